@@ -1,0 +1,81 @@
+// Package embedded is a Redis-speaking store inside the process, for a machine that has no Redis.
+//
+// It is miniredis with the two things that a cache needs and miniredis leaves out: keys that expire by themselves,
+// and CLIENT TRACKING in broadcast mode, so that what watches a real server watches this one unmodified.
+// A command passes through a hook before miniredis runs it: the hook lets it run, sees which keys it changed, and
+// tells every tracking connection before the reply goes out.
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// expiryTick is how often keys past their time are removed: what a key may outlive its time by.
+const expiryTick = time.Second
+
+// A Store is a running embedded store.
+type Store struct {
+	redis  *miniredis.Miniredis
+	track  *tracking
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Start listens on addr, a host and a port of which 0 means any that is free.
+func Start(addr string) (*Store, error) {
+	redis := miniredis.NewMiniRedis()
+	if err := redis.StartAddr(addr); err != nil {
+		return nil, fmt.Errorf("embedded store: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Store{redis: redis, track: newTracking(redis), cancel: cancel, done: make(chan struct{})}
+	redis.Server().SetPreHook(s.track.hook)
+	go s.expire(ctx)
+	return s, nil
+}
+
+// Addr is where a client reaches the store: host:port.
+func (s *Store) Addr() string {
+	return net.JoinHostPort(s.redis.Host(), s.redis.Port())
+}
+
+// Redis is the miniredis beneath, whose clock a test can move.
+func (s *Store) Redis() *miniredis.Miniredis { return s.redis }
+
+// Close ends all connections and forgets everything held.
+func (s *Store) Close() {
+	s.cancel()
+	<-s.done
+	s.redis.Close()
+}
+
+// expire moves miniredis's clock along with the real one: no key expires there by itself.
+func (s *Store) expire(ctx context.Context) {
+	defer close(s.done)
+	ticker := time.NewTicker(expiryTick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.Advance(expiryTick)
+		}
+	}
+}
+
+// Advance lets d pass for the keys' remaining times, and tells of those that expired by it.
+func (s *Store) Advance(d time.Duration) {
+	before := s.redis.Keys()
+	s.redis.FastForward(d)
+	for _, key := range before {
+		if !s.redis.Exists(key) {
+			s.track.changed(key)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+// Package redistest starts real redis-server processes for tests.
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// startTimeout is how long a server may take to answer its first PING.
+const startTimeout = 10 * time.Second
+
+// A Server is a redis-server process on a loopback port, with a folder of its own. It ends with the test.
+type Server struct {
+	Addr string // host:port
+	Port int
+
+	t    testing.TB
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// Start starts a server with the given extra arguments, such as "--maxmemory", "1mb".
+// Where no redis-server is installed the test is skipped, but fails in CI.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	Require(t)
+	s := &Server{t: t, dir: t.TempDir(), args: args}
+	s.Port = FreePort(t)
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+	s.run()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Require skips the test where redis-server is missing, and fails it in CI.
+func Require(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not installed, and CI must run this test")
+		}
+		t.Skip("needs redis-server: apt-get install redis-server, or brew install redis")
+	}
+}
+
+// FreePort is a loopback port that nothing listened on a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// URL is the server's address as a setting: redis://host:port.
+func (s *Server) URL() string { return "redis://" + s.Addr }
+
+// Client is a client of the server's, closed with the test.
+func (s *Server) Client() *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+	s.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// run starts the process and waits for its first answer.
+func (s *Server) run() {
+	s.t.Helper()
+	args := append([]string{
+		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--logfile", filepath.Join(s.dir, "redis.log"),
+	}, s.args...)
+	s.cmd = exec.Command("redis-server", args...)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatalf("redis-server: %v", err)
+	}
+	if err := s.wait(); err != nil {
+		log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+		s.t.Fatalf("redis-server %v: %v\n%s", args, err, log)
+	}
+}
+
+func (s *Server) wait() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := client.Ping(ctx).Err()
+		var reply redis.Error
+		if err == nil || errors.As(err, &reply) {
+			return nil // an error reply (NOAUTH, LOADING) is an answer too
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no answer within %v: %w", startTimeout, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Kill ends the process at once (SIGKILL) and waits for its end. Killing twice does nothing.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait() // "signal: killed" is what was asked for
+	s.cmd = nil
+}
+
+// Restart starts a killed server again on the same port and folder: empty, unless its arguments make it keep its data.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	s.run()
+}
+
+// Pause stops the process in its tracks (SIGSTOP): connections stay open and nothing answers.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on (SIGCONT).
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatalf("redis-server: %v: %v", sig, err)
+	}
+}

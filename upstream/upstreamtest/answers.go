@@ -1,0 +1,167 @@
+package upstreamtest
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The answers a CMS may give. Where they take a header, it is pairs of name and
+// value that are set last, so they may change what the answer says of itself.
+
+// JSON answers 200 with body, and 304 to an If-None-Match that names its ETag.
+func JSON(body string, header ...string) http.Handler {
+	sum := sha256.Sum256([]byte(body))
+	etag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		describe(w, header, "Content-Type", "application/json", "ETag", etag)
+		if strings.Contains(req.Header.Get("If-None-Match"), etag) {
+			w.Header().Del("Content-Type")
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		write(w, http.StatusOK, body)
+	})
+}
+
+// Status answers with code and, unless code forbids a body, the JSON of Django REST Framework's errors.
+func Status(code int, header ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if code == http.StatusNoContent || code == http.StatusNotModified {
+			describe(w, header)
+			w.WriteHeader(code)
+			return
+		}
+		describe(w, header, "Content-Type", "application/json")
+		write(w, code, `{"detail":"`+http.StatusText(code)+`."}`)
+	})
+}
+
+// HTML answers with code and a page, as a login form or Django's own errors come.
+func HTML(code int, header ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		describe(w, header, "Content-Type", "text/html; charset=utf-8")
+		write(w, code, "<!doctype html>\n<html lang=\"en\"><title>"+http.StatusText(code)+"</title></html>\n")
+	})
+}
+
+// Gzip answers 200 with body compressed.
+func Gzip(body string, header ...string) http.Handler {
+	var packed bytes.Buffer
+	zw := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(zw, body) // a bytes.Buffer takes everything
+	_ = zw.Close()
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		describe(w, header, "Content-Type", "application/json", "Content-Encoding", "gzip")
+		write(w, http.StatusOK, packed.String())
+	})
+}
+
+// Truncated announces the whole body, sends its first n bytes and hangs up.
+func Truncated(body string, n int, header ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		describe(w, header, "Content-Type", "application/json", "Content-Length", strconv.Itoa(len(body)))
+		write(w, http.StatusOK, body[:n])
+		_ = http.NewResponseController(w).Flush() // the client may have gone: then it is cut off already
+		panic(http.ErrAbortHandler)
+	})
+}
+
+// Unframed sends body without saying how long it is: it ends with the connection,
+// so that a body cut short looks like a whole one.
+func Unframed(body string, header ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		describe(w, header, "Content-Type", "application/json")
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err) // HTTP/1 over TCP can always be taken over
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = rw.WriteString("HTTP/1.0 200 OK\r\n")
+		_ = w.Header().Write(rw)
+		_, _ = rw.WriteString("\r\n" + body)
+		_ = rw.Flush()
+	})
+}
+
+// Endless sends blanks, which JSON allows, for as long as anybody reads.
+func Endless(header ...string) http.Handler {
+	blanks := strings.Repeat(" ", 32<<10)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		describe(w, header, "Content-Type", "application/json")
+		w.WriteHeader(http.StatusOK)
+		for req.Context().Err() == nil {
+			if _, err := io.WriteString(w, blanks); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// Hangup closes the connection without a word. On a connection that was used
+// before, net/http takes this for a race with an idle timeout and asks once
+// more by itself: count requests only after a first one.
+func Hangup() http.Handler {
+	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+}
+
+// Redirect answers with code and a Location.
+func Redirect(code int, location string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		describe(w, nil, "Content-Type", "text/html; charset=utf-8", "Location", location, "Content-Length", "0")
+		w.WriteHeader(code)
+	})
+}
+
+// Recorded replays a raw HTTP answer.
+func Recorded(tb testing.TB, raw []byte) http.Handler {
+	tb.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
+	if err != nil {
+		tb.Fatalf("upstreamtest: recorded answer: %v", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		tb.Fatalf("upstreamtest: recorded answer: %v", err)
+	}
+	header := resp.Header
+	header.Del("Connection") // of the connection then, not of this one
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for name, values := range header {
+			w.Header()[name] = values
+		}
+		if len(body) == 0 {
+			w.WriteHeader(resp.StatusCode)
+			return
+		}
+		write(w, resp.StatusCode, string(body))
+	})
+}
+
+// describe sets the headers every answer of the CMS has, then own, then given.
+func describe(w http.ResponseWriter, given []string, own ...string) {
+	h := w.Header()
+	h.Set("Vary", "Accept")
+	h.Set("Allow", "GET, HEAD, OPTIONS")
+	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	for _, pairs := range [][]string{own, given} {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			h.Set(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+// write ignores a reader that has gone: the test sees to what it reads.
+func write(w http.ResponseWriter, code int, body string) {
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, body)
+}

@@ -1,0 +1,292 @@
+// Package upstreamtest is a CMS over real HTTP for tests, one that can misbehave.
+//
+// A request is first written down (Requests, Count), then given its answer:
+// the next one scripted with Next or FailNext, else the failure set with Fail,
+// else what the path holds (Set, Record, Handle, HandlePath), else Django's 404 page.
+// The answer is chosen on arrival, as a slow CMS reads its database early and
+// sends late: a request that waits at a Block carries what was current when it
+// came, whatever is Set meanwhile.
+//
+// New serves the three documents recorded from a Django REST Framework CMS.
+package upstreamtest
+
+import (
+	"embed"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"vitrine/upstream/shape"
+)
+
+// patience is how long the Wait functions wait before they fail the test.
+const patience = 10 * time.Second
+
+//go:embed recorded/*.http
+var recorded embed.FS
+
+// Recording returns a raw HTTP answer of the recorded CMS by its name, "crash-500".
+func Recording(tb testing.TB, name string) []byte {
+	tb.Helper()
+	raw, err := recorded.ReadFile("recorded/" + name + ".http")
+	if err != nil {
+		tb.Fatalf("upstreamtest: %v", err)
+	}
+	return raw
+}
+
+// Path returns where the CMS serves r, with its leading slash.
+func Path(r shape.Resource) string {
+	switch r {
+	case shape.Catalogue:
+		return "/gvapp/"
+	case shape.Rules:
+		return "/cms/rules/"
+	case shape.Banners:
+		return "/gvapp/singlebanner"
+	}
+	return ""
+}
+
+// Request is what the CMS got.
+type Request struct {
+	Method string
+	Path   string
+	Query  string
+	Host   string
+	Header http.Header
+}
+
+// CMS is a server on a loopback port of its own. It ends with the test.
+// All methods may be called while it serves.
+type CMS struct {
+	// URL is its base URL, without a trailing slash.
+	URL string
+
+	tb      testing.TB
+	addr    string
+	serving sync.WaitGroup // the accept loops and the connections
+
+	mu       sync.Mutex // protects what follows
+	server   *http.Server
+	paths    map[string]http.Handler
+	next     []http.Handler
+	failing  http.Handler
+	gates    []chan struct{} // closed by their releases
+	requests []Request
+	arrival  chan struct{} // closed and replaced by every request
+}
+
+// New starts a CMS that serves the recorded documents.
+func New(tb testing.TB) *CMS {
+	tb.Helper()
+	c := &CMS{tb: tb, addr: "127.0.0.1:0", paths: map[string]http.Handler{}, arrival: make(chan struct{})}
+	c.Up()
+	c.URL = "http://" + c.addr
+	c.Record(shape.Catalogue, Recording(tb, "gvapp-get"))
+	c.Record(shape.Rules, Recording(tb, "rules-get"))
+	c.Record(shape.Banners, Recording(tb, "singlebanner-get"))
+	tb.Cleanup(func() {
+		c.Down()
+		c.serving.Wait()
+	})
+	return c
+}
+
+// Down closes the port and every connection: the CMS cannot be reached. Requests
+// under way are cut off.
+func (c *CMS) Down() {
+	c.mu.Lock()
+	server := c.server
+	c.server = nil
+	c.mu.Unlock()
+	if server != nil {
+		_ = server.Close() // closes the listener; nobody is left to tell
+	}
+}
+
+// Up opens the same port again. It does nothing while the CMS is up.
+func (c *CMS) Up() {
+	c.tb.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server != nil {
+		return
+	}
+	l, err := net.Listen("tcp", c.addr)
+	if err != nil {
+		c.tb.Fatalf("upstreamtest: %v", err)
+	}
+	c.addr = l.Addr().String()
+	server := &http.Server{
+		Handler:           http.HandlerFunc(c.serve),
+		ConnState:         c.follow,
+		ReadHeaderTimeout: patience,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	c.server = server
+	c.serving.Go(func() { _ = server.Serve(l) }) // ends with http.ErrServerClosed
+}
+
+// follow counts the connections. The accept loop tells of a new one before it
+// goes on, so serving cannot fall to zero while one is about to begin.
+func (c *CMS) follow(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		c.serving.Add(1)
+	case http.StateHijacked, http.StateClosed:
+		c.serving.Done()
+	case http.StateActive, http.StateIdle:
+	}
+}
+
+func (c *CMS) serve(w http.ResponseWriter, req *http.Request) {
+	answer, gates := c.arrive(req)
+	for _, gate := range gates {
+		select {
+		case <-gate:
+		case <-req.Context().Done():
+			return
+		}
+	}
+	answer.ServeHTTP(w, req)
+}
+
+// arrive writes the request down and chooses its answer.
+func (c *CMS) arrive(req *http.Request) (http.Handler, []chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(c.requests, Request{
+		Method: req.Method, Path: req.URL.Path, Query: req.URL.RawQuery, Host: req.Host, Header: req.Header.Clone(),
+	})
+	close(c.arrival)
+	c.arrival = make(chan struct{})
+
+	answer := c.paths[req.URL.Path]
+	if answer == nil {
+		answer = HTML(http.StatusNotFound)
+	}
+	if c.failing != nil {
+		answer = c.failing
+	}
+	if len(c.next) > 0 {
+		answer, c.next = c.next[0], c.next[1:]
+	}
+	return answer, slices.Clone(c.gates)
+}
+
+// Set serves body as r: JSON with a strong ETag over it, and 304 to whoever holds it.
+func (c *CMS) Set(r shape.Resource, body string) { c.Handle(r, JSON(body)) }
+
+// Record serves a raw recorded HTTP answer as r: its status, headers and body.
+func (c *CMS) Record(r shape.Resource, raw []byte) {
+	c.tb.Helper()
+	c.Handle(r, Recorded(c.tb, raw))
+}
+
+// Handle answers for r with h: one of this package's answers or any other.
+func (c *CMS) Handle(r shape.Resource, h http.Handler) { c.HandlePath(Path(r), h) }
+
+// HandlePath answers with h at exactly path.
+func (c *CMS) HandlePath(path string, h http.Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paths[path] = h
+}
+
+// Fail answers every request with status, until Recover. Header is pairs of name and value.
+func (c *CMS) Fail(status int, header ...string) { c.setFailing(Status(status, header...)) }
+
+// Recover ends what Fail began.
+func (c *CMS) Recover() { c.setFailing(nil) }
+
+func (c *CMS) setFailing(h http.Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing = h
+}
+
+// Next answers the coming requests, whatever they ask for, with one of hs each.
+func (c *CMS) Next(hs ...http.Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = append(c.next, hs...)
+}
+
+// FailNext answers the next n requests with status. Header is pairs of name and value.
+func (c *CMS) FailNext(n, status int, header ...string) {
+	c.Next(slices.Repeat([]http.Handler{Status(status, header...)}, n)...)
+}
+
+// Block lets the requests that come from now on wait until release is called,
+// they are cut off, or the test ends. Calling release again does nothing.
+func (c *CMS) Block() (release func()) {
+	gate := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gates = append(c.gates, gate)
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gates = slices.DeleteFunc(c.gates, func(g chan struct{}) bool { return g == gate })
+		close(gate)
+	})
+}
+
+// Count returns how many requests for r have arrived.
+func (c *CMS) Count(r shape.Resource) int {
+	n, _ := c.count(r)
+	return n
+}
+
+// count also returns a channel that the next arrival closes.
+func (c *CMS) count(r shape.Resource) (n int, arrival <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, req := range c.requests {
+		if req.Path == Path(r) {
+			n++
+		}
+	}
+	return n, c.arrival
+}
+
+// WaitCount waits until n requests for r have arrived, and fails the test if they do not.
+func (c *CMS) WaitCount(r shape.Resource, n int) {
+	c.tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		have, arrival := c.count(r)
+		if have >= n {
+			return
+		}
+		select {
+		case <-arrival:
+		case <-timer.C:
+			c.tb.Fatalf("upstreamtest: %d requests for %s after %v, want %d", have, r, patience, n)
+		}
+	}
+}
+
+// Requests returns what arrived so far, in that order.
+func (c *CMS) Requests() []Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.requests)
+}
+
+// Last returns the latest request, and fails the test if there was none.
+func (c *CMS) Last() Request {
+	c.tb.Helper()
+	all := c.Requests()
+	if len(all) == 0 {
+		c.tb.Fatal("upstreamtest: no request arrived")
+	}
+	return all[len(all)-1]
+}

@@ -1,0 +1,176 @@
+// Command gotest reads the output of go test -json on standard input and
+// prints what matters of it: a line per package, and all that a failed test
+// said. Each test counts once, without its subtests. A skipped test counts as
+// failed unless it is listed, since a skip that nobody notices is a test that
+// nobody has.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// event is one line of go test -json; see go doc cmd/test2json.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of build-output and build-fail
+	Test       string
+	Output     string
+	Elapsed    float64
+}
+
+func main() {
+	skips := flag.String("skips", "", "file with the tests that may skip: one `name` per line, then why; empty allows none")
+	counts := flag.String("counts", "", "file to append a line passed, failed or skipped to for each test; empty appends nowhere")
+	flag.Parse()
+	allowed, err := readSkips(*skips)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(2)
+	}
+	s := summary{allowed: allowed, out: os.Stdout, output: map[string]*strings.Builder{}}
+	if err := s.read(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(2)
+	}
+	if err := s.write(*counts); err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(2)
+	}
+	fmt.Printf("%d tests passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	if s.failed > 0 || s.passed == 0 {
+		os.Exit(1)
+	}
+}
+
+type summary struct {
+	allowed                 map[string]bool
+	out                     io.Writer
+	output                  map[string]*strings.Builder // by package and test, until it is known how it ended
+	passed, failed, skipped int
+}
+
+func (s *summary) read(r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	failedTests := map[string]int{}
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			fmt.Fprintln(s.out, lines.Text())
+			continue
+		}
+		top, _, _ := strings.Cut(e.Test, "/")
+		key := e.Package + " " + top
+		switch e.Action {
+		case "build-output":
+			fmt.Fprint(s.out, e.Output)
+		case "output":
+			b := s.output[key]
+			if b == nil {
+				b = new(strings.Builder)
+				s.output[key] = b
+			}
+			b.WriteString(e.Output)
+		case "pass", "fail", "skip":
+			switch {
+			case e.Test == "":
+				s.endPackage(e, failedTests[e.Package])
+			case e.Action == "skip":
+				if s.skip(e) {
+					failedTests[e.Package]++
+				}
+			case e.Test != top:
+			case e.Action == "pass":
+				s.passed++
+			default:
+				s.failed++
+				failedTests[e.Package]++
+				s.show(key)
+			}
+			if e.Test == top {
+				delete(s.output, key)
+			}
+		}
+	}
+	return lines.Err()
+}
+
+// endPackage prints the package's line. A package that failed though no test
+// of it did (it does not build, or its process died) is a failure of its own.
+func (s *summary) endPackage(e event, failedTests int) {
+	key := e.Package + " "
+	switch {
+	case e.Action == "skip":
+		fmt.Fprintf(s.out, "none  %s (no tests)\n", e.Package)
+	case e.Action == "pass":
+		fmt.Fprintf(s.out, "ok    %s %.1fs\n", e.Package, e.Elapsed)
+	default:
+		if failedTests == 0 {
+			s.failed++
+			s.show(key)
+		}
+		fmt.Fprintf(s.out, "FAIL  %s %.1fs\n", e.Package, e.Elapsed)
+	}
+	delete(s.output, key)
+}
+
+// skip reports whether the skip counts as a failure.
+func (s *summary) skip(e event) bool {
+	if s.allowed[e.Test] {
+		s.skipped++
+		fmt.Fprintf(s.out, "skip  %s %s (allowed)\n", e.Package, e.Test)
+		return false
+	}
+	s.failed++
+	fmt.Fprintf(s.out, "FAIL  %s %s skipped\n", e.Package, e.Test)
+	top, _, _ := strings.Cut(e.Test, "/")
+	s.show(e.Package + " " + top)
+	return true
+}
+
+func (s *summary) show(key string) {
+	if b := s.output[key]; b != nil {
+		fmt.Fprint(s.out, b.String())
+	}
+}
+
+func (s *summary) write(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, strings.Repeat("passed\n", s.passed)+
+		strings.Repeat("failed\n", s.failed)+strings.Repeat("skipped\n", s.skipped))
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func readSkips(path string) (map[string]bool, error) {
+	allowed := map[string]bool{}
+	if path == "" {
+		return allowed, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(b)) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name != "" && !strings.HasPrefix(name, "#") {
+			allowed[name] = true
+		}
+	}
+	return allowed, nil
+}

@@ -1,0 +1,103 @@
+# Shared by the scripts of .ci: counting, phases, packages. Sourced, not run.
+
+CACHE=${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/vitrine-ci
+mkdir -p "$CACHE"
+
+# One word per line: passed, failed or skipped. A file, since phases are
+# processes of their own.
+if [ -z "${COUNTS:-}" ]; then
+	COUNTS=$(mktemp)
+	export COUNTS
+fi
+
+count() { echo "$1" >>"$COUNTS"; }
+
+# phase NAME COMMAND...: runs it and says how long it took. A command that
+# fails without having counted a failure counts as one.
+phase() {
+	local name=$1 start=$SECONDS before status=0
+	shift
+	printf '\n=== %s\n' "$name"
+	before=$(grep -c '^failed' "$COUNTS" || true)
+	# In a process of its own, so that errexit holds inside: a function called
+	# where its status is looked at would run on past its failures.
+	set +e
+	(set -e; "$@")
+	status=$?
+	set -e
+	if [ "$status" -ne 0 ] && [ "$(grep -c '^failed' "$COUNTS" || true)" -eq "$before" ]; then
+		count failed
+	fi
+	printf -- '--- %s: %s, %d s\n' "$name" "$([ "$status" -eq 0 ] && echo done || echo "FAILED ($status)")" $((SECONDS - start))
+	return 0
+}
+
+# checked COMMAND...: one check, counted.
+checked() {
+	"$@"
+	count passed
+}
+
+# check WHAT COMMAND...: one check of several in a phase: counted, and the
+# phase goes on. The output is shown when it fails.
+check() {
+	local what=$1 log status
+	shift
+	log=$(mktemp)
+	set +e
+	(set -e; "$@") >"$log" 2>&1
+	status=$?
+	set -e
+	if [ "$status" -eq 0 ]; then
+		echo "ok    $what"
+		count passed
+	else
+		echo "FAIL  $what (status $status)"
+		sed 's/^/      /' "$log" | tail -n 60
+		count failed
+	fi
+	rm -f "$log"
+	return 0
+}
+
+finish() {
+	local passed failed skipped
+	passed=$(grep -c '^passed' "$COUNTS" || true)
+	failed=$(grep -c '^failed' "$COUNTS" || true)
+	skipped=$(grep -c '^skipped' "$COUNTS" || true)
+	rm -f "$COUNTS"
+	printf '\n%d s in all\n%d passed, %d failed%s\n' "$SECONDS" "$passed" "$failed" \
+		"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
+	exit $((failed > 0))
+}
+
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+MISSING=()
+
+# need COMMAND PACKAGE: marks the package for apt_install if the command is not there.
+need() { command -v "$1" >/dev/null || MISSING+=("$2"); }
+
+# apt_install installs what need has found missing. Debian's packages start
+# their service at once; the tests start redis-server themselves, so the
+# installation is told not to.
+apt_install() {
+	[ ${#MISSING[@]} -gt 0 ] || return 0
+	local policy=/usr/sbin/policy-rc.d made=
+	if [ ! -e "$policy" ]; then
+		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+		as_root chmod 755 "$policy"
+		made=yes
+	fi
+	local status=0
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q || status=$?
+	if [ "$status" -eq 0 ]; then
+		as_root env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -q -y --no-install-recommends "${MISSING[@]}" || status=$?
+	fi
+	[ -z "$made" ] || as_root rm -f "$policy"
+	MISSING=()
+	return "$status"
+}

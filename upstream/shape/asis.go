@@ -1,0 +1,151 @@
+package shape
+
+import (
+	"encoding/json"
+)
+
+// readAsIs reads a field whose type the interface does not show: any JSON
+// value, compact, its strings escaped as ours, its numbers and the order of
+// its keys as they came. nil is null, or nothing.
+func (d *decoder) readAsIs(to *json.RawMessage) error {
+	*to = nil
+	switch {
+	case d.absent:
+		d.note(KindMissing)
+		return nil
+	case d.json.PeekKind() == 'n':
+		return d.skip()
+	}
+	value, err := d.appendValue(nil)
+	*to = value
+	return err
+}
+
+// readListAsIs reads a list whose items the interface does not show. Null or
+// nothing becomes an empty list, as for any list.
+func (d *decoder) readListAsIs(to *json.RawMessage) error {
+	if done, err := d.vacant(KindNull); done || err != nil {
+		*to = json.RawMessage("[]")
+		return err
+	}
+	return d.readAsIs(to)
+}
+
+func appendAsIs(dst []byte, key string, value json.RawMessage) []byte {
+	dst = append(dst, key...)
+	if value == nil {
+		return appendNull(dst)
+	}
+	return append(dst, value...)
+}
+
+// appendValue reads a value of any kind and appends it to dst.
+func (d *decoder) appendValue(dst []byte) ([]byte, error) {
+	switch d.json.PeekKind() {
+	case '{':
+		return d.appendMembers(dst)
+	case '[':
+		return d.appendElements(dst)
+	}
+	raw, err := d.json.ReadValue()
+	if err != nil {
+		return dst, d.broken(err)
+	}
+	if raw.Kind() == '"' {
+		return appendString(dst, d.unquote(raw)), nil
+	}
+	return append(dst, raw...), nil
+}
+
+func (d *decoder) appendElements(dst []byte) ([]byte, error) {
+	if _, err := d.token(); err != nil {
+		return dst, err
+	}
+	d.path = append(d.path, frame{})
+	at := len(d.path) - 1
+	dst = append(dst, '[')
+	for i := 0; d.json.PeekKind() != ']'; i++ {
+		d.path[at].index = i
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = d.appendValue(dst); err != nil {
+			return dst, err
+		}
+	}
+	if _, err := d.token(); err != nil {
+		return dst, err
+	}
+	d.path = d.path[:at]
+	return append(dst, ']'), nil
+}
+
+// member is one of an object that is passed through: its name, and where in
+// dst the name and its value stand.
+type member struct {
+	name       string
+	start, end int
+}
+
+// appendMembers appends an object. Where a name comes again, its last value
+// takes the place of the first, as in a dict of Python.
+func (d *decoder) appendMembers(dst []byte) ([]byte, error) {
+	if _, err := d.token(); err != nil {
+		return dst, err
+	}
+	d.path = append(d.path, frame{index: -1})
+	at := len(d.path) - 1
+	dst = append(dst, '{')
+	open := len(dst)
+	var (
+		members []member
+		index   = map[string]int{}
+		again   bool
+	)
+	for d.json.PeekKind() != '}' {
+		raw, err := d.json.ReadValue()
+		if err != nil {
+			return dst, d.broken(err)
+		}
+		name := d.unquote(raw)
+		d.path[at].field = name
+		if len(dst) > open {
+			dst = append(dst, ',')
+		}
+		start := len(dst)
+		dst = append(appendString(dst, name), ':')
+		if dst, err = d.appendValue(dst); err != nil {
+			return dst, err
+		}
+		m := member{name, start, len(dst)}
+		if first, ok := index[name]; ok {
+			d.note(KindDuplicate)
+			members[first] = m
+			again = true
+			continue
+		}
+		index[name] = len(members)
+		members = append(members, m)
+	}
+	if _, err := d.token(); err != nil {
+		return dst, err
+	}
+	d.path = d.path[:at]
+	if again {
+		dst = reorder(dst, open, members)
+	}
+	return append(dst, '}'), nil
+}
+
+// reorder replaces what stands in dst from open on by the members alone.
+func reorder(dst []byte, open int, members []member) []byte {
+	var kept []byte
+	for i, m := range members {
+		if i > 0 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, dst[m.start:m.end]...)
+	}
+	return append(dst[:open], kept...)
+}

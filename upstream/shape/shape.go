@@ -1,0 +1,98 @@
+// Package shape holds the documents that vitrine serves, as the interface
+// document describes them, and turns what a CMS sent into exactly these.
+//
+// One call of [Normalize] reads the CMS's bytes once, from front to back:
+//
+//  1. a pull decoder reads each value straight into the documented types,
+//     knowing at every moment its JSON path (banners[3].id);
+//  2. where a value is not as documented but means only one thing (null for
+//     a text without content, digits in a string, another UTC offset), it is
+//     repaired, and the repair counted by kind and path;
+//  3. where it is not, the whole document is refused with a [RefusedError]
+//     that says where, what was wanted and what was found;
+//  4. the types are appended to one slice of bytes: fields in the documented
+//     order, compact, escaped as Django REST Framework escapes.
+//
+// The package does no I/O and keeps nothing between calls.
+package shape
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Resource names one of the three documents, and is the first part of every
+// JSON path into it.
+type Resource string
+
+const (
+	// Catalogue is one object, served at /gvapp/ (section 2.1).
+	Catalogue Resource = "catalogue"
+	// Rules is an array of rule sets, served at /cms/rules/ (section 2.9).
+	Rules Resource = "rules"
+	// Banners is an array of banners, served at /gvapp/singlebanner (section 2.12).
+	Banners Resource = "banners"
+)
+
+// Resources returns all resources: catalogue, rules, banners.
+func Resources() []Resource { return []Resource{Catalogue, Rules, Banners} }
+
+// Valid reports whether r is one of [Resources].
+func (r Resource) Valid() bool { return slices.Contains(Resources(), r) }
+
+// Document is a resource as it is served.
+type Document struct {
+	Body    []byte  // compact JSON in UTF-8, as documented
+	Items   int     // elements of the array; for a catalogue, of its three lists together
+	Repairs Repairs // what had to be changed to get here
+}
+
+// Normalize decodes in, which a CMS sent for r, and encodes it as documented.
+// It does not modify in and keeps no reference to it. What cannot be repaired
+// is a *[RefusedError]; any other error is a resource that does not exist.
+func Normalize(r Resource, in []byte) (Document, error) {
+	if !r.Valid() {
+		return Document{}, fmt.Errorf("normalize: no resource %q", r)
+	}
+	d := newDecoder(r, in)
+	var doc Document
+	switch r {
+	case Catalogue:
+		var s Summary
+		if err := d.document(func() error { return s.decode(d) }); err != nil {
+			return Document{}, err
+		}
+		doc.Items = len(s.Artist) + len(s.Artwork) + len(s.Gallery)
+		doc.Body = s.appendTo(room(in))
+	case Rules:
+		var rules []RuleSet
+		if err := d.document(func() error { return array(d, &rules, (*RuleSet).decode) }); err != nil {
+			return Document{}, err
+		}
+		doc.Items = len(rules)
+		doc.Body = appendArray(room(in), rules, (*RuleSet).appendTo)
+	case Banners:
+		var banners []Banner
+		if err := d.document(func() error { return array(d, &banners, (*Banner).decode) }); err != nil {
+			return Document{}, err
+		}
+		doc.Items = len(banners)
+		doc.Body = AppendBanners(room(in), banners)
+	}
+	doc.Body = fitted(doc.Body)
+	doc.Repairs = d.repairs
+	return doc, nil
+}
+
+// room returns the slice to append a normalized document to. One eighth more
+// than what came holds the microseconds that a CMS leaves out of timestamps.
+func room(in []byte) []byte { return make([]byte, 0, len(in)+len(in)/8+64) }
+
+// fitted returns body without the memory that it does not use, since a
+// document is held for long: an indented one shrinks to half when compacted.
+func fitted(body []byte) []byte {
+	if cap(body)-len(body) <= len(body)/4 {
+		return body
+	}
+	return slices.Clone(body)
+}

@@ -1,0 +1,159 @@
+// Package config turns flags, environment, a YAML file and defaults into one
+// immutable [Config].
+//
+// [Load] goes once, in this order:
+//
+//  1. one table ([Settings]) says every setting's key, names, default and
+//     what it allows; nothing else in the program does;
+//  2. the layers are read, defaults first, then the file, the environment and
+//     the flags, and each value keeps where it came from ([Config.Origin]);
+//  3. a secret named by a file (…_FILE) is read from it;
+//  4. every value is parsed and checked, then those that must fit each other;
+//  5. every mistake found on the way is reported, not only the first, each
+//     naming the setting, its origin, what was found and what is allowed.
+//
+// Secrets show themselves nowhere: neither in errors nor in logs nor in what
+// [Config.YAML] prints.
+package config
+
+import "time"
+
+// Config is what the program runs on. It is a value: nothing changes it after
+// [Load], and whoever holds a copy may keep it.
+type Config struct {
+	// Listen is the public address, host:port. Port 0 takes any free one.
+	Listen string
+	// Admin is the operator's side.
+	Admin Admin
+	// Upstream is where content comes from.
+	Upstream Upstream
+	// Redis is where documents are shared.
+	Redis Redis
+	// TTL says how long each document is fresh.
+	TTL TTL
+	// StaleWhileRevalidate is how long past its freshness a document is served
+	// while a refresh runs. Zero: not at all.
+	StaleWhileRevalidate time.Duration
+	// StaleIfError is how long past its freshness a document is served when
+	// the CMS fails. Zero: not at all.
+	StaleIfError time.Duration
+	// HTTP is what browsers and downstream caches are told.
+	HTTP HTTP
+	// CORS says which origins may read the answers in a browser.
+	CORS CORS
+	// Log is the program's own log.
+	Log Log
+	// Shutdown is how the program stops.
+	Shutdown Shutdown
+
+	origins map[string]origin // by key
+}
+
+// Admin is the operator's address.
+type Admin struct {
+	// Listen is host:port. Empty: the operator's address is off.
+	Listen string
+}
+
+// Upstream is the source of content.
+type Upstream struct {
+	// URL is sample:, file:DIR, or http(s)://host[:port][/base].
+	URL string
+	// Preset names the kind of CMS.
+	Preset string
+	// Authorization is sent upstream as the header of that name. Empty: none.
+	Authorization Secret
+	// AuthorizationFile is the file that Authorization was read from, if any.
+	AuthorizationFile string
+	// Timeout bounds one fetch of a resource, its retries included.
+	Timeout time.Duration
+	// Retries is how often a failed request is repeated. Zero: never.
+	Retries int
+	// MaxBytes bounds the body of one resource, decompressed.
+	MaxBytes Size
+	// Resources says where each resource is found.
+	Resources Resources
+}
+
+// Resources holds what may differ per resource.
+type Resources struct {
+	Catalogue, Rules, Banners Resource
+}
+
+// Resource says how one resource is asked of the CMS.
+type Resource struct {
+	// Path is relative to [Upstream.URL].
+	Path string
+}
+
+// Redis is the shared store.
+type Redis struct {
+	// URL is embedded:[HOST:PORT], redis://, rediss:// or unix://, with the
+	// Sentinel and Cluster forms of go-redis. It may hold a password.
+	URL URL
+	// URLFile is the file that URL was read from, if any.
+	URLFile string
+	// Prefix begins the name of every key.
+	Prefix string
+}
+
+// TTL is how long each resource is fresh.
+type TTL struct {
+	// Default stands for the resources that have none of their own.
+	Default time.Duration
+	// Catalogue, Rules and Banners are filled from Default where unset.
+	Catalogue, Rules, Banners time.Duration
+}
+
+// HTTP is what public answers promise to those who keep them.
+type HTTP struct {
+	// MaxAge is how much longer a browser or CDN may keep an answer without
+	// asking. Zero: it asks each time.
+	MaxAge time.Duration
+}
+
+// CORS is the rule for browsers on other origins.
+type CORS struct {
+	// Origins are exact origins, or the one element "*". Empty: none. It is
+	// shared by all copies of the Config, and not to be written to.
+	Origins []string
+}
+
+// Log is where and how the program reports on itself.
+type Log struct {
+	// Level is debug, info, warn or error.
+	Level string
+	// Format is text or json.
+	Format string
+}
+
+// Shutdown bounds a graceful stop.
+type Shutdown struct {
+	// Delay is how long requests are still accepted after /readyz began to
+	// fail, for balancers that poll it. Zero: the listener closes at once.
+	Delay time.Duration
+	// Timeout is how long requests under way may take to finish after Delay.
+	Timeout time.Duration
+}
+
+// Origin says where the value of the setting called key came from:
+// "default", "environment VITRINE_TTL", "flag --ttl", "vitrine.yaml:12".
+// It is empty for a key that no setting has.
+func (c Config) Origin(key string) string {
+	o, ok := c.origins[key]
+	if !ok {
+		return ""
+	}
+	return o.String()
+}
+
+// Refuse returns the error that Load would have returned had it known why the
+// value of the setting called key is no good. Whoever opens what a setting
+// names uses it, so that the operator reads one kind of message.
+func (c Config) Refuse(key string, why error) error {
+	s, ok := lookup(key)
+	if !ok {
+		return why
+	}
+	return refuse(s, given{Text: s.text(&c), Origin: c.origins[key]}, why.Error())
+}

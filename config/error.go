@@ -1,0 +1,94 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrInvalid is what every mistake in the configuration is.
+var ErrInvalid = errors.New("invalid configuration")
+
+// Error is one mistake. It reads
+//
+//	VITRINE_TTL (environment): want a duration from 10ms to 8760h, got "abc"
+type Error struct {
+	// Setting is the setting's name as it was written: VITRINE_TTL, --ttl,
+	// ttl.default.
+	Setting string
+	// Origin is "environment", "flag", "default", or the file with its line.
+	Origin string
+	// Problem says what was found and what is allowed. It holds no secret.
+	Problem string
+}
+
+// Error returns the message in one line.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s (%s): %s", e.Setting, e.Origin, e.Problem)
+}
+
+// Is makes every Error an [ErrInvalid].
+func (e *Error) Is(target error) bool { return target == ErrInvalid }
+
+// mistake is an Error about what g gave.
+func mistake(g given, problem string) error {
+	return &Error{Setting: g.Origin.Name, Origin: g.Origin.place(), Problem: problem}
+}
+
+// refuse is the mistake of a value that s does not allow. The reason may be
+// empty; it must hold no secret.
+func refuse(s Setting, g given, reason string) error {
+	problem := "want " + s.Allowed() + ", got " + g.show(s)
+	if reason != "" {
+		problem += ": " + reason
+	}
+	return mistake(g, problem)
+}
+
+// nearest returns the candidate that name was probably meant to be, or "".
+// One slip is allowed for every three characters of the part that is the
+// name's own.
+func nearest(name string, own int, candidates []string) string {
+	best, bestDistance := "", max(1, own/3)+1
+	for _, candidate := range candidates {
+		if d := distance(name, candidate); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, by bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// unknownKey is the mistake of a name in the file that nothing there has.
+func unknownKey(g given) error {
+	own := len(g.Origin.Name) - 1 - strings.LastIndexByte(g.Origin.Name, '.')
+	if near := nearest(g.Origin.Name, own, names("")); near != "" {
+		return mistake(g, "no such setting; did you mean "+near+"?")
+	}
+	group := g.Origin.Name
+	var known []string
+	for len(known) == 0 {
+		group = group[:max(0, strings.LastIndexByte(group, '.'))]
+		known = members(group)
+	}
+	return mistake(g, "no such setting; known here are "+strings.Join(known, ", "))
+}

@@ -1,0 +1,277 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/config"
+)
+
+// load is Load for what must be right.
+func load(t *testing.T, sources config.Sources) config.Config {
+	t.Helper()
+	c, err := config.Load(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// write puts text into a file of its own and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vitrine.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSayingNothingGivesTheDocumentedDefaults(t *testing.T) {
+	c := load(t, config.Sources{})
+	for name, check := range map[string]bool{
+		"listen":                 c.Listen == ":8080",
+		"admin.listen":           c.Admin.Listen == "127.0.0.1:9090",
+		"upstream.url":           c.Upstream.URL == "sample:",
+		"upstream.preset":        c.Upstream.Preset == "drf",
+		"upstream.authorization": c.Upstream.Authorization.Reveal() == "",
+		"upstream.timeout":       c.Upstream.Timeout == 10*time.Second,
+		"upstream.retries":       c.Upstream.Retries == 2,
+		"upstream.max_bytes":     c.Upstream.MaxBytes == 32<<20,
+		"catalogue.path":         c.Upstream.Resources.Catalogue.Path == "gvapp/",
+		"rules.path":             c.Upstream.Resources.Rules.Path == "cms/rules/",
+		"banners.path":           c.Upstream.Resources.Banners.Path == "gvapp/singlebanner",
+		"redis.url":              c.Redis.URL.Reveal() == "embedded:",
+		"redis.prefix":           c.Redis.Prefix == "vitrine:",
+		"ttl":                    c.TTL == config.TTL{Default: time.Minute, Catalogue: time.Minute, Rules: time.Minute, Banners: time.Minute},
+		"stale_while_revalidate": c.StaleWhileRevalidate == 5*time.Minute,
+		"stale_if_error":         c.StaleIfError == 24*time.Hour,
+		"http.max_age":           c.HTTP.MaxAge == 0,
+		"cors.origins":           len(c.CORS.Origins) == 1 && c.CORS.Origins[0] == "*",
+		"log":                    c.Log == config.Log{Level: "info", Format: "text"},
+		"shutdown":               c.Shutdown == config.Shutdown{Delay: 0, Timeout: 8 * time.Second},
+	} {
+		if !check {
+			t.Errorf("%s has another default: %+v", name, c)
+		}
+	}
+}
+
+func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
+	file := write(t, "redis:\n  prefix: 'file:'\nlisten: :1\nlog:\n  level: warn\n")
+	c := load(t, config.Sources{
+		File:    file,
+		Environ: []string{"VITRINE_LISTEN=:2", "VITRINE_LOG_LEVEL=debug"},
+		Flags:   map[string]string{"log-level": "error"},
+	})
+	for _, test := range []struct{ key, got, want, origin string }{
+		{"log.format", c.Log.Format, "text", "default"},
+		{"redis.prefix", c.Redis.Prefix, "file:", file + ":2"},
+		{"listen", c.Listen, ":2", "environment VITRINE_LISTEN"},
+		{"log.level", c.Log.Level, "error", "flag --log-level"},
+	} {
+		if test.got != test.want || c.Origin(test.key) != test.origin {
+			t.Errorf("%s = %q from %q, want %q from %q", test.key, test.got, c.Origin(test.key), test.want, test.origin)
+		}
+	}
+}
+
+func TestTheFileIsNamedByFlagOverEnvironment(t *testing.T) {
+	named, other := write(t, "listen: :1"), write(t, "listen: :2")
+	if c := load(t, config.Sources{Environ: []string{"VITRINE_CONFIG=" + other}}); c.Listen != ":2" {
+		t.Errorf("VITRINE_CONFIG is not read: listen is %q", c.Listen)
+	}
+	if c := load(t, config.Sources{File: named, Environ: []string{"VITRINE_CONFIG=" + other}}); c.Listen != ":1" {
+		t.Errorf("--config does not beat VITRINE_CONFIG: listen is %q", c.Listen)
+	}
+	_, err := config.Load(config.Sources{Environ: []string{"VITRINE_CONFIG=nowhere.yaml"}})
+	want := `VITRINE_CONFIG (environment): want a YAML file that can be read, got "nowhere.yaml": no such file or directory`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestTheGeneralTTLStandsForWhoHasNoneOfHisOwn(t *testing.T) {
+	c := load(t, config.Sources{File: write(t, "ttl:\n  banners: 5s"), Environ: []string{"VITRINE_TTL=2m"}})
+	if want := (config.TTL{Default: 2 * time.Minute, Catalogue: 2 * time.Minute, Rules: 2 * time.Minute, Banners: 5 * time.Second}); c.TTL != want {
+		t.Errorf("got %+v, want %+v", c.TTL, want)
+	}
+	if c = load(t, config.Sources{File: write(t, "ttl: 3s")}); c.TTL.Rules != 3*time.Second {
+		t.Errorf("the short form gives %v, want 3s", c.TTL.Rules)
+	}
+}
+
+func TestAnEmptyVariableSaysNothingUnlessNothingIsAValue(t *testing.T) {
+	c := load(t, config.Sources{
+		File:    write(t, "upstream:\n  authorization: Token a"),
+		Environ: []string{"VITRINE_TTL=", "VITRINE_UPSTREAM_AUTHORIZATION=", "VITRINE_ADMIN_LISTEN=", "VITRINE_CORS_ORIGINS="},
+	})
+	if c.TTL.Default != time.Minute || c.Upstream.Authorization.Reveal() != "Token a" {
+		t.Errorf("an empty variable changed TTL to %v or the authorization to %d characters", c.TTL.Default, len(c.Upstream.Authorization.Reveal()))
+	}
+	if c.Admin.Listen != "" || len(c.CORS.Origins) != 0 {
+		t.Errorf("an empty variable did not switch off: admin %q, origins %q", c.Admin.Listen, c.CORS.Origins)
+	}
+}
+
+func TestSecretsAreReadFromFiles(t *testing.T) {
+	token, redis := write(t, "Token abc\n"), write(t, "redis://:pw@redis:6379/1\n")
+	c := load(t, config.Sources{Environ: []string{
+		"VITRINE_UPSTREAM_AUTHORIZATION_FILE=" + token, "VITRINE_REDIS_URL_FILE=" + redis,
+	}})
+	if got := c.Upstream.Authorization.Reveal(); got != "Token abc" {
+		t.Errorf("authorization = %q", got)
+	}
+	if got := c.Redis.URL.Reveal(); got != "redis://:pw@redis:6379/1" {
+		t.Errorf("redis.url = %q", got)
+	}
+	if got, want := c.Origin("redis.url"), "environment VITRINE_REDIS_URL_FILE"; got != want {
+		t.Errorf("origin of redis.url = %q, want %q", got, want)
+	}
+}
+
+func TestTheStrongerOfAValueAndItsFileCounts(t *testing.T) {
+	secret := write(t, "redis://from-the-file")
+	c := load(t, config.Sources{
+		Environ: []string{"VITRINE_REDIS_URL_FILE=" + secret},
+		Flags:   map[string]string{"redis-url": "redis://from-the-flag"},
+	})
+	if got := c.Redis.URL.Reveal(); got != "redis://from-the-flag" || c.Redis.URLFile != "" {
+		t.Errorf("redis.url = %q with file %q, want the flag's", got, c.Redis.URLFile)
+	}
+	c = load(t, config.Sources{
+		File:    write(t, "redis:\n  url: redis://from-the-yaml"),
+		Environ: []string{"VITRINE_REDIS_URL_FILE=" + secret},
+	})
+	if got := c.Redis.URL.Reveal(); got != "redis://from-the-file" {
+		t.Errorf("redis.url = %q, want the environment's", got)
+	}
+}
+
+// One file per rule; its first line is a comment with the message.
+func TestEachMistakeInAFileIsNamedWithItsLine(t *testing.T) {
+	t.Chdir(filepath.Join("testdata", "invalid"))
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files:", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(file, ".yaml"), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, _, _ := strings.Cut(string(content), "\n")
+			want := strings.TrimPrefix(first, "# ")
+			_, err = config.Load(config.Sources{File: file})
+			if err == nil || err.Error() != want {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+			if !errors.Is(err, config.ErrInvalid) {
+				t.Errorf("%v is no ErrInvalid", err)
+			}
+		})
+	}
+}
+
+func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
+	empty := write(t, "\n")
+	unusable := write(t, "hunter2:not an address")
+	for name, test := range map[string]struct {
+		environ []string
+		flags   map[string]string
+		want    string
+	}{
+		"value in the environment": {
+			environ: []string{"VITRINE_TTL=abc"},
+			want:    `VITRINE_TTL (environment): want a duration from 10ms to 8760h, got "abc"`,
+		},
+		"value in a flag": {
+			flags: map[string]string{"ttl-banners": "0s"},
+			want:  `--ttl-banners (flag): want a duration from 10ms to 8760h, got "0s"`,
+		},
+		"empty flag": {
+			flags: map[string]string{"redis-url": ""},
+			want:  `--redis-url (flag): want embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got nothing`,
+		},
+		"name with a near miss": {
+			environ: []string{"VITRINE_UPSTREAM_URI=http://cms"},
+			want:    `VITRINE_UPSTREAM_URI (environment): no such setting; did you mean VITRINE_UPSTREAM_URL?`,
+		},
+		"value and its file": {
+			environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION=Token hunter2", "VITRINE_UPSTREAM_AUTHORIZATION_FILE=" + empty},
+			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want either this or VITRINE_UPSTREAM_AUTHORIZATION (environment), got both`,
+		},
+		"empty secret": {
+			environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION_FILE=" + empty},
+			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want a file that can be read and is not empty, got "` + empty + `": it is empty`,
+		},
+		"unusable secret": {
+			environ: []string{"VITRINE_REDIS_URL_FILE=" + unusable},
+			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": it holds something else than embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
+		},
+		"collision with a default": {
+			flags: map[string]string{"listen": ":9090"},
+			want:  `admin.listen (default): want an address of its own, got "127.0.0.1:9090", which is taken by --listen (flag)`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Load(config.Sources{Environ: test.environ, Flags: test.flags})
+			if err == nil || err.Error() != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAVariableWithoutLikenessListsWhatThereIs(t *testing.T) {
+	_, err := config.Load(config.Sources{Environ: []string{"VITRINE_SOMETHING_ELSE_ALTOGETHER=1"}})
+	if err == nil || !strings.HasPrefix(err.Error(), "VITRINE_SOMETHING_ELSE_ALTOGETHER (environment): no such setting; known are VITRINE_ADMIN_LISTEN, VITRINE_CONFIG, VITRINE_CORS_ORIGINS, ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+	_, err := config.Load(config.Sources{
+		File:    write(t, "listen: nowhere\nunknown_thing: 1\nredis:\n  prefix: '*'\n"),
+		Environ: []string{"VITRINE_TTL=abc", "VITRINE_TLL=60s"},
+		Flags:   map[string]string{"log-level": "loud"},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 6 {
+		t.Errorf("got %d lines, want 6:\n%v", len(lines), err)
+	}
+	for _, name := range []string{"listen (", "unknown_thing (", "redis.prefix (", "VITRINE_TTL (", "VITRINE_TLL (", "--log-level ("} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("nothing about %s) in\n%v", name, err)
+		}
+	}
+}
+
+// A Service called vitrine makes Kubernetes set these in every pod.
+func TestServiceLinksOfKubernetesAreNoSettings(t *testing.T) {
+	load(t, config.Sources{Environ: []string{
+		"VITRINE_SERVICE_HOST=10.0.0.1", "VITRINE_SERVICE_PORT=8080", "VITRINE_SERVICE_PORT_HTTP=8080",
+		"VITRINE_PORT=tcp://10.0.0.1:8080", "VITRINE_PORT_8080_TCP=tcp://10.0.0.1:8080", "VITRINE_PORT_8080_TCP_PROTO=tcp",
+		"VITRINE_PORT_8080_TCP_PORT=8080", "VITRINE_PORT_8080_TCP_ADDR=10.0.0.1", "VITRINE_REDIS_SERVICE_HOST=10.0.0.2",
+	}})
+	if _, err := config.Load(config.Sources{Environ: []string{"VITRINE_PORT=8080"}}); err == nil {
+		t.Error("VITRINE_PORT=8080 passes for a service link")
+	}
+}
+
+func TestRefusingLaterReadsAsRefusingAtOnce(t *testing.T) {
+	c := load(t, config.Sources{Environ: []string{"VITRINE_REDIS_URL=redis://:hunter2@redis/x"}})
+	err := c.Refuse("redis.url", errors.New("the database is a number"))
+	want := `VITRINE_REDIS_URL (environment): want embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "redis://:xxxxx@redis/x": the database is a number`
+	if err.Error() != want || !errors.Is(err, config.ErrInvalid) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}

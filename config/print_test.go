@@ -1,0 +1,166 @@
+package config_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"vitrine/config"
+)
+
+var update = flag.Bool("update", false, "rewrite the table in docs/configuration.md")
+
+// everything sets every setting to something else than its default, but for
+// those that hold a secret.
+func everything(t *testing.T) string {
+	return write(t, `
+listen: 127.0.0.1:1
+admin: {listen: ""}
+upstream:
+  url: https://cms.example/base
+  preset: drf
+  authorization_file: `+write(t, "Token hunter2")+`
+  timeout: 1m30s
+  retries: 0
+  max_bytes: 1234567
+  resources:
+    catalogue: {path: a}
+    rules: {path: "b c/"}
+    banners: {path: "yes"}
+redis:
+  url: unix:///run/redis.sock
+  prefix: "{shop}#:"
+ttl: {default: 10ms, catalogue: 1h, rules: 8760h, banners: 1h30m}
+stale_while_revalidate: 0s
+stale_if_error: 1h0m1s
+http: {max_age: 5m}
+cors: {origins: [https://a.example, "http://b.example:8080"]}
+log: {level: debug, format: json}
+shutdown: {delay: 1s, timeout: 20s}
+`)
+}
+
+func TestWhatConfigPrintsMeansTheSameWhenReadBack(t *testing.T) {
+	for name, sources := range map[string]config.Sources{
+		"defaults":   {},
+		"everything": {File: everything(t)},
+		"nothing":    {Environ: []string{"VITRINE_ADMIN_LISTEN=", "VITRINE_CORS_ORIGINS="}},
+		"inherited":  {Environ: []string{"VITRINE_TTL=3m"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := load(t, sources)
+			printed := first.YAML()
+			second := load(t, config.Sources{File: write(t, string(printed))})
+			if diff := cmp.Diff(first, second, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
+				t.Errorf("%s\nread back differs:\n%s", printed, diff)
+			}
+		})
+	}
+}
+
+func TestConfigPrintsTheOriginOfEachValue(t *testing.T) {
+	file := write(t, "ttl:\n  banners: 5s\n")
+	printed := string(load(t, config.Sources{
+		File:    file,
+		Environ: []string{"VITRINE_TTL=2m", "VITRINE_REDIS_URL=redis://:hunter2@redis:6379", "VITRINE_UPSTREAM_AUTHORIZATION=Token hunter2"},
+		Flags:   map[string]string{"listen": ":8081"},
+	}).YAML())
+	for _, line := range []string{
+		"listen: :8081 # flag --listen",
+		"  preset: drf # default",
+		"  # authorization: ******** # environment VITRINE_UPSTREAM_AUTHORIZATION",
+		"  # url: redis://:xxxxx@redis:6379 # environment VITRINE_REDIS_URL",
+		"  default: 2m # environment VITRINE_TTL",
+		"  rules: 2m # as ttl.default",
+		"  banners: 5s # " + file + ":2",
+	} {
+		if !strings.Contains(printed, "\n"+line+"\n") {
+			t.Errorf("no line %q in\n%s", line, printed)
+		}
+	}
+	if strings.Contains(printed, "hunter2") {
+		t.Errorf("a secret is printed:\n%s", printed)
+	}
+}
+
+const (
+	tableBegins = "<!-- settings: generated from config/table.go by `go test ./config -update` -->\n"
+	tableEnds   = "<!-- settings: end -->\n"
+)
+
+// The page on configuration has the table between two marks; the README may
+// have it, too.
+func TestTheDocumentedTableIsTheTable(t *testing.T) {
+	pages := []string{filepath.Join("..", "docs", "configuration.md"), filepath.Join("..", "README.md")}
+	for i, page := range pages {
+		content, err := os.ReadFile(page)
+		if os.IsNotExist(err) && i > 0 {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, rest, marked := strings.Cut(string(content), tableBegins)
+		table, after, ended := strings.Cut(rest, tableEnds)
+		if !marked && i > 0 {
+			continue
+		}
+		if !marked || !ended {
+			t.Errorf("%s has no table between %q and %q", page, tableBegins, tableEnds)
+			continue
+		}
+		if table == config.Markdown() {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s has another table than config/table.go; run go test ./config -update\n%s", page, cmp.Diff(table, config.Markdown()))
+			continue
+		}
+		if err := os.WriteFile(page, []byte(before+tableBegins+config.Markdown()+tableEnds+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestEverySettingIsDocumentedAndReachable(t *testing.T) {
+	seen := map[string]string{}
+	for _, s := range config.Settings() {
+		if s.Doc == "" || s.Allowed() == "" {
+			t.Errorf("%s says nothing of itself: %+v", s.Key, s)
+		}
+		for _, name := range []string{s.Key, s.Env, s.Flag} {
+			if other, taken := seen[name]; taken && name != "" && other != s.Key {
+				t.Errorf("%s names both %s and %s", name, other, s.Key)
+			}
+			seen[name] = s.Key
+		}
+	}
+}
+
+// The names that the outside relies on.
+func TestTheNamesOfTheEnvironmentAreThoseOfTheContract(t *testing.T) {
+	have := map[string]string{}
+	for _, s := range config.Settings() {
+		have[s.Env] = s.Default
+	}
+	for name, preset := range map[string]string{
+		"VITRINE_LISTEN": ":8080", "VITRINE_ADMIN_LISTEN": "127.0.0.1:9090",
+		"VITRINE_UPSTREAM_URL": "sample:", "VITRINE_UPSTREAM_PRESET": "drf",
+		"VITRINE_UPSTREAM_AUTHORIZATION": "", "VITRINE_UPSTREAM_AUTHORIZATION_FILE": "",
+		"VITRINE_UPSTREAM_TIMEOUT": "10s", "VITRINE_UPSTREAM_RETRIES": "2", "VITRINE_UPSTREAM_MAX_BYTES": "32MiB",
+		"VITRINE_REDIS_URL": "embedded:", "VITRINE_REDIS_URL_FILE": "", "VITRINE_REDIS_PREFIX": "vitrine:",
+		"VITRINE_TTL": "60s", "VITRINE_TTL_CATALOGUE": "", "VITRINE_TTL_RULES": "", "VITRINE_TTL_BANNERS": "",
+		"VITRINE_STALE_WHILE_REVALIDATE": "5m", "VITRINE_STALE_IF_ERROR": "24h",
+		"VITRINE_HTTP_MAX_AGE": "0s", "VITRINE_CORS_ORIGINS": "*",
+		"VITRINE_LOG_LEVEL": "info", "VITRINE_LOG_FORMAT": "text",
+	} {
+		if got, ok := have[name]; !ok || got != preset {
+			t.Errorf("%s has the default %q (known: %v), want %q", name, got, ok, preset)
+		}
+	}
+}

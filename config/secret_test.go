@@ -1,0 +1,81 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"vitrine/config"
+)
+
+// shown is everything that printing, logging and encoding make of v.
+func shown(t *testing.T, v any) string {
+	t.Helper()
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T"} {
+		fmt.Fprintf(&out, verb+"\n", v)
+	}
+	slog.New(slog.NewTextHandler(&out, nil)).Info("text", "v", v)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("json", "v", v)
+	for _, marshal := range []func(any) ([]byte, error){json.Marshal, yaml.Marshal} {
+		encoded, err := marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(encoded)
+	}
+	return out.String()
+}
+
+func TestSecretsNeverShowThemselves(t *testing.T) {
+	const password = "hunter2"
+	c := load(t, config.Sources{Environ: []string{
+		"VITRINE_UPSTREAM_AUTHORIZATION=" + password,
+		"VITRINE_REDIS_URL=redis://app:" + password + "@redis:6379/0?sentinel_password=" + password,
+	}})
+	type wrapped struct{ hidden config.Secret }
+	for name, v := range map[string]any{
+		"the secret":                c.Upstream.Authorization,
+		"a pointer to it":           &c.Upstream.Authorization,
+		"the address":               c.Redis.URL,
+		"a struct that holds it":    c.Upstream,
+		"an unexported field of it": wrapped{c.Upstream.Authorization},
+	} {
+		text := shown(t, v)
+		if strings.Contains(text, password) || strings.Contains(strings.ToLower(text), fmt.Sprintf("%x", password)) {
+			t.Errorf("%s shows itself:\n%s", name, text)
+		}
+	}
+	if text := fmt.Sprintf("%v %+v", c.Redis, c.Upstream); strings.Contains(text, password) {
+		t.Errorf("the configuration shows a secret: %s", text)
+	}
+	if got := c.Upstream.Authorization.Reveal(); got != password {
+		t.Errorf("Reveal() = %q", got)
+	}
+	if got, want := c.Redis.URL.String(), "redis://app:xxxxx@redis:6379/0?sentinel_password=xxxxx"; got != want {
+		t.Errorf("address is shown as %q, want %q", got, want)
+	}
+}
+
+func TestNoSecretIsShownAsNone(t *testing.T) {
+	if got := fmt.Sprint(config.Secret{}); got != "" {
+		t.Errorf("the zero secret is shown as %q", got)
+	}
+	if got := config.NewSecret("").Reveal(); got != "" {
+		t.Errorf("Reveal() = %q", got)
+	}
+}
+
+// %+v of the whole value is what a careless log line would print.
+func TestThePrintedConfigHoldsNoSecret(t *testing.T) {
+	c := load(t, config.Sources{Environ: []string{
+		"VITRINE_UPSTREAM_AUTHORIZATION=hunter2", "VITRINE_REDIS_URL=redis://:hunter2@redis",
+	}})
+	if text := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(text, "hunter2") {
+		t.Errorf("a secret is shown: %s", text)
+	}
+}

@@ -1,0 +1,237 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Setting is one row of the table: everything that the file, the environment,
+// the flags, the documentation and the error messages know about it.
+type Setting struct {
+	// Key is its place in the YAML file: upstream.timeout.
+	Key string
+	// Env is its environment variable. Empty: only the file can say it.
+	Env string
+	// Flag is its flag without the dashes. Empty: no flag says it.
+	Flag string
+	// Default is the value of whoever says nothing, as text.
+	Default string
+	// Doc is one line for operators.
+	Doc string
+
+	allowed  string              // what an error asks for; numbers have theirs made from min and max
+	min, max int64               // bounds of a number, a size, or a duration in nanoseconds
+	optional bool                // empty is a value of its own, not the default
+	inherits string              // the key whose value is taken when this one is not given
+	contents string              // this setting names a file that holds the value of that key
+	check    func(string) error  // for text; nil accepts what is not empty
+	field    func(c *Config) any // where the value goes; the pointer's type is the setting's kind
+	words    []string            // the only texts allowed, if any
+}
+
+// Size is a number of bytes.
+type Size int64
+
+// String writes the size as the settings do: 32MiB, or bytes when uneven.
+func (s Size) String() string {
+	for _, unit := range []struct {
+		name  string
+		bytes Size
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if s >= unit.bytes && s%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// Settings returns a copy of the table, in the order of the documentation.
+func Settings() []Setting { return slices.Clone(settings) }
+
+// lookup finds the row of key.
+func lookup(key string) (Setting, bool) {
+	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return settings[i], true
+}
+
+// names lists every setting and group that stands anywhere in group, by its
+// whole key. The group "" is the file.
+func names(group string) []string {
+	var out []string
+	for _, s := range settings {
+		for i, r := range s.Key + "." {
+			key := s.Key[:i]
+			if r == '.' && (group == "" || strings.HasPrefix(key, group+".")) && !slices.Contains(out, key) {
+				out = append(out, key)
+			}
+		}
+	}
+	return out
+}
+
+// members lists what stands directly in group, by its name there. It is empty
+// when there is no such group.
+func members(group string) []string {
+	var out []string
+	for _, key := range names(group) {
+		name := strings.TrimPrefix(strings.TrimPrefix(key, group), ".")
+		if !strings.Contains(name, ".") {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// isHidden reports whether no part of the value is ever shown.
+func (s Setting) isHidden() bool {
+	_, ok := s.field(new(Config)).(*Secret)
+	return ok
+}
+
+// Allowed says what the setting takes: "a duration from 10ms to 8760h".
+func (s Setting) Allowed() string {
+	allowed := s.allowed
+	switch s.field(new(Config)).(type) {
+	case *time.Duration:
+		allowed = "a duration from " + formatDuration(time.Duration(s.min)) + " to " + formatDuration(time.Duration(s.max))
+	case *int:
+		allowed = fmt.Sprintf("a whole number from %d to %d", s.min, s.max)
+	case *Size:
+		allowed = fmt.Sprintf("a size from %s to %s", Size(s.min), Size(s.max))
+	}
+	if len(s.words) > 0 {
+		allowed = orList(s.words)
+	}
+	if s.optional && s.Default != "" {
+		allowed += ", or nothing"
+	}
+	return allowed
+}
+
+// set parses what was given into its place in c. The reason of a failure
+// holds no part of a secret and may be empty.
+func (s Setting) set(c *Config, text string) error {
+	switch field := s.field(c).(type) {
+	case *string:
+		*field = text
+	case *Secret:
+		*field = NewSecret(text)
+	case *URL:
+		*field = NewURL(text)
+	case *[]string:
+		*field = splitList(text)
+	case *time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			if _, bare := strconv.ParseFloat(text, 64); bare == nil {
+				return fmt.Errorf("a unit is missing, as in %ss", text)
+			}
+			return errUnsaid
+		}
+		if int64(d) < s.min || int64(d) > s.max {
+			return errUnsaid
+		}
+		*field = d
+	case *int:
+		n, err := strconv.Atoi(text)
+		if err != nil || int64(n) < s.min || int64(n) > s.max {
+			return errUnsaid
+		}
+		*field = n
+	case *Size:
+		n, err := humanize.ParseBytes(text)
+		if err != nil || n > math.MaxInt64 || int64(n) < s.min || int64(n) > s.max {
+			return errUnsaid
+		}
+		*field = Size(n)
+	default:
+		panic(fmt.Sprintf("config: setting %s has a field of unknown type %T", s.Key, field))
+	}
+	return s.checkText(text)
+}
+
+// errUnsaid is a failure about which the table has said all there is to say.
+var errUnsaid = errors.New("not allowed")
+
+func (s Setting) checkText(text string) error {
+	switch {
+	case text == "" && s.optional:
+		return nil
+	case text == "":
+		return errUnsaid
+	case len(s.words) > 0 && !slices.Contains(s.words, text):
+		return errUnsaid
+	case s.check != nil:
+		return s.check(text)
+	}
+	return nil
+}
+
+// text writes the value in c as the file would say it, secrets and all.
+func (s Setting) text(c *Config) string {
+	switch field := s.field(c).(type) {
+	case *string:
+		return *field
+	case *Secret:
+		return field.Reveal()
+	case *URL:
+		return field.Reveal()
+	case *[]string:
+		return strings.Join(*field, ",")
+	case *time.Duration:
+		return formatDuration(*field)
+	case *int:
+		return strconv.Itoa(*field)
+	case *Size:
+		return field.String()
+	default:
+		panic(fmt.Sprintf("config: setting %s has a field of unknown type %T", s.Key, field))
+	}
+}
+
+// isList reports whether the file may say it as a sequence.
+func (s Setting) isList() bool {
+	_, ok := s.field(new(Config)).(*[]string)
+	return ok
+}
+
+// splitList reads a comma-separated list.
+func splitList(text string) []string {
+	var out []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// formatDuration is d.String without the units that say nothing: 5m, not 5m0s.
+func formatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// orList writes "a", "a or b", "a, b or c".
+func orList(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

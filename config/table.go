@@ -1,0 +1,172 @@
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+// longest is the upper bound of how long a document is kept: a year.
+const longest = int64(365 * 24 * time.Hour)
+
+// settings is the table. A setting exists when it has a row here.
+var settings = named([]Setting{
+	{
+		Key: "listen", Default: ":8080", allowed: anAddress, check: checkAddress,
+		Doc:   "the public address",
+		field: func(c *Config) any { return &c.Listen },
+	},
+	{
+		Key: "admin.listen", Default: "127.0.0.1:9090", optional: true, allowed: anAddress, check: checkAddress,
+		Doc:   "the operator's address; empty switches it off",
+		field: func(c *Config) any { return &c.Admin.Listen },
+	},
+	{
+		Key: "upstream.url", Default: "sample:", check: checkUpstream,
+		allowed: "sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]",
+		Doc:     "where content comes from: `sample:` the bundled content, `file:DIR` a folder with catalogue.json, rules.json and banners.json, or the CMS's base URL",
+		field:   func(c *Config) any { return &c.Upstream.URL },
+	},
+	{
+		Key: "upstream.preset", Default: "drf", words: []string{"drf"},
+		Doc:   "which CMS it is: `drf` is Django REST Framework",
+		field: func(c *Config) any { return &c.Upstream.Preset },
+	},
+	{
+		Key: "upstream.authorization", optional: true, allowed: "the value of an Authorization header in printable ASCII", check: checkHeader,
+		Doc:   "the Authorization header sent upstream",
+		field: func(c *Config) any { return &c.Upstream.Authorization },
+	},
+	{
+		Key: "upstream.authorization_file", optional: true, allowed: aSecretFile, contents: "upstream.authorization",
+		Doc:   "a file that holds it instead, such as a container's secret",
+		field: func(c *Config) any { return &c.Upstream.AuthorizationFile },
+	},
+	{
+		Key: "upstream.timeout", Default: "10s", min: int64(time.Millisecond), max: int64(10 * time.Minute),
+		Doc:   "for one fetch of a resource, its retries and pages included",
+		field: func(c *Config) any { return &c.Upstream.Timeout },
+	},
+	{
+		Key: "upstream.retries", Default: "2", min: 0, max: 10,
+		Doc:   "how often a failed request is repeated, within the timeout",
+		field: func(c *Config) any { return &c.Upstream.Retries },
+	},
+	{
+		Key: "upstream.max_bytes", Default: "32MiB", min: 1, max: 1 << 30,
+		Doc:   "of one resource, decompressed",
+		field: func(c *Config) any { return &c.Upstream.MaxBytes },
+	},
+	{
+		Key: "upstream.resources.catalogue.path", Default: "gvapp/", allowed: aPath, check: checkPath,
+		Doc:   "where the CMS has the catalogue, relative to its URL",
+		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Path },
+	},
+	{
+		Key: "upstream.resources.rules.path", Default: "cms/rules/", allowed: aPath, check: checkPath,
+		Doc:   "where the CMS has the rules",
+		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Path },
+	},
+	{
+		Key: "upstream.resources.banners.path", Default: "gvapp/singlebanner", allowed: aPath, check: checkPath,
+		Doc:   "where the CMS has the banners",
+		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Path },
+	},
+	{
+		Key: "redis.url", Default: "embedded:", check: checkRedis,
+		allowed: "embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH",
+		Doc:     "the store that replicas share: `embedded:` is one inside this process (on 127.0.0.1:6380, or `embedded:HOST:PORT`); Sentinel and Cluster as go-redis's own URL forms have them",
+		field:   func(c *Config) any { return &c.Redis.URL },
+	},
+	{
+		Key: "redis.url_file", optional: true, allowed: aSecretFile, contents: "redis.url",
+		Doc:   "a file that holds it instead, when it has a password",
+		field: func(c *Config) any { return &c.Redis.URLFile },
+	},
+	{
+		Key: "redis.prefix", Default: "vitrine:", check: checkPrefix,
+		allowed: "1 to 64 printable ASCII characters without spaces, quotes or * ? [ ] \\",
+		Doc:     "of every key; keys that do not begin so are never touched",
+		field:   func(c *Config) any { return &c.Redis.Prefix },
+	},
+	{
+		Key: "ttl.default", Env: "VITRINE_TTL", Flag: "ttl", Default: "60s", min: int64(10 * time.Millisecond), max: longest,
+		Doc:   "how long a document is fresh; in the file, `ttl: 60s` says it too",
+		field: func(c *Config) any { return &c.TTL.Default },
+	},
+	{
+		Key: "ttl.catalogue", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
+		Doc:   "the same for the catalogue alone",
+		field: func(c *Config) any { return &c.TTL.Catalogue },
+	},
+	{
+		Key: "ttl.rules", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
+		Doc:   "the same for the rules alone",
+		field: func(c *Config) any { return &c.TTL.Rules },
+	},
+	{
+		Key: "ttl.banners", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
+		Doc:   "the same for the banners alone",
+		field: func(c *Config) any { return &c.TTL.Banners },
+	},
+	{
+		Key: "stale_while_revalidate", Default: "5m", max: longest,
+		Doc:   "how long past its freshness a document is still served while a refresh runs",
+		field: func(c *Config) any { return &c.StaleWhileRevalidate },
+	},
+	{
+		Key: "stale_if_error", Default: "24h", max: longest,
+		Doc:   "how long past its freshness a document is still served when the CMS fails",
+		field: func(c *Config) any { return &c.StaleIfError },
+	},
+	{
+		Key: "http.max_age", Default: "0s", max: longest,
+		Doc:   "how much longer a browser or CDN may keep an answer without asking",
+		field: func(c *Config) any { return &c.HTTP.MaxAge },
+	},
+	{
+		Key: "cors.origins", Default: "*", optional: true, check: checkOrigins,
+		allowed: "* or a list of origins such as https://shop.example",
+		Doc:     "which origins may read the answers in a browser, separated by commas; empty allows none",
+		field:   func(c *Config) any { return &c.CORS.Origins },
+	},
+	{
+		Key: "log.level", Default: "info", words: []string{"debug", "info", "warn", "error"},
+		Doc:   "the least important messages that are logged",
+		field: func(c *Config) any { return &c.Log.Level },
+	},
+	{
+		Key: "log.format", Default: "text", words: []string{"text", "json"},
+		Doc:   "`json` for machines; `text` also prints what is served and the commands to try",
+		field: func(c *Config) any { return &c.Log.Format },
+	},
+	{
+		Key: "shutdown.delay", Default: "0s", max: int64(5 * time.Minute),
+		Doc:   "how long requests are still accepted after /readyz began to fail; as long as a load balancer needs to notice",
+		field: func(c *Config) any { return &c.Shutdown.Delay },
+	},
+	{
+		Key: "shutdown.timeout", Default: "8s", min: int64(time.Millisecond), max: int64(10 * time.Minute),
+		Doc:   "how long requests under way may then take to finish; delay and timeout together belong under the 10s after which Docker kills",
+		field: func(c *Config) any { return &c.Shutdown.Timeout },
+	},
+})
+
+// named gives the rows the names that follow from their keys, but for those
+// that the table gives, and for those that have none: what differs per
+// resource is said in the file, and a secret on a command line could be read
+// by every user of the machine.
+func named(rows []Setting) []Setting {
+	for i := range rows {
+		s := &rows[i]
+		if strings.HasPrefix(s.Key, "upstream.resources.") {
+			continue
+		}
+		if s.Env == "" {
+			s.Env = envPrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+		}
+		if s.Flag == "" && s.Key != "upstream.authorization" {
+			s.Flag = strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
+		}
+	}
+	return rows
+}

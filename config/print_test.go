@@ -89,8 +89,8 @@ func TestConfigPrintsTheOriginOfEachValue(t *testing.T) {
 }
 
 const (
-	tableBegins = "<!-- settings: generated from config/table.go by `go test ./config -update` -->\n"
-	tableEnds   = "<!-- settings: end -->\n"
+	tableBegins = "<!-- settings:begin: made from config/table.go by `go test ./config -update` -->\n"
+	tableEnds   = "<!-- settings:end -->\n"
 )
 
 // The page on configuration has the table between two marks; the README may

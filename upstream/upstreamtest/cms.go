@@ -12,8 +12,7 @@ package upstreamtest
 
 import (
 	"embed"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -73,7 +72,8 @@ type CMS struct {
 	serving sync.WaitGroup // the accept loops and the connections
 
 	mu       sync.Mutex // protects what follows
-	server   *http.Server
+	server   *http.Server // nil while down
+	listener net.Listener // of server
 	paths    map[string]http.Handler
 	next     []http.Handler
 	failing  http.Handler
@@ -102,11 +102,12 @@ func New(tb testing.TB) *CMS {
 // under way are cut off.
 func (c *CMS) Down() {
 	c.mu.Lock()
-	server := c.server
+	server, listener := c.server, c.listener
 	c.server = nil
 	c.mu.Unlock()
 	if server != nil {
-		_ = server.Close() // closes the listener; nobody is left to tell
+		_ = listener.Close() // the server may not have begun to serve, and not know of it
+		_ = server.Close()
 	}
 }
 
@@ -127,9 +128,9 @@ func (c *CMS) Up() {
 		Handler:           http.HandlerFunc(c.serve),
 		ConnState:         c.follow,
 		ReadHeaderTimeout: patience,
-		ErrorLog:          log.New(io.Discard, "", 0),
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	c.server = server
+	c.server, c.listener = server, l
 	c.serving.Go(func() { _ = server.Serve(l) }) // ends with http.ErrServerClosed
 }
 

@@ -71,7 +71,7 @@ type CMS struct {
 	addr    string
 	serving sync.WaitGroup // the accept loops and the connections
 
-	mu       sync.Mutex // protects what follows
+	mu       sync.Mutex   // protects what follows
 	server   *http.Server // nil while down
 	listener net.Listener // of server
 	paths    map[string]http.Handler

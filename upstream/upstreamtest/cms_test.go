@@ -1,7 +1,6 @@
 package upstreamtest_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -17,45 +16,49 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// reply is what came of a request.
+type reply struct {
+	code   int
+	header http.Header
+	length int64 // as announced
+	body   string
+}
+
 // get asks on a connection of its own.
-func get(t *testing.T, url string, header ...string) (*http.Response, string, error) {
+func get(t *testing.T, url string, header ...string) (reply, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	transport := &http.Transport{DisableCompression: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	resp, err := (&http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}).Do(req)
+	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return nil, "", err
+		return reply{}, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	return resp, string(body), err
+	return reply{resp.StatusCode, resp.Header, resp.ContentLength, string(body)}, err
 }
 
-func mustGet(t *testing.T, url string, header ...string) (*http.Response, string) {
+func mustGet(t *testing.T, url string, header ...string) reply {
 	t.Helper()
-	resp, body, err := get(t, url, header...)
+	got, err := get(t, url, header...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, body
+	return got
 }
 
 func TestNewServesTheRecordedDocuments(t *testing.T) {
 	cms := upstreamtest.New(t)
 	for _, r := range shape.Resources() {
-		resp, body := mustGet(t, cms.URL+upstreamtest.Path(r))
-		if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/json" || len(body) < 2000 {
-			t.Errorf("%s: status %d, %s, %d bytes", r, resp.StatusCode, resp.Header.Get("Content-Type"), len(body))
+		got := mustGet(t, cms.URL+upstreamtest.Path(r))
+		if got.code != 200 || got.header.Get("Content-Type") != "application/json" || len(got.body) < 2000 {
+			t.Errorf("%s: status %d, %s, %d bytes", r, got.code, got.header.Get("Content-Type"), len(got.body))
 		}
 		if cms.Count(r) != 1 {
 			t.Errorf("%s: counted %d, want 1", r, cms.Count(r))
@@ -67,16 +70,16 @@ func TestSetAnswersItsOwnETagWith304(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Set(shape.Banners, "[]")
 	url := cms.URL + "/gvapp/singlebanner"
-	resp, body := mustGet(t, url)
-	if body != "[]" {
-		t.Fatalf("body %q", body)
+	first := mustGet(t, url)
+	if first.body != "[]" {
+		t.Fatalf("body %q", first.body)
 	}
-	if resp, _ := mustGet(t, url, "If-None-Match", resp.Header.Get("ETag")); resp.StatusCode != 304 {
-		t.Errorf("status %d, want 304", resp.StatusCode)
+	if got := mustGet(t, url, "If-None-Match", first.header.Get("ETag")); got.code != 304 {
+		t.Errorf("status %d, want 304", got.code)
 	}
 	cms.Set(shape.Banners, "[ ]")
-	if resp, _ := mustGet(t, url, "If-None-Match", resp.Header.Get("ETag")); resp.StatusCode != 200 {
-		t.Errorf("status %d after a change, want 200", resp.StatusCode)
+	if got := mustGet(t, url, "If-None-Match", first.header.Get("ETag")); got.code != 200 {
+		t.Errorf("status %d after a change, want 200", got.code)
 	}
 }
 
@@ -85,12 +88,12 @@ func TestFailuresComeInTurnAndEnd(t *testing.T) {
 	url := cms.URL + "/gvapp/"
 	cms.Fail(500)
 	cms.FailNext(1, 503, "Retry-After", "7")
-	first, _ := mustGet(t, url)
-	second, _ := mustGet(t, url)
+	first := mustGet(t, url)
+	second := mustGet(t, url)
 	cms.Recover()
-	third, _ := mustGet(t, url)
-	if first.StatusCode != 503 || first.Header.Get("Retry-After") != "7" || second.StatusCode != 500 || third.StatusCode != 200 {
-		t.Errorf("got %d, %d, %d", first.StatusCode, second.StatusCode, third.StatusCode)
+	third := mustGet(t, url)
+	if first.code != 503 || first.header.Get("Retry-After") != "7" || second.code != 500 || third.code != 200 {
+		t.Errorf("got %d, %d, %d", first.code, second.code, third.code)
 	}
 }
 
@@ -100,11 +103,11 @@ func TestBlockedAnswerIsTheOneCurrentOnArrival(t *testing.T) {
 	release := cms.Block()
 	got := make(chan string, 1)
 	go func() {
-		_, body, err := get(t, cms.URL+"/cms/rules/")
+		late, err := get(t, cms.URL+"/cms/rules/")
 		if err != nil {
-			body = err.Error()
+			late.body = err.Error()
 		}
-		got <- body
+		got <- late.body
 	}()
 	cms.WaitCount(shape.Rules, 1)
 	cms.Set(shape.Rules, `["new"]`)
@@ -113,15 +116,15 @@ func TestBlockedAnswerIsTheOneCurrentOnArrival(t *testing.T) {
 	if body := <-got; body != `["old"]` {
 		t.Errorf("got %s", body)
 	}
-	if _, body := mustGet(t, cms.URL+"/cms/rules/"); body != `["new"]` {
-		t.Errorf("after the release: %s", body)
+	if after := mustGet(t, cms.URL+"/cms/rules/"); after.body != `["new"]` {
+		t.Errorf("after the release: %s", after.body)
 	}
 }
 
 func TestDownRefusesAndUpOpensTheSamePort(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Down()
-	if _, _, err := get(t, cms.URL+"/gvapp/"); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := get(t, cms.URL+"/gvapp/"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("while down: %v, want connection refused", err)
 	}
 	cms.Up()
@@ -133,27 +136,27 @@ func TestMisbehaviourIsWhatItSays(t *testing.T) {
 	url := cms.URL + "/gvapp/"
 
 	cms.Next(upstreamtest.Truncated("[1,2,3]", 3))
-	if _, body, err := get(t, url); !errors.Is(err, io.ErrUnexpectedEOF) || body != "[1," {
-		t.Errorf("Truncated: %q, %v", body, err)
+	if got, err := get(t, url); !errors.Is(err, io.ErrUnexpectedEOF) || got.body != "[1," {
+		t.Errorf("Truncated: %q, %v", got.body, err)
 	}
 	cms.Next(upstreamtest.Unframed("[1,"))
-	if resp, body, err := get(t, url); err != nil || body != "[1," || resp.ContentLength != -1 {
-		t.Errorf("Unframed: %q, %v", body, err)
+	if got, err := get(t, url); err != nil || got.body != "[1," || got.length != -1 {
+		t.Errorf("Unframed: %q, %v", got.body, err)
 	}
 	cms.Next(upstreamtest.Hangup())
-	if _, _, err := get(t, url); !errors.Is(err, io.EOF) {
+	if _, err := get(t, url); !errors.Is(err, io.EOF) {
 		t.Errorf("Hangup: %v", err)
 	}
 	cms.Next(upstreamtest.Redirect(301, "/elsewhere/"))
-	if resp, _ := mustGet(t, url); resp.StatusCode != 301 || resp.Header.Get("Location") != "/elsewhere/" {
-		t.Errorf("Redirect: %d to %q", resp.StatusCode, resp.Header.Get("Location"))
+	if got := mustGet(t, url); got.code != 301 || got.header.Get("Location") != "/elsewhere/" {
+		t.Errorf("Redirect: %d to %q", got.code, got.header.Get("Location"))
 	}
 	cms.Next(upstreamtest.Gzip("[]"))
-	if resp, body := mustGet(t, url); resp.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(body, "\x1f\x8b") {
-		t.Errorf("Gzip: %v, %q", resp.Header, body)
+	if got := mustGet(t, url); got.header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(got.body, "\x1f\x8b") {
+		t.Errorf("Gzip: %v, %q", got.header, got.body)
 	}
 	cms.Next(upstreamtest.Recorded(t, upstreamtest.Recording(t, "gzip-get")))
-	if resp, body := mustGet(t, url); resp.ContentLength != 1550 || len(body) != 1550 {
-		t.Errorf("Recorded: Content-Length %d, %d bytes, want 1550", resp.ContentLength, len(body))
+	if got := mustGet(t, url); got.length != 1550 || len(got.body) != 1550 {
+		t.Errorf("Recorded: Content-Length %d, %d bytes, want 1550", got.length, len(got.body))
 	}
 }

@@ -1,0 +1,135 @@
+package upstream
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// readBody reads the answer to its end, decompressed, if it is JSON in UTF-8 of
+// at most limit bytes, on the wire and after decompression. Its errors are
+// *ContentError and hold nothing of the body.
+func readBody(resp *http.Response, limit int64) ([]byte, error) {
+	if err := checkType(resp.Header); err != nil {
+		return nil, err
+	}
+	if resp.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	var in io.Reader = &capped{in: resp.Body, left: limit, limit: limit}
+	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
+	switch encoding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, damaged(err)
+		}
+		in = &capped{in: unpacked, left: limit, limit: limit}
+	default:
+		return nil, &ContentError{Reason: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
+	}
+	body, err := io.ReadAll(in)
+	if err != nil {
+		return nil, damaged(err)
+	}
+	if isUnframed(resp) && isCutShort(body) {
+		return nil, damaged(io.ErrUnexpectedEOF)
+	}
+	return body, nil
+}
+
+// damaged says what reading err means: too large, or cut off or garbled on its way.
+func damaged(err error) error {
+	if content, ok := errors.AsType[*ContentError](err); ok {
+		return content
+	}
+	return &ContentError{Reason: "the body is cut short or damaged", Damaged: true, Err: err}
+}
+
+func tooLarge(limit int64) error {
+	return &ContentError{Reason: fmt.Sprintf("the body is larger than %d bytes", limit)}
+}
+
+// capped fails a read beyond its limit, where io.LimitReader would just end.
+type capped struct {
+	in          io.Reader
+	left, limit int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.left -= int64(n)
+	if c.left < 0 {
+		return 0, tooLarge(c.limit)
+	}
+	return n, err
+}
+
+// isUnframed reports whether the body just ends with the connection, so that
+// HTTP itself cannot tell a whole one from one cut short.
+func isUnframed(resp *http.Response) bool {
+	return resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && resp.ProtoMajor == 1
+}
+
+// isCutShort reports whether body begins like a document and does not end like one.
+func isCutShort(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return true
+	}
+	begins := body[0] == '{' || body[0] == '['
+	ends := body[len(body)-1] == '}' || body[len(body)-1] == ']'
+	return begins && (!ends || len(body) == 1)
+}
+
+// checkType refuses an answer that says it is not JSON, or not in UTF-8. One
+// that does not say what it is, is refused too: a CMS does.
+func checkType(h http.Header) error {
+	kind := h.Get("Content-Type")
+	if kind == "" {
+		return &ContentError{Reason: "want JSON, got an answer without a Content-Type"}
+	}
+	media, params, err := mime.ParseMediaType(kind)
+	switch {
+	case err != nil:
+		return &ContentError{Reason: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
+	case isHTML(media):
+		return &ContentError{Reason: fmt.Sprintf("want JSON, got an HTML page (%s)", media)}
+	case media != "application/json" && media != "text/json" && !strings.HasSuffix(media, "+json"):
+		return &ContentError{Reason: fmt.Sprintf("want JSON, got Content-Type %q", clip(media))}
+	}
+	switch charset := strings.ToLower(params["charset"]); charset {
+	case "", "utf-8", "utf8", "us-ascii", "ascii":
+		return nil
+	default:
+		return &ContentError{Reason: fmt.Sprintf("want UTF-8, got charset %q", clip(charset))}
+	}
+}
+
+// mediaType is the type alone, in lower case, or "".
+func mediaType(h http.Header) string {
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
+func isHTML(media string) bool {
+	return media == "text/html" || media == "application/xhtml+xml"
+}
+
+// clip shortens what a CMS sent to what a log line can bear.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

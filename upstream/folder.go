@@ -1,0 +1,168 @@
+package upstream
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vitrine/upstream/sample"
+	"vitrine/upstream/shape"
+)
+
+// folder is a source of files: one on disk, or the bundled sample.
+type folder struct {
+	files    fs.FS
+	name     string // for people: "file:/srv/content", "sample:"
+	prefix   string // of a file's name in errors
+	paths    map[shape.Resource]string
+	maxBytes int64
+}
+
+func newSample(o Options) (source, string, error) {
+	s, err := openFolder(o, sample.FS, "sample:", "sample:")
+	if err != nil {
+		return nil, "", err
+	}
+	// The sample changes with the program: another release is another source.
+	content := sha256.New()
+	for _, r := range shape.Resources() {
+		body, err := fs.ReadFile(sample.FS, s.paths[r])
+		if err != nil {
+			return nil, "", fmt.Errorf("upstream path of %s: the sample has no %s", r, s.paths[r])
+		}
+		content.Write(body)
+	}
+	return s, fingerprint(o, "sample:", hex.EncodeToString(content.Sum(nil))), nil
+}
+
+func newFolder(o Options) (source, string, error) {
+	dir, err := folderPath(o.URL)
+	if err != nil {
+		return nil, "", err
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", fmt.Errorf("upstream URL: no folder %s", dir)
+	case err != nil:
+		return nil, "", fmt.Errorf("upstream URL: folder %s: %w", dir, bareFile(err))
+	case !info.IsDir():
+		return nil, "", fmt.Errorf("upstream URL: %s is not a folder", dir)
+	}
+	s, err := openFolder(o, os.DirFS(dir), "file:"+dir, dir+string(filepath.Separator))
+	if err != nil {
+		return nil, "", err
+	}
+	from := []string{s.name}
+	for _, r := range shape.Resources() {
+		from = append(from, s.paths[r])
+	}
+	return s, fingerprint(o, from...), nil
+}
+
+// folderPath reads file:DIR, file:/DIR and file:///DIR. The result is absolute,
+// so that it says the same whatever becomes of the working directory.
+func folderPath(raw string) (string, error) {
+	dir := strings.TrimPrefix(raw, "file:")
+	if strings.HasPrefix(dir, "//") {
+		u, err := url.Parse(raw)
+		if err != nil || u.Host != "" && u.Host != "localhost" {
+			return "", errors.New("upstream URL: want file:DIR or file:///DIR")
+		}
+		dir = u.Path
+	}
+	if dir == "" {
+		return "", errors.New("upstream URL: want file:DIR, got no folder")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("upstream URL: %w", err)
+	}
+	return dir, nil
+}
+
+func openFolder(o Options, files fs.FS, name, prefix string) (*folder, error) {
+	f := &folder{files: files, name: name, prefix: prefix, paths: make(map[shape.Resource]string), maxBytes: o.MaxBytes}
+	for _, r := range shape.Resources() {
+		f.paths[r] = string(r) + ".json"
+		if p, ok := o.Paths[r]; ok {
+			f.paths[r] = strings.TrimPrefix(p, "/")
+		}
+		if !fs.ValidPath(f.paths[r]) {
+			return nil, fmt.Errorf("upstream path of %s: want a file inside the folder, got %q", r, f.paths[r])
+		}
+	}
+	return f, nil
+}
+
+// fetch reads the file of r. A file holds no version, so its ETag is a hash of
+// its bytes, which sees every edit; its Last-Modified is for people, and for a
+// copy that has nothing else.
+func (f *folder) fetch(ctx context.Context, r shape.Resource, held Validators) (answer, error) {
+	got := answer{op: "read " + f.prefix + f.paths[r], attempts: 1, status: http.StatusOK}
+	if ctx.Err() != nil {
+		return got, &FetchError{Resource: r, Op: got.op, Kind: ErrTimeout, Err: &lateError{}}
+	}
+	body, info, err := f.read(f.paths[r])
+	if err != nil {
+		kind := ErrAnswer
+		if _, gone := fs.Stat(f.files, "."); gone != nil {
+			kind = ErrUnreachable
+		}
+		return got, &FetchError{Resource: r, Op: got.op, Kind: kind, Err: bareFile(err)}
+	}
+	sum := sha256.Sum256(body)
+	got.validators.ETag = `"` + hex.EncodeToString(sum[:12]) + `"`
+	if !info.ModTime().IsZero() {
+		got.validators.LastModified = info.ModTime().UTC().Format(http.TimeFormat)
+	}
+	if held.ETag == got.validators.ETag ||
+		held.ETag == "" && held.LastModified != "" && held.LastModified == got.validators.LastModified {
+		got.notModified, got.status = true, http.StatusNotModified
+		return got, nil
+	}
+	got.body = body
+	return got, nil
+}
+
+func (f *folder) read(name string) ([]byte, fs.FileInfo, error) {
+	// Asked before it is opened: opening a pipe would wait for its writer.
+	info, err := fs.Stat(f.files, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, &ContentError{Reason: "not a regular file"}
+	}
+	if info.Size() > f.maxBytes {
+		return nil, nil, tooLarge(f.maxBytes)
+	}
+	file, err := f.files.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	body, err := io.ReadAll(&capped{in: file, left: f.maxBytes, limit: f.maxBytes})
+	return body, info, err
+}
+
+// bareFile takes off the operation and name that FetchError says already.
+func bareFile(err error) error {
+	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+func (f *folder) String() string { return f.name }
+
+func (*folder) close() {}

@@ -102,8 +102,8 @@ func (d *decoder) broken(err error) error {
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		offset = syntax.ByteOffset
 	}
-	rest := d.rest(offset)
-	at := len(d.in) - len(rest)
+	at := min(int(offset), len(d.in))
+	rest := d.in[at:]
 	switch r, size := utf8.DecodeRune(rest); {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		if len(d.rest(0)) == 0 {

@@ -4,7 +4,8 @@ package shape
 // json.dumps(indent=n) writes it, with ": " after keys, which is what Django
 // REST Framework answers to Accept: application/json; indent=n. Empty lists and
 // objects stay [] and {}. With n of 0 or less, compact is appended unchanged.
-// What is not JSON is copied without judgement.
+// What is not JSON is copied without judgement, and nothing is indented deeper
+// than a document of this package can be, so that the answer stays in bounds.
 func Indent(dst, compact []byte, n int) []byte {
 	if n <= 0 {
 		return append(dst, compact...)
@@ -12,7 +13,7 @@ func Indent(dst, compact []byte, n int) []byte {
 	depth := 0
 	newline := func() {
 		dst = append(dst, '\n')
-		for range depth * n {
+		for range min(depth, maxDepth) * n {
 			dst = append(dst, ' ')
 		}
 	}

@@ -1,0 +1,148 @@
+package shape
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/go-faster/jx"
+)
+
+func FuzzCatalogue(f *testing.F) {
+	fuzz(f, Catalogue, "gvapp-get", "gvapp-accept-indent4")
+}
+
+func FuzzRules(f *testing.F) {
+	fuzz(f, Rules, "rules-get", "edge-rules", "edge-rules-indent4")
+}
+
+func FuzzBanners(f *testing.F) {
+	fuzz(f, Banners, "singlebanner-get")
+}
+
+// fuzz holds that any input becomes a document as documented, or an error
+// that names its place, and never a panic.
+func fuzz(f *testing.F, r Resource, recordings ...string) {
+	f.Helper()
+	for _, name := range recordings {
+		f.Add(recorded(f, name))
+	}
+	golden, err := os.ReadFile(filepath.Join("testdata", "golden", string(r)+".in.json"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(golden)
+	for _, p := range places {
+		if p.resource != r {
+			continue
+		}
+		for value := range values {
+			for _, field := range documentedFields(f, p.name) {
+				in := objectWith(documentedFields(f, p.name), field.name, value)
+				f.Add([]byte(strings.Replace(p.document, "%s", in, 1)))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, in []byte) { holdProperties(t, r, in) })
+}
+
+func holdProperties(t *testing.T, r Resource, in []byte) {
+	t.Helper()
+	doc, err := Normalize(r, in)
+	if err != nil {
+		holdRefusal(t, r, err)
+		return
+	}
+	if !json.Valid(doc.Body) || !jx.Valid(doc.Body) || !utf8.Valid(doc.Body) {
+		t.Fatalf("not JSON: %q", doc.Body)
+	}
+	if err := conforms(t, documentType(r), doc.Body); err != nil {
+		t.Fatalf("not as documented: %v\n%s", err, doc.Body)
+	}
+	if limit := 2 * (growth*len(in) + slack); len(doc.Body) > limit {
+		t.Fatalf("%d bytes from %d, want at most %d", len(doc.Body), len(in), limit)
+	}
+	if bytes.Contains(doc.Body, []byte("\u2028")) || bytes.Contains(doc.Body, []byte("\u2029")) {
+		t.Fatalf("a line separator is not escaped: %q", doc.Body)
+	}
+	again, err := Normalize(r, doc.Body)
+	if err != nil {
+		t.Fatalf("what was normalized is refused: %v\n%s", err, doc.Body)
+	}
+	if !bytes.Equal(again.Body, doc.Body) || again.Items != doc.Items {
+		t.Fatalf("not idempotent: %s\nthen %s", doc.Body, again.Body)
+	}
+	// A vacant relation stays null, and is counted again.
+	if kinds := again.Repairs.Kinds(); len(kinds) > 0 && !slices.Equal(kinds, []Kind{KindVacant}) {
+		t.Fatalf("repaired twice: %v\n%s", kinds, doc.Body)
+	}
+	if got := standard(t, r, doc.Body); !bytes.Equal(got, doc.Body) {
+		t.Fatalf("encoding/json writes the same types differently:\n%s\nnot\n%s", got, doc.Body)
+	}
+}
+
+func holdRefusal(t *testing.T, r Resource, err error) {
+	t.Helper()
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok || !errors.Is(err, ErrRefused) {
+		t.Fatalf("not a refusal: %v", err)
+	}
+	if !strings.HasPrefix(refused.Path, string(r)) || refused.Want == "" || refused.Got == "" {
+		t.Fatalf("says too little: %#v", refused)
+	}
+	if s := err.Error(); len(s) > 4096 || !utf8.ValidString(s) || strings.ContainsAny(s, "\n\r\u2028\u2029") {
+		t.Fatalf("not fit for a log: %q", s)
+	}
+}
+
+// standard decodes body into the same types and encodes them again, both by
+// the standard library.
+func standard(t *testing.T, r Resource, body []byte) []byte {
+	t.Helper()
+	var v any
+	switch r {
+	case Catalogue:
+		v = new(Summary)
+	case Rules:
+		v = new([]RuleSet)
+	case Banners:
+		v = new([]Banner)
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("encoding/json does not read it: %v\n%s", err, body)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func TestRecordingsHaveTheProperties(t *testing.T) {
+	for r, names := range map[Resource][]string{
+		Catalogue: {"gvapp-get", "edge-gvapp"},
+		Rules:     {"rules-get", "edge-rules"},
+		Banners:   {"singlebanner-get", "edge-singlebanner"},
+	} {
+		for _, name := range names {
+			in := recorded(t, name)
+			holdProperties(t, r, in)
+			step := max(1, len(in)/200)
+			for n := 0; n < len(in); n += step { // cut short anywhere, it is refused
+				if _, err := Normalize(r, in[:n]); err == nil {
+					t.Fatalf("%s: the first %d bytes were taken for a document", name, n)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package proxy
+
+import "bytes"
+
+// maxIndent is the deepest indentation that Accept can ask for; a larger number means this one.
+const maxIndent = 8
+
+// noIndent is what Accept says of the indentation when it says nothing.
+const noIndent = -1
+
+// precedences are the classes of media ranges, from */* to one with parameters.
+const precedences = 4
+
+// parseAccept decides whether the value of an Accept field allows an answer, and with which indentation.
+//
+// It decides as Django REST Framework does, for which there are two renderings, JSON and HTML: the most specific
+// media range that allows either wins, weights are not looked at, and where JSON wins, the parameter indent of that
+// range counts (0 to 8, noIndent if there is none). That both renderings are JSON here is the caller's business.
+// A weight of 0 is disregarded, which RFC 9110 leaves to the server (section 12.5.1, last paragraph).
+func parseAccept(value []byte) (indent int, ok bool) {
+	if string(value) == "*/*" {
+		return noIndent, true
+	}
+	type choice struct {
+		json, html bool
+		indent     int
+	}
+	var best [precedences]choice
+	for more := true; more; {
+		var element []byte
+		more = bytes.IndexByte(value, ',') >= 0
+		element, value = cut(value, ',')
+		r := parseMediaRange(element)
+		c := &best[r.precedence]
+		if r.json && !c.json {
+			c.json, c.indent = true, r.indent
+		}
+		c.html = c.html || r.html
+	}
+	for i := precedences - 1; i >= 0; i-- {
+		switch c := best[i]; {
+		case c.json:
+			return c.indent, true
+		case c.html:
+			return noIndent, true
+		}
+	}
+	return noIndent, false
+}
+
+// A mediaRange is one element of Accept.
+type mediaRange struct {
+	json, html bool // what it allows
+	precedence int  // 0 for */*, 1 for type/*, 2 for type/subtype, 3 for one with parameters other than q
+	indent     int
+}
+
+func parseMediaRange(element []byte) mediaRange {
+	r := mediaRange{indent: noIndent}
+	full, params := cutParameter(element)
+	main, sub := cut(full, '/')
+	anyMain, anySub := string(main) == "*", string(sub) == "*"
+	r.json = (anyMain || equalFold(main, "application")) && (anySub || equalFold(sub, "json"))
+	r.html = (anyMain || equalFold(main, "text")) && (anySub || equalFold(sub, "html"))
+
+	specific := false
+	for len(params) > 0 {
+		var p []byte
+		p, params = cutParameter(params)
+		if bytes.IndexByte(p, '=') < 0 {
+			continue
+		}
+		name, v := cut(p, '=')
+		name = trimBlanks(name)
+		if !equalFold(name, "q") {
+			specific = true
+		}
+		if equalFold(name, "indent") {
+			r.indent = parseIndent(v)
+		}
+	}
+	switch {
+	case anyMain:
+		r.precedence = 0
+	case anySub:
+		r.precedence = 1
+	case !specific:
+		r.precedence = 2
+	default:
+		r.precedence = 3
+	}
+	return r
+}
+
+// cutParameter cuts s at its first semicolon outside of quotes, and trims what is before it.
+func cutParameter(s []byte) (before, after []byte) {
+	quoted := false
+	for i, c := range s {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == ';' && !quoted:
+			return trimBlanks(s[:i]), s[i+1:]
+		}
+	}
+	return trimBlanks(s), nil
+}
+
+// parseIndent reads the value of an indent parameter: a whole number, held to 0 to 8; anything else is none.
+func parseIndent(v []byte) int {
+	v = trimBlanks(v)
+	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
+		v = v[1 : len(v)-1]
+	}
+	sign, digits := cutSign(v)
+	for len(digits) > 1 && digits[0] == '0' {
+		digits = digits[1:]
+	}
+	if len(digits) == 0 {
+		return noIndent
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return noIndent
+		}
+	}
+	switch {
+	case sign < 0:
+		return 0
+	case len(digits) > 1:
+		return maxIndent
+	}
+	return min(int(digits[0]-'0'), maxIndent)
+}
+
+func cutSign(v []byte) (sign int, rest []byte) {
+	if len(v) > 0 && (v[0] == '-' || v[0] == '+') {
+		if v[0] == '-' {
+			return -1, v[1:]
+		}
+		return 1, v[1:]
+	}
+	return 1, v
+}
+
+// equalFold compares without regard to the case of ASCII letters; lower is in lower case.
+func equalFold(s []byte, lower string) bool {
+	if len(s) != len(lower) {
+		return false
+	}
+	for i, c := range s {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// trimBlanks trims what RFC 9110 calls OWS: spaces and tabs.
+func trimBlanks(s []byte) []byte {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}

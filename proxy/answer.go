@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"vitrine/cache"
+	"vitrine/upstream/shape"
+)
+
+// apiIndent is how ?format=api indents, which is how the browsable rendering shows a document.
+const apiIndent = 4
+
+// answer answers one request, or says why not. The order of the checks is that of Django REST Framework.
+func (s *Server) answer(ctx *fasthttp.RequestCtx) error {
+	allowed := s.writeCommon(ctx)
+	if len(ctx.Request.Header.RequestURI()) > s.maxTarget {
+		return errTargetTooLong
+	}
+	i, m := findRoute(ctx.URI().PathOriginal())
+	switch m {
+	case noMatch:
+		return errNoRoute
+	case slashless, slashed:
+		s.redirect(ctx, routes[i].path)
+		return nil
+	case exact:
+	}
+	if isPreflight(ctx) {
+		s.preflight(ctx, allowed)
+		return nil
+	}
+
+	q := parseQuery(ctx.URI().QueryString())
+	f := parseFormat(q.format)
+	if f == formatUnknown {
+		return errFormat
+	}
+	indent, ok := s.indent(ctx, f)
+	if !ok {
+		return errNotAcceptable
+	}
+
+	switch {
+	case ctx.IsGet(), ctx.IsHead():
+		key := formKey{indent: uint8(indent)} //nolint:gosec // at most maxIndent
+		if routes[i].resource == shape.Banners && len(q.ordering) > 0 {
+			key.ordering = parseOrdering(q.ordering)
+		}
+		return s.read(ctx, i, key)
+	case ctx.IsOptions():
+		s.describe(ctx, i, indent)
+		return nil
+	}
+	return methodError(ctx.Method())
+}
+
+// indent negotiates: it says how deep the answer is to be indented, 0 for not at all, and whether one is acceptable.
+func (s *Server) indent(ctx *fasthttp.RequestCtx, f format) (indent int, ok bool) {
+	indent = noIndent
+	// An Accept that is there and empty accepts nothing.
+	if accept := field(ctx, keyAccept); accept != nil {
+		if indent, ok = parseAccept(accept); !ok {
+			return 0, false
+		}
+	}
+	switch {
+	case indent != noIndent:
+		return indent, true
+	case f == formatAPI:
+		return apiIndent, true
+	}
+	return 0, true
+}
+
+// read answers with the document, or with 304 or 412 where a condition says so.
+func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey) error {
+	a, err := s.sources[i].Get(s.base)
+	if err != nil {
+		s.writeForwarded(ctx, &a.Status, err)
+		return fmt.Errorf("%s: %w", routes[i].resource, err)
+	}
+	now := time.Now()
+	m := a.Value.at(&s.policy, a.Document, &a.Status, now)
+	form := a.Value.form(key)
+	enc := identityEncoding
+	if form.varies() {
+		enc = chooseEncoding(field(ctx, keyAcceptEncoding))
+	}
+	r := form.represent(enc)
+
+	cond := conditions{
+		ifMatch:           field(ctx, keyIfMatch),
+		ifUnmodifiedSince: field(ctx, keyIfUnmodified),
+		ifNoneMatch:       field(ctx, keyIfNoneMatch),
+		ifModifiedSince:   field(ctx, keyIfModified),
+	}
+	v := cond.evaluate(r.tag, m.lastModified, m.modified, now)
+	if v == failed {
+		return errPrecondition
+	}
+	h := &ctx.Response.Header
+	if form.varies() {
+		h.SetCanonical(keyVary, s.varyAcceptEncoding)
+	} else {
+		h.SetCanonical(keyVary, s.varyAccept)
+	}
+	h.SetCanonical(keyETag, r.tag)
+	h.SetCanonical(keyLastModified, m.lastModified)
+	h.SetCanonical(keyAge, m.age)
+	h.SetCanonical(keyCacheControl, m.cacheControl)
+	h.SetCanonical(keyCacheStatus, m.cacheStatus)
+	if v == notModified {
+		ctx.SetStatusCode(fasthttp.StatusNotModified)
+		return nil
+	}
+	h.SetCanonical(keyAllow, valueAllow)
+	h.SetContentTypeBytes(valueJSON)
+	if r.enc != identityEncoding {
+		h.SetCanonical(keyContentEncoding, contentEncodings[r.enc])
+	}
+	ctx.Response.SetBodyRaw(r.body)
+	return nil
+}
+
+// writeForwarded says in Cache-Status why there is no answer.
+func (s *Server) writeForwarded(ctx *fasthttp.RequestCtx, st *cache.Status, err error) {
+	told := *st
+	if told.Fwd == "" {
+		told.Fwd = cache.FwdMiss
+	}
+	if told.Detail == "" {
+		told.Detail = errorDetail(err)
+	}
+	ctx.Response.Header.SetCanonical(keyCacheStatus, appendCacheStatus(nil, &told, 0))
+}
+
+// describe answers OPTIONS.
+func (s *Server) describe(ctx *fasthttp.RequestCtx, i, indent int) {
+	h := &ctx.Response.Header
+	h.SetCanonical(keyVary, s.varyAccept)
+	h.SetCanonical(keyAllow, valueAllow)
+	h.SetContentTypeBytes(valueJSON)
+	ctx.Response.SetBodyRaw(s.descriptions[i][indent])
+}
+
+// redirect sends the client to the right path, query kept. The answer has no body and the type that Django gives it.
+func (s *Server) redirect(ctx *fasthttp.RequestCtx, path string) {
+	location := []byte(path)
+	if q := ctx.URI().QueryString(); len(q) > 0 {
+		location = append(append(location, '?'), q...)
+	}
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(fasthttp.StatusMovedPermanently)
+	h.SetCanonical(keyLocation, location)
+	h.SetContentTypeBytes(valueHTML)
+	h.SetContentLength(0) // said to HEAD as well
+	if s.cors.varies() {
+		h.SetCanonical(keyVary, valueOrigin)
+	}
+}
+
+// writeCommon writes what every answer has, and reports whether CORS allows the request's origin to read it.
+func (s *Server) writeCommon(ctx *fasthttp.RequestCtx) (allowed bool) {
+	h := &ctx.Response.Header
+	if id := ctx.Request.Header.PeekBytes(keyRequestID); saneRequestID(id) {
+		h.SetCanonical(keyRequestID, id)
+	} else {
+		var made [requestIDLength]byte
+		s.ids.put(&made)
+		h.SetCanonical(keyRequestID, made[:])
+	}
+	h.SetCanonical(keyNoSniff, valueNoSniff)
+	return s.cors.write(ctx)
+}
+
+// field is the value of a request's field, nil if it is absent; lines of the same name are one list.
+func field(ctx *fasthttp.RequestCtx, key []byte) []byte {
+	h := &ctx.Request.Header
+	first := h.PeekBytes(key)
+	if first == nil {
+		return nil
+	}
+	if lines := h.PeekAll(string(key)); len(lines) > 1 {
+		return bytes.Join(lines, []byte(", "))
+	}
+	return first
+}

@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// An effort says how much work a representation is worth.
+type effort uint8
+
+const (
+	// strong is for what most visitors get: the document as it is, compressed once for as long as it does not change.
+	strong effort = iota
+	// quick is for what somebody asked for in a way of his own, an ordering or an indentation. There are far more of
+	// these than are kept, and the strongest brotli would let a client buy 100 ms of this machine with one request.
+	quick
+)
+
+// From these sizes on, in bytes, brotli at full strength keeps the first visitor waiting for too long: it does about
+// half a megabyte a second, five at level 9 and thirty at level 5.
+const (
+	brotliFullStrength   = 128 << 10
+	brotliMediumStrength = 1 << 20
+)
+
+// zstdWindow is the largest window that every browser can be asked to have (RFC 9659, section 3).
+const zstdWindow = 8 << 20
+
+// compress encodes body. The result has no spare capacity, since it is held for long.
+func compress(e encoding, body []byte, how effort) ([]byte, error) {
+	if e == zstdEncoding {
+		return compressZstd(body, how)
+	}
+	var out bytes.Buffer
+	var w io.WriteCloser
+	switch e {
+	case brotliEncoding:
+		w = brotli.NewWriterLevel(&out, brotliLevel(len(body), how))
+	case gzipEncoding:
+		level := gzip.BestCompression
+		if how == quick {
+			level = gzip.DefaultCompression
+		}
+		var err error
+		if w, err = gzip.NewWriterLevel(&out, level); err != nil {
+			return nil, fmt.Errorf("compress: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("compress: no content coding %d", e)
+	}
+	if _, err := w.Write(body); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	return bytes.Clone(out.Bytes()), nil
+}
+
+func brotliLevel(size int, how effort) int {
+	switch {
+	case how == quick, size > brotliMediumStrength:
+		return 5
+	case size > brotliFullStrength:
+		return 9
+	}
+	return brotli.BestCompression
+}
+
+func compressZstd(body []byte, how effort) ([]byte, error) {
+	level := zstd.SpeedBestCompression
+	if how == quick {
+		level = zstd.SpeedDefault
+	}
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	defer w.Close() //nolint:errcheck // EncodeAll leaves nothing to flush
+	return bytes.Clone(w.EncodeAll(body, nil)), nil
+}

@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+)
+
+// A verdict is what the conditions of a request say of it (RFC 9110, section 13.2.2).
+type verdict uint8
+
+const (
+	proceed     verdict = iota // answer as if there were no condition
+	notModified                // 304
+	failed                     // 412
+)
+
+// conditions are the values of the four fields; nil is one that is absent.
+type conditions struct {
+	ifMatch, ifUnmodifiedSince, ifNoneMatch, ifModifiedSince []byte
+}
+
+// evaluate applies the conditions to the selected representation, in the order of RFC 9110, section 13.2.2.
+// The tag is strong, quotes included; modified has whole seconds, and lastModified is the field that it was sent as.
+func (c *conditions) evaluate(tag, lastModified []byte, modified, now time.Time) verdict {
+	switch {
+	case c.ifMatch != nil:
+		if !matchesTag(c.ifMatch, tag, true) {
+			return failed
+		}
+	case c.ifUnmodifiedSince != nil:
+		if t, ok := parseDate(c.ifUnmodifiedSince, now); ok && modified.After(t) {
+			return failed
+		}
+	}
+	switch {
+	case c.ifNoneMatch != nil:
+		if matchesTag(c.ifNoneMatch, tag, false) {
+			return notModified
+		}
+	case c.ifModifiedSince != nil:
+		if bytes.Equal(c.ifModifiedSince, lastModified) {
+			return notModified
+		}
+		if t, ok := parseDate(c.ifModifiedSince, now); ok && !modified.After(t) {
+			return notModified
+		}
+	}
+	return proceed
+}
+
+// matchesTag reports whether a list of entity-tags, or *, holds tag, which is strong (RFC 9110, sections 8.8.3,
+// 13.1.1 and 13.1.2). By the strong comparison a weak tag matches nothing. Where the list stops being one, what
+// came before counts and the rest does not.
+func matchesTag(list, tag []byte, strong bool) bool {
+	list = trimBlanks(list)
+	if string(list) == "*" {
+		return true
+	}
+	for {
+		for len(list) > 0 && (list[0] == ' ' || list[0] == '\t' || list[0] == ',') {
+			list = list[1:]
+		}
+		weak := bytes.HasPrefix(list, []byte("W/"))
+		if weak {
+			list = list[2:]
+		}
+		n := tagLength(list)
+		if n == 0 {
+			return false
+		}
+		if bytes.Equal(list[:n], tag) && !(weak && strong) {
+			return true
+		}
+		list = trimBlanks(list[n:])
+		if len(list) == 0 || list[0] != ',' {
+			return false
+		}
+	}
+}
+
+// tagLength is the length of the opaque-tag that s begins with, quotes included; 0 if it begins with none.
+func tagLength(s []byte) int {
+	if len(s) == 0 || s[0] != '"' {
+		return 0
+	}
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return i + 1
+		case c <= ' ', c == 0x7f:
+			return 0
+		}
+	}
+	return 0
+}
+
+// parseDate reads an HTTP-date in any of its three formats (RFC 9110, section 5.6.7). A year of two digits that
+// would be more than 50 years in the past by Go's reading is the next one with these digits that is not more than
+// 50 years ahead, as that section wants.
+func parseDate(value []byte, now time.Time) (time.Time, bool) {
+	s := string(trimBlanks(value))
+	t, err := http.ParseTime(s)
+	if err != nil {
+		return time.Time{}, false
+	}
+	if _, err := time.Parse(time.RFC850, s); err == nil {
+		for t.AddDate(100, 0, 0).Before(now.AddDate(50, 0, 0)) {
+			t = t.AddDate(100, 0, 0)
+		}
+		for t.After(now.AddDate(50, 0, 0)) {
+			t = t.AddDate(-100, 0, 0)
+		}
+	}
+	return t, true
+}

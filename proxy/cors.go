@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// cors decides which pages of other origins may read the answers (Fetch standard, section 3.3).
+type cors struct {
+	any     bool
+	origins map[string]struct{}
+}
+
+// What a preflight is told. Every field may be sent with a request: nothing here depends on credentials. The names
+// before the wildcard are for browsers that do not know it, and Authorization is never covered by it.
+var (
+	valueCORSMethods = []byte("GET, HEAD, OPTIONS")
+	valueCORSHeaders = []byte("Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, X-Request-Id, *")
+	valueCORSMaxAge  = []byte("7200") // two hours is the most that Chromium remembers
+	valueCORSExposed = []byte("ETag, Age, Cache-Status")
+)
+
+// newCORS reads a list of origins; "*" alone allows all, and an empty list none.
+func newCORS(origins []string) (cors, error) {
+	c := cors{origins: make(map[string]struct{}, len(origins))}
+	if slices.Contains(origins, "*") {
+		if len(origins) > 1 {
+			return c, fmt.Errorf("CORS origins: want either * or a list, got both in %q", origins)
+		}
+		c.any = true
+		return c, nil
+	}
+	for _, o := range origins {
+		u, err := url.Parse(o)
+		if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o || strings.ToLower(o) != o {
+			return c, fmt.Errorf("CORS origins: want an origin such as https://example.org, in lower case, got %q", o)
+		}
+		c.origins[o] = struct{}{}
+	}
+	return c, nil
+}
+
+// varies reports whether answers depend on who asks.
+func (c *cors) varies() bool { return len(c.origins) > 0 }
+
+// write allows the request's origin to read the answer, and reports whether it may. Where all may, the answer says
+// so to everybody, asked from a page or not: a cache may hand it to either.
+func (c *cors) write(ctx *fasthttp.RequestCtx) (allowed bool) {
+	h := &ctx.Response.Header
+	switch origin := ctx.Request.Header.PeekBytes(keyOrigin); {
+	case c.any:
+		h.SetCanonical(keyAllowOrigin, valueAny)
+	case !c.varies():
+		return false
+	default:
+		if _, ok := c.origins[string(origin)]; !ok {
+			return false
+		}
+		h.SetCanonical(keyAllowOrigin, origin)
+	}
+	h.SetCanonical(keyExposeHeaders, valueCORSExposed)
+	return true
+}
+
+// isPreflight tells a preflight from any other OPTIONS (Fetch standard, section 4.8).
+func isPreflight(ctx *fasthttp.RequestCtx) bool {
+	h := &ctx.Request.Header
+	return ctx.IsOptions() && len(h.PeekBytes(keyOrigin)) > 0 && len(h.PeekBytes(keyRequestMethod)) > 0
+}
+
+// preflight answers a preflight. An origin that is not allowed gets the same answer without the permission.
+func (s *Server) preflight(ctx *fasthttp.RequestCtx, allowed bool) {
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+	h.SetCanonical(keyAllow, valueAllow)
+	if s.cors.varies() {
+		h.SetCanonical(keyVary, valueOrigin)
+	}
+	if allowed {
+		h.SetCanonical(keyAllowMethods, valueCORSMethods)
+		h.SetCanonical(keyAllowHeaders, valueCORSHeaders)
+		h.SetCanonical(keyMaxAge, valueCORSMaxAge)
+	}
+}

@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"encoding/json"
+
+	"vitrine/upstream/shape"
+)
+
+// A description is the answer to OPTIONS, as Django REST Framework writes it. That text/html is rendered means that
+// a browser's Accept is satisfied; what it gets is JSON.
+type description struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Renders     []string `json:"renders"`
+	Parses      []string `json:"parses"`
+	Ordering    []string `json:"ordering,omitempty"` // what banners can be ordered by
+}
+
+// descriptions returns the answers to OPTIONS by indentation, for each of routes.
+func descriptions() (all [len(routes)][maxIndent + 1][]byte, err error) {
+	names := map[shape.Resource]description{
+		shape.Catalogue: {Name: "Catalogue Summary List", Description: "Artists, artworks and galleries."},
+		shape.Rules:     {Name: "Rule Set List", Description: "Display rules."},
+		shape.Banners:   {Name: "Single Banner List", Ordering: shape.BannerFields()},
+	}
+	for i := range routes {
+		d := names[routes[i].resource]
+		d.Renders = []string{"application/json", "text/html"}
+		d.Parses = []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
+		body, err := json.Marshal(d)
+		if err != nil {
+			return all, err
+		}
+		for n := range all[i] {
+			all[i][n] = shape.Indent(nil, body, n)
+		}
+	}
+	return all, nil
+}

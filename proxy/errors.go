@@ -1,0 +1,180 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"vitrine/cache"
+	"vitrine/upstream"
+)
+
+// What can be wrong with a request.
+var (
+	errNoRoute       = errors.New("no such path")
+	errFormat        = errors.New("unknown format")
+	errNotAcceptable = errors.New("neither JSON nor HTML is accepted")
+	errMethod        = errors.New("method not allowed")
+	errPrecondition  = errors.New("precondition failed")
+	errTargetTooLong = errors.New("request target too long")
+	errHeaderTooLong = errors.New("request header too long")
+	errBodyTooLarge  = errors.New("request body too large")
+	errSlowClient    = errors.New("request not received in time")
+	errMalformed     = errors.New("malformed request")
+	errPanic         = errors.New("panic")
+)
+
+// A methodError is an errMethod that knows the method.
+type methodError string
+
+func (e methodError) Error() string { return string(e) + ": " + errMethod.Error() }
+
+func (e methodError) Is(target error) bool { return target == errMethod }
+
+// retryAfter is what a client is told to wait when nothing better is known.
+const retryAfter = 5 * time.Second
+
+// A failure is a row of the table below: how an error is answered.
+type failure struct {
+	err    error
+	status int
+	// detail is the body's only field, in the words of Django REST Framework where it has some.
+	detail string
+	// atRoute says that the error was met at one of the three paths: the answer then has Allow and Vary, as every
+	// answer of Django REST Framework does.
+	atRoute bool
+	// cacheControl is empty where the answer is the same for everybody at all times.
+	cacheControl string
+	// retry says that Retry-After belongs to the answer.
+	retry bool
+}
+
+// failures say how errors are answered; the first row that fits counts.
+var failures = []failure{
+	{err: errNoRoute, status: http.StatusNotFound, detail: "Not found."},
+	{err: errFormat, status: http.StatusNotFound, detail: "Not found.", atRoute: true},
+	{err: errNotAcceptable, status: http.StatusNotAcceptable, detail: "Could not satisfy the request Accept header.", atRoute: true},
+	{err: errMethod, status: http.StatusMethodNotAllowed, detail: `Method "%s" not allowed.`, atRoute: true},
+	{err: errPrecondition, status: http.StatusPreconditionFailed, detail: "Precondition failed.", atRoute: true, cacheControl: noStore},
+
+	{err: errTargetTooLong, status: http.StatusRequestURITooLong, detail: "Request target too long.", cacheControl: noStore},
+	{err: errHeaderTooLong, status: http.StatusRequestHeaderFieldsTooLarge, detail: "Request header too large.", cacheControl: noStore},
+	{err: errBodyTooLarge, status: http.StatusRequestEntityTooLarge, detail: "Request body too large.", cacheControl: noStore},
+	{err: errSlowClient, status: http.StatusRequestTimeout, detail: "Request not received in time.", cacheControl: noStore},
+	{err: errMalformed, status: http.StatusBadRequest, detail: "Malformed request.", cacheControl: noStore},
+
+	{err: upstream.ErrAnswer, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
+	{err: upstream.ErrTimeout, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
+	{err: upstream.ErrUnreachable, status: http.StatusServiceUnavailable, detail: "The CMS cannot be reached.", atRoute: true, cacheControl: noStore, retry: true},
+	{err: cache.ErrWait, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
+	{err: context.DeadlineExceeded, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
+	{err: context.Canceled, status: http.StatusServiceUnavailable, detail: "The server is shutting down.", atRoute: true, cacheControl: noStore, retry: true},
+}
+
+// internalFailure answers what no row of failures fits.
+var internalFailure = failure{status: http.StatusInternalServerError, detail: "Internal server error.", cacheControl: noStore}
+
+const noStore = "no-store"
+
+func failureOf(err error) *failure {
+	for i := range failures {
+		if errors.Is(err, failures[i].err) {
+			return &failures[i]
+		}
+	}
+	return &internalFailure
+}
+
+// fail answers a request with an error. The cause goes to the log: a failed fetch was logged where it was made, once
+// and not once for everybody who waited for it, so that here it is worth a debug line.
+func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
+	f := failureOf(err)
+	level := slog.LevelDebug
+	if f == &internalFailure {
+		level = slog.LevelError
+	}
+	s.log.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
+		"status", f.status, "error", err)
+
+	detail := f.detail
+	if method, ok := errors.AsType[methodError](err); ok {
+		detail = fmt.Sprintf(f.detail, string(method))
+	}
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(f.status)
+	h.SetContentTypeBytes(valueJSON)
+	if f.atRoute {
+		h.SetCanonical(keyVary, s.varyAccept)
+		h.SetCanonical(keyAllow, valueAllow)
+	}
+	if f.cacheControl != "" {
+		h.SetCanonical(keyCacheControl, []byte(f.cacheControl))
+	}
+	if f.retry {
+		h.SetCanonical(keyRetryAfter, strconv.AppendInt(nil, retrySeconds(err), 10))
+	}
+	ctx.SetBody(appendDetail(nil, detail))
+}
+
+// errorDetail is the detail of Cache-Status for an error of a source.
+func errorDetail(err error) string {
+	if code := upstream.Code(err); code != "" {
+		return "upstream-" + code
+	}
+	return ""
+}
+
+// retrySeconds is when to come back, in whole seconds and at least one.
+func retrySeconds(err error) int64 {
+	after := retryAfter
+	if r, ok := errors.AsType[*cache.RetryError](err); ok && r.After > 0 {
+		after = r.After
+	}
+	return max(1, int64((after+time.Second-1)/time.Second))
+}
+
+// appendDetail appends the body of an error.
+func appendDetail(dst []byte, detail string) []byte {
+	dst = append(dst, `{"detail":"`...)
+	for i := range len(detail) {
+		if c := detail[i]; c == '"' || c == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, detail[i])
+	}
+	return append(dst, `"}`...)
+}
+
+// failUnread answers a request that fasthttp could not read; the connection is closed after it.
+func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
+	s.writeCommon(ctx)
+	s.fail(ctx, unreadError(ctx, err))
+}
+
+// unreadError says in terms of the table why a request could not be read.
+func unreadError(ctx *fasthttp.RequestCtx, err error) error {
+	netErr, isNet := errors.AsType[net.Error](err)
+	_, isSmall := errors.AsType[*fasthttp.ErrSmallBuffer](err)
+	switch {
+	case isSmall && string(ctx.Request.Header.RequestURI()) == "/":
+		// The target that fasthttp gives before it has read one: not even the first line fitted.
+		return errTargetTooLong
+	case isSmall:
+		return errHeaderTooLong
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return errBodyTooLarge
+	case isNet && netErr.Timeout():
+		return errSlowClient
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: it ends too early", errMalformed)
+	}
+	return errMalformed
+}

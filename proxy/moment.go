@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"vitrine/cache"
+)
+
+// A policy is what downstream caches are told.
+type policy struct {
+	maxAge, staleWhileRevalidate, staleIfError time.Duration
+}
+
+// A moment is what the header says of a document in one second: fields that change with time, rendered once and
+// shared by all requests of that second that were answered in the same way.
+type moment struct {
+	// What it was rendered for.
+	document *cache.Document
+	policy   *policy
+	second   int64
+	status   cache.Status
+
+	modified                                     time.Time // whole seconds
+	lastModified, age, cacheControl, cacheStatus []byte
+}
+
+// at returns the moment for an answer. It renders one only if the last was for another second, document or status.
+func (p *Prepared) at(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
+	second := now.Unix()
+	m := p.moment.Load()
+	if m != nil && m.second == second && m.document == d && m.policy == pol && m.status == *status {
+		return m
+	}
+	m = newMoment(pol, d, status, now)
+	p.moment.Store(m)
+	return m
+}
+
+func newMoment(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
+	modified := d.ChangedAt.UTC().Truncate(time.Second)
+	age := max(0, wholeSeconds(now.Sub(d.FetchedAt)))
+	ttl := wholeSeconds(d.FreshUntil.Sub(now))
+	return &moment{
+		document: d, policy: pol, second: now.Unix(), status: *status,
+		modified:     modified,
+		lastModified: []byte(modified.Format(http.TimeFormat)),
+		age:          strconv.AppendInt(nil, age, 10),
+		cacheControl: pol.appendCacheControl(nil, age, ttl),
+		cacheStatus:  appendCacheStatus(nil, status, ttl),
+	}
+}
+
+// wholeSeconds rounds down, negative durations too, so that neither an age nor what is left is overstated.
+func wholeSeconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second < 0 {
+		s--
+	}
+	return s
+}
+
+// appendCacheControl says how long a browser or a CDN may keep the answer, given its age and for how much longer it
+// is fresh here, both in seconds.
+//
+// Without asking, it may keep it for maxAge more, but never past its freshness here. Since a cache counts max-age
+// from when the document was made, not from now, the age is added; with nothing left it is 0. Serving it while
+// revalidating is keeping it without asking as well: that is offered only where maxAge allows any keeping, and up to
+// the end of its freshness here at most. Serving it because vitrine itself fails is another matter.
+func (pol *policy) appendCacheControl(dst []byte, age, ttl int64) []byte {
+	keep := max(0, min(wholeSeconds(pol.maxAge), ttl))
+	dst = append(dst, "public, max-age="...)
+	if keep == 0 {
+		dst = append(dst, '0')
+	} else {
+		dst = strconv.AppendInt(dst, age+keep, 10)
+		if revalidate := min(wholeSeconds(pol.staleWhileRevalidate), ttl-keep); revalidate > 0 {
+			dst = append(dst, ", stale-while-revalidate="...)
+			dst = strconv.AppendInt(dst, revalidate, 10)
+		}
+	}
+	if s := wholeSeconds(pol.staleIfError); s > 0 {
+		dst = append(dst, ", stale-if-error="...)
+		dst = strconv.AppendInt(dst, s, 10)
+	}
+	return dst
+}
+
+// appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss; fwd-status=200; stored.
+// That a hit came from this process's memory is the ordinary case and not told.
+func appendCacheStatus(dst []byte, s *cache.Status, ttl int64) []byte {
+	dst = append(dst, "vitrine"...)
+	if s.Fwd == "" {
+		dst = append(dst, "; hit; ttl="...)
+		dst = strconv.AppendInt(dst, ttl, 10)
+	} else {
+		dst = append(dst, "; fwd="...)
+		dst = append(dst, s.Fwd...)
+		if s.FwdStatus != 0 {
+			dst = append(dst, "; fwd-status="...)
+			dst = strconv.AppendInt(dst, int64(s.FwdStatus), 10)
+		}
+		if s.Stored {
+			dst = append(dst, "; stored"...)
+		}
+		if s.Collapsed {
+			dst = append(dst, "; collapsed"...)
+		}
+	}
+	if s.Detail != "" && s.Detail != cache.DetailMemory {
+		dst = append(dst, "; detail="...)
+		dst = append(dst, s.Detail...)
+	}
+	return dst
+}

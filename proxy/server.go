@@ -1,0 +1,173 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+// Server answers the public routes.
+type Server struct {
+	app     *fiber.App
+	log     *slog.Logger
+	sources [len(routes)]Source
+	policy  policy
+	cors    cors
+	ids     *requestIDs
+
+	// base is what sources are asked under: a request's own context ends with the connection's buffers, not with
+	// the client, and would not outlive the handler. It ends when Shutdown runs out of time.
+	base context.Context
+	stop context.CancelFunc
+
+	maxTarget                      int
+	varyAccept, varyAcceptEncoding []byte
+	descriptions                   [len(routes)][maxIndent + 1][]byte
+
+	mu        sync.Mutex // guards the two below
+	listeners []net.Listener
+	closed    bool // Shutdown was called
+}
+
+// ErrClosed is what Serve returns after Shutdown was called.
+var ErrClosed = errors.New("proxy: server closed")
+
+// New makes a server that is ready to Serve. It fails if the options are not usable.
+func New(o Options) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	o.setDefaults()
+	s := &Server{
+		log:                o.Logger,
+		ids:                newRequestIDs(),
+		maxTarget:          o.MaxTargetBytes,
+		policy:             policy{maxAge: o.MaxAge, staleWhileRevalidate: o.StaleWhileRevalidate, staleIfError: o.StaleIfError},
+		varyAccept:         []byte("Accept"),
+		varyAcceptEncoding: []byte("Accept, Accept-Encoding"),
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	for i := range routes {
+		s.sources[i] = o.Sources[routes[i].resource]
+	}
+	var err error
+	if s.cors, err = newCORS(o.CORSOrigins); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if s.cors.varies() {
+		s.varyAccept = append(s.varyAccept, ", Origin"...)
+		s.varyAcceptEncoding = append(s.varyAcceptEncoding, ", Origin"...)
+	}
+	if s.descriptions, err = descriptions(); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	s.app = s.newApp(&o)
+	return s, nil
+}
+
+// newApp sets Fiber up. There is one handler and no router: three paths are quicker compared than routed, and what
+// is not one of them has an answer of its own kind.
+func (s *Server) newApp(o *Options) *fiber.App {
+	app := fiber.New(fiber.Config{
+		DisableStartupMessage:        true,
+		DisableDefaultContentType:    true, // a 304 has none
+		DisablePreParseMultipartForm: true,
+		StrictRouting:                true,
+		CaseSensitive:                true,
+		ReadTimeout:                  o.ReadTimeout,
+		WriteTimeout:                 o.WriteTimeout,
+		IdleTimeout:                  o.IdleTimeout,
+		ReadBufferSize:               o.MaxHeaderBytes,
+		BodyLimit:                    o.MaxBodyBytes,
+		Concurrency:                  o.MaxConnections,
+		ErrorHandler: func(c *fiber.Ctx, err error) error {
+			s.fail(c.Context(), err)
+			return nil
+		},
+	})
+	app.Use(func(c *fiber.Ctx) error { return s.answer(c.Context()) })
+
+	server := app.Server()
+	server.Handler = s.guard(app.Handler())
+	server.ErrorHandler = s.failUnread
+	server.CloseOnShutdown = true
+	return app
+}
+
+// guard is what Fiber leaves open: a method that it does not know, and would answer with a line of text before any
+// handler is asked, and a panic, which would end the process.
+func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	known := make(map[string]struct{}, len(fiber.DefaultMethods))
+	for _, m := range fiber.DefaultMethods {
+		known[m] = struct{}{}
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		defer s.recover(ctx)
+		if _, ok := known[string(ctx.Method())]; ok {
+			next(ctx)
+			return
+		}
+		if err := s.answer(ctx); err != nil {
+			s.fail(ctx, err)
+		}
+	}
+}
+
+// recover turns a panic into a 500.
+func (s *Server) recover(ctx *fasthttp.RequestCtx) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	s.log.Error("panic while answering", "panic", r, "stack", string(debug.Stack()))
+	ctx.Response.Reset()
+	s.writeCommon(ctx)
+	s.fail(ctx, fmt.Errorf("%w: %v", errPanic, r))
+}
+
+// Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
+func (s *Server) Serve(ln net.Listener) error {
+	if !s.register(ln) {
+		_ = ln.Close() // nothing was accepted from it
+		return ErrClosed
+	}
+	if err := s.app.Listener(ln); err != nil {
+		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// register notes a listener, unless the server is closed.
+func (s *Server) register(ln net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.listeners = append(s.listeners, ln)
+	}
+	return !s.closed
+}
+
+// Shutdown stops accepting, closes idle connections, lets the requests under way finish, and returns when they have.
+// If ctx ends first, the rest is given up, and its error returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.stop()
+	s.mu.Lock()
+	s.closed = true
+	listeners := s.listeners
+	s.mu.Unlock()
+	err := s.app.ShutdownWithContext(ctx)
+	for _, ln := range listeners {
+		_ = ln.Close() // one that Serve had not handed to Fiber yet; closed already otherwise
+	}
+	if err != nil {
+		return fmt.Errorf("proxy: shut down: %w", err)
+	}
+	return nil
+}

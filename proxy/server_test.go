@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/upstream/shape"
+)
+
+// held is a source that holds a document: a real one, prepared by Prepare, with the status and times of the test.
+type held struct {
+	prepare func(*cache.Document) (*Prepared, error)
+
+	mu     sync.Mutex
+	answer cache.Answer[*Prepared]
+	err    error
+}
+
+func (h *held) Get(context.Context) (cache.Answer[*Prepared], error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answer, h.err
+}
+
+// hold gives out body from now on, as a hit that is fresh for a minute.
+func (h *held) hold(t testing.TB, body []byte) {
+	t.Helper()
+	now := time.Now()
+	h.holdDocument(t, &cache.Document{
+		Body: body, ETag: cache.ETag(body),
+		FetchedAt: now, ChangedAt: now.Add(-time.Hour), FreshUntil: now.Add(time.Minute),
+	}, cache.Status{Hit: true, Detail: cache.DetailMemory})
+}
+
+func (h *held) holdDocument(t testing.TB, d *cache.Document, st cache.Status) {
+	t.Helper()
+	p, err := h.prepare(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.err = cache.Answer[*Prepared]{Value: p, Document: d, Status: st}, nil
+}
+
+// fail gives out an error from now on.
+func (h *held) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.err = cache.Answer[*Prepared]{}, err
+}
+
+// rig is a server on a TCP port, and what it serves.
+type rig struct {
+	server  *Server
+	addr    string
+	sources map[shape.Resource]*held
+	log     *syncBuffer
+}
+
+// newRig starts a server that holds small documents. Options that are left out have usable values.
+func newRig(t testing.TB, o Options) *rig {
+	t.Helper()
+	r := &rig{sources: map[shape.Resource]*held{}, log: new(syncBuffer)}
+	o.Sources = map[shape.Resource]Source{}
+	for _, res := range shape.Resources() {
+		h := &held{prepare: Prepare(res)}
+		h.hold(t, []byte(`[]`))
+		r.sources[res] = h
+		o.Sources[res] = h
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	}
+	var err error
+	if r.server, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = ln.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- r.server.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// holdRecorded serves the normalized body of a recorded answer.
+func (r *rig) holdRecorded(t testing.TB, res shape.Resource, name string) {
+	t.Helper()
+	d, err := shape.Normalize(res, readRecorded(t, name).body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sources[res].hold(t, d.Body)
+}
+
+// reply is an answer, its body read.
+type reply struct {
+	*http.Response
+	body []byte
+}
+
+// send writes a request as it is given, lines separated by \n, over a connection of its own, and reads the answer.
+func (r *rig) send(t testing.TB, request string) reply {
+	t.Helper()
+	conn := r.dial(t)
+	defer conn.Close() //nolint:errcheck // the answer was read
+	head, body, _ := strings.Cut(request, "\n\n")
+	head = strings.ReplaceAll(strings.TrimSuffix(head, "\n"), "\n", "\r\n") + "\r\n\r\n"
+	if _, err := io.WriteString(conn, head+body); err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	return readReply(t, bufio.NewReader(conn), method)
+}
+
+// get is send for the usual request.
+func (r *rig) get(t testing.TB, target string, fields ...string) reply {
+	t.Helper()
+	return r.send(t, strings.Join(append([]string{"GET " + target + " HTTP/1.1", "Host: example.org"}, fields...), "\n"))
+}
+
+func (r *rig) dial(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", r.addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func readReply(t testing.TB, from *bufio.Reader, method string) reply {
+	t.Helper()
+	resp, err := http.ReadResponse(from, &http.Request{Method: method})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{Response: resp, body: body}
+}
+
+// syncBuffer is a log that may be written and read concurrently.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

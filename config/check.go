@@ -15,7 +15,7 @@ import (
 const (
 	anAddress   = "an address as HOST:PORT or :PORT"
 	aSecretFile = "a file that can be read and is not empty"
-	aPath       = "a path without host, query or .. that is relative to the CMS's URL"
+	aPath       = "a path without host, query or .. that is relative to the upstream URL"
 )
 
 // checkAddress allows what net.Listen allows, with a number for the port.

@@ -82,7 +82,8 @@ type Resources struct {
 
 // Resource says how one resource is asked of the CMS.
 type Resource struct {
-	// Path is relative to [Upstream.URL].
+	// Path is relative to [Upstream.URL]. Empty: where the documented
+	// interface, or a folder, has it.
 	Path string
 }
 

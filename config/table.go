@@ -57,18 +57,18 @@ var settings = named([]Setting{
 		field: func(c *Config) any { return &c.Upstream.MaxBytes },
 	},
 	{
-		Key: "upstream.resources.catalogue.path", Default: "gvapp/", allowed: aPath, check: checkPath,
-		Doc:   "where the CMS has the catalogue, relative to its URL",
+		Key: "upstream.resources.catalogue.path", optional: true, allowed: aPath, check: checkPath,
+		Doc:   "where the catalogue is, relative to the upstream URL; if nothing is said `gvapp/`, and in a folder `catalogue.json`",
 		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Path },
 	},
 	{
-		Key: "upstream.resources.rules.path", Default: "cms/rules/", allowed: aPath, check: checkPath,
-		Doc:   "where the CMS has the rules",
+		Key: "upstream.resources.rules.path", optional: true, allowed: aPath, check: checkPath,
+		Doc:   "the same for the rules: `cms/rules/`, `rules.json`",
 		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Path },
 	},
 	{
-		Key: "upstream.resources.banners.path", Default: "gvapp/singlebanner", allowed: aPath, check: checkPath,
-		Doc:   "where the CMS has the banners",
+		Key: "upstream.resources.banners.path", optional: true, allowed: aPath, check: checkPath,
+		Doc:   "the same for the banners: `gvapp/singlebanner`, `banners.json`",
 		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Path },
 	},
 	{

@@ -58,7 +58,7 @@ func (d *decoder) appendValue(dst []byte) ([]byte, error) {
 }
 
 func (d *decoder) appendElements(dst []byte) ([]byte, error) {
-	if _, err := d.token(); err != nil {
+	if err := d.step(); err != nil {
 		return dst, err
 	}
 	d.path = append(d.path, frame{})
@@ -74,7 +74,7 @@ func (d *decoder) appendElements(dst []byte) ([]byte, error) {
 			return dst, err
 		}
 	}
-	if _, err := d.token(); err != nil {
+	if err := d.step(); err != nil {
 		return dst, err
 	}
 	d.path = d.path[:at]
@@ -91,7 +91,7 @@ type member struct {
 // appendMembers appends an object. Where a name comes again, its last value
 // takes the place of the first, as in a dict of Python.
 func (d *decoder) appendMembers(dst []byte) ([]byte, error) {
-	if _, err := d.token(); err != nil {
+	if err := d.step(); err != nil {
 		return dst, err
 	}
 	d.path = append(d.path, frame{index: -1})
@@ -128,7 +128,7 @@ func (d *decoder) appendMembers(dst []byte) ([]byte, error) {
 		index[name] = len(members)
 		members = append(members, m)
 	}
-	if _, err := d.token(); err != nil {
+	if err := d.step(); err != nil {
 		return dst, err
 	}
 	d.path = d.path[:at]

@@ -91,7 +91,7 @@ func (a *Artist) appendTo(dst []byte) []byte {
 	dst = appendText(dst, `,"name":`, a.Name)
 	dst = appendObject(dst, `,"gallery_artists":`, a.GalleryArtists, (*GalleryRef).appendTo)
 	dst = appendBool(dst, `,"visible":`, a.Visible)
-	dst = appendTags(dst, `,"tag":`, a.Tag)
+	dst = appendTags(dst, a.Tag)
 	return append(dst, '}')
 }
 
@@ -117,7 +117,7 @@ func (g *GalleryRef) appendTo(dst []byte) []byte {
 	dst = appendText(dst, `,"title":`, g.Title)
 	dst = appendBool(dst, `,"art_kunstkoop":`, g.ArtKunstkoop)
 	dst = appendBool(dst, `,"kunst_aan_zet":`, g.KunstAanZet)
-	dst = appendTags(dst, `,"tag":`, g.Tag)
+	dst = appendTags(dst, g.Tag)
 	return append(dst, '}')
 }
 
@@ -140,6 +140,6 @@ func (a *Artwork) appendTo(dst []byte) []byte {
 	dst = appendInt(dst, `{"id":`, a.ID)
 	dst = appendText(dst, `,"title":`, a.Title)
 	dst = appendText(dst, `,"description":`, a.Description)
-	dst = appendTags(dst, `,"tag":`, a.Tag)
+	dst = appendTags(dst, a.Tag)
 	return append(dst, '}')
 }

@@ -89,7 +89,7 @@ func (g *Gallery) appendTo(dst []byte) []byte {
 	dst = appendArray(append(dst, `,"address":`...), g.Address, (*Address).appendTo)
 	dst = appendBool(dst, `,"art_kunstkoop":`, g.ArtKunstkoop)
 	dst = appendBool(dst, `,"kunst_aan_zet":`, g.KunstAanZet)
-	dst = appendTags(dst, `,"tag":`, g.Tag)
+	dst = appendTags(dst, g.Tag)
 	return append(dst, '}')
 }
 

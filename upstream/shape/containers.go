@@ -103,7 +103,7 @@ func without(held []refusal, field int) []refusal {
 // to the object's own depth, and past the value if nothing was read of it.
 func (d *decoder) recover(depth int, start int64) error {
 	for d.json.StackDepth() > depth {
-		if _, err := d.token(); err != nil {
+		if err := d.step(); err != nil {
 			return err
 		}
 	}

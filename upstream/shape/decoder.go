@@ -19,7 +19,7 @@ const (
 	// so that the limit on what is fetched also limits what is held.
 	growth = 8
 	slack  = 1 << 20
-	// fieldCost is about what an empty field takes: "redirect_link_en":"",
+	// fieldCost is about what an empty field takes, as in "redirect_link_en":"" and a comma.
 	fieldCost = 20
 )
 
@@ -140,7 +140,7 @@ func (d *decoder) vacant(null Kind) (bool, error) {
 func (d *decoder) skip() error {
 	depth := d.json.StackDepth()
 	for {
-		if _, err := d.token(); err != nil {
+		if err := d.step(); err != nil {
 			return err
 		}
 		if d.json.StackDepth() <= depth {
@@ -149,15 +149,14 @@ func (d *decoder) skip() error {
 	}
 }
 
-// token reads one token of something whose shape is not ours.
-func (d *decoder) token() (jsontext.Token, error) {
-	t, err := d.json.ReadToken()
-	if err != nil {
-		return t, d.broken(err)
+// step reads past one token of something whose shape is not ours.
+func (d *decoder) step() error {
+	if _, err := d.json.ReadToken(); err != nil {
+		return d.broken(err)
 	}
 	if d.json.StackDepth() > maxDepth {
 		d.fatal = true
-		return t, d.refused(fmt.Sprintf("at most %d levels", maxDepth), "more")
+		return d.refused(fmt.Sprintf("at most %d levels", maxDepth), "more")
 	}
-	return t, nil
+	return nil
 }

@@ -64,7 +64,7 @@ func appendString(dst []byte, s string) []byte {
 }
 
 // The functions below append one field each, its key given as it is written:
-// `,"title":`.
+// `,"title":`. A tag has the same key everywhere.
 
 func appendText(dst []byte, key, s string) []byte {
 	return appendString(append(dst, key...), s)
@@ -92,8 +92,8 @@ func appendIntOrNull(dst []byte, key string, n *int64) []byte {
 	return appendInt(dst, key, *n)
 }
 
-func appendTags(dst []byte, key string, tags []string) []byte {
-	dst = append(append(dst, key...), '[')
+func appendTags(dst []byte, tags []string) []byte {
+	dst = append(dst, `,"tag":[`...)
 	for i, tag := range tags {
 		if i > 0 {
 			dst = append(dst, ',')

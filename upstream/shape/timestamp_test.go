@@ -107,7 +107,7 @@ func FuzzTimestamp(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		m, ok := parseMoment(s)
 		if !ok {
-			if _, err := time.Parse(timestampLayout, s); err == nil && s[:4] != "0000" {
+			if want, err := time.Parse(timestampLayout, s); err == nil && want.Year() > 0 && want.Format(timestampLayout) == s {
 				t.Fatalf("%q is as documented, and was not read", s)
 			}
 			return

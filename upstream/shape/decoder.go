@@ -24,8 +24,8 @@ const (
 )
 
 // decoder reads one document. Its methods that read a value leave the reader
-// after it, or return a *RefusedError; which of the two a caller can go on
-// after is decided in object.
+// after that value, or return a *RefusedError and leave it somewhere inside:
+// object finds its way out again, unless the refusal is fatal.
 type decoder struct {
 	root    Resource
 	in      []byte

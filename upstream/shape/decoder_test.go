@@ -40,6 +40,9 @@ func TestWhatIsNotJSONIsRefusedWithItsPlace(t *testing.T) {
 		{`[{"id":+1}]`, "banners[0].id: want JSON, got +1}] at offset 7"},
 		{`[{"id":NaN}]`, "banners[0].id: want JSON, got NaN}] at offset 7"},
 		{`[{"id":1,"visible":Infinity}]`, "banners[0]: want JSON, got Infinity}] at offset 19"},
+		{`[{"id":-}]`, "banners[0].id: want JSON, got }] at offset 8"},
+		{`[{"id":"1`, "banners[0].id: want the rest of the document, got its end after 9 bytes"},
+		{`[{"id":1,"title_en":nul}]`, "banners[0].title_en: want JSON, got }] at offset 23"},
 		{`['a']`, "banners[0]: want JSON, got 'a'] at offset 1"},
 		{`[] []`, "banners: want nothing after the document, got []"},
 		{"[]\x00", "banners: want nothing after the document, got  "},
@@ -57,6 +60,40 @@ func TestWhatIsNotJSONIsRefusedWithItsPlace(t *testing.T) {
 		_, err := Normalize(Banners, []byte(c.in))
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q\ngot  %v\nwant %s", c.in, err, c.want)
+		}
+	}
+}
+
+func TestWhatIsNotJSONIsSaidBeforeWhatIsNotInShape(t *testing.T) {
+	for _, c := range []struct {
+		r        Resource
+		in, want string
+	}{
+		{Catalogue, `{"artwork":[{"id":"x"},`, "catalogue.artwork: want the rest of the document, got its end after 23 bytes"},
+		{Catalogue, `{"artist":7,"artwork":nope}`, "catalogue.artwork: want JSON, got ope} at offset 23"},
+		{Catalogue, `{"gallery":[{"id":1,"address":[{"id":1,"city":{"id":1,"order_num":nul`, "catalogue.gallery[0].address[0].city.order_num: want the rest of the document, got its end after 69 bytes"},
+		{Rules, `[{"id":1,"exlude_pages":[{"a":tru}]}]`, "rules[0].exlude_pages[0].a: want JSON, got }]}] at offset 33"},
+		{Rules, `[{"id":1,"exlude_pages":[{"a":1 2}]}]`, "rules[0].exlude_pages[0].a: want JSON, got 2}]}] at offset 32"},
+		{Rules, `[{"id":1,"exlude_pages":[1 2]}]`, "rules[0].exlude_pages[1]: want JSON, got 2]}] at offset 27"},
+	} {
+		_, err := Normalize(c.r, []byte(c.in))
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s\ngot  %v\nwant %s", c.in, err, c.want)
+		}
+	}
+}
+
+func TestExcerptsAreShortAndOnOneLine(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`"x"`, `"x"`},
+		{`"` + strings.Repeat("x", 38) + `"`, `"` + strings.Repeat("x", 38) + `"`},
+		{`"` + strings.Repeat("x", 39) + `"`, `"` + strings.Repeat("x", 39) + `…"`},
+		{`"` + strings.Repeat("é", 39) + `"`, `"` + strings.Repeat("é", 19) + `…"`},
+		{strings.Repeat("🎨", 39), strings.Repeat("🎨", 9) + "…"},
+		{"a\n\x1b\u2028\u202e\x85b", "a  \uFFFD\uFFFD\uFFFDb"},
+	} {
+		if got := excerpt([]byte(c.in)); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
 		}
 	}
 }

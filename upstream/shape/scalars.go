@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// text reads a string, or null or nothing as "".
+// readText reads a string, or null or nothing as "".
 func (d *decoder) readText(to *string) error {
 	*to = ""
 	if done, err := d.vacant(KindNull); done || err != nil {

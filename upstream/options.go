@@ -141,12 +141,13 @@ func parseBase(raw string) (*url.URL, error) {
 			return nil, fmt.Errorf("upstream URL: want a port from 1 to 65535, got %s", p)
 		}
 	}
+	u.Host = strings.ToLower(u.Host)
 	return u, nil
 }
 
 // checkPath refuses what would leave the base URL.
 func checkPath(p string) error {
-	u, err := url.Parse(strings.TrimPrefix(p, "/"))
+	u, err := url.Parse(p)
 	switch {
 	case err != nil:
 		return errors.New("not a path")
@@ -162,7 +163,7 @@ func checkPath(p string) error {
 
 // resolve joins a checked path, with its query, to base.
 func resolve(base *url.URL, p string) *url.URL {
-	rel, err := url.Parse(strings.TrimPrefix(p, "/"))
+	rel, err := url.Parse(p)
 	if err != nil {
 		panic("upstream: path was not checked: " + p)
 	}

@@ -1,0 +1,212 @@
+package upstream
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestAnswerMustBeJSONInUTF8(t *testing.T) {
+	for _, c := range []struct{ contentType, suffix string }{
+		{"application/json", ""},
+		{"application/json; charset=utf-8", ""},
+		{`Application/JSON;Charset="UTF-8"`, ""},
+		{"application/json; charset=us-ascii", ""},
+		{"application/vnd.api+json", ""},
+		{"text/json", ""},
+		{"application/json; charset=iso-8859-1", `want UTF-8, got charset "iso-8859-1"`},
+		{"application/json; charset=utf-16", `want UTF-8, got charset "utf-16"`},
+		{"text/html; charset=utf-8", "want JSON, got an HTML page (text/html)"},
+		{"application/xhtml+xml", "want JSON, got an HTML page (application/xhtml+xml)"},
+		{"text/plain", `want JSON, got Content-Type "text/plain"`},
+		{"application/jsonp", `want JSON, got Content-Type "application/jsonp"`},
+		{"json", `want JSON, got Content-Type "json"`},
+		{"application/json; charset", `want JSON, got an unreadable Content-Type "application/json; charset"`},
+		{"text/" + strings.Repeat("x", 500), `want JSON, got Content-Type "text/` + strings.Repeat("x", 75) + `…"`},
+	} {
+		cms := upstreamtest.New(t)
+		cms.Handle(shape.Banners, upstreamtest.JSON("[]", "Content-Type", c.contentType))
+		got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+		if c.suffix == "" {
+			if err != nil || string(got.Document.Body) != "[]" {
+				t.Errorf("%s: %s, %v", c.contentType, got.Document.Body, err)
+			}
+			continue
+		}
+		wantError(t, err, ErrAnswer, "fetch banners: GET "+cms.URL+"/gvapp/singlebanner: "+c.suffix)
+		if cms.Count(shape.Banners) != 1 {
+			t.Errorf("%s: asked %d times", c.contentType, cms.Count(shape.Banners))
+		}
+	}
+}
+
+func TestAnswerWithoutAContentTypeIsRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil // keeps net/http from guessing
+		_, _ = io.WriteString(w, "[]")
+	}))
+	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+	wantError(t, err, ErrAnswer, "want JSON, got an answer without a Content-Type")
+}
+
+func TestAnswerOutOfShapeIsRefusedWithItsPath(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Set(shape.Banners, `[{"id":"x"}]`)
+	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+	wantError(t, err, ErrAnswer, `fetch banners: GET `+cms.URL+`/gvapp/singlebanner: banners[0].id: want an integer, got "x"`)
+	wantRefused(t, err)
+}
+
+func TestSizeIsBoundedOnTheWireAndUnpacked(t *testing.T) {
+	const limit = 10_000
+	exact := "[" + strings.Repeat(" ", limit-2) + "]"
+	for name, c := range map[string]struct {
+		h  http.Handler
+		ok bool
+	}{
+		"exactly the limit":             {upstreamtest.JSON(exact), true},
+		"one more":                      {upstreamtest.JSON(exact + " "), false},
+		"exactly the limit, unframed":   {upstreamtest.Unframed(exact), true},
+		"one more, unframed":            {upstreamtest.Unframed(exact + "\n"), false},
+		"endless":                       {upstreamtest.Endless(), false},
+		"exactly the limit, compressed": {upstreamtest.Gzip(exact), true},
+		"one more, compressed":          {upstreamtest.Gzip(exact + " "), false},
+		"a bomb":                        {upstreamtest.Gzip(strings.Repeat(" ", 50<<20) + "[]"), false},
+		"empty members without end":     {raw(slices.Repeat(packed(t, ""), limit)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			cms.Handle(shape.Banners, c.h)
+			client := newClient(t, cms.URL, func(o *Options) { o.MaxBytes = limit })
+			got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+			if c.ok {
+				if err != nil || string(got.Document.Body) != "[]" {
+					t.Errorf("%s, %v", got.Document.Body, err)
+				}
+				return
+			}
+			wantError(t, err, ErrAnswer, "the body is larger than 10000 bytes")
+			if got.Attempts != 1 {
+				t.Errorf("%d attempts, want 1", got.Attempts)
+			}
+		})
+	}
+}
+
+func TestBodyCutShortIsRetriedAndThenRefused(t *testing.T) {
+	const body = `[{"id":1,"title_en":"A banner"}]`
+	whole := packed(t, body)
+	for name, h := range map[string]http.Handler{
+		"announced length":   upstreamtest.Truncated(body, 10),
+		"no length at all":   upstreamtest.Unframed(body[:10]),
+		"nothing at all":     upstreamtest.Unframed(""),
+		"one bracket":        upstreamtest.Unframed("["),
+		"compressed, cut":    raw(whole[:len(whole)-4]),
+		"compressed, begun":  raw(whole[:5]),
+		"compressed, broken": raw(append(slices.Clone(whole[:len(whole)-8]), "\x00\x00\x00\x00\x00\x00\x00\x00"...)),
+		"not compressed":     raw([]byte(body)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			client := newClient(t, cms.URL, nil)
+			cms.Next(h)
+			if got := mustFetch(t, client, shape.Banners); got.Attempts != 2 || len(got.Document.Body) < 1000 {
+				t.Errorf("%d attempts, %d bytes; want the second attempt's", got.Attempts, len(got.Document.Body))
+			}
+			cms.Handle(shape.Banners, h)
+			got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+			wantError(t, err, ErrAnswer, "")
+			if !strings.Contains(err.Error(), ": the body is cut short or damaged: ") || got.Attempts != 3 {
+				t.Errorf("%v after %d attempts", err, got.Attempts)
+			}
+		})
+	}
+}
+
+func TestBodyWithoutALengthIsTakenWhenWhole(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Handle(shape.Banners, upstreamtest.Unframed("[] \n"))
+	if got := mustFetch(t, newClient(t, cms.URL, nil), shape.Banners); string(got.Document.Body) != "[]" {
+		t.Errorf("got %s", got.Document.Body)
+	}
+}
+
+func TestEncodingNobodyAskedForIsRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Handle(shape.Banners, upstreamtest.JSON("[]", "Content-Encoding", "br"))
+	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+	wantError(t, err, ErrAnswer, `want gzip or no encoding, got Content-Encoding "br"`)
+}
+
+func TestNothingOfABodyIsInAnError(t *testing.T) {
+	const secret = "hush-hush"
+	for _, h := range []http.Handler{
+		upstreamtest.JSON(secret, "Content-Type", "text/plain"),
+		upstreamtest.JSON(`{"detail":"`+secret+`"}`, "Content-Type", "text/html"),
+		upstreamtest.Truncated(secret+secret, 12),
+		raw([]byte(secret)),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, secret, http.StatusForbidden)
+		}),
+	} {
+		cms := upstreamtest.New(t)
+		cms.Handle(shape.Banners, h)
+		client := newClient(t, cms.URL, func(o *Options) { o.Authorization = "Bearer " + secret })
+		_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+		wantError(t, err, ErrAnswer, "")
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// raw sends body as if it were compressed.
+func raw(body []byte) http.Handler {
+	return upstreamtest.JSON(string(body), "Content-Encoding", "gzip")
+}
+
+func packed(t *testing.T, body string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zw := gzip.NewWriter(&out)
+	if _, err := io.WriteString(zw, body); err != nil {
+		t.Fatal(err)
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func FuzzContentType(f *testing.F) {
+	for _, s := range []string{
+		"", "application/json", "application/json; charset=utf-8", "text/html", "application/ld+json;charset=latin1",
+		"application/json; charset*=utf-8''x", "a/b; c=\"\\", "application/json;charset=utf-8;charset=utf-16",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, kind string) {
+		h := http.Header{"Content-Type": {kind}}
+		err := checkType(h)
+		if err == nil {
+			media, params, err := mime.ParseMediaType(kind)
+			if err != nil || !strings.HasSuffix(media, "json") || isHTML(media) ||
+				!slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii"}, strings.ToLower(params["charset"])) {
+				t.Errorf("accepted %q", kind)
+			}
+			return
+		}
+		if len(err.Error()) > 1000 {
+			t.Errorf("%d bytes to refuse %q", len(err.Error()), kind)
+		}
+	})
+}

@@ -1,0 +1,173 @@
+package upstream
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vitrine/upstream/sample"
+	"vitrine/upstream/shape"
+)
+
+// newFiles is a folder with the three documents.
+func newFiles(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "catalogue.json", `{"artist":[],"artwork":[],"gallery":[]}`)
+	write(t, dir, "rules.json", `[]`)
+	write(t, dir, "banners.json", `[{"id":"7","title_en":null}]`)
+	return dir
+}
+
+func write(t *testing.T, dir, name, body string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFolderIsNormalizedLikeACMS(t *testing.T) {
+	client := newClient(t, "file:"+newFiles(t), nil)
+	got := mustFetch(t, client, shape.Banners)
+	if !strings.HasPrefix(string(got.Document.Body), `[{"id":7,"title_en":"",`) || got.Document.Repairs.Total() == 0 {
+		t.Errorf("got %s", got.Document.Body)
+	}
+	if got.Status != 200 || got.Attempts != 1 || got.NotModified {
+		t.Errorf("got %+v", got)
+	}
+	for _, r := range shape.Resources() {
+		mustFetch(t, client, r)
+	}
+}
+
+func TestUnchangedFileIsNotModified(t *testing.T) {
+	dir := newFiles(t)
+	client := newClient(t, "file:"+dir, nil)
+	first := mustFetch(t, client, shape.Rules)
+	if first.Validators.ETag == "" || first.Validators.LastModified == "" {
+		t.Fatalf("validators %+v", first.Validators)
+	}
+	for _, held := range []Validators{first.Validators, {ETag: first.Validators.ETag}, {LastModified: first.Validators.LastModified}} {
+		got, err := client.Fetch(t.Context(), shape.Rules, held)
+		if err != nil || !got.NotModified || got.Status != 304 || got.Validators != first.Validators || got.Document.Body != nil {
+			t.Errorf("held %+v: %+v, %v", held, got, err)
+		}
+	}
+}
+
+func TestEditIsSeenWithinTheSameSecond(t *testing.T) {
+	dir := newFiles(t)
+	client := newClient(t, "file:"+dir, nil)
+	stamp := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	if err := os.Chtimes(filepath.Join(dir, "rules.json"), stamp, stamp); err != nil {
+		t.Fatal(err)
+	}
+	first := mustFetch(t, client, shape.Rules)
+	write(t, dir, "rules.json", "\n\n")
+	write(t, dir, "rules.json", `[{"id":1}]`)
+	if err := os.Chtimes(filepath.Join(dir, "rules.json"), stamp, stamp); err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.Fetch(t.Context(), shape.Rules, first.Validators)
+	if err != nil || got.NotModified || got.Document.Items != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got.Validators.LastModified != "Sat, 21 Nov 2026 07:00:00 GMT" || got.Validators.ETag == first.Validators.ETag {
+		t.Errorf("validators %+v", got.Validators)
+	}
+}
+
+func TestFolderFaultsAreNamed(t *testing.T) {
+	dir := newFiles(t)
+	client := newClient(t, "file:"+dir, func(o *Options) { o.MaxBytes = 1000 })
+	op := "fetch rules: read " + filepath.Join(dir, "rules.json") + ": "
+	fetch := func() error {
+		_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+		return err
+	}
+	remove := func() {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(dir, "rules.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	write(t, dir, "rules.json", `{}`)
+	err := fetch()
+	wantError(t, err, ErrAnswer, "")
+	wantRefused(t, err)
+
+	write(t, dir, "rules.json", "["+strings.Repeat(" ", 999)+"]")
+	wantError(t, fetch(), ErrAnswer, op+"the body is larger than 1000 bytes")
+
+	remove()
+	wantError(t, fetch(), ErrAnswer, op+"no such file or directory")
+
+	if err := os.Mkdir(filepath.Join(dir, "rules.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, fetch(), ErrAnswer, op+"not a regular file")
+
+	remove()
+	if err := syscall.Mkfifo(filepath.Join(dir, "rules.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, fetch(), ErrAnswer, op+"not a regular file") // and it does not wait for a writer
+
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, fetch(), ErrUnreachable, op+"no such file or directory")
+}
+
+func TestFolderMayBeNamedRelatively(t *testing.T) {
+	dir := newFiles(t)
+	t.Chdir(filepath.Dir(dir))
+	client := newClient(t, "file:"+filepath.Base(dir), func(o *Options) {
+		o.Paths = map[shape.Resource]string{shape.Rules: "/banners.json"}
+	})
+	t.Chdir(t.TempDir()) // where the program stands later does not matter
+	if got := mustFetch(t, client, shape.Rules); got.Document.Items != 1 {
+		t.Errorf("%d items; want the file that the path names", got.Document.Items)
+	}
+}
+
+func TestSampleIsFetchedWithoutRepairs(t *testing.T) {
+	client := newClient(t, "sample:", nil)
+	for _, r := range shape.Resources() {
+		got := mustFetch(t, client, r)
+		if got.Document.Items == 0 || got.Document.Repairs.Total() != 0 || got.Validators.ETag == "" {
+			t.Errorf("%s: %d items, %d repairs, %+v", r, got.Document.Items, got.Document.Repairs.Total(), got.Validators)
+		}
+		again, err := client.Fetch(t.Context(), r, got.Validators)
+		if err != nil || !again.NotModified {
+			t.Errorf("%s again: %+v, %v", r, again, err)
+		}
+	}
+}
+
+func TestSampleCMSIsFetchedAndRenewed(t *testing.T) {
+	server := httptest.NewServer(sample.Handler(sample.Options{Live: true}))
+	defer server.Close()
+	client := newClient(t, server.URL, nil)
+	for _, r := range shape.Resources() {
+		first := mustFetch(t, client, r)
+		if first.Document.Repairs.Total() != 0 || first.Document.Items == 0 {
+			t.Errorf("%s: %d items, %d repairs", r, first.Document.Items, first.Document.Repairs.Total())
+		}
+		held, err := client.Fetch(t.Context(), r, first.Validators)
+		if err != nil || !held.NotModified {
+			t.Errorf("%s, held: %+v, %v", r, held, err)
+		}
+		purged := mustFetch(t, client, r)
+		if bytes.Equal(purged.Document.Body, first.Document.Body) {
+			t.Errorf("%s: nothing new for who holds nothing", r)
+		}
+	}
+	client.Close()
+}

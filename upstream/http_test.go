@@ -1,0 +1,269 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestBaseURLMayHaveAPathAndATrailingSlash(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/api/v1/gvapp/singlebanner", upstreamtest.JSON("[]"))
+	cms.HandlePath("/a b/gvapp/singlebanner", upstreamtest.JSON("[]"))
+	for base, want := range map[string]string{
+		"":          "/gvapp/singlebanner",
+		"/":         "/gvapp/singlebanner",
+		"/api/v1":   "/api/v1/gvapp/singlebanner",
+		"/api/v1/":  "/api/v1/gvapp/singlebanner",
+		"/api//v1/": "/api/v1/gvapp/singlebanner",
+		"/a%20b":    "/a b/gvapp/singlebanner",
+	} {
+		mustFetch(t, newClient(t, cms.URL+base, nil), shape.Banners)
+		if got := cms.Last().Path; got != want {
+			t.Errorf("base %q: asked for %s, want %s", base, got, want)
+		}
+	}
+}
+
+func TestPathsMayBeSetWithTheirQuery(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/banners", upstreamtest.JSON(`{"nobody": "fetches this"}`))
+	client := newClient(t, cms.URL, func(o *Options) {
+		o.Paths = map[shape.Resource]string{shape.Banners: "/banners?key=hush&limit=-1"}
+	})
+	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	wantError(t, err, ErrAnswer, "")
+	if got := cms.Last(); got.Path != "/banners" || got.Query != "key=hush&limit=-1" {
+		t.Errorf("asked for %s?%s", got.Path, got.Query)
+	}
+	if strings.Contains(err.Error(), "hush") {
+		t.Errorf("the error tells the query: %v", err)
+	}
+	mustFetch(t, client, shape.Rules) // has kept its own path
+}
+
+func TestRequestSaysWhatIsAccepted(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, func(o *Options) {
+		o.Authorization = "Bearer abc"
+		o.Headers = map[string]string{"X-Site": "nl", "user-agent": "vitrine/1.2"}
+	})
+	mustFetch(t, client, shape.Catalogue)
+	got := cms.Last()
+	for name, want := range map[string]string{
+		"Accept":          "application/json",
+		"Accept-Encoding": "gzip",
+		"Authorization":   "Bearer abc",
+		"X-Site":          "nl",
+		"User-Agent":      "vitrine/1.2",
+	} {
+		if values := got.Header.Values(name); len(values) != 1 || values[0] != want {
+			t.Errorf("%s: %q, want %q", name, values, want)
+		}
+	}
+	for _, name := range []string{"If-None-Match", "If-Modified-Since", "Cookie"} {
+		if got.Header.Get(name) != "" {
+			t.Errorf("sent %s: %s", name, got.Header.Get(name))
+		}
+	}
+	if got.Method != http.MethodGet {
+		t.Errorf("method %s", got.Method)
+	}
+}
+
+func TestValidatorsThatAreNoHeadersAreNotSent(t *testing.T) {
+	cms := upstreamtest.New(t)
+	held := Validators{ETag: "\"a\"\r\nX-Evil: 1", LastModified: strings.Repeat("x", maxValidator+1)}
+	got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, held)
+	if err != nil || got.NotModified {
+		t.Fatal(got.NotModified, err)
+	}
+	if h := cms.Last().Header; h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != "" || h.Get("X-Evil") != "" {
+		t.Errorf("sent %v", h)
+	}
+	// Nothing was asked, so a 304 is an answer to nothing.
+	cms.Fail(304)
+	_, err = newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, held)
+	wantError(t, err, ErrAnswer, "status 304")
+}
+
+func TestValidatorsOfAnAnswerAreGivenBack(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, nil)
+	cms.Handle(shape.Banners, upstreamtest.JSON("[]", "Last-Modified", "Tue, 12 Dec 2023 23:15:49 GMT"))
+	first := mustFetch(t, client, shape.Banners)
+	second, err := client.Fetch(t.Context(), shape.Banners, first.Validators)
+	if err != nil || !second.NotModified || second.Validators != first.Validators {
+		t.Errorf("%+v, %v; want the copy renewed", second, err)
+	}
+	// A 304 that repeats no validators leaves those that were held.
+	cms.Fail(304)
+	third, err := client.Fetch(t.Context(), shape.Banners, second.Validators)
+	if err != nil || !third.NotModified || third.Validators != first.Validators {
+		t.Errorf("%+v, %v; want the validators kept", third, err)
+	}
+	cms.Recover()
+	cms.Set(shape.Banners, "[ ]")
+	fourth, err := client.Fetch(t.Context(), shape.Banners, third.Validators)
+	if err != nil || fourth.NotModified || fourth.Validators == first.Validators || fourth.Validators.LastModified != "" {
+		t.Errorf("%+v, %v; want a new copy with its own validators", fourth, err)
+	}
+}
+
+func TestRedirectElsewhereIsRefusedAndCarriesNothing(t *testing.T) {
+	elsewhere := upstreamtest.New(t)
+	port := elsewhere.URL[strings.LastIndex(elsewhere.URL, ":"):]
+	for _, c := range []struct{ location, suffix string }{
+		{elsewhere.URL + "/gvapp/", "status 302: redirected to another host, " + elsewhere.URL},
+		{"http://localhost" + port + "/?next=hush", "status 302: redirected to another host, http://localhost" + port},
+		{strings.Replace(elsewhere.URL, "//", "//user:hush@", 1), "status 302: redirected to a URL with a user in it"},
+		{"//" + elsewhere.URL[len("http://"):] + "/", "status 302: redirected to another host, " + elsewhere.URL},
+		{"https://127.0.0.1" + port, "status 302: redirected to another host, https://127.0.0.1" + port},
+		{"ftp://127.0.0.1/hush", "status 302: redirected to another host, ftp://127.0.0.1"},
+		{"http://%zz.hush/", "status 302, an HTML page"},
+		{"", "status 302, an HTML page"},
+	} {
+		cms := upstreamtest.New(t)
+		cms.Handle(shape.Catalogue, upstreamtest.Redirect(302, c.location))
+		client := newClient(t, cms.URL, func(o *Options) { o.Authorization = "Bearer abc" })
+		got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+		wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+"/gvapp/: "+c.suffix)
+		if strings.Contains(err.Error(), "hush") {
+			t.Errorf("the error tells too much: %v", err)
+		}
+		if got.Attempts != 1 {
+			t.Errorf("%s: %d attempts, want 1", c.location, got.Attempts)
+		}
+	}
+	if n := len(elsewhere.Requests()); n != 0 {
+		t.Errorf("%d requests went elsewhere", n)
+	}
+}
+
+func TestRedirectsAreBounded(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Handle(shape.Catalogue, upstreamtest.Redirect(301, "/gvapp/"))
+	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrAnswer, "status 301: more than 5 redirects")
+	if n := cms.Count(shape.Catalogue); n != maxRedirects+1 {
+		t.Errorf("%d requests, want %d", n, maxRedirects+1)
+	}
+}
+
+func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
+	var mu sync.Mutex
+	var secured []*http.Request
+	plain := upstreamtest.New(t)
+	plain.Handle(shape.Banners, upstreamtest.Redirect(301, "https://example.com/gvapp/singlebanner"))
+	tls := newTLS(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		secured = append(secured, req)
+		upstreamtest.JSON("[]").ServeHTTP(w, req)
+	}))
+	client := newClient(t, "http://example.com", func(o *Options) { o.Authorization = "Bearer abc" })
+	dialTo(t, client, map[string]string{
+		"example.com:80":  plain.URL,
+		"example.com:443": tls.URL,
+	})
+	trust(t, client, tls.Client())
+	mustFetch(t, client, shape.Banners)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(secured) != 1 || secured[0].Header.Get("Authorization") != "Bearer abc" || secured[0].ProtoMajor != 2 {
+		t.Errorf("over https came %v", secured)
+	}
+}
+
+func TestRedirectFromHTTPSBackToHTTPIsRefused(t *testing.T) {
+	plain := upstreamtest.New(t)
+	tls := newTLS(t, upstreamtest.Redirect(302, "http://example.com/gvapp/singlebanner"))
+	client := newClient(t, "https://example.com", nil)
+	dialTo(t, client, map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
+	trust(t, client, tls.Client())
+	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	wantError(t, err, ErrAnswer, "status 302: redirected to another host, http://example.com")
+	if len(plain.Requests()) != 0 {
+		t.Error("it was followed")
+	}
+}
+
+// dialTo sends the connections of client to other addresses, as a resolver would.
+func dialTo(t *testing.T, client *Client, hosts map[string]string) {
+	t.Helper()
+	transportOf(t, client).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		u, err := url.Parse(hosts[addr])
+		if err != nil || u.Host == "" {
+			return nil, errors.New("no such host: " + addr)
+		}
+		return new(net.Dialer).DialContext(ctx, network, u.Host)
+	}
+}
+
+// trust lets client accept the certificates that other accepts.
+func trust(t *testing.T, client *Client, other *http.Client) {
+	t.Helper()
+	theirs, ok := other.Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("a %T", other.Transport)
+	}
+	transportOf(t, client).TLSClientConfig = theirs.TLSClientConfig.Clone()
+}
+
+func transportOf(t *testing.T, client *Client) *http.Transport {
+	t.Helper()
+	s, ok := client.source.(*httpSource)
+	if !ok {
+		t.Fatalf("a %T", client.source)
+	}
+	return s.transport
+}
+
+func TestFailureLeavesTheConnectionsOfOthersOpen(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, nil)
+	dials := 0
+	dialer := new(net.Dialer)
+	transportOf(t, client).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials++
+		return dialer.DialContext(ctx, network, addr)
+	}
+	mustFetch(t, client, shape.Banners)
+	cms.FailNext(4, 503)
+	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+	wantError(t, err, ErrAnswer, "status 503")
+	mustFetch(t, client, shape.Banners)
+	if dials != 1 {
+		t.Errorf("%d connections for one fetch after the other, want 1", dials)
+	}
+}
+
+func TestFetchesRunSideBySide(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, func(o *Options) { o.Retries = 5 })
+	cms.FailNext(5, 503)
+	var fetching sync.WaitGroup
+	for r, name := range map[shape.Resource]string{
+		shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get",
+	} {
+		want := normalized(t, r, name)
+		for range 10 {
+			fetching.Go(func() {
+				got, err := client.Fetch(t.Context(), r, Validators{})
+				if err != nil || !bytes.Equal(got.Document.Body, want) {
+					t.Errorf("%s: %v, or another document", r, err)
+				}
+			})
+		}
+	}
+	fetching.Wait()
+}

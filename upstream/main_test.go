@@ -1,0 +1,104 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newClient makes a client of cms that retries at once. change may be nil.
+func newClient(t *testing.T, url string, change func(*Options)) *Client {
+	t.Helper()
+	o := Options{URL: url, Retries: 2, RetryWait: time.Millisecond, MaxRetryWait: 2 * time.Millisecond}
+	if change != nil {
+		change(&o)
+	}
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// mustFetch fetches r with nothing held.
+func mustFetch(t *testing.T, c *Client, r shape.Resource) Result {
+	t.Helper()
+	got, err := c.Fetch(t.Context(), r, Validators{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// wantError holds err against the sentinel it must be, and no other, and the
+// end of its text.
+func wantError(t *testing.T, err, kind error, suffix string) {
+	t.Helper()
+	for _, sentinel := range []error{ErrUnreachable, ErrTimeout, ErrAnswer} {
+		if is := errors.Is(err, sentinel); is != errors.Is(kind, sentinel) {
+			t.Errorf("%v: is %q: %t", err, sentinel, is)
+		}
+	}
+	if err == nil || !strings.HasSuffix(err.Error(), suffix) {
+		t.Errorf("got  %v\nwant … %s", err, suffix)
+	}
+}
+
+// wantRefused holds err against the refusal it must carry.
+func wantRefused(t *testing.T, err error) {
+	t.Helper()
+	refused, ok := errors.AsType[*shape.RefusedError](err)
+	if !ok || refused.Path == "" || !errors.Is(err, shape.ErrRefused) {
+		t.Errorf("%v: carries no refusal with a path", err)
+	}
+}
+
+// normalized is what the recorded answer name becomes.
+func normalized(t *testing.T, r shape.Resource, name string) []byte {
+	t.Helper()
+	_, body, ok := bytes.Cut(upstreamtest.Recording(t, name), []byte("\r\n\r\n"))
+	if !ok {
+		t.Fatalf("%s has no body", name)
+	}
+	doc, err := shape.Normalize(r, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Body
+}
+
+// logTo is a logger whose lines can be read.
+func logTo(w *bytes.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// onLog is a log handler that does something at every line.
+type onLog struct{ do func() }
+
+func (onLog) Enabled(context.Context, slog.Level) bool    { return true }
+func (h onLog) Handle(context.Context, slog.Record) error { h.do(); return nil }
+func (h onLog) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h onLog) WithGroup(string) slog.Handler             { return h }
+
+// newTLS starts an https server with a certificate that only its own Client trusts.
+func newTLS(t *testing.T, h http.Handler) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
+}

@@ -1,0 +1,171 @@
+package upstream
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const userinfo = "upstream URL: a user or password in it is not allowed; put them into the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)"
+	const form = "upstream URL: want sample:, file:DIR, http://… or https://…"
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "upstream URL: missing; want sample:, file:DIR, http://… or https://…"},
+		{Options{URL: "http://user:hush@cms"}, userinfo},
+		{Options{URL: "https://hush@cms/base"}, userinfo},
+		{Options{URL: "http://user:hu/sh@cms"}, "upstream URL: not a URL"},
+		{Options{URL: "http://cms:hush"}, "upstream URL: not a URL"},
+		{Options{URL: "http://cms/?key=hush"}, "upstream URL: a query is not allowed; it belongs to the path of a resource"},
+		{Options{URL: "http://cms/?"}, "upstream URL: a query is not allowed; it belongs to the path of a resource"},
+		{Options{URL: "http://cms/#hush"}, "upstream URL: a fragment is not allowed"},
+		{Options{URL: "http://cms/#"}, "upstream URL: a fragment is not allowed"},
+		{Options{URL: "http://"}, "upstream URL: no host after http://"},
+		{Options{URL: "http:cms"}, "upstream URL: no host after http://"},
+		{Options{URL: "https://:8000"}, "upstream URL: no host after https://"},
+		{Options{URL: "http://cms:70000"}, "upstream URL: want a port from 1 to 65535, got 70000"},
+		{Options{URL: "http://cms:0"}, "upstream URL: want a port from 1 to 65535, got 0"},
+		{Options{URL: "cms.example"}, form},
+		{Options{URL: "ftp://cms"}, form},
+		{Options{URL: "sample:other"}, form},
+		{Options{URL: "file:"}, "upstream URL: want file:DIR, got no folder"},
+		{Options{URL: "file://elsewhere/dir"}, "upstream URL: want file:DIR or file:///DIR"},
+		{Options{URL: "file:" + file + ".gone"}, "upstream URL: no folder " + file + ".gone"},
+		{Options{URL: "file:" + file}, "upstream URL: " + file + " is not a folder"},
+		{Options{URL: "sample:", Timeout: -1}, "upstream timeout: want a duration above 0, got -1ns"},
+		{Options{URL: "sample:", Retries: -1}, "upstream retries: want 0 or more, got -1"},
+		{Options{URL: "sample:", MaxBytes: -1}, "upstream max bytes: want a size above 0, got -1"},
+		{Options{URL: "sample:", RetryWait: -1}, "upstream retry wait: want durations above 0, got -1ns to 0s"},
+		{Options{URL: "sample:", RetryWait: 2, MaxRetryWait: 1}, "upstream retry wait: the least, 2ns, is above the most, 1ns"},
+		{Options{URL: "http://cms", Authorization: "Bearer hush\n"}, "upstream authorization: holds a control character, perhaps the newline at the end of a file"},
+		{Options{URL: "http://cms", Headers: map[string]string{"a b": "c"}}, `upstream header "a b": not a header name`},
+		{Options{URL: "http://cms", Headers: map[string]string{"": "c"}}, `upstream header "": not a header name`},
+		{Options{URL: "http://cms", Headers: map[string]string{"authorization": "hush"}}, `upstream header "authorization": not to be set here`},
+		{Options{URL: "http://cms", Headers: map[string]string{"X-Key": "hush\r\n"}}, `upstream header "X-Key": its value holds a control character`},
+		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banner": "x"}}, `upstream path: no resource "banner"`},
+		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "http://other/x"}}, "upstream path of banners: want a path relative to the upstream URL, got a URL"},
+		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "//other/x"}}, "upstream path of banners: want a path relative to the upstream URL, got a URL"},
+		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "x#y"}}, "upstream path of banners: a fragment is not allowed"},
+		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "%zz"}}, "upstream path of banners: not a path"},
+		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "a/../../x"}}, "upstream path of banners: a path with .. would lead out of the upstream URL"},
+		{Options{URL: "sample:", Paths: map[shape.Resource]string{"banners": "x.json"}}, "upstream path of banners: the sample has no x.json"},
+		{Options{URL: "sample:", Paths: map[shape.Resource]string{"banners": ""}}, `upstream path of banners: want a file inside the folder, got ""`},
+	} {
+		client, err := New(c.o)
+		if err == nil {
+			t.Errorf("%+v: accepted as %v", c.o, client)
+			continue
+		}
+		if err.Error() != c.want {
+			t.Errorf("%s\ngot  %v\nwant %s", c.o.URL, err, c.want)
+		}
+		if strings.Contains(err.Error(), "hush") {
+			t.Errorf("the error tells a secret: %v", err)
+		}
+	}
+}
+
+func TestZeroOptionsMeanWhatTheySay(t *testing.T) {
+	o, err := Options{URL: "http://cms"}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Timeout != 10*time.Second || o.Retries != 0 || o.MaxBytes != 32<<20 ||
+		o.RetryWait != 200*time.Millisecond || o.MaxRetryWait != 2*time.Second || o.Logger == nil {
+		t.Errorf("%+v", o)
+	}
+	o, err = Options{URL: "http://cms", RetryWait: time.Minute}.withDefaults()
+	if err != nil || o.MaxRetryWait != time.Minute {
+		t.Errorf("a first wait of a minute, and then %v, %v", o.MaxRetryWait, err)
+	}
+}
+
+func TestNameIsForPeople(t *testing.T) {
+	dir := t.TempDir()
+	for url, want := range map[string]string{
+		"http://cms":             "http://cms",
+		"https://cms:8443/base/": "https://cms:8443/base/",
+		"sample:":                "sample:",
+		"file:" + dir:            "file:" + dir,
+		"file://" + dir:          "file:" + dir,
+		"file:" + dir + "/x/..":  "file:" + dir,
+	} {
+		if got := newClient(t, url, nil).String(); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+func TestSourceTellsOneMakingFromAnother(t *testing.T) {
+	dir := t.TempDir()
+	base := newClient(t, "http://cms", nil).Source()
+	if !regexp.MustCompile(`^[0-9a-f]{12}$`).MatchString(base) {
+		t.Errorf("source %q", base)
+	}
+	same := map[string]*Client{
+		"again":              newClient(t, "http://cms", nil),
+		"a trailing slash":   newClient(t, "http://cms/", nil),
+		"the default path":   newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "/cms/rules/"} }),
+		"another token":      newClient(t, "http://cms", func(o *Options) { o.Authorization = "Bearer abc" }),
+		"another patience":   newClient(t, "http://cms", func(o *Options) { o.Timeout, o.Retries = time.Second, 9 }),
+		"another size":       newClient(t, "http://cms", func(o *Options) { o.MaxBytes = 1 }),
+		"host in upper case": newClient(t, "http://CMS", nil),
+	}
+	for name, c := range same {
+		if c.Source() != base {
+			t.Errorf("%s: another source", name)
+		}
+	}
+	others := map[string]*Client{
+		"https":          newClient(t, "https://cms", nil),
+		"another host":   newClient(t, "http://cms2", nil),
+		"another port":   newClient(t, "http://cms:8000", nil),
+		"a base path":    newClient(t, "http://cms/api", nil),
+		"another path":   newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "rules"} }),
+		"another query":  newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "cms/rules/?all=1"} }),
+		"without slash":  newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "cms/rules"} }),
+		"a header":       newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Site": "a"} }),
+		"the sample":     newClient(t, "sample:", nil),
+		"a folder":       newClient(t, "file:"+dir, nil),
+		"another folder": newClient(t, "file:"+filepath.Dir(dir), nil),
+	}
+	seen := map[string]string{base: "the first"}
+	for name, c := range others {
+		if before, ok := seen[c.Source()]; ok {
+			t.Errorf("%s has the source of %s", name, before)
+		}
+		seen[c.Source()] = name
+	}
+	a := newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Key": "a"} })
+	b := newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Key": "b"} })
+	if a.Source() != b.Source() {
+		t.Error("the value of a header is in the source")
+	}
+}
+
+func TestNewReachesForNobody(t *testing.T) {
+	cms := upstreamtest.New(t)
+	newClient(t, cms.URL, nil)
+	if n := len(cms.Requests()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestFetchKnowsThreeResources(t *testing.T) {
+	_, err := newClient(t, "sample:", nil).Fetch(t.Context(), "banner", Validators{})
+	if err == nil || err.Error() != `fetch: no resource "banner"` || Code(err) != "" {
+		t.Errorf("%v", err)
+	}
+}

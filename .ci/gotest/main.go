@@ -43,7 +43,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
 	}
-	fmt.Printf("%d tests passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	s.printf("%d tests passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	if s.failed > 0 || s.passed == 0 {
 		os.Exit(1)
 	}
@@ -63,14 +63,14 @@ func (s *summary) read(r io.Reader) error {
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			fmt.Fprintln(s.out, lines.Text())
+			s.printf("%s\n", lines.Text())
 			continue
 		}
 		top, _, _ := strings.Cut(e.Test, "/")
 		key := e.Package + " " + top
 		switch e.Action {
 		case "build-output":
-			fmt.Fprint(s.out, e.Output)
+			s.printf("%s", e.Output)
 		case "output":
 			b := s.output[key]
 			if b == nil {
@@ -106,17 +106,17 @@ func (s *summary) read(r io.Reader) error {
 // of it did (it does not build, or its process died) is a failure of its own.
 func (s *summary) endPackage(e event, failedTests int) {
 	key := e.Package + " "
-	switch {
-	case e.Action == "skip":
-		fmt.Fprintf(s.out, "none  %s (no tests)\n", e.Package)
-	case e.Action == "pass":
-		fmt.Fprintf(s.out, "ok    %s %.1fs\n", e.Package, e.Elapsed)
+	switch e.Action {
+	case "skip":
+		s.printf("none  %s (no tests)\n", e.Package)
+	case "pass":
+		s.printf("ok    %s %.1fs\n", e.Package, e.Elapsed)
 	default:
 		if failedTests == 0 {
 			s.failed++
 			s.show(key)
 		}
-		fmt.Fprintf(s.out, "FAIL  %s %.1fs\n", e.Package, e.Elapsed)
+		s.printf("FAIL  %s %.1fs\n", e.Package, e.Elapsed)
 	}
 	delete(s.output, key)
 }
@@ -125,19 +125,24 @@ func (s *summary) endPackage(e event, failedTests int) {
 func (s *summary) skip(e event) bool {
 	if s.allowed[e.Test] {
 		s.skipped++
-		fmt.Fprintf(s.out, "skip  %s %s (allowed)\n", e.Package, e.Test)
+		s.printf("skip  %s %s (allowed)\n", e.Package, e.Test)
 		return false
 	}
 	s.failed++
-	fmt.Fprintf(s.out, "FAIL  %s %s skipped\n", e.Package, e.Test)
+	s.printf("FAIL  %s %s skipped\n", e.Package, e.Test)
 	top, _, _ := strings.Cut(e.Test, "/")
 	s.show(e.Package + " " + top)
 	return true
 }
 
+// printf prints for a person; there is nobody to tell if that fails.
+func (s *summary) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, format, args...)
+}
+
 func (s *summary) show(key string) {
 	if b := s.output[key]; b != nil {
-		fmt.Fprint(s.out, b.String())
+		s.printf("%s", b.String())
 	}
 }
 

@@ -23,25 +23,21 @@ type folder struct {
 	files    fs.FS
 	name     string // for people: "file:/srv/content", "sample:"
 	prefix   string // of a file's name in errors
-	paths    map[shape.Resource]string
 	maxBytes int64
 }
 
 func newSample(o Options) (source, string, error) {
-	s, err := openFolder(o, sample.FS, "sample:", "sample:")
-	if err != nil {
-		return nil, "", err
-	}
+	s := &folder{files: sample.FS, name: "sample:", prefix: "sample:", maxBytes: o.MaxBytes}
 	// The sample changes with the program: another release is another source.
 	content := sha256.New()
 	for _, r := range shape.Resources() {
-		body, err := fs.ReadFile(sample.FS, s.paths[r])
+		body, err := fs.ReadFile(sample.FS, fileName(r))
 		if err != nil {
-			return nil, "", fmt.Errorf("upstream path of %s: the sample has no %s", r, s.paths[r])
+			return nil, "", fmt.Errorf("upstream sample: %w", err)
 		}
 		content.Write(body)
 	}
-	return s, fingerprint(o, "sample:", hex.EncodeToString(content.Sum(nil))), nil
+	return s, fingerprint(o, s.name, hex.EncodeToString(content.Sum(nil))), nil
 }
 
 func newFolder(o Options) (source, string, error) {
@@ -58,15 +54,8 @@ func newFolder(o Options) (source, string, error) {
 	case !info.IsDir():
 		return nil, "", fmt.Errorf("upstream URL: %s is not a folder", dir)
 	}
-	s, err := openFolder(o, os.DirFS(dir), "file:"+dir, dir+string(filepath.Separator))
-	if err != nil {
-		return nil, "", err
-	}
-	from := []string{s.name}
-	for _, r := range shape.Resources() {
-		from = append(from, s.paths[r])
-	}
-	return s, fingerprint(o, from...), nil
+	s := &folder{files: os.DirFS(dir), name: "file:" + dir, prefix: dir + string(filepath.Separator), maxBytes: o.MaxBytes}
+	return s, fingerprint(o, s.name), nil
 }
 
 // folderPath reads file:DIR, file:/DIR and file:///DIR. The result is absolute,
@@ -90,29 +79,17 @@ func folderPath(raw string) (string, error) {
 	return dir, nil
 }
 
-func openFolder(o Options, files fs.FS, name, prefix string) (*folder, error) {
-	f := &folder{files: files, name: name, prefix: prefix, paths: make(map[shape.Resource]string), maxBytes: o.MaxBytes}
-	for _, r := range shape.Resources() {
-		f.paths[r] = string(r) + ".json"
-		if p, ok := o.Paths[r]; ok {
-			f.paths[r] = strings.TrimPrefix(p, "/")
-		}
-		if !fs.ValidPath(f.paths[r]) {
-			return nil, fmt.Errorf("upstream path of %s: want a file inside the folder, got %q", r, f.paths[r])
-		}
-	}
-	return f, nil
-}
+func fileName(r shape.Resource) string { return string(r) + ".json" }
 
 // fetch reads the file of r. A file holds no version, so its ETag is a hash of
 // its bytes, which sees every edit; its Last-Modified is for people, and for a
 // copy that has nothing else.
 func (f *folder) fetch(ctx context.Context, r shape.Resource, held Validators) (answer, error) {
-	got := answer{op: "read " + f.prefix + f.paths[r], attempts: 1, status: http.StatusOK}
+	got := answer{op: "read " + f.prefix + fileName(r), attempts: 1, status: http.StatusOK}
 	if ctx.Err() != nil {
 		return got, &FetchError{Resource: r, Op: got.op, Kind: ErrTimeout, Err: &lateError{}}
 	}
-	body, info, err := f.read(f.paths[r])
+	body, info, err := f.read(fileName(r))
 	if err != nil {
 		kind := ErrAnswer
 		if _, gone := fs.Stat(f.files, "."); gone != nil {

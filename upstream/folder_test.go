@@ -128,12 +128,21 @@ func TestFolderFaultsAreNamed(t *testing.T) {
 func TestFolderMayBeNamedRelatively(t *testing.T) {
 	dir := newFiles(t)
 	t.Chdir(filepath.Dir(dir))
-	client := newClient(t, "file:"+filepath.Base(dir), func(o *Options) {
-		o.Paths = map[shape.Resource]string{shape.Rules: "/banners.json"}
-	})
+	client := newClient(t, "file:"+filepath.Base(dir), nil)
 	t.Chdir(t.TempDir()) // where the program stands later does not matter
-	if got := mustFetch(t, client, shape.Rules); got.Document.Items != 1 {
-		t.Errorf("%d items; want the file that the path names", got.Document.Items)
+	if got := mustFetch(t, client, shape.Banners); got.Document.Items != 1 {
+		t.Errorf("%d items, want 1", got.Document.Items)
+	}
+}
+
+func TestWhatIsForACMSDoesNotDisturbOtherSources(t *testing.T) {
+	for _, url := range []string{"sample:", "file:" + newFiles(t)} {
+		client := newClient(t, url, func(o *Options) {
+			o.Paths = map[shape.Resource]string{shape.Rules: "api/rules?limit=-1"}
+			o.Authorization = "Bearer abc"
+			o.Headers = map[string]string{"X-Site": "nl"}
+		})
+		mustFetch(t, client, shape.Rules)
 	}
 }
 

@@ -42,14 +42,13 @@ func newHTTP(o Options) (source, string, error) {
 		base:    base,
 		urls:    make(map[shape.Resource]*url.URL),
 		transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSHandshakeTimeout:   5 * time.Second,
-			ForceAttemptHTTP2:     true,
-			MaxIdleConns:          8, // three resources, and a refresh or two that overlap
-			MaxIdleConnsPerHost:   8,
-			IdleConnTimeout:       90 * time.Second,
-			ExpectContinueTimeout: time.Second,
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConns:        8, // three resources, and a refresh or two that overlap
+			MaxIdleConnsPerHost: 8,
+			IdleConnTimeout:     90 * time.Second,
 			// No ResponseHeaderTimeout: the deadline of the fetch bounds that too.
 			MaxResponseHeaderBytes: 64 << 10,
 			// The body is decompressed in body.go, where both its sizes can be bounded.

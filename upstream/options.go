@@ -47,8 +47,9 @@ type Options struct {
 	// again after decompression. Zero means 32 MiB.
 	MaxBytes int64
 	// Paths are relative to URL, and may end in a query. A resource that is
-	// missing has its documented path (gvapp/, cms/rules/, gvapp/singlebanner),
-	// under file: its name with .json.
+	// missing has its documented path (gvapp/, cms/rules/, gvapp/singlebanner).
+	// Like Headers they are for HTTP: the files of the other sources have their
+	// fixed names.
 	Paths map[shape.Resource]string
 	// Headers are sent with every request, for what a CMS wants beyond
 	// Authorization. Nil sends none.

@@ -60,8 +60,6 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "x#y"}}, "upstream path of banners: a fragment is not allowed"},
 		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "%zz"}}, "upstream path of banners: not a path"},
 		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "a/../../x"}}, "upstream path of banners: a path with .. would lead out of the upstream URL"},
-		{Options{URL: "sample:", Paths: map[shape.Resource]string{"banners": "x.json"}}, "upstream path of banners: the sample has no x.json"},
-		{Options{URL: "sample:", Paths: map[shape.Resource]string{"banners": ""}}, `upstream path of banners: want a file inside the folder, got ""`},
 	} {
 		client, err := New(c.o)
 		if err == nil {

@@ -77,8 +77,8 @@ as_root() {
 
 MISSING=()
 
-# need COMMAND PACKAGE: marks the package for apt_install if the command is not there.
-need() { command -v "$1" >/dev/null || MISSING+=("$2"); }
+# need COMMAND PACKAGE...: marks the packages for apt_install if the command is not there.
+need() { command -v "$1" >/dev/null || MISSING+=("${@:2}"); }
 
 # apt_install installs what need has found missing. Debian's packages start
 # their service at once; the tests start redis-server themselves, so the

@@ -69,7 +69,7 @@ func matchesTag(list, tag []byte, strong bool) bool {
 		if n == 0 {
 			return false
 		}
-		if bytes.Equal(list[:n], tag) && !(weak && strong) {
+		if bytes.Equal(list[:n], tag) && (!weak || !strong) {
 			return true
 		}
 		list = trimBlanks(list[n:])

@@ -57,7 +57,7 @@ func chooseEncoding(value []byte) encoding {
 			w = rest
 		}
 		if w > bestWeight {
-			best, bestWeight = encoding(e), w //nolint:gosec // e is below encodings
+			best, bestWeight = encoding(e), w
 		}
 	}
 	return best

@@ -25,7 +25,7 @@ func readRecorded(t testing.TB, name string) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	method := http.MethodGet
 	if strings.Contains(name, "head") {
 		method = http.MethodHead
@@ -48,8 +48,8 @@ func readRecordings(t testing.TB) (all []recording) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
-	row := regexp.MustCompile("^\\| \\[([^]]+)\\]\\([^)]+\\) \\| (.*?) \\| \\d{3} ")
+	defer f.Close()
+	row := regexp.MustCompile(`^\| \[([^]]+)\]\([^)]+\) \| (.*?) \| \d{3} `)
 	code := regexp.MustCompile("`([^`]*)`")
 	section := ""
 	for lines := bufio.NewScanner(f); lines.Scan(); {

@@ -109,7 +109,11 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		known[m] = struct{}{}
 	}
 	return func(ctx *fasthttp.RequestCtx) {
-		defer s.recover(ctx)
+		defer func() {
+			if r := recover(); r != nil {
+				s.panicked(ctx, r)
+			}
+		}()
 		if _, ok := known[string(ctx.Method())]; ok {
 			next(ctx)
 			return
@@ -120,12 +124,8 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// recover turns a panic into a 500.
-func (s *Server) recover(ctx *fasthttp.RequestCtx) {
-	r := recover()
-	if r == nil {
-		return
-	}
+// panicked turns a panic into a 500.
+func (s *Server) panicked(ctx *fasthttp.RequestCtx, r any) {
 	s.log.Error("panic while answering", "panic", r, "stack", string(debug.Stack()))
 	ctx.Response.Reset()
 	s.writeCommon(ctx)

@@ -126,7 +126,7 @@ type reply struct {
 func (r *rig) send(t testing.TB, request string) reply {
 	t.Helper()
 	conn := r.dial(t)
-	defer conn.Close() //nolint:errcheck // the answer was read
+	defer conn.Close()
 	head, body, _ := strings.Cut(request, "\n\n")
 	head = strings.ReplaceAll(strings.TrimSuffix(head, "\n"), "\n", "\r\n") + "\r\n\r\n"
 	if _, err := io.WriteString(conn, head+body); err != nil {
@@ -160,7 +160,7 @@ func readReply(t testing.TB, from *bufio.Reader, method string) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is read to its end
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"vitrine/upstream/shape"
+)
+
+// hits are the kinds of hit that must cost nothing of our own.
+var hits = []struct {
+	name   string
+	target string
+	fields []string // name, value, …
+}{
+	{name: "identity", target: "/gvapp/"},
+	{name: "brotli", target: "/gvapp/", fields: []string{"Accept-Encoding", "gzip, deflate, br, zstd"}},
+	{name: "weighted", target: "/gvapp/", fields: []string{"Accept-Encoding", "br;q=0.1, gzip;q=0.8, *;q=0"}},
+	{name: "not modified", target: "/gvapp/", fields: []string{"If-None-Match", "*"}},
+	{name: "browser", target: "/gvapp/", fields: []string{
+		"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+		"Accept-Encoding", "gzip, deflate, br", "Origin", "https://example.org", "X-Request-Id", "0ea1f9a2",
+	}},
+	{name: "indented", target: "/gvapp/?format=api"},
+	{name: "ordered", target: "/gvapp/singlebanner?ordering=-redirect_link_fr"},
+	{name: "ordered in another spelling", target: "/gvapp/singlebanner?x=1&ordering=%2Dredirect_link_fr,+foo"},
+	{name: "unknown parameters", target: "/cms/rules/?a=1&b=%C3%A9&utm_source=x"},
+}
+
+// hotContext is a request as a connection would hand it over.
+func hotContext(target string, fields []string) *fasthttp.RequestCtx {
+	var req fasthttp.Request
+	req.Header.SetMethod(fasthttp.MethodGet)
+	req.Header.SetHost("example.org")
+	req.SetRequestURI(target)
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init(&req, nil, nil)
+	return ctx
+}
+
+// quiet are sources without the tests' mutex, as cache.Reader is.
+func quietServer(t testing.TB, o Options) *Server {
+	t.Helper()
+	r := newRig(t, o)
+	for res, name := range map[shape.Resource]string{shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get"} {
+		r.holdRecorded(t, res, name)
+	}
+	return r.server
+}
+
+func TestAHitAllocatesNothing(t *testing.T) {
+	for _, o := range []Options{{CORSOrigins: []string{"*"}}, {CORSOrigins: []string{"https://example.org"}}} {
+		handler := quietServer(t, o).app.Server().Handler
+		for _, hit := range hits {
+			t.Run(o.CORSOrigins[0]+" "+hit.name, func(t *testing.T) {
+				ctx := hotContext(hit.target, hit.fields)
+				handler(ctx)
+				if code := ctx.Response.StatusCode(); code != 200 && code != 304 {
+					t.Fatalf("status %d: %s", code, ctx.Response.Body())
+				}
+				if n := testing.AllocsPerRun(2000, func() {
+					ctx.Response.Reset()
+					handler(ctx)
+				}); n != 0 {
+					t.Errorf("%v allocations", n)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkHit puts each kind of hit beside a bare Fiber handler that writes the same status, fields and bytes.
+//
+//	go test -run '^$' -bench BenchmarkHit ./proxy
+func BenchmarkHit(b *testing.B) {
+	handler := quietServer(b, Options{CORSOrigins: []string{"*"}}).app.Server().Handler
+	for _, hit := range hits {
+		name := strings.ReplaceAll(hit.name, " ", "-")
+		b.Run(name+"/vitrine", func(b *testing.B) { benchmark(b, handler, hotContext(hit.target, hit.fields)) })
+		b.Run(name+"/bare", func(b *testing.B) {
+			ctx := hotContext(hit.target, hit.fields)
+			handler(ctx)
+			benchmark(b, bare(ctx), hotContext(hit.target, hit.fields))
+		})
+	}
+}
+
+func benchmark(b *testing.B, handler fasthttp.RequestHandler, ctx *fasthttp.RequestCtx) {
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx.Response.Reset()
+		handler(ctx)
+	}
+}
+
+// bare is a Fiber application whose one handler repeats the answer in ctx.
+func bare(ctx *fasthttp.RequestCtx) fasthttp.RequestHandler {
+	status, body := ctx.Response.StatusCode(), bytes.Clone(ctx.Response.Body())
+	var names, values []string
+	for name, value := range ctx.Response.Header.All() {
+		if string(name) != "Content-Length" {
+			names, values = append(names, string(name)), append(values, string(value))
+		}
+	}
+	app := fiber.New(fiber.Config{DisableDefaultContentType: true, DisableStartupMessage: true})
+	target, _, _ := strings.Cut(string(ctx.RequestURI()), "?")
+	app.Get(target, func(c *fiber.Ctx) error {
+		c.Status(status)
+		for i := range names {
+			c.Set(names[i], values[i])
+		}
+		c.Context().Response.SetBodyRaw(body)
+		return nil
+	})
+	return app.Handler()
+}

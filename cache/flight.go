@@ -1,0 +1,265 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+)
+
+// A flight gets a document from wherever it is to be had, once for everybody in this process who waits for it. It runs
+// on a context of the store's own: whoever gave up waiting does not end it for the others.
+type flight[V any] struct {
+	done chan struct{} // closed at the end; what follows is set before
+
+	entry  *entry[V]
+	at     time.Duration // every purge acknowledged before this moment is older than entry's fetch
+	status Status
+	err    error
+}
+
+// fly joins the flight under way, or starts one.
+func (r *Reader[V]) fly() (f *flight[V], joined bool) {
+	r.mu.Lock()
+	if f = r.flight; f != nil {
+		r.mu.Unlock()
+		return f, true
+	}
+	f = &flight[V]{done: make(chan struct{})}
+	r.flight = f
+	r.mu.Unlock()
+	run := func() {
+		// A purge may make a fetch be done again, and again; whoever waits has a patience of his own.
+		ctx, cancel := context.WithTimeout(r.store.ctx, 4*(r.o.FetchTimeout+leaseMargin))
+		defer cancel()
+		r.obtain(ctx, f)
+		r.land(f)
+	}
+	if !r.store.goTask(run) {
+		f.err = errClosed
+		r.land(f)
+	}
+	return f, false
+}
+
+var errClosed = errors.New("cache: the store is closed")
+
+func (r *Reader[V]) land(f *flight[V]) {
+	r.mu.Lock()
+	r.flight = nil
+	r.mu.Unlock()
+	close(f.done)
+}
+
+// obtain makes the flight: acquire the lease, fetch, fill; or wait for whoever has it.
+func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
+	elsewhere := false
+	for {
+		if ctx.Err() != nil {
+			f.err = fmt.Errorf("%s: %w", r.key, ErrWait)
+			return
+		}
+		if !r.store.Up() {
+			if r.fetchAlone(ctx, f) {
+				return
+			}
+			continue
+		}
+		heard := r.signal() // before acquire, so that no fill after it is missed
+		r.mu.Lock()
+		damaged := r.damaged
+		r.mu.Unlock()
+		l, err := r.acquire(ctx, damaged)
+		if err != nil {
+			r.store.failed(err)
+			continue
+		}
+		switch l.outcome {
+		case granted:
+			if r.fetch(ctx, f, l) {
+				return
+			}
+		case fresh:
+			f.at = r.store.now()
+			e, err := r.ask()
+			if err != nil {
+				r.store.failed(err)
+				continue
+			}
+			if e != nil {
+				f.entry, f.status = e, Status{Stored: true, Collapsed: elsewhere}
+				if elsewhere {
+					f.status.Detail = DetailLeaseElsewhere
+				}
+				return
+			}
+		case failed:
+			r.failing.Store(true)
+			f.err = &RetryError{After: l.left, Err: r.o.CodeError(l.failure.code)}
+			return
+		default: // held
+			elsewhere = true
+			r.await(ctx, heard, l.left)
+		}
+	}
+}
+
+func (r *Reader[V]) acquire(ctx context.Context, damaged string) (lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.store.timeout)
+	defer cancel()
+	return r.store.acquire(ctx, r.key, r.store.token(), r.o.Source, damaged, r.o.FetchTimeout+leaseMargin, r.o.TTL)
+}
+
+// await waits until the key changes or its lease has run out. Only a process that cannot hear of changes asks at intervals.
+func (r *Reader[V]) await(ctx context.Context, heard <-chan struct{}, left time.Duration) {
+	left += time.Millisecond
+	if !r.store.Listening() {
+		left = min(left, jitter(deafPause))
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-heard:
+	case <-timer.C:
+	}
+}
+
+// deafPause is how often a lease held elsewhere is looked at while invalidations are not heard.
+const deafPause = 50 * time.Millisecond
+
+// fetch loads under the lease and fills. It reports false when a purge, or another holder, made its work void:
+// then it is done again at once.
+func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease) (done bool) {
+	var base *Document // what a NotModified would renew: the very document that Redis holds
+	if e := r.memory.Load(); e != nil && l.etag != "" && e.doc.ETag == l.etag && l.source == r.o.Source {
+		base = e.doc
+	}
+	began := time.Now()
+	loaded, doc, value, err := r.load(ctx, base)
+	if err != nil {
+		return r.giveUp(f, l, err, time.Since(began))
+	}
+	fill := filling{
+		source: r.o.Source, etag: doc.ETag, body: doc.Body, ttl: r.freshness(), window: max(r.o.StaleWhileRevalidate, r.o.StaleIfError),
+		upstreamETag: doc.UpstreamETag, upstreamLastModified: doc.UpstreamLastModified,
+	}
+	if loaded.NotModified {
+		fill.body = nil
+	}
+	r.mu.Lock()
+	if r.lastETag == doc.ETag {
+		fill.changedAt = r.lastAt
+	}
+	r.mu.Unlock()
+
+	epoch, gen := r.store.epoch.Load(), r.gen.Load()
+	at := r.store.now()
+	writing, cancel := context.WithTimeout(ctx, writeTimes*r.store.timeout)
+	defer cancel()
+	wrote, err := r.store.fill(writing, r.key, l, fill)
+	if err != nil {
+		// The document is good, whatever Redis made of it: those who wait get it, and this process is on its own.
+		r.store.failed(err)
+		r.store.fetched(r.key, "alone", time.Since(began), nil)
+		r.keepAlone(f, doc, value, gen)
+		f.status.FwdStatus = loaded.Status
+		return true
+	}
+	outcome := wrote.outcome
+	if outcome == stored && loaded.NotModified {
+		outcome = "renewed"
+	}
+	r.store.fetched(r.key, outcome, time.Since(began), nil)
+	r.failing.Store(false)
+	if wrote.outcome != stored {
+		return false
+	}
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	wall, now := time.Now(), r.store.now()
+	doc.FetchedAt, doc.ChangedAt, doc.FreshUntil = wall, time.UnixMilli(wrote.changedAt), wall.Add(ms(wrote.freshUntil-wrote.now))
+	if base != nil && loaded.NotModified {
+		doc.ChangedAt = base.ChangedAt
+	}
+	e := &entry[V]{doc: doc, value: value, epoch: epoch, gen: gen, fetchedAt: wrote.now, freshUntil: wrote.freshUntil, source: r.o.Source}
+	r.times(e, now, 0, ms(wrote.freshUntil-wrote.now))
+	r.admit(e)
+	f.entry, f.at, f.status = e, at, Status{FwdStatus: loaded.Status, Stored: true}
+	return true
+}
+
+// load calls the loader within its time, and prepares what it brought.
+func (r *Reader[V]) load(ctx context.Context, base *Document) (loaded Loaded, doc *Document, value V, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.FetchTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("loading %s: panic: %v\n%s", r.key, p, debug.Stack())
+		}
+	}()
+	loaded, err = r.o.Loader.Load(ctx, r.key, base)
+	if err != nil {
+		return loaded, nil, value, err
+	}
+	if loaded.NotModified {
+		if base == nil {
+			return loaded, nil, value, fmt.Errorf("loading %s: not modified, but nothing was held", r.key)
+		}
+		renewed := *base
+		loaded.Body = base.Body
+		doc = &renewed
+		if e := r.memory.Load(); e != nil && e.doc == base {
+			value = e.value
+			return loaded, doc, value, nil
+		}
+	} else {
+		doc = &Document{Body: loaded.Body, ETag: ETag(loaded.Body)}
+	}
+	doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified
+	doc.ChangedAt = time.UnixMilli(time.Now().UnixMilli())
+	value, err = r.o.Prepare(doc)
+	if err != nil {
+		err = fmt.Errorf("preparing %s: %w", r.key, err)
+	}
+	return loaded, doc, value, err
+}
+
+// giveUp leaves word of the failure with the lease. A purge that came meanwhile makes the fetch due again.
+func (r *Reader[V]) giveUp(f *flight[V], l lease, cause error, took time.Duration) (done bool) {
+	word := failure{count: l.failure.count + 1, code: r.o.ErrorCode(cause)}
+	pause := r.backoff(word.count)
+	if r.store.ctx.Err() != nil {
+		pause = 0 // not the CMS's failure: this process is closing
+	}
+	// The store's context may be over; the lease is given back all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.store.ctx), r.store.timeout)
+	defer cancel()
+	outcome, err := r.store.release(ctx, r.key, l, word, pause)
+	f.err = &RetryError{After: pause, Err: cause}
+	if pause == 0 {
+		return true
+	}
+	r.store.fetched(r.key, "failed", took, cause)
+	r.failing.Store(true)
+	if err != nil {
+		r.store.failed(err)
+		return true
+	}
+	return outcome == released
+}
+
+// backoff is the pause after the count-th failure in a row.
+func (r *Reader[V]) backoff(count int) time.Duration {
+	d := r.o.BackoffMost
+	if count < 30 {
+		d = min(d, r.o.BackoffFirst<<(count-1))
+	}
+	return max(jitter(d), time.Millisecond)
+}
+
+// freshness is TTL and up to a tenth more.
+func (r *Reader[V]) freshness() time.Duration {
+	return r.o.TTL + rand.N(r.o.TTL/10+1)
+}

@@ -1,0 +1,185 @@
+package cache
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/redistest"
+)
+
+// source is what documents are loaded from: it counts, it can be held up, and its content has versions.
+type source struct {
+	version atomic.Int64
+	loads   atomic.Int64
+	most    atomic.Int64 // loads under way at once, at the most
+	now     atomic.Int64
+
+	mu      sync.Mutex
+	err     error
+	gate    chan struct{} // nil, or what a load waits for
+	entered chan int64    // the version that each load has read, while there is a gate
+}
+
+func newSource() *source {
+	s := &source{entered: make(chan int64, 100)}
+	s.version.Store(1)
+	return s
+}
+
+func (s *source) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
+
+// hold makes loads wait, after they have read their version, until the returned function is called.
+func (s *source) hold() (release func()) {
+	gate := make(chan struct{})
+	s.mu.Lock()
+	s.gate = gate
+	s.mu.Unlock()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		if s.gate == gate {
+			s.gate = nil
+		}
+		s.mu.Unlock()
+		close(gate)
+	})
+}
+
+func (s *source) Load(ctx context.Context, _ string, held *Document) (Loaded, error) {
+	s.loads.Add(1)
+	n := s.now.Add(1)
+	defer s.now.Add(-1)
+	for {
+		most := s.most.Load()
+		if n <= most || s.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	v := s.version.Load()
+	s.mu.Lock()
+	gate, err := s.gate, s.err
+	s.mu.Unlock()
+	if gate != nil {
+		select {
+		case s.entered <- v:
+		default:
+		}
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return Loaded{}, ctx.Err()
+		}
+	}
+	if err != nil {
+		return Loaded{}, err
+	}
+	etag := fmt.Sprintf("v%d", v)
+	if held != nil && held.UpstreamETag == etag {
+		return Loaded{NotModified: true, UpstreamETag: etag, Status: 304}, nil
+	}
+	return Loaded{Body: body(v), UpstreamETag: etag, Status: 200}, nil
+}
+
+func body(version int64) []byte { return fmt.Appendf(nil, `{"version":%d}`, version) }
+
+// prepare reads the version back, as a stand-in for whatever is made of a document.
+func prepare(d *Document) (int64, error) {
+	var v struct{ Version int64 }
+	err := json.Unmarshal(d.Body, &v)
+	return v.Version, err
+}
+
+func options(src Loader) ReaderOptions[int64] {
+	return ReaderOptions[int64]{
+		TTL: time.Minute, StaleWhileRevalidate: time.Minute, StaleIfError: time.Hour, Source: "test",
+		Loader: src, Prepare: prepare, FetchTimeout: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMost: 200 * time.Millisecond,
+	}
+}
+
+// backend is a server that the tests run against: a real one, or the embedded one.
+type backend struct {
+	name   string
+	url    string
+	client *redis.Client
+}
+
+// backends runs the test against the embedded store and against a real server.
+func backends(t *testing.T, test func(t *testing.T, b backend)) {
+	t.Run("embedded", func(t *testing.T) {
+		host := openStore(t, "embedded:127.0.0.1:0")
+		test(t, backend{"embedded", "redis://" + host.Addr(), dial(t, host.Addr())})
+	})
+	t.Run("redis-server", func(t *testing.T) {
+		s := redistest.Start(t)
+		test(t, backend{"redis-server", s.URL(), s.Client()})
+	})
+}
+
+func dial(t testing.TB, addr string) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func openStore(t testing.TB, url string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// replica is a store of its own on the URL, hearing of purges, with a reader of "banners".
+func replica(t testing.TB, url string, o ReaderOptions[int64]) (*Store, *Reader[int64]) {
+	t.Helper()
+	s := openStore(t, url)
+	eventually(t, "purges are heard", s.Listening)
+	r, err := NewReader(s, "banners", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, r
+}
+
+func get(t testing.TB, r *Reader[int64]) Answer[int64] {
+	t.Helper()
+	a, err := r.Get(t.Context())
+	if err != nil {
+		t.Fatalf("Get: %v", err)
+	}
+	return a
+}
+
+// eventually waits for something that another goroutine or process is about to bring about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 10s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,317 @@
+package cache
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+const key = "vitrine:banners"
+
+func TestSecondReadComesFromMemory(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		a := get(t, r)
+		if a.Value != 1 || a.Status.Fwd != FwdMiss || !a.Status.Stored || a.Status.FwdStatus != 200 {
+			t.Fatalf("first answer: %+v", a)
+		}
+		eventually(t, "memory is coherent", func() bool { return get(t, r).Status.Detail == DetailMemory })
+		if n := src.loads.Load(); n != 1 {
+			t.Errorf("%d loads, want 1", n)
+		}
+	})
+}
+
+func TestHashHasTheDocumentedFields(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		_, r := replica(t, b.url, options(newSource()))
+		get(t, r)
+		h, err := b.client.HGetAll(t.Context(), key).Result()
+		must(t, err)
+		for _, f := range []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "layout", "source"} {
+			if _, ok := h[f]; !ok {
+				t.Errorf("no field %s in %v", f, h)
+			}
+		}
+		if h["etag"] != ETag([]byte(h["body"])) {
+			t.Errorf("etag %s is not of the body %s", h["etag"], h["body"])
+		}
+		if _, ok := h["lease"]; ok {
+			t.Errorf("the lease was not given back: %v", h)
+		}
+		ttl, err := b.client.PTTL(t.Context(), key).Result()
+		must(t, err)
+		if ttl < time.Hour || ttl > time.Hour+70*time.Second {
+			t.Errorf("the key expires in %v, want the end of the stale window", ttl)
+		}
+	})
+}
+
+func TestOtherReplicaReadsWhatTheFirstFetched(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r1 := replica(t, b.url, options(src))
+		_, r2 := replica(t, b.url, options(src))
+		first, second := get(t, r1), get(t, r2)
+		if second.Value != first.Value || !second.Status.Hit || second.Status.Detail != DetailRedis {
+			t.Errorf("second replica: %+v", second)
+		}
+		if n := src.loads.Load(); n != 1 {
+			t.Errorf("%d loads, want 1", n)
+		}
+	})
+}
+
+func TestPurgeIsSeenByEveryReplica(t *testing.T) {
+	purges := map[string]func(t *testing.T, b backend) error{
+		"DEL":     func(t *testing.T, b backend) error { return b.client.Del(t.Context(), key).Err() },
+		"UNLINK":  func(t *testing.T, b backend) error { return b.client.Unlink(t.Context(), key).Err() },
+		"EXPIRE":  func(t *testing.T, b backend) error { return b.client.Expire(t.Context(), key, 0).Err() },
+		"FLUSHDB": func(t *testing.T, b backend) error { return b.client.FlushDB(t.Context()).Err() },
+		"RENAME":  func(t *testing.T, b backend) error { return b.client.Rename(t.Context(), key, "elsewhere").Err() },
+		"MULTI": func(t *testing.T, b backend) error {
+			p := b.client.TxPipeline()
+			p.Del(t.Context(), key)
+			_, err := p.Exec(t.Context())
+			return err
+		},
+	}
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r1 := replica(t, b.url, options(src))
+		_, r2 := replica(t, b.url, options(src))
+		for name, purge := range purges {
+			t.Run(name, func(t *testing.T) {
+				get(t, r1)
+				eventually(t, "both hold it", func() bool {
+					return get(t, r1).Status.Detail == DetailMemory && get(t, r2).Status.Detail == DetailMemory
+				})
+				want := src.version.Add(1)
+				loads := src.loads.Load()
+				must(t, purge(t, b))
+				purged := time.Now()
+				for i, r := range []*Reader[int64]{r1, r2} {
+					eventually(t, "the new version", func() bool { return get(t, r).Value == want })
+					if took := time.Since(purged); took > 50*time.Millisecond {
+						t.Errorf("replica %d: %v after the purge", i+1, took)
+					}
+				}
+				if n := src.loads.Load() - loads; n != 1 {
+					t.Errorf("%d loads for one purge, want 1", n)
+				}
+			})
+		}
+	})
+}
+
+func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
+	purges := map[string]func(t *testing.T, b backend) error{
+		"DEL":     func(t *testing.T, b backend) error { return b.client.Del(t.Context(), key).Err() },
+		"UNLINK":  func(t *testing.T, b backend) error { return b.client.Unlink(t.Context(), key).Err() },
+		"EXPIRE":  func(t *testing.T, b backend) error { return b.client.Expire(t.Context(), key, 0).Err() },
+		"FLUSHDB": func(t *testing.T, b backend) error { return b.client.FlushDB(t.Context()).Err() },
+		"RENAME":  func(t *testing.T, b backend) error { return b.client.Rename(t.Context(), key, "elsewhere").Err() },
+		"HSET":    func(t *testing.T, b backend) error { return b.client.HSet(t.Context(), key, "fresh_until", 0).Err() },
+		"SET":     func(t *testing.T, b backend) error { return b.client.Set(t.Context(), key, "nonsense", 0).Err() },
+	}
+	backends(t, func(t *testing.T, b backend) {
+		for name, purge := range purges {
+			for _, cold := range []bool{true, false} {
+				t.Run(name+map[bool]string{true: "/cold", false: "/warm"}[cold], func(t *testing.T) {
+					must(t, b.client.FlushDB(t.Context()).Err())
+					src := newSource()
+					_, r := replica(t, b.url, options(src))
+					if !cold {
+						get(t, r)
+						eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
+					}
+					loads := src.loads.Load()
+					release := src.hold()
+					got := make(chan Answer[int64], 1)
+					if cold { // a visitor waits for the fetch
+						go func() {
+							a, err := r.Get(t.Context())
+							if err != nil {
+								t.Error(err)
+							}
+							got <- a
+						}()
+					} else { // it goes on in the background
+						must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+					}
+					<-src.entered
+					want := src.version.Add(1)
+					must(t, purge(t, b))
+					release()
+					if cold {
+						if a := <-got; a.Value != want {
+							t.Errorf("got version %d, fetched before the purge; want %d", a.Value, want)
+						}
+					}
+					eventually(t, "the fetch is done again", func() bool { return src.loads.Load()-loads >= 2 || get(t, r).Value == want })
+					if n := src.loads.Load() - loads; n != 2 {
+						t.Errorf("%d loads, want the one that was refused and one more", n)
+					}
+					eventually(t, "memory holds the new version", func() bool {
+						a := get(t, r)
+						return a.Value == want && a.Status.Detail == DetailMemory && !a.Status.Stale
+					})
+				})
+			}
+		}
+	})
+}
+
+func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		get(t, r)
+		eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
+		src.version.Add(1)
+		release := src.hold()
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		<-src.entered // nobody has read
+		a := get(t, r)
+		if a.Value != 1 || !a.Status.Hit || !a.Status.Stale || a.Status.Detail != DetailRevalidate {
+			t.Errorf("while it is refreshed: %+v", a)
+		}
+		release()
+		eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
+		if n := src.loads.Load(); n != 2 {
+			t.Errorf("%d loads, want 2", n)
+		}
+	})
+}
+
+func TestManyReadersMakeOneFetch(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		release := src.hold()
+		var readers []*Reader[int64]
+		for range 4 {
+			_, r := replica(t, b.url, options(src))
+			readers = append(readers, r)
+		}
+		const each = 50
+		answers := make(chan Answer[int64], each*len(readers))
+		for _, r := range readers {
+			for range each {
+				go func() {
+					a, err := r.Get(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					answers <- a
+				}()
+			}
+		}
+		<-src.entered
+		release()
+		for range each * len(readers) {
+			if a := <-answers; a.Value != 1 {
+				t.Errorf("got %+v", a)
+			}
+		}
+		if n := src.loads.Load(); n != 1 {
+			t.Errorf("%d loads over 4 replicas, want 1", n)
+		}
+	})
+}
+
+var errDown = errors.New("the source is down")
+
+func TestFailureIsServedStaleAndBacksOffAcrossReplicas(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		o := options(src)
+		o.TTL, o.StaleWhileRevalidate = time.Millisecond, 0
+		o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour
+		_, r1 := replica(t, b.url, o)
+		_, r2 := replica(t, b.url, o)
+		get(t, r1)
+		src.fail(errDown)
+		var a Answer[int64]
+		eventually(t, "stale if error", func() bool { a = get(t, r1); return a.Status.Detail == DetailIfError })
+		if a.Value != 1 || !a.Status.Stale {
+			t.Errorf("replica 1: %+v", a)
+		}
+		loads := src.loads.Load()
+		for range 100 {
+			if a := get(t, r2); a.Value != 1 || a.Status.Detail != DetailIfError {
+				t.Fatalf("replica 2: %+v", a)
+			}
+			get(t, r1)
+		}
+		if n := src.loads.Load() - loads; n != 0 {
+			t.Errorf("%d loads while backing off, want none", n)
+		}
+		// A purge takes the copy away, and asks the source again at once.
+		must(t, b.client.Del(t.Context(), key).Err())
+		eventually(t, "an error", func() bool { _, err := r1.Get(t.Context()); return errors.Is(err, errDown) })
+		if n := src.loads.Load() - loads; n != 1 {
+			t.Errorf("%d loads after the purge, want 1", n)
+		}
+		_, err := r2.Get(t.Context())
+		var retry *RetryError
+		if !errors.As(err, &retry) || retry.After <= 0 || !errors.Is(err, ErrLoad) {
+			t.Errorf("replica 2 after the purge: %v", err)
+		}
+		src.fail(nil)
+		must(t, b.client.Del(t.Context(), key).Err())
+		eventually(t, "served again", func() bool { _, err := r2.Get(t.Context()); return err == nil })
+	})
+}
+
+func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		get(t, r)
+		must(t, b.client.HSet(t.Context(), key, "body", `{"version":666}`, "etag", `"made-up"`).Err())
+		eventually(t, "fetched anew", func() bool { return get(t, r).Value == 1 && src.loads.Load() == 2 })
+		h, err := b.client.HGetAll(t.Context(), key).Result()
+		must(t, err)
+		if h["etag"] != ETag([]byte(h["body"])) {
+			t.Errorf("still damaged: %v", h)
+		}
+	})
+}
+
+func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		o := options(src)
+		_, r := replica(t, b.url, o)
+		first := get(t, r)
+		eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		eventually(t, "renewed", func() bool { a := get(t, r); return src.loads.Load() == 2 && !a.Status.Stale })
+		second := get(t, r)
+		if second.Document.ETag != first.Document.ETag || !second.Document.ChangedAt.Equal(first.Document.ChangedAt) {
+			t.Errorf("a 304 changed the document: %+v, then %+v", first.Document, second.Document)
+		}
+		if !second.Document.FetchedAt.After(first.Document.FetchedAt) {
+			t.Error("a 304 did not renew it")
+		}
+	})
+}
+
+func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src, other := newSource(), newSource()
+		other.version.Store(100)
+		o := options(src)
+		_, r := replica(t, b.url, o)
+		get(t, r)
+		must(t, b.client.HIncrBy(t.Context(), key, "fetched_at", -sourceGrace.Milliseconds()-1000).Err())
+		o = options(other)
+		o.Source = "another"
+		_, r2 := replica(t, b.url, o)
+		if a := get(t, r2); a.Value != 1 || !a.Status.Stale {
+			t.Errorf("first answer under another source: %+v", a)
+		}
+		eventually(t, "fetched from the other source", func() bool { return get(t, r2).Value == 100 })
+	})
+}

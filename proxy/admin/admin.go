@@ -1,0 +1,186 @@
+// Package admin is the operator's address: whether the process lives, whether it is ready, and what it holds.
+//
+// One request goes to the handler at its path. /livez answers as long as the process can. /readyz asks every resource
+// at once whether it can be answered with 200, within a bound of time, and says no from the moment on that the process
+// is told to drain. /api/status is what the [Options] say it is, as JSON. Whatever goes wrong is JSON too.
+//
+// It is served by net/http and not by Fiber: what is added here over time (metrics, profiles) comes as net/http
+// handlers, and nothing of it has to be fast.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are what the operator's address tells of.
+type Options struct {
+	// Checks say whether the process is ready, by name: nil, or why not. They run concurrently, under a context that
+	// ends with ReadyTimeout, and have to end with it. Empty means that the process is ready while it is not draining.
+	Checks map[string]func(context.Context) error
+	// Status returns what /api/status shows, as a value for encoding/json. Nil means an empty object.
+	Status func() any
+	// ReadyTimeout bounds /readyz. Zero means 2 s.
+	ReadyTimeout time.Duration
+	// Logger gets what goes wrong. Nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Server answers at the operator's address.
+type Server struct {
+	options  Options
+	http     *http.Server
+	draining atomic.Bool
+}
+
+// New makes a server that is ready to Serve. It fails if the options are not usable.
+func New(o Options) (*Server, error) {
+	if o.ReadyTimeout < 0 {
+		return nil, fmt.Errorf("admin: ReadyTimeout is negative: %v", o.ReadyTimeout)
+	}
+	for name, check := range o.Checks {
+		if check == nil {
+			return nil, fmt.Errorf("admin: no check for %s", name)
+		}
+	}
+	if o.ReadyTimeout == 0 {
+		o.ReadyTimeout = 2 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Server{options: o}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/livez", get(s.livez))
+	mux.HandleFunc("/readyz", get(s.readyz))
+	mux.HandleFunc("/api/status", get(s.status))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, http.StatusNotFound, "Not found.") })
+	s.http = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
+func (s *Server) Serve(ln net.Listener) error {
+	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// SetDraining makes /readyz say no from now on, so that no new requests are sent here.
+func (s *Server) SetDraining() { s.draining.Store(true) }
+
+// Shutdown stops accepting and lets the requests under way finish. If ctx ends first, its error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("admin: shut down: %w", err), s.http.Close())
+	}
+	return nil
+}
+
+// A readiness is the answer of /readyz.
+type readiness struct {
+	Ready    bool              `json:"ready"`
+	Draining bool              `json:"draining"`
+	Checks   map[string]string `json:"checks"` // "ok", or why not, by name
+}
+
+func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
+	s.answer(w, http.StatusOK, struct {
+		Alive bool `json:"alive"`
+	}{true})
+}
+
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.ReadyTimeout)
+	defer cancel()
+	state := readiness{Draining: s.draining.Load(), Checks: map[string]string{}}
+	state.Ready = !state.Draining
+	for name, err := range s.check(ctx) {
+		state.Checks[name] = "ok"
+		if err != nil {
+			state.Ready = false
+			state.Checks[name] = err.Error()
+		}
+	}
+	status := http.StatusOK
+	if !state.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	s.answer(w, status, state)
+}
+
+// check runs all checks and waits for them.
+func (s *Server) check(ctx context.Context) map[string]error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards results
+	results := make(map[string]error, len(s.options.Checks))
+	for name, check := range s.options.Checks {
+		wg.Go(func() {
+			err := check(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			results[name] = err
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+	if s.options.Status == nil {
+		s.answer(w, http.StatusOK, struct{}{})
+		return
+	}
+	s.answer(w, http.StatusOK, s.options.Status())
+}
+
+// get lets GET and HEAD through.
+func get(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next(w, r)
+			return
+		}
+		w.Header().Set("Allow", "GET, HEAD")
+		writeJSON(w, http.StatusMethodNotAllowed, []byte(`{"detail":"Method not allowed."}`))
+	}
+}
+
+func (s *Server) fail(w http.ResponseWriter, status int, detail string) {
+	s.answer(w, status, struct {
+		Detail string `json:"detail"`
+	}{detail})
+}
+
+func (s *Server) answer(w http.ResponseWriter, status int, v any) {
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		s.options.Logger.Error("operator's answer cannot be encoded", "error", err)
+		status, body = http.StatusInternalServerError, []byte(`{"detail":"Internal server error."}`)
+	}
+	writeJSON(w, status, append(body, '\n'))
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an operator who has gone needs no answer
+}

@@ -1,0 +1,143 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// start serves on a free port until the test ends, and returns the base URL.
+func start(t *testing.T, o Options) (*Server, string) {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, "http://" + ln.Addr().String()
+}
+
+// ask returns the status and the body, which has to be JSON.
+func ask(t *testing.T, method, url string) (int, map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got := resp.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("%s: Content-Type %q", url, got)
+	}
+	var body map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil && (method != http.MethodHead || !errors.Is(err, io.EOF)) {
+		t.Errorf("%s: %v", url, err)
+	}
+	return resp.StatusCode, body
+}
+
+func TestReadyWhileEveryCheckPassesAndNotDraining(t *testing.T) {
+	fail := make(chan error, 1)
+	s, url := start(t, Options{Checks: map[string]func(context.Context) error{
+		"rules": func(context.Context) error { return nil },
+		"banners": func(context.Context) error {
+			select {
+			case err := <-fail:
+				return err
+			default:
+				return nil
+			}
+		},
+	}})
+	if code, body := ask(t, "GET", url+"/readyz"); code != 200 || body["ready"] != true {
+		t.Errorf("%d %v", code, body)
+	}
+	fail <- errors.New("no copy")
+	code, body := ask(t, "GET", url+"/readyz")
+	checks, _ := body["checks"].(map[string]any)
+	if code != 503 || body["ready"] != false || checks["banners"] != "no copy" || checks["rules"] != "ok" {
+		t.Errorf("%d %v", code, body)
+	}
+	s.SetDraining()
+	if code, body := ask(t, "GET", url+"/readyz"); code != 503 || body["draining"] != true {
+		t.Errorf("%d %v", code, body)
+	}
+	if code, body := ask(t, "GET", url+"/livez"); code != 200 || body["alive"] != true {
+		t.Errorf("a process that drains is alive: %d %v", code, body)
+	}
+}
+
+func TestReadinessIsAnsweredInBoundedTime(t *testing.T) {
+	_, url := start(t, Options{ReadyTimeout: time.Millisecond, Checks: map[string]func(context.Context) error{
+		"rules": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	}})
+	if code, body := ask(t, "GET", url+"/readyz"); code != 503 {
+		t.Errorf("%d %v", code, body)
+	}
+}
+
+func TestStatusIsWhatItIsToldToBe(t *testing.T) {
+	_, url := start(t, Options{Status: func() any { return map[string]int{"items": 3} }})
+	if code, body := ask(t, "GET", url+"/api/status"); code != 200 || body["items"] != 3.0 {
+		t.Errorf("%d %v", code, body)
+	}
+	_, url = start(t, Options{Status: func() any { return func() {} }})
+	if code, body := ask(t, "GET", url+"/api/status"); code != 500 || body["detail"] == nil {
+		t.Errorf("a status that is no JSON: %d %v", code, body)
+	}
+	_, url = start(t, Options{})
+	if code, body := ask(t, "GET", url+"/api/status"); code != 200 || len(body) != 0 {
+		t.Errorf("%d %v", code, body)
+	}
+}
+
+func TestErrorsAreJSON(t *testing.T) {
+	_, url := start(t, Options{})
+	for _, tc := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "/", 404}, {"GET", "/nope", 404}, {"POST", "/nope", 404}, {"GET", "/livez/", 404},
+		{"POST", "/livez", 405}, {"DELETE", "/api/status", 405}, {"HEAD", "/readyz", 200},
+	} {
+		code, body := ask(t, tc.method, url+tc.path)
+		if code != tc.want || code >= 400 && !strings.HasSuffix(body["detail"].(string), ".") {
+			t.Errorf("%s %s: %d %v, want %d", tc.method, tc.path, code, body, tc.want)
+		}
+	}
+}
+
+func TestUnusableOptionsAreRefused(t *testing.T) {
+	for _, o := range []Options{
+		{ReadyTimeout: -1},
+		{Checks: map[string]func(context.Context) error{"rules": nil}},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}

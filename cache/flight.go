@@ -89,9 +89,9 @@ func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
 				continue
 			}
 			if e != nil {
-				f.entry, f.status = e, Status{Stored: true, Collapsed: elsewhere}
+				f.entry, f.status = e, Status{Hit: true, Detail: DetailRedis}
 				if elsewhere {
-					f.status.Detail = DetailLeaseElsewhere
+					f.status = Status{Stored: true, Collapsed: true, Detail: DetailLeaseElsewhere}
 				}
 				return
 			}

@@ -74,7 +74,9 @@ func (r *Reader[V]) try(ctx context.Context) (a Answer[V], late bool, err error)
 	case <-f.done:
 		if f.err == nil {
 			st := f.status
-			st.Fwd, st.Collapsed = fwd, st.Collapsed || joined
+			if !st.Hit {
+				st.Fwd, st.Collapsed = fwd, st.Collapsed || joined
+			}
 			return f.entry.answer(st), r.store.now()-f.at > trustWindow, nil
 		}
 		failure, detail = f.err, DetailIfError

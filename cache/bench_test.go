@@ -1,0 +1,102 @@
+package cache
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// BenchmarkHit is a read that memory answers: no lock, no allocation, no I/O.
+func BenchmarkHit(b *testing.B) {
+	_, r := replica(b, "embedded:127.0.0.1:0", options(newSource()))
+	warm(b, r)
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Get(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkHitParallel is the same from all cores at once: what a lock would show in.
+func BenchmarkHitParallel(b *testing.B) {
+	_, r := replica(b, "embedded:127.0.0.1:0", options(newSource()))
+	warm(b, r)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		for pb.Next() {
+			if _, err := r.Get(ctx); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkCheckedAgainstRedis is a read while purges are not being heard: one round trip, without the body.
+func BenchmarkCheckedAgainstRedis(b *testing.B) {
+	s, r := replica(b, "embedded:127.0.0.1:0", options(newSource()))
+	warm(b, r)
+	s.watchers.Store(nil)
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Get(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func warm(tb testing.TB, r *Reader[int64]) {
+	get(tb, r)
+	eventually(tb, "memory", func() bool { return get(tb, r).Status.Detail == DetailMemory })
+}
+
+func TestHitAllocatesNothing(t *testing.T) {
+	_, r := replica(t, "embedded:127.0.0.1:0", options(newSource()))
+	warm(t, r)
+	ctx := t.Context()
+	var misses int
+	allocs := testing.AllocsPerRun(1000, func() {
+		a, err := r.Get(ctx)
+		if err != nil || a.Status.Detail != DetailMemory {
+			misses++ // a heartbeat came late: that read asks Redis, and allocates
+		}
+	})
+	if allocs != 0 && misses == 0 {
+		t.Errorf("%v allocations a read, want none", allocs)
+	}
+	if misses == 1001 {
+		t.Error("no read came from memory")
+	}
+}
+
+func TestHitDoesNotWaitForALock(t *testing.T) {
+	s, r := replica(t, "embedded:127.0.0.1:0", options(newSource()))
+	warm(t, r)
+	r.mu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer r.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			now := s.now()
+			e := r.memory.Load()
+			if e != nil && r.coherent(e, now) { // else a read would rightly ask, and wait
+				if _, err := r.Get(t.Context()); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("a hit waits for a lock")
+	}
+}

@@ -48,12 +48,15 @@ func mustFetch(t *testing.T, c *Client, r shape.Resource) Result {
 // end of its text.
 func wantError(t *testing.T, err, kind error, suffix string) {
 	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want … %s", suffix)
+	}
 	for _, sentinel := range []error{ErrUnreachable, ErrTimeout, ErrAnswer} {
 		if is := errors.Is(err, sentinel); is != errors.Is(kind, sentinel) {
 			t.Errorf("%v: is %q: %t", err, sentinel, is)
 		}
 	}
-	if err == nil || !strings.HasSuffix(err.Error(), suffix) {
+	if !strings.HasSuffix(err.Error(), suffix) {
 		t.Errorf("got  %v\nwant … %s", err, suffix)
 	}
 }

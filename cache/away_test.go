@@ -1,0 +1,149 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+)
+
+func TestRedisAwayIsSlowerNeverAnError(t *testing.T) {
+	faults := map[string]func(*redistest.Server) (end func()){
+		"killed": func(s *redistest.Server) func() { s.Kill(); return s.Restart },
+		"hung":   func(s *redistest.Server) func() { s.Pause(); return s.Resume },
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			src := newSource()
+			store, r := replica(t, server.URL(), options(src))
+			warm(t, r)
+
+			end := fault(server)
+			eventually(t, "it is noticed", func() bool { return get(t, r).Status.Detail == DetailRedisAway })
+			if a := get(t, r); a.Value != 1 || !a.Status.Hit {
+				t.Errorf("from memory: %+v", a)
+			}
+			src.fail(errDown) // the CMS too
+			for range 10 {
+				get(t, r)
+			}
+			src.fail(nil)
+			end()
+			eventually(t, "it is back", func() bool { return store.Up() && store.Listening() })
+			eventually(t, "coherent again", func() bool { return get(t, r).Status.Detail == DetailMemory })
+		})
+	}
+}
+
+func TestWithoutRedisFromTheStartTheSourceIsAsked(t *testing.T) {
+	src := newSource()
+	store := openStore(t, "redis://127.0.0.1:1")
+	r, err := NewReader(store, "banners", options(src))
+	must(t, err)
+	a := get(t, r)
+	if a.Value != 1 || a.Status.Fwd != FwdMiss || a.Status.Stored || a.Status.Detail != DetailRedisAway {
+		t.Errorf("first answer: %+v", a)
+	}
+	for range 100 {
+		if a := get(t, r); !a.Status.Hit || a.Status.Detail != DetailRedisAway {
+			t.Fatalf("second answer: %+v", a)
+		}
+	}
+	if n := src.loads.Load(); n != 1 {
+		t.Errorf("%d loads, want 1", n)
+	}
+}
+
+func TestNothingHeldAndSourceDownIsTheSourcesError(t *testing.T) {
+	src := newSource()
+	src.fail(errDown)
+	store := openStore(t, "redis://127.0.0.1:1")
+	r, err := NewReader(store, "banners", options(src))
+	must(t, err)
+	for range 20 {
+		_, err = r.Get(t.Context())
+		var retry *RetryError
+		if !errors.Is(err, errDown) || !errors.As(err, &retry) || retry.After <= 0 {
+			t.Fatalf("got %v, want the source's error and when it is tried again", err)
+		}
+	}
+}
+
+func TestWaiterGivesUpAndTheFetchGoesOn(t *testing.T) {
+	src := newSource()
+	release := src.hold()
+	o := options(src)
+	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan error, 1)
+	go func() { _, err := r.Get(ctx); got <- err }()
+	<-src.entered
+	cancel()
+	if err := <-got; err == nil {
+		t.Error("a cancelled wait gave an answer")
+	}
+	release()
+	if a := get(t, r); a.Value != 1 {
+		t.Errorf("got %+v", a)
+	}
+	if n := src.loads.Load(); n != 1 {
+		t.Errorf("%d loads, want the one that went on", n)
+	}
+}
+
+func TestSlowSourceDoesNotKeepAVisitorWhoCouldHaveTheStaleCopy(t *testing.T) {
+	src := newSource()
+	o := options(src)
+	o.TTL, o.StaleWhileRevalidate, o.StaleWait = time.Millisecond, 0, 20*time.Millisecond
+	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	get(t, r)
+	release := src.hold()
+	defer release()
+	eventually(t, "stale", func() bool { return get(t, r).Status.Detail == DetailSlow })
+}
+
+func TestDeadHolderIsReplacedWhenItsLeaseRunsOut(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		// Another process took the lease, and died.
+		length := 300 * time.Millisecond
+		until := time.Now().Add(length)
+		must(t, b.client.HSet(t.Context(), key, "lease", "elsewhere/1/1", "lease_until", until.UnixMilli()).Err())
+		must(t, b.client.PExpire(t.Context(), key, time.Minute).Err())
+		a := get(t, r)
+		if late := time.Since(until); late < -5*time.Millisecond || late > 200*time.Millisecond {
+			t.Errorf("answered %v after the lease ran out", late)
+		}
+		if a.Value != 1 || src.loads.Load() != 1 {
+			t.Errorf("got %+v after %d loads", a, src.loads.Load())
+		}
+	})
+}
+
+func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		release := src.hold()
+		got := make(chan Answer[int64], 1)
+		go func() { got <- get(t, r) }()
+		<-src.entered
+		// Its lease ran out, and a successor has filled with version 7.
+		src.version.Store(7)
+		now := time.Now().UnixMilli()
+		must(t, b.client.HSet(t.Context(), key, "body", body(7), "etag", ETag(body(7)), "fetched_at", now, "changed_at", now,
+			"fresh_until", now+60000, "layout", layout, "source", "test").Err())
+		must(t, b.client.HDel(t.Context(), key, "lease", "lease_until").Err())
+		release()
+		if a := <-got; a.Value != 7 {
+			t.Errorf("got version %d, want the successor's 7", a.Value)
+		}
+		if h := b.client.HGet(t.Context(), key, "body").Val(); h != string(body(7)) {
+			t.Errorf("redis holds %s, overwritten by the slow holder", h)
+		}
+	})
+}

@@ -20,6 +20,9 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) error {
 	if len(ctx.Request.Header.RequestURI()) > s.maxTarget {
 		return errTargetTooLong
 	}
+	if len(ctx.Request.Header.RawHeaders()) > s.maxHeader {
+		return errHeaderTooLong
+	}
 	i, m := findRoute(ctx.URI().PathOriginal())
 	switch m {
 	case noMatch:

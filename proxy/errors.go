@@ -114,6 +114,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	if f.atRoute {
 		h.SetCanonical(keyVary, s.varyAccept)
 		h.SetCanonical(keyAllow, valueAllow)
+	} else if s.cors.varies() {
+		h.SetCanonical(keyVary, valueOrigin)
 	}
 	if f.cacheControl != "" {
 		h.SetCanonical(keyCacheControl, []byte(f.cacheControl))
@@ -156,18 +158,15 @@ func appendDetail(dst []byte, detail string) []byte {
 // failUnread answers a request that fasthttp could not read; the connection is closed after it.
 func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	s.writeCommon(ctx)
-	s.fail(ctx, unreadError(ctx, err))
+	s.fail(ctx, unreadError(err))
 }
 
 // unreadError says in terms of the table why a request could not be read.
-func unreadError(ctx *fasthttp.RequestCtx, err error) error {
+func unreadError(err error) error {
 	netErr, isNet := errors.AsType[net.Error](err)
 	_, isSmall := errors.AsType[*fasthttp.ErrSmallBuffer](err)
 	switch {
-	case isSmall && string(ctx.Request.Header.RequestURI()) == "/":
-		// The target that fasthttp gives before it has read one: not even the first line fitted.
-		return errTargetTooLong
-	case isSmall:
+	case isSmall: // a target that is longer than all of the buffer is among these
 		return errHeaderTooLong
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return errBodyTooLarge

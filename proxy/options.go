@@ -39,10 +39,11 @@ type Options struct {
 	// Logger gets what goes wrong. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// MaxHeaderBytes bounds a request's line and fields together (431 beyond). Zero means 16 KiB.
-	MaxHeaderBytes int
-	// MaxTargetBytes bounds a request's target (414 beyond). Zero means 8 KiB.
+	// MaxTargetBytes bounds a request's target (414 beyond). Zero means 4 KiB, as much as the CMS's own server takes.
 	MaxTargetBytes int
+	// MaxHeaderBytes bounds a request's fields together (431 beyond). Zero means 12 KiB. Each connection that is
+	// served at a time has a buffer for both; a request that does not fit into it is 431, whichever part is too long.
+	MaxHeaderBytes int
 	// MaxBodyBytes bounds a request's body, which nobody looks at (413 beyond). Zero means 64 KiB.
 	MaxBodyBytes int
 	// MaxConnections bounds the connections served at a time. Zero means 262,144.
@@ -79,8 +80,8 @@ func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	setDefault(&o.MaxHeaderBytes, 16<<10)
-	setDefault(&o.MaxTargetBytes, 8<<10)
+	setDefault(&o.MaxTargetBytes, 4<<10)
+	setDefault(&o.MaxHeaderBytes, 12<<10)
 	setDefault(&o.MaxBodyBytes, 64<<10)
 	setDefault(&o.MaxConnections, 256<<10)
 	setDefault(&o.ReadTimeout, 10*time.Second)

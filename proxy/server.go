@@ -27,7 +27,7 @@ type Server struct {
 	base context.Context
 	stop context.CancelFunc
 
-	maxTarget                      int
+	maxTarget, maxHeader           int // bytes
 	varyAccept, varyAcceptEncoding []byte
 	descriptions                   [len(routes)][maxIndent + 1][]byte
 
@@ -49,6 +49,7 @@ func New(o Options) (*Server, error) {
 		log:                o.Logger,
 		ids:                newRequestIDs(),
 		maxTarget:          o.MaxTargetBytes,
+		maxHeader:          o.MaxHeaderBytes,
 		policy:             policy{maxAge: o.MaxAge, staleWhileRevalidate: o.StaleWhileRevalidate, staleIfError: o.StaleIfError},
 		varyAccept:         []byte("Accept"),
 		varyAcceptEncoding: []byte("Accept, Accept-Encoding"),
@@ -84,7 +85,7 @@ func (s *Server) newApp(o *Options) *fiber.App {
 		ReadTimeout:                  o.ReadTimeout,
 		WriteTimeout:                 o.WriteTimeout,
 		IdleTimeout:                  o.IdleTimeout,
-		ReadBufferSize:               o.MaxHeaderBytes,
+		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
 		BodyLimit:                    o.MaxBodyBytes,
 		Concurrency:                  o.MaxConnections,
 		ErrorHandler: func(c *fiber.Ctx, err error) error {

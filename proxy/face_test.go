@@ -1,0 +1,322 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+func TestPathsAreRedirectedToTheRightOne(t *testing.T) {
+	r := newRig(t, Options{})
+	for _, tc := range []struct {
+		target   string
+		status   int
+		location string
+	}{
+		{"/gvapp", 301, "/gvapp/"},
+		{"/gvapp?a=%20&b=//x", 301, "/gvapp/?a=%20&b=//x"},
+		{"/cms/rules?format=json", 301, "/cms/rules/?format=json"},
+		{"/gvapp/singlebanner/", 301, "/gvapp/singlebanner"},
+		{"/gvapp/singlebanner/?ordering=-id", 301, "/gvapp/singlebanner?ordering=-id"},
+		{"/gvap%70", 301, "/gvapp/"},
+		{"/%67vapp/", 200, ""},
+		{"/gvapp/?u=http://example.com//x", 200, ""},
+		{"http://example.org/gvapp/", 200, ""},
+		{"http://example.org/gvapp?a=b", 301, "/gvapp/?a=b"},
+		{"/gvapp//", 404, ""},
+		{"/gvapp/singlebanner//", 404, ""},
+		{"//gvapp/", 404, ""},
+		{"/./gvapp/", 404, ""},
+		{"/x/../gvapp/", 404, ""},
+		{"/GVAPP/", 404, ""},
+		{"/gvapp/x", 404, ""},
+		{"/gvapp+/", 404, ""},
+		{"/gvapp%", 404, ""},
+		{"/cms/", 404, ""},
+		{"*", 404, ""},
+	} {
+		got := r.get(t, tc.target)
+		if got.StatusCode != tc.status || got.Header.Get("Location") != tc.location {
+			t.Errorf("%s: %d %q, want %d %q", tc.target, got.StatusCode, got.Header.Get("Location"), tc.status, tc.location)
+		}
+	}
+}
+
+func TestOptionsOfBannersNamesTheOrderingFields(t *testing.T) {
+	got := newRig(t, Options{}).send(t, "OPTIONS /gvapp/singlebanner HTTP/1.1\nHost: x")
+	recorded := readRecorded(t, "singlebanner-options")
+	fields := `"` + strings.Join(shape.BannerFields(), `","`) + `"`
+	want := strings.TrimSuffix(string(recorded.body), "}") + `,"ordering":[` + fields + `]}`
+	if string(got.body) != want || got.Header.Get("Vary") != "Accept" || got.Header.Get("Allow") != "GET, HEAD, OPTIONS" {
+		t.Errorf("%s\n%v, want %s", got.body, got.Header, want)
+	}
+}
+
+func TestFailuresSayWhichAndNothingElse(t *testing.T) {
+	r := newRig(t, Options{})
+	const secret = "http://user:secret@cms.internal:8000"
+	for _, tc := range []struct {
+		err        error
+		status     int
+		detail     string
+		retryAfter string
+		told       string
+	}{
+		{upstream.ErrAnswer, 502, "The CMS answered, but not with this document.", "", "answer"},
+		{shapeRefusal(), 502, "The CMS answered, but not with this document.", "", "answer"},
+		{upstream.ErrUnreachable, 503, "The CMS cannot be reached.", "5", "unreachable"},
+		{&cache.RetryError{After: 1500 * time.Millisecond, Err: upstream.ErrUnreachable}, 503, "The CMS cannot be reached.", "2", "unreachable"},
+		{&cache.RetryError{After: 1500 * time.Millisecond, Err: upstream.ErrAnswer}, 502, "The CMS answered, but not with this document.", "", "answer"},
+		{upstream.ErrTimeout, 504, "The CMS did not answer in time.", "", "timeout"},
+		{cache.ErrWait, 504, "The CMS did not answer in time.", "", ""},
+		{errors.New("something else"), 500, "Internal server error.", "", ""},
+	} {
+		r.sources[shape.Rules].fail(fmt.Errorf("GET %s: %w", secret, tc.err))
+		got := r.get(t, "/cms/rules/")
+		status := "vitrine; fwd=miss"
+		if tc.told != "" {
+			status += "; detail=upstream-" + tc.told
+		}
+		if got.StatusCode != tc.status || string(got.body) != `{"detail":"`+tc.detail+`"}` ||
+			got.Header.Get("Retry-After") != tc.retryAfter || got.Header.Get("Cache-Control") != "no-store" ||
+			got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Cache-Status") != status {
+			t.Errorf("%v: %d %s %v", tc.err, got.StatusCode, got.body, got.Header)
+		}
+		if strings.Contains(fmt.Sprint(got.Header, string(got.body)), "secret") {
+			t.Errorf("%v: the answer gives the cause away", tc.err)
+		}
+	}
+	if log := r.log.String(); !strings.Contains(log, "something else") {
+		t.Errorf("what nobody foresaw is not in the log: %s", log)
+	}
+	r.sources[shape.Rules].hold(t, []byte("[]"))
+	if got := r.get(t, "/cms/rules/"); got.StatusCode != 200 {
+		t.Errorf("%d after the failure is over", got.StatusCode)
+	}
+}
+
+// shapeRefusal is what a client of the CMS returns for a document that is not in shape.
+func shapeRefusal() error {
+	_, err := shape.Normalize(shape.Rules, []byte(`[{"id":null}]`))
+	return fmt.Errorf("%w: %w", upstream.ErrAnswer, err)
+}
+
+func TestPanicsBecomeJSONAndAreLogged(t *testing.T) {
+	r := newRig(t, Options{})
+	r.sources[shape.Rules].holdDocument(t, &cache.Document{}, cache.Status{})
+	r.sources[shape.Rules].answer.Value = nil
+	got := r.get(t, "/cms/rules/")
+	if got.StatusCode != 500 || string(got.body) != `{"detail":"Internal server error."}` || got.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+	if log := r.log.String(); !strings.Contains(log, "nil pointer") || !strings.Contains(log, "answer.go") {
+		t.Errorf("log: %s", log)
+	}
+	if got := r.get(t, "/gvapp/"); got.StatusCode != 200 {
+		t.Errorf("%d after the panic", got.StatusCode)
+	}
+}
+
+func TestUnreadableRequestsAreAnsweredInJSON(t *testing.T) {
+	r := newRig(t, Options{MaxHeaderBytes: 4096, MaxTargetBytes: 1024, MaxBodyBytes: 2048, ReadTimeout: 100 * time.Millisecond})
+	long := strings.Repeat("x", 8192)
+	for _, tc := range []struct {
+		name, request string
+		status        int
+	}{
+		{"a long target", "GET /gvapp/?" + long[:2000] + " HTTP/1.1\nHost: x", 414},
+		{"a target longer than any header", "GET /gvapp/?" + long + " HTTP/1.1\nHost: x", 431},
+		{"a long header", "GET /gvapp/ HTTP/1.1\nHost: x\nX-Long: " + long[:4500], 431},
+		{"a header longer than any", "GET /gvapp/ HTTP/1.1\nHost: x\nX-Long: " + long, 431},
+		{"a long body", "POST /gvapp/ HTTP/1.1\nHost: x\nContent-Length: 4096\n\n" + long[:4096], 413},
+		{"a body that nobody looks at", "GET /gvapp/ HTTP/1.1\nHost: x\nContent-Length: 1024\n\n" + long[:1024], 200},
+		{"a body that never comes", "GET /gvapp/ HTTP/1.1\nHost: x\nContent-Length: 10\n\nabc", 408},
+		{"no HTTP at all", "hello", 400},
+		{"a field without a name", "GET /gvapp/ HTTP/1.1\nHost: x\n: y", 400},
+		{"two lengths", "GET /gvapp/ HTTP/1.1\nHost: x\nContent-Length: 1\nContent-Length: 2\n\nab", 400},
+		{"two hosts", "GET /gvapp/ HTTP/1.1\nHost: x\nHost: y", 400},
+		{"a method nobody knows", "BREW /gvapp/ HTTP/1.1\nHost: x", 405},
+		{"a method in lower case", "get /gvapp/ HTTP/1.1\nHost: x", 405},
+		{"an unknown method at an unknown path", "BREW /nope HTTP/1.1\nHost: x", 404},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := r.send(t, tc.request)
+			if got.StatusCode != tc.status || got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Server") != "" {
+				t.Errorf("%d %v %s, want %d", got.StatusCode, got.Header, got.body, tc.status)
+			}
+			if tc.status != 200 && !bytes.HasPrefix(got.body, []byte(`{"detail":"`)) {
+				t.Errorf("%s", got.body)
+			}
+		})
+	}
+}
+
+func TestConnectionsAreKeptAndPipelined(t *testing.T) {
+	r := newRig(t, Options{})
+	conn := r.dial(t)
+	defer conn.Close()
+	requests := "GET /cms/rules/ HTTP/1.1\r\nHost: x\r\n\r\nHEAD /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\nGET /nope HTTP/1.1\r\nHost: x\r\n\r\nGET /gvapp/ HTTP/1.0\r\n\r\n"
+	if _, err := io.WriteString(conn, requests); err != nil {
+		t.Fatal(err)
+	}
+	from := bufio.NewReader(conn)
+	for i, want := range []struct {
+		method string
+		status int
+		length int64
+	}{{"GET", 200, 2}, {"HEAD", 200, 2}, {"GET", 404, 23}, {"GET", 200, 2}} {
+		got := readReply(t, from, want.method)
+		if got.StatusCode != want.status || got.ContentLength != want.length {
+			t.Errorf("answer %d: %d, %d bytes", i, got.StatusCode, got.ContentLength)
+		}
+	}
+	if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("an HTTP/1.0 connection is kept open: %v", err)
+	}
+}
+
+func TestRequestIDsAreRepeatedOrMade(t *testing.T) {
+	r := newRig(t, Options{})
+	if got := r.get(t, "/gvapp/", "X-Request-Id: 7c1f-abc").Header.Get("X-Request-Id"); got != "7c1f-abc" {
+		t.Errorf("%q", got)
+	}
+	seen := map[string]bool{}
+	for _, sent := range []string{"", "two words", strings.Repeat("x", 129), `a"b`, "é"} {
+		got := r.get(t, "/nope", "X-Request-Id: "+sent).Header.Get("X-Request-Id")
+		if len(got) != requestIDLength || seen[got] {
+			t.Errorf("%q: %q", sent, got)
+		}
+		seen[got] = true
+	}
+}
+
+func TestCORS(t *testing.T) {
+	const here, elsewhere = "https://a.example", "https://b.example"
+	preflight := func(origin string) string {
+		return "OPTIONS /gvapp/ HTTP/1.1\nHost: x\nOrigin: " + origin + "\nAccess-Control-Request-Method: GET\nAccess-Control-Request-Headers: if-none-match"
+	}
+	simple := func(origin string) string { return "GET /gvapp/ HTTP/1.1\nHost: x\nOrigin: " + origin }
+	missing := func(origin string) string { return "GET /nope HTTP/1.1\nHost: x\nOrigin: " + origin }
+	for _, tc := range []struct {
+		name    string
+		origins []string
+		request string
+		status  int
+		allow   string
+		vary    string
+	}{
+		{"any", []string{"*"}, simple(here), 200, "*", "Accept"},
+		{"any, not asked from a page", []string{"*"}, "GET /gvapp/ HTTP/1.1\nHost: x", 200, "*", "Accept"},
+		{"any, an error", []string{"*"}, missing(here), 404, "*", ""},
+		{"any, preflight", []string{"*"}, preflight(here), 204, "*", ""},
+		{"listed", []string{here, "http://localhost:3000"}, simple(here), 200, here, "Accept, Origin"},
+		{"listed, another", []string{here}, simple(elsewhere), 200, "", "Accept, Origin"},
+		{"listed, not asked from a page", []string{here}, "GET /gvapp/ HTTP/1.1\nHost: x", 200, "", "Accept, Origin"},
+		{"listed, an error", []string{here}, missing(here), 404, here, "Origin"},
+		{"listed, a redirect", []string{here}, "GET /gvapp HTTP/1.1\nHost: x\nOrigin: " + here, 301, here, "Origin"},
+		{"listed, preflight", []string{here}, preflight(here), 204, here, "Origin"},
+		{"listed, preflight of another", []string{here}, preflight(elsewhere), 204, "", "Origin"},
+		{"none", nil, simple(here), 200, "", "Accept"},
+		{"none, preflight", nil, preflight(here), 204, "", ""},
+		{"any, OPTIONS that is no preflight", []string{"*"}, "OPTIONS /gvapp/ HTTP/1.1\nHost: x\nOrigin: " + here, 200, "*", "Accept"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := newRig(t, Options{CORSOrigins: tc.origins}).send(t, tc.request)
+			if got.StatusCode != tc.status || got.Header.Get("Access-Control-Allow-Origin") != tc.allow || got.Header.Get("Vary") != tc.vary {
+				t.Errorf("%d %v", got.StatusCode, got.Header)
+			}
+			exposed, methods := got.Header.Get("Access-Control-Expose-Headers"), got.Header.Get("Access-Control-Allow-Methods")
+			if tc.allow != "" && exposed != "ETag, Age, Cache-Status" || tc.allow == "" && exposed != "" {
+				t.Errorf("exposes %q", exposed)
+			}
+			if allowed := tc.status == 204 && tc.allow != ""; allowed != (methods == "GET, HEAD, OPTIONS") {
+				t.Errorf("allows %q", methods)
+			}
+			if got.Header.Get("Access-Control-Allow-Credentials") != "" {
+				t.Error("allows credentials")
+			}
+		})
+	}
+}
+
+func TestUnusableOptionsAreRefused(t *testing.T) {
+	sources := map[shape.Resource]Source{}
+	for _, res := range shape.Resources() {
+		sources[res] = &held{}
+	}
+	for _, o := range []Options{
+		{},
+		{Sources: map[shape.Resource]Source{shape.Rules: &held{}}},
+		{Sources: sources, MaxAge: -1},
+		{Sources: sources, MaxBodyBytes: -1},
+		{Sources: sources, CORSOrigins: []string{"*", "https://a.example"}},
+		{Sources: sources, CORSOrigins: []string{"a.example"}},
+		{Sources: sources, CORSOrigins: []string{"https://a.example/"}},
+		{Sources: sources, CORSOrigins: []string{"https://A.example"}},
+		{Sources: sources, CORSOrigins: []string{""}},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	if _, err := New(Options{Sources: sources}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
+	r := newRig(t, Options{})
+	entered, release := make(chan struct{}), make(chan struct{})
+	slow := slowSource{Source: r.sources[shape.Rules], entered: entered, release: release}
+	r.server.sources[1] = slow
+	answered := make(chan reply, 1)
+	go func() { answered <- r.get(t, "/cms/rules/") }()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.server.Shutdown(context.Background()) }()
+	for { // the listener is closed first
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.addr)
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	close(release)
+	if got := <-answered; got.StatusCode != http.StatusOK || got.Header.Get("Connection") == "" && !got.Close {
+		t.Errorf("%d %v", got.StatusCode, got.Header)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.server.Serve(ln); !errors.Is(err, ErrClosed) {
+		t.Errorf("Serve after Shutdown: %v", err)
+	}
+}
+
+// slowSource answers when it is released.
+type slowSource struct {
+	Source
+	entered, release chan struct{}
+}
+
+func (s slowSource) Get(ctx context.Context) (cache.Answer[*Prepared], error) {
+	close(s.entered)
+	<-s.release
+	return s.Source.Get(ctx)
+}

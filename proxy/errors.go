@@ -102,7 +102,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		level = slog.LevelError
 	}
 	s.log.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
-		"status", f.status, "error", err)
+		"status", f.status, "request_id", string(ctx.Response.Header.PeekBytes(keyRequestID)), "error", err)
 
 	detail := f.detail
 	if method, ok := errors.AsType[methodError](err); ok {

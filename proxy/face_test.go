@@ -102,7 +102,7 @@ func TestFailuresSayWhichAndNothingElse(t *testing.T) {
 		t.Errorf("what nobody foresaw is not in the log: %s", log)
 	}
 	r.sources[shape.Rules].hold(t, []byte("[]"))
-	if got := r.get(t, "/cms/rules/"); got.StatusCode != 200 {
+	if got := r.get(t, "/cms/rules/"); got.StatusCode != http.StatusOK {
 		t.Errorf("%d after the failure is over", got.StatusCode)
 	}
 }
@@ -118,13 +118,13 @@ func TestPanicsBecomeJSONAndAreLogged(t *testing.T) {
 	r.sources[shape.Rules].holdDocument(t, &cache.Document{}, cache.Status{})
 	r.sources[shape.Rules].answer.Value = nil
 	got := r.get(t, "/cms/rules/")
-	if got.StatusCode != 500 || string(got.body) != `{"detail":"Internal server error."}` || got.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if got.StatusCode != http.StatusInternalServerError || string(got.body) != `{"detail":"Internal server error."}` || got.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
 	if log := r.log.String(); !strings.Contains(log, "nil pointer") || !strings.Contains(log, "answer.go") {
 		t.Errorf("log: %s", log)
 	}
-	if got := r.get(t, "/gvapp/"); got.StatusCode != 200 {
+	if got := r.get(t, "/gvapp/"); got.StatusCode != http.StatusOK {
 		t.Errorf("%d after the panic", got.StatusCode)
 	}
 }
@@ -291,7 +291,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 		if err != nil {
 			break
 		}
-		conn.Close()
+		_ = conn.Close()
 	}
 	close(release)
 	if got := <-answered; got.StatusCode != http.StatusOK || got.Header.Get("Connection") == "" && !got.Close {

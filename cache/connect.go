@@ -1,9 +1,7 @@
 package cache
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -44,7 +42,7 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 		}
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
 		o.ContextTimeoutEnabled = true
-		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		o.MaintNotificationsConfig = quiet()
 		return &connector{cluster: o}, nil
 	}
 	o, err := redis.ParseURL(raw)
@@ -53,8 +51,13 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 	}
 	o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
 	o.ContextTimeoutEnabled = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.MaintNotificationsConfig = quiet()
 	return &connector{single: o}, nil
+}
+
+// quiet asks the server not to announce its maintenance: the watchers find out by themselves.
+func quiet() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
 // writeTimes is how much longer than a read the writing of a whole document may take.
@@ -91,21 +94,4 @@ func (c *connector) addr() string {
 		return strings.Join(c.cluster.Addrs, ",")
 	}
 	return c.single.Addr
-}
-
-// watcherOptions are for a connection of its own to one server: RESP3, on which pushes arrive, and the tracking
-// switched on as part of connecting, so that there is no moment at which it is connected and deaf.
-func watcherOptions(o *redis.Options, prefix string) *redis.Options {
-	w := *o
-	w.Protocol = 3
-	w.PoolSize, w.MinIdleConns, w.MaxRetries = 1, 0, -1
-	w.ReadTimeout, w.WriteTimeout = watchdogTimeout, watchdogTimeout
-	w.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
-		return cn.Do(ctx, "client", "tracking", "on", "bcast", "prefix", prefix).Err()
-	}
-	dialer := &net.Dialer{Timeout: w.DialTimeout}
-	if w.Dialer == nil && w.TLSConfig == nil {
-		w.Dialer = dialer.DialContext
-	}
-	return &w
 }

@@ -73,9 +73,11 @@ type Store struct {
 	// counts as heard, so that what was admitted before is checked against Redis before it is trusted again.
 	epoch    atomic.Uint64
 	watchers atomic.Pointer[[]*watcher]
-	away     atomic.Bool
-	fault    chan struct{} // capacity 1: wakes the prober
-	tokens   atomic.Uint64
+	// confirmed is the time on the store's clock at which the list of watchers was last known to be that of the masters.
+	confirmed atomic.Int64
+	away      atomic.Bool
+	fault     chan struct{} // capacity 1: wakes the prober
+	tokens    atomic.Uint64
 
 	mu      sync.Mutex             // guards readers and closed
 	readers map[string]invalidated // by key with the prefix

@@ -44,7 +44,7 @@ type watcher struct {
 // heard says that every purge acknowledged before now-trustWindow has reached memory.
 func (s *Store) heard(now time.Duration) bool {
 	ws := s.watchers.Load()
-	if ws == nil {
+	if ws == nil || int64(now)-s.confirmed.Load() > int64(topologyWindow) {
 		return false
 	}
 	for _, w := range *ws {
@@ -53,16 +53,6 @@ func (s *Store) heard(now time.Duration) bool {
 		}
 	}
 	return len(*ws) > 0
-}
-
-// watch starts the watcher of a single server.
-func (s *Store) watch(c *connector) {
-	if c.single == nil {
-		return // TOPOLOGY
-	}
-	w := s.newWatcher(watcherOptions(c.single, s.prefix))
-	s.watchers.Store(&[]*watcher{w})
-	s.tasks.Go(func() { w.run(s.ctx) })
 }
 
 func (s *Store) newWatcher(o *redis.Options) *watcher {

@@ -17,6 +17,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
+var _ Source = (*cache.Reader[*Prepared])(nil)
+
 // held is a source that holds a document: a real one, prepared by Prepare, with the status and times of the test.
 type held struct {
 	prepare func(*cache.Document) (*Prepared, error)

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+
+	"vitrine/config"
+	"vitrine/upstream/shape"
+)
+
+// routes are the public paths.
+var routes = map[shape.Resource]string{
+	shape.Catalogue: "/gvapp/",
+	shape.Rules:     "/cms/rules/",
+	shape.Banners:   "/gvapp/singlebanner",
+}
+
+// banner is what serve prints for a person at a terminal: what is served, from
+// where, and commands to try. It ends in a newline.
+func (s *service) banner() string {
+	public := urlOf(s.cfg.Listen, s.public)
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	put := func(name, text string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text) } // into a strings.Builder
+
+	_, _ = fmt.Fprintf(table, "vitrine serves %s\n\n", s.contents())
+	put("catalogue", "curl "+public+routes[shape.Catalogue])
+	put("rules", "curl "+public+routes[shape.Rules])
+	put("banners", "curl '"+public+routes[shape.Banners]+"?ordering=-redirect_link_fr'")
+	_, _ = fmt.Fprintln(table)
+	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
+	put("purge", cli+" DEL "+s.cfg.Redis.Prefix+string(shape.Banners))
+	put("look into", cli+" HGETALL "+s.cfg.Redis.Prefix+string(shape.Banners))
+	put("redis", s.redis())
+	if s.operator != nil {
+		put("operator", urlOf(s.cfg.Admin.Listen, s.operator)+"/")
+	}
+	_, _ = fmt.Fprintln(table)
+	_ = table.Flush() // into a strings.Builder
+	return out.String()
+}
+
+// contents names the upstream.
+func (s *service) contents() string {
+	if s.cfg.Upstream.URL == "sample:" {
+		return "the bundled sample; set VITRINE_UPSTREAM_URL for a CMS"
+	}
+	return s.client.String()
+}
+
+// redis names the store.
+func (s *service) redis() string {
+	if s.store.Embedded() {
+		return "inside this process at " + s.store.Addr() + "; set VITRINE_REDIS_URL to share one"
+	}
+	return s.store.Addr()
+}
+
+// urlOf is where a client on this machine finds l, which was opened for the
+// configured address: with its host, and the port that it really got.
+func urlOf(configured string, l net.Listener) string {
+	host, _, err := net.SplitHostPort(configured)
+	if err != nil {
+		host = ""
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return l.Addr().String()
+	}
+	base, err := baseURL(net.JoinHostPort(host, port))
+	if err != nil {
+		return l.Addr().String()
+	}
+	return base
+}
+
+// redisCLI is how redis-cli reaches the store that text names and that answers
+// at address. Its password is left for the operator to add: -a or --askpass.
+func redisCLI(text, address string) string {
+	u, err := url.Parse(text)
+	if err != nil || strings.HasPrefix(text, "embedded:") {
+		u = &url.URL{}
+	}
+	words := []string{"redis-cli"}
+	query := u.Query()
+	if query.Has("master_name") {
+		return "redis-cli -h MASTER" // which one it is, the Sentinels know
+	}
+	if u.Scheme == "unix" {
+		words = append(words, "-s", u.Path)
+	} else if host, port, err := net.SplitHostPort(strings.Split(address, ",")[0]); err == nil {
+		if host != "127.0.0.1" && host != "localhost" {
+			words = append(words, "-h", host)
+		}
+		words = append(words, "-p", port)
+	}
+	if u.Scheme == "rediss" {
+		words = append(words, "--tls")
+	}
+	if query.Has("addr") {
+		words = append(words, "-c")
+	}
+	if db := strings.Trim(u.Path, "/"); u.Scheme != "unix" && db != "" && db != "0" {
+		words = append(words, "-n", db)
+	} else if db := query.Get("db"); db != "" && db != "0" {
+		words = append(words, "-n", db)
+	}
+	if name := u.User.Username(); name != "" {
+		words = append(words, "--user", name)
+	}
+	if (config.NewURL(text)).HasPassword() {
+		words = append(words, "--askpass")
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,24 @@
+package main
+
+// configCommand prints what is in effect.
+type configCommand struct {
+	settingsFlags
+}
+
+// Help shows what to type.
+func (configCommand) Help() string {
+	return "What it prints can be used as the file. Secrets are masked.\n\n" + examples(
+		"vitrine config",
+		"VITRINE_TTL=5m vitrine config --config vitrine.yaml",
+	)
+}
+
+// Run prints the configuration as YAML.
+func (c *configCommand) Run(p program) error {
+	cfg, err := c.load(p)
+	if err != nil {
+		return err
+	}
+	_, err = p.stdout.Write(cfg.YAML())
+	return err
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/config"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+// newUpstream makes the client of the configured CMS.
+func newUpstream(cfg config.Config, log *slog.Logger) (*upstream.Client, error) {
+	o := upstream.Options{
+		URL:           cfg.Upstream.URL,
+		Authorization: cfg.Upstream.Authorization.Reveal(),
+		Timeout:       cfg.Upstream.Timeout,
+		Retries:       cfg.Upstream.Retries,
+		MaxBytes:      int64(cfg.Upstream.MaxBytes),
+		Logger:        log,
+	}
+	o.Paths = make(map[shape.Resource]string)
+	for r, configured := range map[shape.Resource]config.Resource{
+		shape.Catalogue: cfg.Upstream.Resources.Catalogue,
+		shape.Rules:     cfg.Upstream.Resources.Rules,
+		shape.Banners:   cfg.Upstream.Resources.Banners,
+	} {
+		if configured.Path != "" {
+			o.Paths[r] = configured.Path
+		}
+	}
+	client, err := upstream.New(o)
+	if err != nil {
+		return nil, cfg.Refuse("upstream.url", err)
+	}
+	return client, nil
+}
+
+// loader is the upstream as the cache sees it: it fetches one resource, and
+// tells the log what an operator should know of the CMS's answers.
+type loader struct {
+	client   *upstream.Client
+	resource shape.Resource
+	log      *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	last    *fetchStatus
+	failure string // what was told last, so that it is told once
+	repairs string
+}
+
+// lastFetch tells of the last fetch, nil when there was none. It is not
+// written to any more.
+func (l *loader) lastFetch() *fetchStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// Load fetches. The validators of the version held make it conditional.
+func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
+	var validators upstream.Validators
+	if held != nil {
+		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
+	}
+	result, err := l.client.Fetch(ctx, l.resource, validators)
+	l.tell(ctx, result, err)
+	if err != nil {
+		return cache.Loaded{}, err
+	}
+	return cache.Loaded{
+		NotModified:          result.NotModified,
+		Body:                 result.Document.Body,
+		UpstreamETag:         result.Validators.ETag,
+		UpstreamLastModified: result.Validators.LastModified,
+		Status:               result.Status,
+	}, nil
+}
+
+// tell logs a fetch: what is new at its level, and what was told before at
+// debug, so that a CMS that is away for a night does not fill the log.
+func (l *loader) tell(ctx context.Context, result upstream.Result, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the program ends
+	}
+	log := l.log.With("resource", l.resource, "duration", result.Duration, "attempts", result.Attempts)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = &fetchStatus{
+		At: time.Now(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
+		Status: result.Status, Repairs: result.Document.Repairs.Total(),
+	}
+	if err != nil {
+		l.last.Error = err.Error()
+		level := slog.LevelDebug
+		if text := err.Error(); text != l.failure {
+			level, l.failure = slog.LevelWarn, text
+		}
+		if errors.Is(err, shape.ErrRefused) {
+			log.Log(ctx, level, "refused what the CMS sent", "error", err)
+		} else {
+			log.Log(ctx, level, "cannot fetch", "error", err)
+		}
+		return
+	}
+	if l.failure != "" {
+		l.failure = ""
+		log.InfoContext(ctx, "the CMS answers again")
+	}
+	log.DebugContext(ctx, "fetched", "status", result.Status, "not_modified", result.NotModified,
+		"bytes", len(result.Document.Body), "items", result.Document.Items)
+	if result.NotModified {
+		return
+	}
+	repairs := result.Document.Repairs
+	if text := fmt.Sprint(repairs.LogValue()); text != l.repairs {
+		l.repairs = text
+		if repairs.Total() > 0 {
+			log.InfoContext(ctx, "repaired what the CMS sent", "repairs", repairs)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"vitrine/cache"
+	"vitrine/config"
+	"vitrine/upstream/shape"
+)
+
+// purgeCommand does what an operator could do with redis-cli.
+type purgeCommand struct {
+	settingsFlags
+	Resources []string `arg:"" optional:"" name:"resource" help:"catalogue, rules or banners; all of them when none is named."`
+	Soft      bool     `help:"Keep serving the old document until the new one is there."`
+}
+
+// Help shows what to type.
+func (purgeCommand) Help() string {
+	return "Every replica on the same Redis hears of it.\n\n" + examples(
+		"vitrine purge banners",
+		"vitrine purge --soft --redis-url redis://127.0.0.1:6379",
+	)
+}
+
+// Run purges and says of each key what became of it.
+func (c *purgeCommand) Run(ctx context.Context, p program) error {
+	resources := shape.Resources()
+	if len(c.Resources) > 0 {
+		resources = nil
+	}
+	for _, name := range c.Resources {
+		r := shape.Resource(name)
+		if !r.Valid() {
+			return &usageError{fmt.Errorf("resource (argument): want catalogue, rules or banners, got %q", name)}
+		}
+		resources = append(resources, r)
+	}
+	cfg, err := c.load(p)
+	if err != nil {
+		return err
+	}
+	store, err := cache.Open(ctx, cache.Options{URL: purgeURL(cfg), Prefix: cfg.Redis.Prefix})
+	if err != nil {
+		return cfg.Refuse("redis.url", err)
+	}
+	defer func() { _ = store.Close() }() // what had to be written has been
+	did := "purged"
+	if c.Soft {
+		did = "purged softly"
+	}
+	for _, r := range resources {
+		held, err := store.Purge(ctx, string(r), c.Soft)
+		if err != nil {
+			return fmt.Errorf("purge %s at %s: %w", r, store.Addr(), err)
+		}
+		line := did + " " + cfg.Redis.Prefix + string(r)
+		if !held {
+			line = cfg.Redis.Prefix + string(r) + " is not held"
+		}
+		if _, err := fmt.Fprintln(p.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purgeURL is the store to purge: an embedded one is reached as the Redis that
+// it speaks like, in the process that has it.
+func purgeURL(cfg config.Config) string {
+	address, embedded := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
+	switch {
+	case !embedded:
+		return cfg.Redis.URL.Reveal()
+	case address == "":
+		return "redis://" + cache.EmbeddedAddr
+	default:
+		return "redis://" + address
+	}
+}

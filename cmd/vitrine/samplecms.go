@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"vitrine/upstream/sample"
+)
+
+// sampleCMSCommand plays the CMS.
+type sampleCMSCommand struct {
+	Listen string        `default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Where to listen (${default})."`
+	Delay  time.Duration `help:"How long each document takes, as a real CMS is slow."`
+	Live   bool          `help:"Send another version of a document whenever it is asked for anew."`
+}
+
+// Help shows what to type.
+func (sampleCMSCommand) Help() string {
+	return examples(
+		"vitrine sample-cms --delay 300ms",
+		"vitrine serve --upstream-url http://127.0.0.1:8000",
+	)
+}
+
+// Run serves until ctx ends.
+func (c *sampleCMSCommand) Run(ctx context.Context, p program) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", c.Listen, errors.Unwrap(err))
+	}
+	if _, err := fmt.Fprintf(p.stdout, "sample CMS on http://%s\n", l.Addr()); err != nil {
+		_ = l.Close()
+		return err
+	}
+	server := &http.Server{
+		Handler:           sample.Handler(sample.Options{Delay: c.Delay, Live: c.Live}),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	return serveHTTP(ctx, server, l)
+}
+
+// sampleGrace is how long the sample CMS lets requests under way finish.
+const sampleGrace = 3 * time.Second
+
+// serveHTTP serves on l until ctx ends, then lets requests under way finish.
+func serveHTTP(ctx context.Context, server *http.Server, l net.Listener) error {
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-running.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), sampleGrace)
+		defer cancel()
+		if err := server.Shutdown(grace); err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	return group.Wait()
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"vitrine/cache/redistest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"vitrine": main})
+}
+
+// Each script runs the real command, and begins with why it is there. Beside
+// testscript's own commands there are those of scriptCommands; LISTEN, ADMIN,
+// CMS and REDIS are free addresses.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":   scriptExits,
+			"httpget": scriptGet,
+			"waitfor": scriptWaitFor,
+			"occupy":  scriptOccupy,
+			"sigterm": scriptTerminate,
+		},
+		Setup: func(env *testscript.Env) error {
+			for _, name := range []string{"LISTEN", "ADMIN", "CMS", "REDIS"} {
+				port := strconv.Itoa(redistest.FreePort(t))
+				env.Setenv(name, "127.0.0.1:"+port)
+				env.Setenv(name+"_PORT", port)
+			}
+			return nil
+		},
+	})
+}
+
+// exits CODE COMMAND… runs it to its end and wants that exit code.
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND…")
+	}
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](ts.Exec(args[1], args[2:]...)); ok {
+		code = exit.ExitCode()
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("%v exits %d, want %s", args[1:], code, args[0])
+	}
+}
+
+// httpget URL [STATUS] wants that status, 200 if none is named, and shows the
+// head and the body as stdout.
+func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: httpget URL [STATUS]")
+	}
+	want := "200"
+	if len(args) > 1 {
+		want = args[1]
+	}
+	response, err := http.Get(args[0])
+	ts.Check(err)
+	defer func() { _ = response.Body.Close() }()
+	ts.Check(response.Header.Write(ts.Stdout()))
+	body, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "\n%s\n", body)
+	if strconv.Itoa(response.StatusCode) != want {
+		ts.Fatalf("GET %s: status %d, want %s\n%s", args[0], response.StatusCode, want, body)
+	}
+}
+
+// waitfor URL [STATUS] asks until it has that status, 200 if none is named.
+// waitfor HOST:PORT connects until somebody listens.
+func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: waitfor URL [STATUS] | waitfor HOST:PORT")
+	}
+	want := "200"
+	if len(args) > 1 {
+		want = args[1]
+	}
+	check := func() error {
+		if _, _, err := net.SplitHostPort(args[0]); err == nil {
+			connection, err := net.Dial("tcp", args[0])
+			if err != nil {
+				return err
+			}
+			return connection.Close()
+		}
+		response, err := http.Get(args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		if got := strconv.Itoa(response.StatusCode); got != want {
+			return errors.New("status " + got)
+		}
+		return nil
+	}
+	if err := eventually(check); err != nil {
+		ts.Fatalf("waitfor %v: %v", args, err)
+	}
+}
+
+// occupy HOST:PORT listens there until the script ends.
+func scriptOccupy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: occupy HOST:PORT")
+	}
+	l, err := net.Listen("tcp", args[0])
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+}
+
+// sigterm WORD sends SIGTERM to the background commands with that argument,
+// which testscript's kill cannot.
+func scriptTerminate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sigterm WORD")
+	}
+	told := 0
+	for _, command := range ts.BackgroundCmds() {
+		if slices.Contains(command.Args, args[0]) {
+			ts.Check(command.Process.Signal(syscall.SIGTERM))
+			told++
+		}
+	}
+	if told == 0 {
+		ts.Fatalf("no background command has the argument %s", args[0])
+	}
+}
+
+// eventually asks check every few milliseconds until it is content, and
+// returns its last complaint after ten seconds.
+func eventually(check func() error) error {
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-deadline:
+			return err
+		case <-tick.C:
+		}
+	}
+}

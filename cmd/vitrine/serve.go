@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+// serveCommand runs the proxy.
+type serveCommand struct {
+	settingsFlags
+}
+
+// Help shows what to type.
+func (serveCommand) Help() string {
+	return "With no settings at all it serves bundled content out of a store inside the process.\n\n" + examples(
+		"vitrine",
+		"vitrine --upstream-url https://cms.example --redis-url redis://127.0.0.1:6379",
+		"VITRINE_UPSTREAM_AUTHORIZATION_FILE=/run/secrets/cms vitrine serve --config vitrine.yaml",
+	)
+}
+
+// Run serves until ctx ends.
+func (c *serveCommand) Run(ctx context.Context, p program) error {
+	cfg, err := c.load(p)
+	if err != nil {
+		return err
+	}
+	log := newLogger(p.stderr, cfg.Log)
+	s, err := open(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	if cfg.Log.Format == "text" {
+		if _, err := p.stdout.Write([]byte(s.banner())); err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.String(), "redis", s.store.Addr())
+	return errors.Join(s.run(ctx), s.close())
+}

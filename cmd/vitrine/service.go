@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"vitrine/cache"
+	"vitrine/config"
+	"vitrine/proxy"
+	"vitrine/proxy/admin"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+// service is everything that serves, wired. Make it with open, serve with
+// run, and close it after run has returned, or instead of running it.
+type service struct {
+	cfg      config.Config
+	started  time.Time
+	log      *slog.Logger
+	public   net.Listener
+	operator net.Listener // nil when the operator's address is off
+	client   *upstream.Client
+	store    *cache.Store
+	loaders  map[shape.Resource]*loader
+	readers  map[shape.Resource]*cache.Reader[*proxy.Prepared]
+	proxy    *proxy.Server
+	admin    *admin.Server // nil when the operator's address is off
+}
+
+// open takes the addresses first, so that one that is in use is told before
+// anything else is begun, then opens the store and wires the rest. Neither
+// Redis nor the CMS need be there. On an error nothing is left open.
+func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service, err error) {
+	s := &service{cfg: cfg, started: time.Now(), log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.public, err = listen(ctx, "listen", cfg.Listen); err != nil {
+		return nil, err
+	}
+	if cfg.Admin.Listen != "" {
+		if s.operator, err = listen(ctx, "admin.listen", cfg.Admin.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if s.client, err = newUpstream(cfg, log); err != nil {
+		return nil, err
+	}
+	if s.store, err = openStore(ctx, cfg, log); err != nil {
+		return nil, err
+	}
+	if err = s.openReaders(); err != nil {
+		return nil, err
+	}
+	return s, s.openServers()
+}
+
+// openStore opens the configured Redis, or the store inside this process.
+func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (*cache.Store, error) {
+	store, err := cache.Open(ctx, cache.Options{
+		URL:    cfg.Redis.URL.Reveal(),
+		Prefix: cfg.Redis.Prefix,
+		Logger: log,
+	})
+	if err == nil {
+		return store, nil
+	}
+	if address, ok := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:"); ok && isSystemError(err) {
+		return nil, cannotListen("redis.url", "embedded:", address, err)
+	}
+	return nil, cfg.Refuse("redis.url", err)
+}
+
+// isSystemError tells what the system refused from what cannot be meant.
+func isSystemError(err error) bool {
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok
+}
+
+func (s *service) openReaders() error {
+	ttl := map[shape.Resource]time.Duration{
+		shape.Catalogue: s.cfg.TTL.Catalogue,
+		shape.Rules:     s.cfg.TTL.Rules,
+		shape.Banners:   s.cfg.TTL.Banners,
+	}
+	s.loaders = make(map[shape.Resource]*loader)
+	s.readers = make(map[shape.Resource]*cache.Reader[*proxy.Prepared])
+	for _, r := range shape.Resources() {
+		s.loaders[r] = &loader{client: s.client, resource: r, log: s.log}
+		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
+			TTL:                  ttl[r],
+			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
+			StaleIfError:         s.cfg.StaleIfError,
+			FetchTimeout:         s.cfg.Upstream.Timeout,
+			Source:               s.client.Source(),
+			Loader:               s.loaders[r],
+			Prepare:              proxy.Prepare(r),
+			ErrorCode:            upstream.Code,
+			CodeError:            upstream.FromCode,
+		})
+		if err != nil {
+			return fmt.Errorf("read %s: %w", r, err)
+		}
+		s.readers[r] = reader
+	}
+	return nil
+}
+
+func (s *service) openServers() (err error) {
+	sources := make(map[shape.Resource]proxy.Source)
+	for r, reader := range s.readers {
+		sources[r] = reader
+	}
+	if s.proxy, err = proxy.New(proxy.Options{
+		Sources:              sources,
+		MaxAge:               s.cfg.HTTP.MaxAge,
+		StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
+		StaleIfError:         s.cfg.StaleIfError,
+		CORSOrigins:          s.cfg.CORS.Origins,
+		Logger:               s.log,
+	}); err != nil {
+		return err
+	}
+	if s.operator == nil {
+		return nil
+	}
+	s.admin, err = admin.New(admin.Options{Checks: s.checks(), Status: s.status, Logger: s.log})
+	return err
+}
+
+// run serves until ctx ends or a server fails, then drains. Everything it
+// started has ended when it returns. It is called once.
+func (s *service) run(ctx context.Context) error {
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.proxy.Serve(s.public) })
+	if s.admin != nil {
+		group.Go(func() error { return s.admin.Serve(s.operator) })
+	}
+	// The first visitor should find what he asks for; nobody waits for it.
+	for r, reader := range s.readers {
+		group.Go(func() error {
+			if _, err := reader.Get(running); err != nil && running.Err() == nil {
+				s.log.WarnContext(running, "not warm yet", "resource", r, "error", err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-running.Done()
+		return s.drain(context.WithoutCancel(ctx))
+	})
+	return group.Wait()
+}
+
+// drain ends the servers: first they say that they are going, then, after the
+// delay in which a balancer may notice, requests under way finish. Those that
+// do not in time are cut off, which is logged and no failure of the stop.
+func (s *service) drain(ctx context.Context) error {
+	s.log.InfoContext(ctx, "stopping", "delay", s.cfg.Shutdown.Delay, "timeout", s.cfg.Shutdown.Timeout)
+	if s.admin != nil {
+		s.admin.SetDraining()
+	}
+	if s.cfg.Shutdown.Delay > 0 {
+		<-time.After(s.cfg.Shutdown.Delay)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Shutdown.Timeout)
+	defer cancel()
+	err := s.proxy.Shutdown(ctx)
+	if s.admin != nil {
+		err = errors.Join(err, s.admin.Shutdown(ctx))
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.WarnContext(ctx, "requests were cut off", "error", err)
+		return nil
+	}
+	return err
+}
+
+// close gives back what open took.
+func (s *service) close() error {
+	var errs []error
+	for _, l := range []net.Listener{s.public, s.operator} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	if s.client != nil {
+		s.client.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// version is set by the linker for a release: -X main.version=1.2.3.
+var version string
+
+// versionCommand prints which vitrine this is.
+type versionCommand struct{}
+
+// Run prints one line.
+func (versionCommand) Run(p program) error {
+	info, _ := debug.ReadBuildInfo()
+	_, err := fmt.Fprintf(p.stdout, "vitrine %s %s %s/%s\n", versionOf(version, info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// versionOf is what the linker was told, else the module's version, else the
+// commit, else "unknown": a build need not know any of these.
+func versionOf(linked string, info *debug.BuildInfo) string {
+	if linked != "" {
+		return linked
+	}
+	if info == nil {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	revision := settings["vcs.revision"]
+	if revision == "" {
+		return "unknown"
+	}
+	revision = revision[:min(12, len(revision))]
+	if settings["vcs.modified"] == "true" {
+		revision += "+changes"
+	}
+	return revision
+}

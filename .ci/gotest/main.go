@@ -66,8 +66,7 @@ func (s *summary) read(r io.Reader) error {
 			s.printf("%s\n", lines.Text())
 			continue
 		}
-		top, _, _ := strings.Cut(e.Test, "/")
-		key := e.Package + " " + top
+		key := e.Package + " " + e.Test
 		switch e.Action {
 		case "build-output":
 			s.printf("%s", e.Output)
@@ -77,26 +76,16 @@ func (s *summary) read(r io.Reader) error {
 				b = new(strings.Builder)
 				s.output[key] = b
 			}
-			b.WriteString(e.Output)
+			if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE and CONT
+				b.WriteString(e.Output)
+			}
 		case "pass", "fail", "skip":
-			switch {
-			case e.Test == "":
+			if e.Test == "" {
 				s.endPackage(e, failedTests[e.Package])
-			case e.Action == "skip":
-				if s.skip(e) {
-					failedTests[e.Package]++
-				}
-			case e.Test != top:
-			case e.Action == "pass":
-				s.passed++
-			default:
-				s.failed++
+			} else if s.endTest(e) {
 				failedTests[e.Package]++
-				s.show(key)
 			}
-			if e.Test == top {
-				delete(s.output, key)
-			}
+			delete(s.output, key)
 		}
 	}
 	return lines.Err()
@@ -121,18 +110,29 @@ func (s *summary) endPackage(e event, failedTests int) {
 	delete(s.output, key)
 }
 
-// skip reports whether the skip counts as a failure.
-func (s *summary) skip(e event) bool {
-	if s.allowed[e.Test] {
+// endTest counts a test, shows what it said if it failed, and reports whether
+// it counts as a failure. Subtests are shown and not counted.
+func (s *summary) endTest(e event) (failed bool) {
+	counts := !strings.Contains(e.Test, "/")
+	switch {
+	case e.Action == "pass":
+		if counts {
+			s.passed++
+		}
+		return false
+	case e.Action == "skip" && s.allowed[e.Test]:
 		s.skipped++
 		s.printf("skip  %s %s (allowed)\n", e.Package, e.Test)
 		return false
+	case e.Action == "skip":
+		s.printf("FAIL  %s %s skipped\n", e.Package, e.Test)
+		counts = true
 	}
-	s.failed++
-	s.printf("FAIL  %s %s skipped\n", e.Package, e.Test)
-	top, _, _ := strings.Cut(e.Test, "/")
-	s.show(e.Package + " " + top)
-	return true
+	s.show(e.Package + " " + e.Test)
+	if counts {
+		s.failed++
+	}
+	return counts
 }
 
 // printf prints for a person; there is nobody to tell if that fails.

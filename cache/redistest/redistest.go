@@ -25,10 +25,12 @@ type Server struct {
 	Addr string // host:port
 	Port int
 
-	t    testing.TB
-	dir  string
-	args []string
-	cmd  *exec.Cmd
+	t     testing.TB
+	dir   string
+	args  []string // beside the usual ones
+	whole []string // instead of all, when set
+	cmd   *exec.Cmd
+	conn  *redis.Client
 }
 
 // Start starts a server with the given extra arguments, such as "--maxmemory", "1mb".
@@ -69,11 +71,13 @@ func FreePort(t testing.TB) int {
 // URL is the server's address as a setting: redis://host:port.
 func (s *Server) URL() string { return "redis://" + s.Addr }
 
-// Client is a client of the server's, closed with the test.
+// Client is a client of the server's, always the same one, closed with the test.
 func (s *Server) Client() *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
-	s.t.Cleanup(func() { _ = client.Close() })
-	return client
+	if s.conn == nil {
+		s.conn = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+		s.t.Cleanup(func() { _ = s.conn.Close() })
+	}
+	return s.conn
 }
 
 // run starts the process and waits for its first answer.
@@ -83,6 +87,9 @@ func (s *Server) run() {
 		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--logfile", filepath.Join(s.dir, "redis.log"),
 	}, s.args...)
+	if s.whole != nil {
+		args = s.whole
+	}
 	s.cmd = exec.Command("redis-server", args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)

@@ -61,7 +61,12 @@ func (c Config) line(s Setting, name string) string {
 	if shown != text {
 		return fmt.Sprintf("# %s: %s # %s", name, shown, origin)
 	}
-	return fmt.Sprintf("%s: %s # %s", name, scalar(text), origin)
+	switch s.field(&c).(type) {
+	case *int, *Size: // numbers, or text that needs no quotes
+	default:
+		text = scalar(text)
+	}
+	return fmt.Sprintf("%s: %s # %s", name, text, origin)
 }
 
 // scalar writes text as YAML that reads back as the same text.

@@ -136,7 +136,7 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "log.format", Default: "text", words: []string{"text", "json"},
-		Doc:   "`json` for machines; `text` also prints what is served and the commands to try",
+		Doc:   "`text` for people, who are also shown what is served and commands to try; `json` for machines",
 		field: func(c *Config) any { return &c.Log.Format },
 	},
 	{

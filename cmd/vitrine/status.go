@@ -49,7 +49,7 @@ type heldStatus struct {
 	ChangedAt  time.Time `json:"changed_at"`
 	FreshUntil time.Time `json:"fresh_until"`
 	Stale      bool      `json:"stale"`
-	Detail     string    `json:"detail"` // where it came from, in the words of Cache-Status
+	Detail     string    `json:"detail,omitempty"` // in the words of Cache-Status
 }
 
 type fetchStatus struct {
@@ -77,8 +77,8 @@ func (s *service) status() any {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
 	for _, r := range shape.Resources() {
-		told := resourceStatus{LastFetch: s.loaders[r].lastFetch()}
 		answer, err := s.readers[r].Get(ctx)
+		told := resourceStatus{LastFetch: s.loaders[r].lastFetch()}
 		if err != nil {
 			told.Error = err.Error()
 		} else {

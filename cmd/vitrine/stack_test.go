@@ -1,0 +1,361 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+	"vitrine/config"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// running is a service that serves until the test ends, or stop is called.
+type running struct {
+	*service
+	stop func() error // asks it to stop, and returns when it has
+}
+
+// start starts the real thing on free ports, with the given settings over that.
+func start(t *testing.T, environ ...string) running {
+	t.Helper()
+	environ = append([]string{
+		"VITRINE_LISTEN=127.0.0.1:0", "VITRINE_ADMIN_LISTEN=127.0.0.1:0", "VITRINE_REDIS_URL=embedded:127.0.0.1:0",
+	}, environ...)
+	cfg, err := config.Load(config.Sources{Environ: environ})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := open(ctx, cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(s.run(ctx), s.close()) }()
+	r := running{service: s, stop: func() error {
+		cancel()
+		err := <-ended
+		ended <- err // for whoever stops it again
+		return err
+	}}
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return r
+}
+
+// answer is what a visitor got.
+type answer struct {
+	status      int
+	cacheStatus string
+	body        string
+}
+
+// get asks for a route.
+func (r running) get(t *testing.T, resource shape.Resource) answer {
+	t.Helper()
+	response, err := http.Get("http://" + r.public.Addr().String() + routes[resource])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header.Get("Cache-Status"), string(body)}
+}
+
+// allAnswer asks for all three routes until each answer's Cache-Status has
+// what is wanted, and never accepts anything but 200 on the way.
+func (r running) allAnswer(t *testing.T, want string) {
+	t.Helper()
+	for _, resource := range shape.Resources() {
+		if err := eventually(func() error {
+			got := r.get(t, resource)
+			if got.status != http.StatusOK {
+				t.Fatalf("%s: status %d, want 200 throughout: %s", resource, got.status, got.body)
+			}
+			if !strings.Contains(got.cacheStatus, want) {
+				return fmt.Errorf("%s: Cache-Status %q, want %s in it", resource, got.cacheStatus, want)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sampleCMS runs the command sample-cms on address until the returned function
+// is called.
+func sampleCMS(t *testing.T, address string, flags ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	output, w := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		args := append([]string{"sample-cms", "--listen", address}, flags...)
+		ended <- run(ctx, args, program{stdout: w, stderr: t.Output()})
+		_ = w.Close()
+	}()
+	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
+		t.Fatalf("sample-cms exits %d before it serves", <-ended)
+	}
+	stop = func() {
+		cancel()
+		if code := <-ended; code != exitDone {
+			t.Errorf("sample-cms exits %d", code)
+		}
+		ended <- exitDone // for whoever stops it again
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// redisDo sends one command over a connection of its own, as redis-cli would,
+// and returns the reply's first line.
+func redisDo(t *testing.T, server *redistest.Server, command string) string {
+	t.Helper()
+	connection, err := net.Dial("tcp", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if _, err := fmt.Fprintf(connection, "%s\r\n", command); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(connection).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// freeAddress is one that can be listened on again after it was given up.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+}
+
+func TestRedisHoldsTheDocumentedFields(t *testing.T) {
+	server := redistest.Start(t)
+	cms := freeAddress(t)
+	sampleCMS(t, cms)
+	vitrine := start(t, "VITRINE_UPSTREAM_URL=http://"+cms, "VITRINE_REDIS_URL="+server.URL())
+	vitrine.allAnswer(t, "hit")
+
+	for _, resource := range shape.Resources() {
+		fields, err := server.Client().HGetAll(t.Context(), "vitrine:"+string(resource)).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fields["body"] != vitrine.get(t, resource).body {
+			t.Errorf("%s: body is not what is served", resource)
+		}
+		for _, name := range []string{"etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "layout", "source"} {
+			if fields[name] == "" {
+				t.Errorf("%s: no %s in %v", resource, name, fields)
+			}
+		}
+		if _, ok := fields["upstream_last_modified"]; !ok {
+			t.Errorf("%s: no upstream_last_modified", resource)
+		}
+		if left := server.Client().PTTL(t.Context(), "vitrine:"+string(resource)).Val(); left < 24*time.Hour {
+			t.Errorf("%s expires in %v, before its stale window ends", resource, left)
+		}
+	}
+}
+
+func TestAPurgeByRedisCLIIsSeenByTheNextRequest(t *testing.T) {
+	server := redistest.Start(t)
+	cms := freeAddress(t)
+	sampleCMS(t, cms, "--live")
+	vitrine := start(t, "VITRINE_UPSTREAM_URL=http://"+cms, "VITRINE_REDIS_URL="+server.URL(), "VITRINE_TTL=1h")
+	vitrine.allAnswer(t, "hit")
+
+	for _, command := range []string{"DEL vitrine:banners", "FLUSHDB", "PEXPIRE vitrine:banners 0"} {
+		before := vitrine.get(t, shape.Banners).body
+		if reply := redisDo(t, server, command); strings.HasPrefix(reply, "-") {
+			t.Fatalf("%s: %s", command, reply)
+		}
+		// The word of it takes a fraction of a millisecond, in which a request
+		// may come.
+		if err := eventually(func() error {
+			if vitrine.get(t, shape.Banners).body == before {
+				return errors.New("still the old document")
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("after %s: %v", command, err)
+		}
+	}
+}
+
+func TestNothingThatWasAnsweredBeforeBecomesAnError(t *testing.T) {
+	server := redistest.Start(t)
+	cms := freeAddress(t)
+	stopCMS := sampleCMS(t, cms)
+	vitrine := start(t, "VITRINE_UPSTREAM_URL=http://"+cms, "VITRINE_REDIS_URL="+server.URL(),
+		"VITRINE_TTL=100ms", "VITRINE_STALE_WHILE_REVALIDATE=0s", "VITRINE_UPSTREAM_RETRIES=0")
+	vitrine.allAnswer(t, "hit")
+
+	stopCMS()
+	vitrine.allAnswer(t, "stale-if-error")
+	stopCMS = sampleCMS(t, cms)
+	vitrine.allAnswer(t, "hit; ttl=")
+
+	server.Kill()
+	vitrine.allAnswer(t, "redis-away")
+	stopCMS()
+	vitrine.allAnswer(t, "redis-away")
+
+	// Once both are back it is as before.
+	sampleCMS(t, cms)
+	server.Restart()
+	client := server.Client()
+	if err := eventually(func() error {
+		vitrine.allAnswer(t, "vitrine")
+		return client.HGet(t.Context(), "vitrine:banners", "body").Err()
+	}); err != nil {
+		t.Errorf("nothing is shared again: %v", err)
+	}
+}
+
+func TestARestartWithRedisWarmServesWithoutTheCMS(t *testing.T) {
+	server := redistest.Start(t)
+	cms := freeAddress(t)
+	stopCMS := sampleCMS(t, cms)
+	settings := []string{"VITRINE_UPSTREAM_URL=http://" + cms, "VITRINE_REDIS_URL=" + server.URL()}
+	first := start(t, settings...)
+	first.allAnswer(t, "hit")
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	stopCMS()
+	start(t, settings...).allAnswer(t, "hit")
+}
+
+func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
+	cms := upstreamtest.New(t)
+	release := cms.Block()
+	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
+	answered := make(chan string, 1)
+	go func() {
+		response, err := http.Get("http://" + vitrine.public.Addr().String() + routes[shape.Banners])
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		_, err = io.Copy(io.Discard, response.Body)
+		answered <- fmt.Sprint(response.StatusCode, err)
+	}()
+	cms.WaitCount(shape.Banners, 1)
+	ready := "http://" + vitrine.operator.Addr().String() + "/readyz"
+	stopped := make(chan error, 1)
+	go func() { stopped <- vitrine.stop() }()
+	// Draining is told while the request is under way, or was before anybody
+	// could ask: then the address is closed already.
+	if err := eventually(func() error {
+		response, err := http.Get(ready)
+		if err != nil {
+			return nil
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusServiceUnavailable {
+			return errors.New("still ready")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	release()
+	if got := <-answered; got != "200 <nil>" {
+		t.Errorf("the request under way got %s", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
+	cms := upstreamtest.New(t)
+	release := cms.Block()
+	defer release()
+	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_SHUTDOWN_TIMEOUT=50ms")
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if response, err := http.Get("http://" + vitrine.public.Addr().String() + routes[shape.Banners]); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	cms.WaitCount(shape.Banners, 1)
+	began := time.Now()
+	if err := vitrine.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	<-asked
+}
+
+func TestAFailedStartLeavesNothingOpen(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	public := freeAddress(t)
+	cfg, err := config.Load(config.Sources{Environ: []string{
+		"VITRINE_LISTEN=" + public, "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL=embedded:" + taken.Addr().String(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil {
+		t.Fatal("an address that is in use was opened")
+	}
+	again, err := net.Listen("tcp", public)
+	if err != nil {
+		t.Fatalf("the public address is still held: %v", err)
+	}
+	_ = again.Close()
+}
+
+func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Set(shape.Banners, `[{"id":"x"}]`)
+	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
+	var told status
+	if err := eventually(func() error {
+		told = vitrine.status().(status)
+		if told.Resources[shape.Banners].LastFetch == nil || told.Resources[shape.Rules].LastFetch == nil {
+			return errors.New("not fetched yet")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	banners, rules := told.Resources[shape.Banners], told.Resources[shape.Rules]
+	if banners.Held != nil || !strings.Contains(banners.LastFetch.Error, `banners[0].id: want`) {
+		t.Errorf("banners, which were refused: %+v", banners)
+	}
+	if rules.Held.Bytes == 0 || rules.LastFetch.Status != 200 || rules.Error != "" {
+		t.Errorf("rules, which are held: %+v", rules)
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"vitrine/cache"
+	"vitrine/config"
+	"vitrine/upstream/sample"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestTheVersionIsTheBestThatIsKnown(t *testing.T) {
+	commit := func(revision, modified string) *debug.BuildInfo {
+		return &debug.BuildInfo{Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: modified},
+		}}
+	}
+	for _, test := range []struct {
+		linked string
+		info   *debug.BuildInfo
+		want   string
+	}{
+		{"1.2.3", commit("0123456789abcdef", "true"), "1.2.3"},
+		{"", &debug.BuildInfo{Main: debug.Module{Version: "v1.4.0"}}, "v1.4.0"},
+		{"", commit("0123456789abcdef", "false"), "0123456789ab"},
+		{"", commit("0123456789abcdef", "true"), "0123456789ab+changes"},
+		{"", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "unknown"},
+		{"", nil, "unknown"},
+	} {
+		if got := versionOf(test.linked, test.info); got != test.want {
+			t.Errorf("versionOf(%q, %+v) = %q, want %q", test.linked, test.info, got, test.want)
+		}
+	}
+}
+
+func TestTheRedisCLICommandReachesTheConfiguredStore(t *testing.T) {
+	for _, test := range []struct{ url, address, want string }{
+		{"embedded:", "127.0.0.1:6380", "redis-cli -p 6380"},
+		{"embedded:0.0.0.0:7000", "127.0.0.1:7000", "redis-cli -p 7000"},
+		{"redis://localhost", "localhost:6379", "redis-cli -p 6379"},
+		{"redis://redis:6379/0", "redis:6379", "redis-cli -h redis -p 6379"},
+		{"redis://redis:6379/3", "redis:6379", "redis-cli -h redis -p 6379 -n 3"},
+		{"rediss://:hunter2@redis/1", "redis:6379", "redis-cli -h redis -p 6379 --tls -n 1 --askpass"},
+		{"redis://app:hunter2@redis", "redis:6379", "redis-cli -h redis -p 6379 --user app --askpass"},
+		{"unix:///run/redis.sock?db=2", "/run/redis.sock", "redis-cli -s /run/redis.sock -n 2"},
+		{"redis://a:7001?addr=b:7002", "a:7001,b:7002", "redis-cli -h a -p 7001 -c"},
+		{"redis://s:26379?master_name=main", "s:26379", "redis-cli -h MASTER"},
+	} {
+		if got := redisCLI(test.url, test.address); got != test.want {
+			t.Errorf("redisCLI(%q, %q) = %q, want %q", test.url, test.address, got, test.want)
+		}
+		if strings.Contains(redisCLI(test.url, test.address), "hunter2") {
+			t.Errorf("redisCLI(%q) shows the password", test.url)
+		}
+	}
+}
+
+func TestAListenerIsFoundOnThisMachine(t *testing.T) {
+	for listen, want := range map[string]string{
+		":8080":           "http://127.0.0.1:8080",
+		"0.0.0.0:8080":    "http://127.0.0.1:8080",
+		"[::]:8080":       "http://[::1]:8080",
+		"localhost:8080":  "http://localhost:8080",
+		"10.0.0.1:80":     "http://10.0.0.1:80",
+		"[fe80::1]:8080":  "http://[fe80::1]:8080",
+		"127.0.0.1:0":     "",
+		"no address here": "",
+	} {
+		got, err := baseURL(listen)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("baseURL(%q) = %q, %v; want %q", listen, got, err, want)
+		}
+	}
+}
+
+func TestTheSuggestedAddressIsAnother(t *testing.T) {
+	for address, want := range map[string]string{
+		":8080": ":8081", "127.0.0.1:80": "127.0.0.1:8081", ":65535": ":0", "[::1]:9090": "[::1]:9091",
+	} {
+		if got := nextAddress(address); got != want {
+			t.Errorf("nextAddress(%q) = %q, want %q", address, got, want)
+		}
+	}
+}
+
+// newLoader makes the loader of banners at url, and returns what it logs.
+func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
+	t.Helper()
+	cfg, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_URL=" + url, "VITRINE_UPSTREAM_RETRIES=0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return &loader{client: client, resource: shape.Banners, log: slog.New(slog.NewTextHandler(&log, nil))}, &log
+}
+
+func TestADocumentThatDidNotChangeIsNotFetchedAgain(t *testing.T) {
+	cms := httptest.NewServer(sample.Handler(sample.Options{}))
+	defer cms.Close()
+	l, _ := newLoader(t, cms.URL)
+	first, err := l.Load(t.Context(), "banners", nil)
+	if err != nil || first.NotModified || len(first.Body) == 0 || first.UpstreamETag == "" || first.Status != 200 {
+		t.Fatalf("the first load gives %+v, %v", first, err)
+	}
+	second, err := l.Load(t.Context(), "banners", &cache.Document{UpstreamETag: first.UpstreamETag})
+	if err != nil || !second.NotModified || second.Status != 304 {
+		t.Errorf("the second load gives %+v, %v", second, err)
+	}
+}
+
+func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
+	cms := upstreamtest.New(t)
+	l, log := newLoader(t, cms.URL)
+	load := func() {
+		t.Helper()
+		_, _ = l.Load(t.Context(), "banners", nil) // what it says is looked at below
+	}
+	lines := func(text string) int { return strings.Count(log.String(), text) }
+
+	cms.Set(shape.Banners, `[{"id":"x"}]`)
+	load()
+	load()
+	if lines("refused what the CMS sent") != 1 || lines("banners[0].id") != 1 {
+		t.Errorf("a refusal is not logged once, with its path:\n%s", log)
+	}
+	cms.Fail(500)
+	load()
+	load()
+	if lines("cannot fetch") != 1 || lines("status 500") != 1 {
+		t.Errorf("a failure is not logged once:\n%s", log)
+	}
+	cms.Recover()
+	cms.Set(shape.Banners, `[{"id":1}]`)
+	load()
+	load()
+	if lines("the CMS answers again") != 1 || lines("repaired what the CMS sent") != 1 {
+		t.Errorf("recovery and repairs are not logged once:\n%s", log)
+	}
+}

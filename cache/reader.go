@@ -117,8 +117,8 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 	if err := s.register(key, r); err != nil {
 		return nil, err
 	}
-	if !s.goTask(r.attend) {
-		return nil, errors.New("cache: the store is closed")
+	if !s.goTask(r.attend) || !s.goTask(r.sample) {
+		return nil, errClosed
 	}
 	return r, nil
 }

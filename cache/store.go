@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -218,7 +217,7 @@ func (s *Store) register(key string, r invalidated) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errors.New("cache: the store is closed")
+		return errClosed
 	}
 	if _, twice := s.readers[s.prefix+key]; twice {
 		return fmt.Errorf("cache: %q has a reader already", key)
@@ -286,27 +285,28 @@ func (s *Store) failed(err error) {
 
 // probe waits for a fault, then pings until Redis answers again, with growing pauses.
 func (s *Store) probe() {
-	lasting := probeFirst // how long the last return held is not known: pauses start short and are reset by a long one
+	pause, back := probeFirst, time.Now()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-s.fault:
 		}
+		// Redis may refuse what a PING does not need (memory full, read-only): while returns are short, pauses grow.
+		if time.Since(back) > 10*probeMost {
+			pause = probeFirst
+		}
 		since := time.Now()
 		for {
-			if !sleep(s.ctx, jitter(lasting)) {
+			if !sleep(s.ctx, jitter(pause)) {
 				return
 			}
+			pause = min(2*pause, probeMost)
 			if err := s.Ping(s.ctx); err == nil {
 				break
 			}
-			lasting = min(2*lasting, probeMost)
 		}
-		// Redis may refuse what a PING does not need (memory full, read-only): the pauses grow while returns are short.
-		if time.Since(since) > 10*probeMost {
-			lasting = probeFirst
-		}
+		back = time.Now()
 		s.away.Store(false)
 		s.log.Info("redis is back", "redis", s.addr, "after", time.Since(since).Round(time.Millisecond))
 		s.wakeAll()

@@ -1,0 +1,190 @@
+package coherence
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A link is a TCP connection's way between a replica and its server, and what can happen on it.
+type link struct {
+	listener net.Listener
+	target   string
+	tasks    sync.WaitGroup
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when what follows changes
+	severed bool          // connections are closed, and new ones at once
+	hung    bool          // nothing passes, and nobody is told
+	deaf    bool          // nothing passes from the server on a connection that tracks
+	delay   time.Duration // what the server sends arrives so much later
+	conns   map[net.Conn]bool
+	closed  bool
+}
+
+// newLink listens on a loopback port for what is meant for the target. It ends with the test.
+func newLink(t testing.TB, target string) *link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := &link{listener: listener, target: target, changed: make(chan struct{}), conns: map[net.Conn]bool{}}
+	l.tasks.Go(l.accept)
+	t.Cleanup(func() {
+		l.set(func() { l.closed = true })
+		_ = listener.Close()
+		l.tasks.Wait()
+	})
+	return l
+}
+
+func (l *link) url() string { return "redis://" + l.listener.Addr().String() }
+
+func (l *link) cut()                  { l.set(func() { l.severed = true }) }
+func (l *link) hang()                 { l.set(func() { l.hung = true }) }
+func (l *link) deafen()               { l.set(func() { l.deaf = true }) }
+func (l *link) slow(by time.Duration) { l.set(func() { l.delay = by }) }
+func (l *link) heal()                 { l.set(func() { l.severed, l.hung, l.deaf, l.delay = false, false, false, 0 }) }
+
+// drop closes what there is, once.
+func (l *link) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn := range l.conns {
+		_ = conn.Close()
+	}
+}
+
+func (l *link) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+	close(l.changed)
+	l.changed = make(chan struct{})
+	if l.severed || l.closed {
+		for conn := range l.conns {
+			_ = conn.Close()
+		}
+	}
+}
+
+func (l *link) accept() {
+	for {
+		client, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", l.target)
+		if err != nil || !l.keep(client, server) {
+			_ = client.Close()
+			if err == nil {
+				_ = server.Close()
+			}
+			continue
+		}
+		l.tasks.Go(func() { l.connect(client, server) })
+	}
+}
+
+func (l *link) keep(conns ...net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.severed || l.closed {
+		return false
+	}
+	for _, conn := range conns {
+		l.conns[conn] = true
+	}
+	return true
+}
+
+// connect passes on what comes from either side until one of them ends.
+func (l *link) connect(client, server net.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	tracks := make(chan struct{}) // closed when the client asks to be told of changes
+	var both sync.WaitGroup
+	end := func() {
+		cancel()
+		_, _ = client.Close(), server.Close()
+	}
+	both.Go(func() { l.pass(ctx, server, client, false, tracks); end() })
+	both.Go(func() { l.pass(ctx, client, server, true, tracks); end() })
+	both.Wait()
+	l.mu.Lock()
+	delete(l.conns, client)
+	delete(l.conns, server)
+	l.mu.Unlock()
+}
+
+// A piece is what was read at once, and when.
+type piece struct {
+	at   time.Time
+	data []byte
+}
+
+func (l *link) pass(ctx context.Context, to io.Writer, from io.Reader, down bool, tracks chan struct{}) {
+	pieces := make(chan piece, 10_000)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(pieces)
+		for {
+			buf := make([]byte, 4096)
+			n, err := from.Read(buf)
+			if n > 0 {
+				pieces <- piece{time.Now(), buf[:n]}
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	defer reading.Wait()
+	defer func() { // whoever reads is let go by the closing of its connection
+		if c, ok := from.(io.Closer); ok {
+			_ = c.Close()
+		}
+	}()
+	for p := range pieces {
+		if !down && bytes.Contains(p.data, []byte("tracking")) {
+			close(tracks)
+		}
+		if !l.wait(ctx, p, down, tracks) {
+			return
+		}
+		if _, err := to.Write(p.data); err != nil {
+			return
+		}
+	}
+}
+
+// wait returns when the piece may pass; false when it never will.
+func (l *link) wait(ctx context.Context, p piece, down bool, tracks <-chan struct{}) bool {
+	for {
+		l.mu.Lock()
+		stopped, changed, delay := l.hung, l.changed, l.delay
+		if down && l.deaf {
+			select {
+			case <-tracks:
+				stopped = true
+			default:
+			}
+		}
+		l.mu.Unlock()
+		left := time.Until(p.at.Add(delay))
+		switch {
+		case stopped:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return false
+			}
+		case down && left > 0:
+			pause(ctx, left)
+		default:
+			return ctx.Err() == nil
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package cache
+
+import (
+	"testing"
+)
+
+func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		_, r := replica(t, b.url, options(newSource()))
+		warm(t, r)
+		if r.differs() {
+			t.Fatal("what is in memory is what redis holds")
+		}
+		// A copy that nothing in Redis explains, as a mistake in admission would leave it.
+		wrong := *r.memory.Load()
+		doc := *wrong.doc
+		doc.ETag = `"wrong"`
+		wrong.doc = &doc
+		r.memory.Store(&wrong)
+		eventually(t, "the difference is found", func() bool {
+			r.memory.Store(&wrong)
+			return r.differs()
+		})
+	})
+}
+
+func TestSamplerCallsNoPurgeADifference(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		for range 50 {
+			warm(t, r)
+			src.version.Add(1)
+			must(t, b.client.Del(t.Context(), key).Err())
+			if r.differs() {
+				t.Fatal("a purge under way was taken for a difference")
+			}
+		}
+	})
+}

@@ -54,14 +54,14 @@ func (c Config) line(s Setting, name string) string {
 		origin = "as " + s.inherits
 	}
 	text := s.text(&c)
-	shown := maskURL(text)
-	if s.isHidden() {
-		shown = mask
-	}
-	if shown != text {
-		return fmt.Sprintf("# %s: %s # %s", name, shown, origin)
-	}
-	switch s.field(&c).(type) {
+	switch field := s.field(&c).(type) {
+	case *Secret:
+		return fmt.Sprintf("# %s: %s # %s", name, mask, origin)
+	case *URL:
+		if field.HasPassword() {
+			return fmt.Sprintf("# %s: %s # %s", name, field, origin)
+		}
+		text = scalar(text)
 	case *int, *Size: // numbers, or text that needs no quotes
 	default:
 		text = scalar(text)

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -14,6 +15,50 @@ import (
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/configuration.md")
+
+// Whatever a file holds, it is understood or refused, and what was understood
+// is printed so that it is understood again.
+func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join("testdata", "invalid", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		f.Fatal("no seeds:", err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+	f.Add([]byte("ttl: &t {default: 1s}\nupstream: &u {resources: *u, url: file:.}\nredis: {url: unix:///a@b, prefix: 'a@b'}\n"))
+	f.Add([]byte("listen: :1\nadmin.listen: :2\ncors: {origins: [a://b]}\nupstream: {max_bytes: 1e3}\n"))
+	file := filepath.Join(f.TempDir(), "vitrine.yaml")
+	read := func(t *testing.T, content []byte) (config.Config, error) {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.Load(config.Sources{File: file})
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		first, err := read(t, content)
+		if err != nil {
+			if !errors.Is(err, config.ErrInvalid) {
+				t.Fatalf("an error of another kind: %v", err)
+			}
+			return
+		}
+		if first.Upstream.Authorization.Reveal() != "" || first.Redis.URL.HasPassword() {
+			return // secrets are not printed
+		}
+		second, err := read(t, first.YAML())
+		if err != nil {
+			t.Fatalf("%s\nis refused: %v", first.YAML(), err)
+		}
+		if diff := cmp.Diff(first, second, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
+			t.Fatalf("%s\nread back differs:\n%s", first.YAML(), diff)
+		}
+	})
+}
 
 // everything sets every setting to something else than its default, but for
 // those that hold a secret.

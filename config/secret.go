@@ -118,20 +118,24 @@ func formatMasked(f fmt.State, verb rune, text string) {
 }
 
 // maskURL hides the password of an address, and what a query parameter
-// called …password or …token holds. What cannot be read is hidden whole.
+// called …password or …token holds. What cannot be read is hidden whole, as is
+// an address in which a password stands where none belongs: app:secret@redis.
 func maskURL(text string) string {
 	if !strings.Contains(text, "@") && !strings.Contains(text, "?") {
 		return text
 	}
 	u, err := url.Parse(text)
-	if err != nil {
+	if err != nil || u.Scheme != "file" && u.Scheme != "unix" && strings.Contains(u.Opaque+u.Path, "@") {
 		return mask
 	}
 	masked := false
 	if _, has := u.User.Password(); has {
 		u.User, masked = url.UserPassword(u.User.Username(), "xxxxx"), true
 	}
-	query := u.Query()
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return mask
+	}
 	for name, values := range query {
 		lower := strings.ToLower(name)
 		if !strings.Contains(lower, "password") && !strings.Contains(lower, "token") {

@@ -79,3 +79,16 @@ func TestThePrintedConfigHoldsNoSecret(t *testing.T) {
 		t.Errorf("a secret is shown: %s", text)
 	}
 }
+
+func TestAnAddressThatIsWrongDoesNotShowItsPassword(t *testing.T) {
+	for _, address := range []string{
+		"redis://:hunter2@", "redis://app:hunter2@redis:port", "app:hunter2@redis", ":hunter2@redis", "hunter2@redis:6379",
+		"redis:/:hunter2@redis", "http://me:hunter2@cms", "redis://redis?sentinel_password=hunter2%zz", "ftp://x?token=hunter2",
+	} {
+		for _, variable := range []string{"VITRINE_REDIS_URL", "VITRINE_UPSTREAM_URL"} {
+			if _, err := config.Load(config.Sources{Environ: []string{variable + "=" + address}}); err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("a secret is shown: %v", err)
+			}
+		}
+	}
+}

@@ -31,8 +31,11 @@ func (sampleCMSCommand) Help() string {
 // Run serves until ctx ends.
 func (c *sampleCMSCommand) Run(ctx context.Context, p program) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	if _, ok := errors.AsType[*net.AddrError](err); ok {
+		return &usageError{fmt.Errorf("--listen (flag): want HOST:PORT, got %q", c.Listen)}
+	}
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w", c.Listen, errors.Unwrap(err))
+		return fmt.Errorf("--listen: %w", err)
 	}
 	if _, err := fmt.Fprintf(p.stdout, "sample CMS on http://%s\n", l.Addr()); err != nil {
 		_ = l.Close()

@@ -38,12 +38,12 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "upstream.authorization_file", optional: true, allowed: aSecretFile, contents: "upstream.authorization",
-		Doc:   "a file that holds it instead, such as a container's secret",
+		Doc:   "a file that holds the Authorization header instead, such as a container's secret",
 		field: func(c *Config) any { return &c.Upstream.AuthorizationFile },
 	},
 	{
 		Key: "upstream.timeout", Default: "10s", min: int64(time.Millisecond), max: int64(10 * time.Minute),
-		Doc:   "for one fetch of a resource, its retries and pages included",
+		Doc:   "the time for one fetch of a resource, its retries and pages included",
 		field: func(c *Config) any { return &c.Upstream.Timeout },
 	},
 	{
@@ -53,7 +53,7 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "upstream.max_bytes", Default: "32MiB", min: 1, max: 1 << 30,
-		Doc:   "of one resource, decompressed",
+		Doc:   "the most that a resource may have, decompressed",
 		field: func(c *Config) any { return &c.Upstream.MaxBytes },
 	},
 	{
@@ -79,13 +79,13 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "redis.url_file", optional: true, allowed: aSecretFile, contents: "redis.url",
-		Doc:   "a file that holds it instead, when it has a password",
+		Doc:   "a file that holds the address of Redis instead, for one with a password",
 		field: func(c *Config) any { return &c.Redis.URLFile },
 	},
 	{
 		Key: "redis.prefix", Default: "vitrine:", check: checkPrefix,
 		allowed: "1 to 64 printable ASCII characters without spaces, quotes or * ? [ ] \\",
-		Doc:     "of every key; keys that do not begin so are never touched",
+		Doc:     "what every key begins with; other keys are never touched",
 		field:   func(c *Config) any { return &c.Redis.Prefix },
 	},
 	{
@@ -95,17 +95,17 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "ttl.catalogue", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "the same for the catalogue alone",
+		Doc:   "how long the catalogue is fresh",
 		field: func(c *Config) any { return &c.TTL.Catalogue },
 	},
 	{
 		Key: "ttl.rules", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "the same for the rules alone",
+		Doc:   "how long the rules are fresh",
 		field: func(c *Config) any { return &c.TTL.Rules },
 	},
 	{
 		Key: "ttl.banners", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "the same for the banners alone",
+		Doc:   "how long the banners are fresh",
 		field: func(c *Config) any { return &c.TTL.Banners },
 	},
 	{

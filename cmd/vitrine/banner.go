@@ -36,7 +36,7 @@ func (s *service) banner() string {
 	put("look into", cli+" HGETALL "+s.cfg.Redis.Prefix+string(shape.Banners))
 	put("redis", s.redis())
 	if s.operator != nil {
-		put("operator", urlOf(s.cfg.Admin.Listen, s.operator)+"/")
+		put("operator", "curl "+urlOf(s.cfg.Admin.Listen, s.operator)+"/api/status")
 	}
 	_, _ = fmt.Fprintln(table)
 	_ = table.Flush() // into a strings.Builder

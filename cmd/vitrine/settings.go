@@ -38,10 +38,14 @@ func (f *settingsFlags) fromTable() {
 
 // placeholder shows the default where there is one.
 func placeholder(s config.Setting) string {
-	if s.Default == "" {
+	switch {
+	case s.Default != "":
+		return s.Default
+	case strings.HasSuffix(s.Flag, "-file"):
+		return "FILE"
+	default:
 		return "VALUE"
 	}
-	return s.Default
 }
 
 // load reads the configuration with what was given of the flags.

@@ -1,0 +1,47 @@
+package cache
+
+import (
+	"testing"
+	"time"
+)
+
+func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		if s := r.Snapshot(); s.State != StateMissing || s.Document != nil {
+			t.Errorf("before the first read: %+v", s)
+		}
+		if src.loads.Load() != 0 {
+			t.Error("looking made a load")
+		}
+		a := get(t, r)
+		eventually(t, "the copy is fresh and coherent", func() bool {
+			s := r.Snapshot()
+			return s.State == StateFresh && s.Coherent && !s.Failing && !s.Fetching
+		})
+		s := r.Snapshot()
+		if s.Document.ETag != a.Document.ETag || s.ServableUntil.Before(time.Now().Add(time.Hour)) {
+			t.Errorf("after the first read: %+v", s)
+		}
+		must(t, b.client.Del(t.Context(), "vitrine:banners").Err())
+		eventually(t, "what was purged is missing", func() bool { return r.Snapshot().State == StateMissing })
+		if n := src.loads.Load(); n != 1 {
+			t.Errorf("%d loads, want 1", n)
+		}
+	})
+}
+
+func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		get(t, r)
+		src.fail(errDown)
+		must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
+		eventually(t, "the copy is stale and its loader fails", func() bool {
+			s := r.Snapshot()
+			return s.State == StateStale && s.Soft && s.Failing && s.Document != nil
+		})
+	})
+}

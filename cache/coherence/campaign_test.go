@@ -21,10 +21,11 @@ type campaign struct {
 	origins  map[string]*origin
 	replicas map[string]replica
 	readers  int // for each replica and resource; 0 is one
+	burst    int // a reader asks so often in a millisecond; 0 is five times
 	// purge does to the key what its kind says, and returns the keys for which that counts as purged.
 	// An error means that it was not acknowledged.
 	purge func(ctx context.Context, kind, key string) (purged []string, err error)
-	kinds []string
+	kinds []string        // none: it only reads
 	soft  map[string]bool // the kinds that leave the old version to be served as stale
 
 	checkers map[string]*checker
@@ -54,16 +55,22 @@ func (c *campaign) begin(t *testing.T) {
 		}
 	}
 	for key := range c.origins {
-		c.tasks.Go(func() { c.purgeOften(ctx, key) })
+		if len(c.kinds) > 0 {
+			c.tasks.Go(func() { c.purgeOften(ctx, key) })
+		}
 	}
 }
 
-// read asks in short bursts, about a thousand a second.
+// read asks in short bursts, one in a millisecond.
 func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string, o *observer) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
+	burst := c.burst
+	if burst == 0 {
+		burst = 5
+	}
 	for ctx.Err() == nil {
-		for range 5 {
+		for range burst {
 			asked := o.now()
 			version, status, err := r.get(ctx, key)
 			if ctx.Err() != nil {

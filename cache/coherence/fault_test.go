@@ -118,8 +118,15 @@ func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 // replica and its server, and looks at how long the replica goes on answering as if nothing were wrong.
 func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 	t.Parallel()
-	ways := map[string]func(*link){"cut": (*link).cut, "hung": (*link).hang, "the watching connection alone": (*link).deafen}
-	for name, sever := range ways {
+	ways := map[string]struct {
+		sever  func(*link)
+		rounds int
+	}{
+		"cut":                           {(*link).cut, 5}, // few: the pauses between two attempts to connect grow
+		"hung":                          {(*link).hang, 25},
+		"the watching connection alone": {(*link).deafen, 50},
+	}
+	for name, test := range ways {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			way := newLink(t, server.Addr)
@@ -127,12 +134,12 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 			n := startFleet(t, way.url(), 1, origins, setup{options: long})[0]
 			client := server.Client()
 			var trusted delays
-			for range count(25) {
+			for range count(test.rounds) {
 				eventually(t, "memory", func() bool {
 					_, status, err := n.get(t.Context(), "banners")
 					return err == nil && status.Detail == cache.DetailMemory
 				})
-				sever(way)
+				test.sever(way)
 				want := origins["banners"].version.Add(1)
 				must(t, client.Del(t.Context(), prefix+"banners").Err())
 				acked := time.Now()

@@ -1,0 +1,107 @@
+package coherence
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+)
+
+// TestProcessesAreAsCoherent is TestNoReplicaServesWhatWasPurged with replicas that are processes of their own.
+func TestProcessesAreAsCoherent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	origins := newOrigins(5*time.Millisecond, keys...)
+	source := serveOrigins(t, origins, nil)
+	c := &campaign{origins: origins, replicas: map[string]replica{}, burst: 1, purge: operator(server.Client()), kinds: all, soft: soft}
+	for i := range 4 {
+		name := fmt.Sprintf("process %d", i+1)
+		c.replicas[name] = startProcess(t, spec{Name: name[len("process "):], Redis: server.URL(), Source: source})
+	}
+	c.begin(t)
+	within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(2000) || t.Failed() })
+	v := c.end()
+	v.report(t, c)
+	if n := c.exempt(); n > 0 {
+		t.Errorf("%d answers said that Redis is away, which it never was", n)
+	}
+}
+
+// TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease kills whichever process makes the fetch that follows a
+// purge: after a hard one the others have to wait, after a soft one they have something to serve.
+func TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease(t *testing.T) {
+	t.Parallel()
+	const (
+		fetchTimeout = 200 * time.Millisecond
+		lease        = fetchTimeout + time.Second // see FetchTimeout: the second is for the calls to Redis around the fetch
+		margin       = 500 * time.Millisecond     // for the successor's own fetch, on a busy machine
+		key          = "banners"
+	)
+	for _, kind := range []string{"DEL", "HSET"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			origins := newOrigins(0, keys...)
+			loading := make(chan string, 1)
+			source := serveOrigins(t, origins, loading)
+			processes := map[string]*process{}
+			for _, name := range []string{"1", "2", "3", "4"} {
+				processes[name] = startProcess(t, spec{Name: name, Redis: server.URL(), Source: source, Long: true, FetchTimeout: fetchTimeout})
+			}
+			for _, p := range processes {
+				_, _, err := p.get(t.Context(), key)
+				must(t, err)
+			}
+			<-loading
+
+			want := origins[key].version.Add(1)
+			release := origins[key].hold()
+			_, err := operator(server.Client())(t.Context(), kind, key)
+			must(t, err)
+			if kind == "DEL" { // a visitor of the first has it fetched; after HSET they do so by themselves
+				go func() { _, _, _ = processes["1"].get(t.Context(), key) }()
+			}
+			holder := <-loading
+			<-origins[key].entered
+			killed := time.Now()
+			must(t, processes[holder].cmd.Process.Kill())
+			release()
+			delete(processes, holder)
+
+			answers := make(chan error, len(processes))
+			for name, p := range processes {
+				go func() {
+					for {
+						version, status, err := p.get(t.Context(), key)
+						switch {
+						case err != nil:
+							answers <- fmt.Errorf("process %s: %w", name, err)
+							return
+						case version == want:
+							answers <- nil
+							return
+						case !status.Stale || kind == "DEL":
+							answers <- fmt.Errorf("process %s: version %d, want %d (%+v)", name, version, want, status)
+							return
+						}
+						pause(t.Context(), time.Millisecond)
+					}
+				}()
+			}
+			for range processes {
+				if err := <-answers; err != nil {
+					t.Error(err)
+				}
+			}
+			took := time.Since(killed)
+			t.Logf("all others had the new version %v after the death, under a lease of %v", took.Round(time.Millisecond), lease)
+			if took > lease+margin {
+				t.Errorf("it took %v, want no more than the lease of %v", took, lease)
+			}
+			if n := origins[key].loads.Load(); n != 3 {
+				t.Errorf("%d fetches, want the first, that of the dead and that of its successor", n)
+			}
+		})
+	}
+}

@@ -19,8 +19,6 @@ type Snapshot struct {
 	ServableUntil time.Time
 	// Coherent says that Document is known to be what Redis holds; otherwise it would be checked before it is served.
 	Coherent bool
-	// Soft says that an operator has declared Document stale.
-	Soft bool
 	// Failing says that the last attempt to load that this process knows of failed, whoever made it.
 	Failing bool
 	// Fetching says that this process is loading, or waiting for whoever is.
@@ -39,7 +37,7 @@ func (r *Reader[V]) Snapshot() Snapshot {
 	if e == nil || e.gen != r.gen.Load() || now >= e.failing {
 		return s
 	}
-	s.Document, s.State, s.Soft = e.doc, StateStale, e.soft
+	s.Document, s.State = e.doc, StateStale
 	if now < e.fresh {
 		s.State = StateFresh
 	}

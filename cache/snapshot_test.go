@@ -41,7 +41,7 @@ func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
 		must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 		eventually(t, "the copy is stale and its loader fails", func() bool {
 			s := r.Snapshot()
-			return s.State == StateStale && s.Soft && s.Failing && s.Document != nil
+			return s.State == StateStale && s.Failing && s.Document != nil
 		})
 	})
 }

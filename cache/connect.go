@@ -33,6 +33,7 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 			return nil, fmt.Errorf("redis URL (Sentinel): %w", redacted(err, u))
 		}
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
+		o.DialerRetries = 1 // the store's prober is who tries again
 		o.ContextTimeoutEnabled = true
 		return &connector{failover: o}, nil
 	case query.Has("addr"):
@@ -41,6 +42,7 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 			return nil, fmt.Errorf("redis URL (Cluster): %w", redacted(err, u))
 		}
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
+		o.DialerRetries = 1
 		o.ContextTimeoutEnabled = true
 		o.MaintNotificationsConfig = quiet()
 		return &connector{cluster: o}, nil
@@ -50,6 +52,7 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 		return nil, fmt.Errorf("redis URL: %w", redacted(err, u))
 	}
 	o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
+	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = quiet()
 	return &connector{single: o}, nil

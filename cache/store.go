@@ -110,6 +110,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		started: time.Now(), fault: make(chan struct{}, 1), readers: map[string]invalidated{},
 	}
 	s.holder = holderName()
+	redis.SetLogger(clientLog{o.Logger})
 	if addr, ok := strings.CutPrefix(o.URL, "embedded:"); ok {
 		local, err := startEmbedded(addr)
 		if err != nil {

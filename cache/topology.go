@@ -225,7 +225,7 @@ func (c *connector) sentinelOptions(addr string) *redis.Options {
 	f := c.failover
 	return &redis.Options{
 		Addr: addr, Username: f.SentinelUsername, Password: f.SentinelPassword, TLSConfig: f.TLSConfig,
-		DialTimeout: f.DialTimeout, ReadTimeout: f.ReadTimeout, WriteTimeout: f.WriteTimeout, MaxRetries: -1, ContextTimeoutEnabled: true,
+		DialTimeout: f.DialTimeout, ReadTimeout: f.ReadTimeout, WriteTimeout: f.WriteTimeout, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 	}
 }
 
@@ -245,7 +245,7 @@ func (c *connector) watcherOptions(addr, prefix string) *redis.Options {
 		o.Addr = addr
 	}
 	o.Protocol = 3
-	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
+	o.PoolSize, o.MinIdleConns, o.MaxRetries, o.DialerRetries = 1, 0, -1, 1
 	o.ReadTimeout, o.WriteTimeout = watchdogTimeout, watchdogTimeout
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = quiet()

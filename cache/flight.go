@@ -10,7 +10,8 @@ import (
 )
 
 // A flight gets a document from wherever it is to be had, once for everybody in this process who waits for it. It runs
-// on a context of the store's own: whoever gave up waiting does not end it for the others.
+// on a context of the store's own: whoever gave up waiting does not end it for the others. Of the context of whoever
+// started it, it has the values alone.
 type flight[V any] struct {
 	done chan struct{} // closed at the end; what follows is set before
 
@@ -21,7 +22,7 @@ type flight[V any] struct {
 }
 
 // fly joins the flight under way, or starts one.
-func (r *Reader[V]) fly() (f *flight[V], joined bool) {
+func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	r.mu.Lock()
 	if f = r.flight; f != nil {
 		r.mu.Unlock()
@@ -30,9 +31,10 @@ func (r *Reader[V]) fly() (f *flight[V], joined bool) {
 	f = &flight[V]{done: make(chan struct{})}
 	r.flight = f
 	r.mu.Unlock()
+	values := lend(starter) // here, while the starter is in its call
 	run := func() {
 		// A purge may make a fetch be done again, and again; whoever waits has a patience of his own.
-		ctx, cancel := context.WithTimeout(r.store.ctx, 4*(r.o.FetchTimeout+leaseMargin))
+		ctx, cancel := context.WithTimeout(valued{Context: r.store.ctx, values: values}, 4*(r.o.FetchTimeout+leaseMargin))
 		defer cancel()
 		r.obtain(ctx, f)
 		r.land(f)
@@ -42,6 +44,35 @@ func (r *Reader[V]) fly() (f *flight[V], joined bool) {
 		r.land(f)
 	}
 	return f, false
+}
+
+// A Lender is a context whose values end with the call that it is given to, such as those of a request whose memory is
+// used again after it. Lend returns a context that has those which a load may still ask for later.
+type Lender interface {
+	context.Context
+	Lend() context.Context
+}
+
+// lend returns the values of ctx, without its end.
+func lend(ctx context.Context) context.Context {
+	if l, ok := ctx.(Lender); ok {
+		ctx = l.Lend()
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// valued is a context that has the values of another one as well.
+type valued struct {
+	context.Context
+	values context.Context
+}
+
+// Value looks into the lent values first.
+func (v valued) Value(key any) any {
+	if value := v.values.Value(key); value != nil {
+		return value
+	}
+	return v.Context.Value(key)
 }
 
 var errClosed = errors.New("cache: the store is closed")

@@ -9,13 +9,15 @@ import (
 // Get gives the document. It fails only when there is nothing that may be served: with the loader's error, wrapped in
 // a [RetryError] while attempts are paused, with [ErrWait], or with ctx's error.
 //
+// A load that it starts ends with the store and not with ctx, but sees ctx's values; see [Lender].
+//
 // While the copy in memory is fresh and known to be coherent it takes no lock, allocates nothing and does no I/O.
 func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 	now := r.store.now()
 	// The order matters: that purges are being heard is established first, and only then that none was heard.
 	if e := r.memory.Load(); e != nil && now < e.fresh && r.coherent(e, now) {
 		if now >= e.ahead {
-			r.refresh()
+			r.refresh(ctx)
 		}
 		return Answer[V]{Value: e.value, Document: e.doc, Status: Status{Hit: true, Detail: DetailMemory}}, nil
 	}
@@ -46,20 +48,22 @@ func (r *Reader[V]) try(ctx context.Context) (a Answer[V], late bool, err error)
 	case e == nil:
 	case now < e.fresh:
 		if now >= e.ahead {
-			r.refresh()
+			r.refresh(ctx)
 		}
 		return e.answer(Status{Hit: true, Detail: detail}), false, nil
 	case now < e.revalidate:
-		r.refresh()
+		r.refresh(ctx)
 		return e.answer(Status{Hit: true, Stale: true, Detail: r.stale(detail, DetailRevalidate)}), false, nil
 	case now < e.failing && r.failing.Load():
 		// The CMS fails already: nobody is made to wait for it to fail again.
-		r.refresh()
+		r.refresh(ctx)
 		return e.answer(Status{Hit: true, Stale: true, Detail: r.stale(detail, DetailIfError)}), false, nil
 	}
 
-	f, joined := r.fly()
-	wait, detail := r.o.FetchTimeout+leaseMargin, ""
+	f, joined := r.fly(ctx)
+	// Longer than a lease lasts: where its holder has died, whoever came with it waits for its successor's document, and
+	// is not sent away in the moment in which that fetch begins.
+	wait, detail := r.o.FetchTimeout+2*leaseMargin, ""
 	fwd := FwdMiss
 	if e != nil {
 		fwd = FwdStale

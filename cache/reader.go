@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -152,14 +153,14 @@ func (r *Reader[V]) attend() {
 		}
 		e, detail := r.current()
 		if e != nil && detail != DetailRedisAway && e.soft {
-			r.fly()
+			r.fly(r.store.ctx)
 		}
 	}
 }
 
 // refresh starts a flight that nobody waits for, unless Redis is known to hold somebody's lease, or the word of a
 // failure, which a flight would only read again. Readers call it on every answer that is due: it is cheap.
-func (r *Reader[V]) refresh() {
+func (r *Reader[V]) refresh(ctx context.Context) {
 	now := r.store.now()
 	next := r.nextAsk.Load()
 	if int64(now) < next || !r.nextAsk.CompareAndSwap(next, int64(now+askPause)) {
@@ -168,7 +169,7 @@ func (r *Reader[V]) refresh() {
 	if e := r.memory.Load(); e != nil && now < e.leased && r.coherent(e, now) {
 		return
 	}
-	r.fly()
+	r.fly(ctx)
 }
 
 // signal is closed at the next invalidation.

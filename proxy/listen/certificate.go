@@ -1,0 +1,137 @@
+package listen
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// CertificateOptions say where a certificate is.
+type CertificateOptions struct {
+	// CertFile has the certificate and what it is signed by, KeyFile its key, both in PEM. Required.
+	CertFile, KeyFile string
+	// Interval is how often the files are looked at. Zero means every second.
+	Interval time.Duration
+	// Logger is told of a new certificate, and of files that are no good. Nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// A Certificate is the certificate in two files, as it is at any moment.
+//
+// The files are read again instead of being watched. What watching costs is that it does not work everywhere: not
+// over NFS, nor for a file that was mounted by itself and then replaced, and Kubernetes exchanges the files by moving
+// a link two folders above. Two small files a second cost nothing that can be measured.
+type Certificate struct {
+	options CertificateOptions
+	current atomic.Pointer[pair]
+}
+
+// A pair is a certificate and what it was read from.
+type pair struct {
+	sums [2][sha256.Size]byte // of the two files
+	cert *tls.Certificate
+}
+
+// errNoFile is that a file was not named.
+var errNoFile = errors.New("both a certificate file and a key file are needed")
+
+// NewCertificate reads the files. It fails if they do not hold a certificate and its key.
+func NewCertificate(o CertificateOptions) (*Certificate, error) {
+	if o.CertFile == "" || o.KeyFile == "" {
+		return nil, errNoFile
+	}
+	if o.Interval < 0 {
+		return nil, fmt.Errorf("the interval is negative: %v", o.Interval)
+	}
+	if o.Interval == 0 {
+		o.Interval = time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	c := &Certificate{options: o}
+	p, err := c.read(nil)
+	if err != nil {
+		return nil, err
+	}
+	c.current.Store(p)
+	return c, nil
+}
+
+// Watch replaces the certificate whenever the files hold another one, until ctx ends. Files that hold none, or a
+// certificate and a key that do not belong together, leave the certificate as it is. That is logged once, when it is
+// found so a second time: between the writing of the one file and the other they never belong together.
+func (c *Certificate) Watch(ctx context.Context) {
+	tick := time.NewTicker(c.options.Interval)
+	defer tick.Stop()
+	var last, told string // what was wrong at the last look, and what has been logged
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		held := c.current.Load()
+		p, err := c.read(held)
+		if err != nil {
+			if text := err.Error(); text == last && text != told {
+				told = text
+				c.options.Logger.WarnContext(ctx, "the TLS certificate stays as it was: its files are no good", "error", err)
+			}
+			last = err.Error()
+			continue
+		}
+		last, told = "", ""
+		if p == held {
+			continue
+		}
+		c.current.Store(p)
+		c.options.Logger.InfoContext(ctx, "new TLS certificate", "file", c.options.CertFile,
+			"subject", p.cert.Leaf.Subject.String(), "not_after", p.cert.Leaf.NotAfter)
+	}
+}
+
+// read reads the files. If they hold what held was made of, it returns held. Its error tells nothing of the key.
+func (c *Certificate) read(held *pair) (*pair, error) {
+	cert, err := os.ReadFile(c.options.CertFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(c.options.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	sums := [2][sha256.Size]byte{sha256.Sum256(cert), sha256.Sum256(key)}
+	if held != nil && held.sums == sums {
+		return held, nil
+	}
+	parsed, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", c.options.CertFile, c.options.KeyFile, err)
+	}
+	if parsed.Leaf == nil { // with GODEBUG=x509keypairleaf=0
+		if parsed.Leaf, err = x509.ParseCertificate(parsed.Certificate[0]); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.options.CertFile, err)
+		}
+	}
+	return &pair{sums: sums, cert: &parsed}, nil
+}
+
+// Config is a configuration for servers that always has the current certificate. It is for HTTP/1.1, over TLS 1.2
+// (RFC 9325, section 3.1.1) or later.
+func (c *Certificate) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return c.current.Load().cert, nil
+		},
+	}
+}

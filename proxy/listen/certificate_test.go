@@ -1,0 +1,341 @@
+package listen
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// made is a certificate for 127.0.0.1 that signs itself, in PEM.
+type made struct {
+	cert, key []byte
+	name      string
+}
+
+func makeCertificate(t testing.TB, name string) made {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made{
+		name: name,
+		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}),
+	}
+}
+
+// folder is where the two files are.
+type folder string
+
+func (f folder) cert() string { return filepath.Join(string(f), "tls.crt") }
+func (f folder) key() string  { return filepath.Join(string(f), "tls.key") }
+
+// put replaces both files, as tools for certificates do: beside, then renamed.
+func (f folder) put(t testing.TB, m made) {
+	t.Helper()
+	replace(t, f.cert(), m.cert)
+	replace(t, f.key(), m.key)
+}
+
+func replace(t testing.TB, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// syncBuffer is what a logger may write to from another goroutine.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// watched starts an echo of one byte behind a watched certificate, and returns its address and its log.
+func watched(t testing.TB, f folder) (addr string, log *syncBuffer) {
+	t.Helper()
+	log = new(syncBuffer)
+	c, err := NewCertificate(CertificateOptions{
+		CertFile: f.cert(), KeyFile: f.key(), Interval: 2 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { c.Watch(ctx) })
+	running.Go(func() {
+		secure := tls.NewListener(l, c.Config())
+		for {
+			conn, err := secure.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				var b [1]byte
+				for {
+					if _, err := conn.Read(b[:]); err != nil {
+						return
+					}
+					if _, err := conn.Write(b[:]); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		l.Close()
+		running.Wait()
+	})
+	return l.Addr().String(), log
+}
+
+// dial connects, trusting exactly the given certificates, and returns which one it got.
+func dial(addr string, trusted ...made) (conn *tls.Conn, name string, err error) {
+	pool := x509.NewCertPool()
+	for _, m := range trusted {
+		pool.AppendCertsFromPEM(m.cert)
+	}
+	d := net.Dialer{Timeout: 10 * time.Second}
+	conn, err = tls.DialWithDialer(&d, "tcp", addr, &tls.Config{RootCAs: pool})
+	if err != nil {
+		return nil, "", err
+	}
+	return conn, conn.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+}
+
+func echo(conn net.Conn) error {
+	if _, err := conn.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err := conn.Read(make([]byte, 1))
+	return err
+}
+
+// eventually asks check until it is content.
+func eventually(t testing.TB, what string, check func() bool) {
+	t.Helper()
+	deadline, tick := time.After(10*time.Second), time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !check() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func TestACertificateIsReplacedUnderLoadAndNoHandshakeFails(t *testing.T) {
+	f := folder(t.TempDir())
+	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
+	f.put(t, first)
+	addr, _ := watched(t, f)
+	long, name, err := dial(addr, first)
+	if err != nil || name != "first" {
+		t.Fatalf("got %q, %v", name, err)
+	}
+	defer long.Close()
+
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for {
+				conn, _, err := dial(addr, first, second)
+				if err == nil {
+					err = echo(conn)
+					conn.Close()
+				}
+				if err != nil {
+					t.Errorf("a client failed: %v", err)
+					return
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	seen := map[string]bool{}
+	for _, m := range []made{second, first, second} {
+		f.put(t, m)
+		eventually(t, "a new connection gets the "+m.name+" certificate", func() bool {
+			conn, name, err := dial(addr, first, second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			seen[name] = true
+			return name == m.name
+		})
+	}
+	close(stop)
+	clients.Wait()
+	if err := echo(long); err != nil {
+		t.Errorf("the connection from before is gone: %v", err)
+	}
+	if _, _, err := dial(addr, first); err == nil {
+		t.Error("a new connection still gets the first certificate")
+	}
+	if len(seen) != 2 {
+		t.Errorf("seen: %v", seen)
+	}
+}
+
+func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
+	f := folder(t.TempDir())
+	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
+	f.put(t, first)
+	addr, log := watched(t, f)
+	stays := func(what string) {
+		t.Helper()
+		before := strings.Count(log.String(), "stays as it was")
+		eventually(t, what+" is logged", func() bool { return strings.Count(log.String(), "stays as it was") > before })
+		conn, name, err := dial(addr, first)
+		if err != nil || name != "first" {
+			t.Fatalf("%s: got %q, %v", what, name, err)
+		}
+		conn.Close()
+	}
+	replace(t, f.cert(), second.cert)
+	stays("a certificate without its key")
+	replace(t, f.cert(), []byte("no PEM"))
+	stays("a file that is no certificate")
+	if err := os.Remove(f.cert()); err != nil {
+		t.Fatal(err)
+	}
+	stays("a file that is gone")
+	if n := strings.Count(log.String(), "stays as it was"); n != 3 {
+		t.Errorf("three faults are logged %d times:\n%s", n, log)
+	}
+	if strings.Contains(log.String(), "PRIVATE") {
+		t.Errorf("the log shows the key:\n%s", log)
+	}
+	f.put(t, second)
+	eventually(t, "the new certificate is logged", func() bool {
+		return strings.Contains(log.String(), "new TLS certificate") && strings.Contains(log.String(), "CN=second")
+	})
+}
+
+func TestKubernetesExchangesALinkedFolder(t *testing.T) {
+	root := t.TempDir()
+	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
+	for version, m := range map[string]made{"..v1": first, "..v2": second} {
+		if err := os.Mkdir(filepath.Join(root, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		folder(filepath.Join(root, version)).put(t, m)
+	}
+	link := func(version string) {
+		t.Helper()
+		if err := os.Symlink(version, filepath.Join(root, "..data.new")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(root, "..data.new"), filepath.Join(root, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("..v1")
+	addr, _ := watched(t, folder(filepath.Join(root, "..data")))
+	link("..v2")
+	eventually(t, "the second certificate is served", func() bool {
+		conn, name, err := dial(addr, first, second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		return name == "second"
+	})
+}
+
+func TestOldTLSIsRefused(t *testing.T) {
+	f := folder(t.TempDir())
+	f.put(t, makeCertificate(t, "first"))
+	addr, _ := watched(t, f)
+	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version})
+		if (err == nil) != want {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		if err == nil {
+			conn.Close()
+		}
+	}
+}
+
+func TestCertificatesThatCannotBeServedAreRefusedAtOnce(t *testing.T) {
+	f := folder(t.TempDir())
+	first := makeCertificate(t, "first")
+	f.put(t, first)
+	other := folder(t.TempDir())
+	other.put(t, makeCertificate(t, "other"))
+	for name, o := range map[string]CertificateOptions{
+		"no key file":         {CertFile: f.cert()},
+		"no certificate file": {KeyFile: f.key()},
+		"negative interval":   {CertFile: f.cert(), KeyFile: f.key(), Interval: -1},
+		"missing file":        {CertFile: f.cert() + "x", KeyFile: f.key()},
+		"missing key":         {CertFile: f.cert(), KeyFile: f.key() + "x"},
+		"key of another":      {CertFile: f.cert(), KeyFile: other.key()},
+		"swapped":             {CertFile: f.key(), KeyFile: f.cert()},
+	} {
+		if _, err := NewCertificate(o); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}

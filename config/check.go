@@ -13,9 +13,11 @@ import (
 
 // What several settings allow.
 const (
-	anAddress   = "an address as HOST:PORT or :PORT"
-	aSecretFile = "a file that can be read and is not empty"
-	aPath       = "a path without host, query or .. that is relative to the upstream URL"
+	anAddress      = "an address as HOST:PORT or :PORT"
+	aPublicAddress = "an address as HOST:PORT or :PORT, or unix:PATH"
+	aSecretFile    = "a file that can be read and is not empty"
+	aPEMFile       = "a file in PEM"
+	aPath          = "a path without host, query or .. that is relative to the upstream URL"
 )
 
 // checkAddress allows what net.Listen allows, with a number for the port.
@@ -35,6 +37,24 @@ func checkAddress(text string) error {
 	}
 	if strings.ContainsAny(text, " \t/@") {
 		return errUnsaid
+	}
+	return nil
+}
+
+// longestSocket is how many bytes the path of a unix socket may have. It is
+// Linux's limit, the highest there is.
+const longestSocket = 107
+
+// checkPublicAddress allows a unix socket as well.
+func checkPublicAddress(text string) error {
+	path, ok := strings.CutPrefix(text, "unix:")
+	switch {
+	case !ok:
+		return checkAddress(text)
+	case path == "":
+		return errors.New("the socket's path is missing")
+	case len(path) > longestSocket:
+		return fmt.Errorf("the socket's path has %d bytes, and no more than %d are possible", len(path), longestSocket)
 	}
 	return nil
 }
@@ -160,6 +180,18 @@ func checkOrigins(text string) error {
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || origin != strings.ToLower(origin) {
 			return fmt.Errorf("%q is no origin: it is a scheme and a host in lower case, with no path and no slash at the end", origin)
 		}
+	}
+	return nil
+}
+
+// incomplete finds the settings that are of no use without another.
+func (p *parsing) incomplete() []error {
+	cert, key := p.given["tls.cert_file"], p.given["tls.key_file"]
+	switch {
+	case cert.Text != "" && key.Text == "":
+		return []error{mistake(cert, "want the key as well, in VITRINE_TLS_KEY_FILE")}
+	case cert.Text == "" && key.Text != "":
+		return []error{mistake(key, "want the certificate as well, in VITRINE_TLS_CERT_FILE")}
 	}
 	return nil
 }

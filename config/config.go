@@ -21,10 +21,13 @@ import "time"
 // Config is what the program runs on. It is a value: nothing changes it after
 // [Load], and whoever holds a copy may keep it.
 type Config struct {
-	// Listen is the public address, host:port. Port 0 takes any free one.
+	// Listen is the public address: host:port, where port 0 takes any free
+	// one, or unix:path.
 	Listen string
 	// Admin is the operator's side.
 	Admin Admin
+	// TLS is for the public address.
+	TLS TLS
 	// Upstream is where content comes from.
 	Upstream Upstream
 	// Redis is where documents are shared.
@@ -53,6 +56,12 @@ type Config struct {
 type Admin struct {
 	// Listen is host:port. Empty: the operator's address is off.
 	Listen string
+}
+
+// TLS names the files with the certificate and its key. Both are empty where
+// there is no TLS.
+type TLS struct {
+	CertFile, KeyFile string
 }
 
 // Upstream is the source of content.

@@ -123,6 +123,7 @@ func Load(sources Sources) (Config, error) {
 	if good["listen"] && good["admin.listen"] && good["redis.url"] {
 		errs = append(errs, p.collisions()...)
 	}
+	errs = append(errs, p.incomplete()...)
 	if len(errs) > 0 {
 		return Config{}, errors.Join(errs...)
 	}

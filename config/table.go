@@ -11,14 +11,24 @@ const longest = int64(365 * 24 * time.Hour)
 // settings is the table. A setting exists when it has a row here.
 var settings = named([]Setting{
 	{
-		Key: "listen", Default: ":8080", allowed: anAddress, check: checkAddress,
-		Doc:   "the public address",
+		Key: "listen", Default: ":8080", allowed: aPublicAddress, check: checkPublicAddress,
+		Doc:   "the public address, a port or a unix socket",
 		field: func(c *Config) any { return &c.Listen },
 	},
 	{
 		Key: "admin.listen", Default: "127.0.0.1:9090", optional: true, allowed: anAddress, check: checkAddress,
 		Doc:   "the operator's address; empty switches it off",
 		field: func(c *Config) any { return &c.Admin.Listen },
+	},
+	{
+		Key: "tls.cert_file", optional: true, allowed: aPEMFile,
+		Doc:   "the certificate for the public address, with those that it was signed by, in PEM; read again when it changes; if nothing is said there is no TLS",
+		field: func(c *Config) any { return &c.TLS.CertFile },
+	},
+	{
+		Key: "tls.key_file", optional: true, allowed: aPEMFile,
+		Doc:   "its key, in PEM",
+		field: func(c *Config) any { return &c.TLS.KeyFile },
 	},
 	{
 		Key: "upstream.url", Default: "sample:", check: checkUpstream,

@@ -51,6 +51,11 @@ type Options struct {
 	// Like Headers they are for HTTP: the files of the other sources have their
 	// fixed names.
 	Paths map[shape.Resource]string
+	// Preset names the conventions of the CMS: one of [Presets]. Empty means "drf".
+	Preset string
+	// Resources say how each resource is asked for and mapped. A resource that is
+	// missing, or has no parts, is what the preset makes of it, at Paths if that has it.
+	Resources map[shape.Resource]ResourceOptions
 	// Headers are sent with every request, for what a CMS wants beyond
 	// Authorization. Nil sends none.
 	Headers map[string]string

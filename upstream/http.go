@@ -78,6 +78,7 @@ func (s *httpSource) fetch(ctx context.Context, r shape.Resource, held Validator
 		return got, &FetchError{Resource: r, Op: got.op, Kind: ErrUnreachable, Err: bare(err)}
 	}
 	asked := s.describe(req.Header, held)
+	describeTrace(ctx, req.Header)
 	req.SetResponseHandler(func(resp *http.Response) error { return s.accept(resp, asked, &got) })
 
 	tries := &attempts{resource: r, options: &s.options}

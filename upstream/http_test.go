@@ -267,3 +267,27 @@ func TestFetchesRunSideBySide(t *testing.T) {
 	}
 	fetching.Wait()
 }
+
+func TestTheTraceOfARequestGoesOnToTheCMSUnchanged(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, nil)
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, tc := range []struct{ given, want Trace }{
+		{},
+		{Trace{Parent: parent}, Trace{Parent: parent}},
+		{Trace{Parent: parent, State: "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}, Trace{Parent: parent, State: "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}},
+		{Trace{State: "rojo=1"}, Trace{}},
+	} {
+		if _, err := client.Fetch(WithTrace(t.Context(), tc.given), shape.Rules, Validators{}); err != nil {
+			t.Fatal(err)
+		}
+		h := cms.Last().Header
+		if got := (Trace{Parent: h.Get("traceparent"), State: h.Get("tracestate")}); got != tc.want {
+			t.Errorf("%+v was sent as %+v", tc.given, got)
+		}
+	}
+	mustFetch(t, client, shape.Rules)
+	if h := cms.Last().Header; h.Values("traceparent") != nil {
+		t.Errorf("a fetch of nobody's is traced: %v", h)
+	}
+}

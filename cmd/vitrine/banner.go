@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"vitrine/config"
+	"vitrine/proxy/listen"
 	"vitrine/upstream/shape"
 )
 
@@ -21,15 +22,14 @@ var routes = map[shape.Resource]string{
 // banner is what serve prints for a person at a terminal: what is served, from
 // where, and commands to try. It ends in a newline.
 func (s *service) banner() string {
-	public := urlOf(s.cfg.Listen, s.public)
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	put := func(name, text string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text) } // into a strings.Builder
 
 	_, _ = fmt.Fprintf(table, "vitrine serves %s\n\n", s.contents())
-	put("catalogue", "curl "+public+routes[shape.Catalogue])
-	put("rules", "curl "+public+routes[shape.Rules])
-	put("banners", "curl '"+public+routes[shape.Banners]+"?ordering=-redirect_link_fr'")
+	put("catalogue", s.curl(routes[shape.Catalogue]))
+	put("rules", s.curl(routes[shape.Rules]))
+	put("banners", s.curl(routes[shape.Banners]+"?ordering=-redirect_link_fr"))
 	_, _ = fmt.Fprintln(table)
 	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
 	put("purge", cli+" DEL "+s.cfg.Redis.Prefix+string(shape.Banners))
@@ -57,6 +57,22 @@ func (s *service) redis() string {
 		return "inside this process at " + s.store.Addr() + "; set VITRINE_REDIS_URL to share one"
 	}
 	return s.store.Addr()
+}
+
+// curl is a command that asks for target at the public address.
+func (s *service) curl(target string) string {
+	scheme, options := "http", ""
+	if s.certificate != nil {
+		scheme, options = "https", "-k " // the certificate is made out to the name that visitors use
+	}
+	base := scheme + strings.TrimPrefix(urlOf(s.cfg.Listen, s.public), "http")
+	if path, ok := listen.SocketPath(s.cfg.Listen); ok {
+		base, options = scheme+"://localhost", options+"--unix-socket "+path+" "
+	}
+	if strings.Contains(target, "?") {
+		return "curl " + options + "'" + base + target + "'"
+	}
+	return "curl " + options + base + target
 }
 
 // urlOf is where a client on this machine finds l, which was opened for the

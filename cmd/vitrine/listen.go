@@ -2,23 +2,46 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"vitrine/config"
+	"vitrine/proxy/listen"
 )
 
-// listen opens the address that the setting called key has. Its error says
-// which setting to change.
-func listen(ctx context.Context, key, address string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+// openListener opens the address that the setting called key has. Its error
+// says which setting to change.
+func openListener(ctx context.Context, key, address string) (net.Listener, error) {
+	l, err := listen.Open(ctx, address)
 	if err != nil {
 		return nil, cannotListen(key, "", address, err)
 	}
 	return l, nil
+}
+
+// openPublic opens the public address, behind TLS if there is a certificate
+// for it, which is nil otherwise.
+func openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (net.Listener, *listen.Certificate, error) {
+	var certificate *listen.Certificate
+	if cfg.TLS.CertFile != "" {
+		var err error
+		if certificate, err = listen.NewCertificate(listen.CertificateOptions{
+			CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Logger: log,
+		}); err != nil {
+			return nil, nil, cfg.Refuse("tls.cert_file", err)
+		}
+	}
+	l, err := openListener(ctx, "listen", cfg.Listen)
+	if err != nil || certificate == nil {
+		return l, nil, err
+	}
+	return tls.NewListener(l, certificate.Config()), certificate, nil
 }
 
 // cannotListen explains err with the setting called key, whose value is the
@@ -45,6 +68,9 @@ func cannotListen(key, scheme, address string, err error) error {
 // nextAddress is an address to try instead: the next port, and one above the
 // ports that need rights.
 func nextAddress(address string) string {
+	if path, ok := listen.SocketPath(address); ok {
+		return "unix:" + strings.TrimSuffix(path, ".sock") + "-2.sock"
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return address

@@ -31,11 +31,14 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":   scriptExits,
-			"httpget": scriptGet,
-			"waitfor": scriptWaitFor,
-			"occupy":  scriptOccupy,
-			"sigterm": scriptTerminate,
+			"exits":      scriptExits,
+			"httpget":    scriptGet,
+			"waitfor":    scriptWaitFor,
+			"occupy":     scriptOccupy,
+			"sigterm":    scriptTerminate,
+			"mkcert":     scriptMakeCertificate,
+			"waittls":    scriptWaitForTLS,
+			"waitsocket": scriptWaitForSocket,
 		},
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"LISTEN", "ADMIN", "CMS", "REDIS"} {

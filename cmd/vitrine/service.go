@@ -16,6 +16,7 @@ import (
 	"vitrine/config"
 	"vitrine/proxy"
 	"vitrine/proxy/admin"
+	"vitrine/proxy/listen"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -23,17 +24,18 @@ import (
 // service is everything that serves, wired. Make it with open, serve with
 // run, and close it after run has returned, or instead of running it.
 type service struct {
-	cfg      config.Config
-	started  time.Time
-	log      *slog.Logger
-	public   net.Listener
-	operator net.Listener // nil when the operator's address is off
-	client   *upstream.Client
-	store    *cache.Store
-	loaders  map[shape.Resource]*loader
-	readers  map[shape.Resource]*cache.Reader[*proxy.Prepared]
-	proxy    *proxy.Server
-	admin    *admin.Server // nil when the operator's address is off
+	cfg         config.Config
+	started     time.Time
+	log         *slog.Logger
+	public      net.Listener
+	operator    net.Listener        // nil when the operator's address is off
+	certificate *listen.Certificate // nil without TLS
+	client      *upstream.Client
+	store       *cache.Store
+	loaders     map[shape.Resource]*loader
+	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
+	proxy       *proxy.Server
+	admin       *admin.Server // nil when the operator's address is off
 }
 
 // open takes the addresses first, so that one that is in use is told before
@@ -46,11 +48,11 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.public, err = listen(ctx, "listen", cfg.Listen); err != nil {
+	if s.public, s.certificate, err = openPublic(ctx, cfg, log); err != nil {
 		return nil, err
 	}
 	if cfg.Admin.Listen != "" {
-		if s.operator, err = listen(ctx, "admin.listen", cfg.Admin.Listen); err != nil {
+		if s.operator, err = openListener(ctx, "admin.listen", cfg.Admin.Listen); err != nil {
 			return nil, err
 		}
 	}
@@ -146,6 +148,12 @@ func (s *service) run(ctx context.Context) error {
 	group.Go(func() error { return s.proxy.Serve(s.public) })
 	if s.admin != nil {
 		group.Go(func() error { return s.admin.Serve(s.operator) })
+	}
+	if s.certificate != nil {
+		group.Go(func() error {
+			s.certificate.Watch(running)
+			return nil
+		})
 	}
 	// The first visitor should find what he asks for; nobody waits for it.
 	for r, reader := range s.readers {

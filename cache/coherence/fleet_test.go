@@ -38,6 +38,7 @@ type setup struct {
 // startNode opens a store on the URL with a reader for each origin. It ends with the test.
 func startNode(t testing.TB, url string, origins map[string]*origin, s setup) *node {
 	t.Helper()
+	s.events.Incoherent = func(key string) { t.Errorf("the sampler found memory of %s to differ from Redis", key) }
 	store, err := cache.Open(t.Context(), cache.Options{URL: url, Logger: s.logger, Events: s.events})
 	must(t, err)
 	t.Cleanup(func() {

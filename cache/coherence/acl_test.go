@@ -1,0 +1,136 @@
+package coherence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache"
+	"vitrine/cache/redistest"
+)
+
+// rights is the smallest ACL under which all works, as docs/coherence.md shows it. HELLO and AUTH need no right.
+var rights = []string{
+	"~vitrine:*",
+	"+ping", "+client|tracking", "+eval", "+evalsha",
+	"+hmget", "+hget", "+hset", "+hdel", "+del", "+exists", "+type", "+pttl", "+pexpire", "+time",
+}
+
+// TestSmallestACL goes through everything that vitrine does in Redis under those rights, and then without each of them.
+func TestSmallestACL(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client()
+	if err := cycle(t, server, admin, rights); err != nil {
+		t.Fatalf("with all rights: %v", err)
+	}
+	for i, right := range rights {
+		less := slices.Delete(slices.Clone(rights), i, i+1)
+		if err := cycle(t, server, admin, less); err == nil {
+			t.Errorf("without %s everything works as well", right)
+		} else {
+			t.Logf("without %s: %v", right, err)
+		}
+	}
+}
+
+// cycle does everything once, as a user with these rights alone, and says what does not work.
+func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights []string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	args := []any{"ACL", "SETUSER", "vitrine", "reset", "on", ">secret"}
+	for _, right := range rights {
+		args = append(args, right)
+	}
+	must(t, admin.Do(ctx, args...).Err())
+	must(t, admin.FlushAll(ctx).Err())
+	must(t, admin.ScriptFlush(ctx).Err())
+
+	log := &lines{}
+	store, err := cache.Open(ctx, cache.Options{URL: "redis://vitrine:secret@" + server.Addr, Logger: log.logger()})
+	must(t, err)
+	defer func() { must(t, store.Close()) }()
+	src := newOrigin(0)
+	var down atomic.Bool
+	r, err := cache.NewReader(store, "banners", cache.ReaderOptions[int64]{
+		TTL: time.Minute, StaleWhileRevalidate: time.Minute, StaleIfError: time.Hour, Prepare: prepare,
+		BackoffFirst: time.Millisecond, BackoffMost: time.Millisecond,
+		Loader: cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
+			if down.Load() {
+				return cache.Loaded{}, errors.New("the source is down")
+			}
+			return src.Load(ctx, key, held)
+		}),
+	})
+	must(t, err)
+
+	// until waits for an answer that is as it should be, or a complaint.
+	until := func(what string, ok func(a cache.Answer[int64], err error) bool) error {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			a, err := r.Get(ctx)
+			if warnings := log.warnings(); len(warnings) > 0 {
+				return fmt.Errorf("%s: %s", what, warnings[0])
+			}
+			if ok(a, err) {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s: not within the time; last %+v, %w", what, a.Status, err)
+			case <-tick.C:
+			}
+		}
+	}
+	version := func(want int64) func(cache.Answer[int64], error) bool {
+		return func(a cache.Answer[int64], err error) bool {
+			return err == nil && a.Value == want && a.Status.Detail == cache.DetailMemory
+		}
+	}
+	purge := func(soft bool) error {
+		src.version.Add(1)
+		held, err := store.Purge(ctx, "banners", soft)
+		if err == nil && !held {
+			err = errors.New("there was nothing to purge")
+		}
+		return err
+	}
+
+	if err := until("first fetch", version(1)); err != nil {
+		return err
+	}
+	if err := purge(false); err != nil {
+		return fmt.Errorf("hard purge: %w", err)
+	}
+	if err := until("after a hard purge", version(2)); err != nil {
+		return err
+	}
+	if err := purge(true); err != nil {
+		return fmt.Errorf("soft purge: %w", err)
+	}
+	if err := until("after a soft purge", version(3)); err != nil {
+		return err
+	}
+	down.Store(true)
+	if err := purge(false); err != nil {
+		return fmt.Errorf("hard purge: %w", err)
+	}
+	if err := until("the source fails", func(_ cache.Answer[int64], err error) bool { return err != nil }); err != nil {
+		return err
+	}
+	down.Store(false)
+	if err := until("the source works again", version(4)); err != nil {
+		return err
+	}
+	src.version.Add(1)
+	must(t, admin.Set(ctx, prefix+"banners", "not a hash", 0).Err())
+	return until("something else was under the key", version(5))
+}

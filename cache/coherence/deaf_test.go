@@ -1,0 +1,114 @@
+package coherence
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache"
+	"vitrine/cache/redistest"
+)
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// warnings are the lines at warn or above.
+func (l *lines) warnings() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(l.buf.String()) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// TestWithoutTrackingEveryAnswerIsChecked has servers that do not tell of changes, each for another reason.
+func TestWithoutTrackingEveryAnswerIsChecked(t *testing.T) {
+	t.Parallel()
+	servers := map[string]func(t *testing.T) (*redistest.Server, *redis.Client){
+		"CLIENT renamed away": func(t *testing.T) (*redistest.Server, *redis.Client) {
+			s := redistest.Start(t, "--rename-command", "CLIENT", "")
+			return s, s.Client()
+		},
+		"HELLO renamed away, so that go-redis speaks RESP2": func(t *testing.T) (*redistest.Server, *redis.Client) {
+			s := redistest.Start(t, "--rename-command", "HELLO", "")
+			return s, s.Client()
+		},
+		"no right to CLIENT TRACKING": func(t *testing.T) (*redistest.Server, *redis.Client) {
+			s := redistest.Start(t)
+			client := s.Client()
+			must(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "-client|tracking").Err())
+			return s, client
+		},
+	}
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, client := start(t)
+			origins := newOrigins(0, keys...)
+			var nodes []*node
+			var logs []*lines
+			for range 4 {
+				log := &lines{}
+				logs = append(logs, log)
+				nodes = append(nodes, startNode(t, server.URL(), origins, setup{options: long, logger: log.logger()}))
+			}
+			for _, log := range logs {
+				eventually(t, "it is said", func() bool { return len(log.warnings()) > 0 })
+			}
+			purge := operator(client)
+			for range count(50) {
+				for _, kind := range hard {
+					for _, n := range nodes { // so that it is there to be purged
+						_, _, err := n.get(t.Context(), "banners")
+						must(t, err)
+					}
+					version := origins["banners"].version.Add(1)
+					_, err := purge(t.Context(), kind, "banners")
+					must(t, err)
+					for i, n := range nodes {
+						got, status, err := n.get(t.Context(), "banners")
+						must(t, err)
+						if got != version || status.Detail == cache.DetailMemory {
+							t.Fatalf("replica %d, asked next after %s: version %d, want %d (%+v)", i+1, kind, got, version, status)
+						}
+					}
+				}
+			}
+
+			origins = newOrigins(0, keys...) // for a campaign, replicas that begin with it
+			must(t, client.FlushDB(t.Context()).Err())
+			c := &campaign{origins: origins, replicas: map[string]replica{}, burst: 1, purge: purge, kinds: all, soft: soft}
+			for i := range 4 {
+				c.replicas[string(rune('A'+i))] = startNode(t, server.URL(), origins, setup{})
+			}
+			c.begin(t)
+			eventually(t, "the purges are made", func() bool { return c.acked.Load() >= count(500) || t.Failed() })
+			v := c.end()
+			v.report(t, c)
+			for i, log := range logs {
+				if w := log.warnings(); len(w) != 1 || !strings.Contains(w[0], "does not let this process hear of purges") {
+					t.Errorf("replica %d: want it said once, got %q", i+1, w)
+				}
+			}
+		})
+	}
+}

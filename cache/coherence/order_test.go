@@ -1,0 +1,213 @@
+package coherence
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/cache/redistest"
+)
+
+// A gate holds up what a replica makes of one version: after it was read from Redis, before it is admitted to memory.
+type gate struct {
+	version atomic.Int64  // 0: none is held up
+	entered chan struct{} // one comes when the version is there
+	open    chan struct{} // closed to let it go on
+}
+
+func newGate() *gate { return &gate{entered: make(chan struct{}, 10), open: make(chan struct{})} }
+
+func (g *gate) prepare(d *cache.Document) (int64, error) {
+	version, err := prepare(d)
+	if err == nil && version == g.version.Load() {
+		g.entered <- struct{}{}
+		<-g.open
+	}
+	return version, err
+}
+
+// duel is two replicas of banners with a source each, and a way between the second and the server.
+type duel struct {
+	server     *redistest.Server
+	way        *link
+	one, two   *node
+	src1, src2 *origin
+	held       *gate
+	heard      *atomic.Int64 // invalidations that the second has heard
+}
+
+func newDuel(t *testing.T) *duel {
+	d := &duel{server: redistest.Start(t), src1: newOrigin(0), src2: newOrigin(0), held: newGate(), heard: &atomic.Int64{}}
+	d.way = newLink(t, d.server.Addr)
+	d.one = startFleet(t, d.server.URL(), 1, map[string]*origin{"banners": d.src1}, setup{options: long})[0]
+	d.two = startFleet(t, d.way.url(), 1, map[string]*origin{"banners": d.src2}, setup{
+		events: cache.Events{Invalidated: func(string) { d.heard.Add(1) }},
+		options: func(key string, o *cache.ReaderOptions[int64]) {
+			long(key, o)
+			o.Prepare = d.held.prepare
+		},
+	})[0]
+	return d
+}
+
+func (d *duel) purge(t *testing.T) (acked time.Time) {
+	t.Helper()
+	must(t, d.server.Client().Del(t.Context(), prefix+"banners").Err())
+	return time.Now()
+}
+
+// want asks the replica until it answers from memory, and holds every answer to the version.
+func want(t *testing.T, n *node, version int64) {
+	t.Helper()
+	eventually(t, "it answers from memory", func() bool {
+		got, status, err := n.get(t.Context(), "banners")
+		must(t, err)
+		if got != version {
+			t.Fatalf("got version %d, want %d (%+v)", got, version, status)
+		}
+		return status.Detail == cache.DetailMemory
+	})
+}
+
+// becomes asks the replica, which may take as long as it may to hear of a purge, until it has the version.
+func becomes(t *testing.T, n *node, version int64) {
+	t.Helper()
+	eventually(t, "the new version", func() bool {
+		got, _, err := n.get(t.Context(), "banners")
+		must(t, err)
+		return got == version
+	})
+	want(t, n, version)
+}
+
+// inBackground asks and gives the version that came.
+func inBackground(t *testing.T, n *node) <-chan int64 {
+	got := make(chan int64, 1)
+	go func() {
+		version, _, err := n.get(t.Context(), "banners")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- version
+	}()
+	return got
+}
+
+func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t)
+	d.held.version.Store(1)
+	want(t, d.one, 1)
+	before := inBackground(t, d.two)
+	<-d.held.entered // the second has read version 1, and not admitted it
+
+	heard := d.heard.Load()
+	d.src1.version.Store(2)
+	acked := d.purge(t)
+	eventually(t, "the purge is heard", func() bool { return d.heard.Load() > heard })
+	becomes(t, d.one, 2)
+	pause(t.Context(), time.Until(acked.Add(bound)))
+	after := inBackground(t, d.two) // joins who waits
+	close(d.held.open)
+
+	<-before // either will do
+	if got := <-after; got != 2 {
+		t.Errorf("asked after the purge: got %d", got)
+	}
+	want(t, d.two, 2)
+}
+
+func TestCopyReadBeforeAGapInHearingIsNotTrustedAfterIt(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t)
+	d.held.version.Store(1)
+	want(t, d.one, 1)
+	before := inBackground(t, d.two)
+	<-d.held.entered
+	heard := d.heard.Load()
+	d.way.cut()
+	d.src1.version.Store(2)
+	d.purge(t)
+	becomes(t, d.one, 2)
+	eventually(t, "the gap is noticed", func() bool { return !d.two.store.Listening() })
+	d.way.heal()
+	eventually(t, "purges are heard again", d.two.store.Listening)
+	if d.heard.Load() != heard {
+		t.Error("the purge was heard: nothing is shown")
+	}
+	close(d.held.open)
+	<-before
+	want(t, d.two, 2)
+}
+
+func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t)
+	want(t, d.one, 1)
+	want(t, d.two, 1)
+	d.way.deafen()
+	heard := d.heard.Load()
+	d.src1.version.Store(2)
+	acked := d.purge(t)
+	becomes(t, d.one, 2)
+	pause(t.Context(), time.Until(acked.Add(bound)))
+	for range 20 {
+		version, status, err := d.two.get(t.Context(), "banners")
+		must(t, err)
+		if version != 2 || status.Detail != cache.DetailRedis {
+			t.Fatalf("while pushes are held back: version %d, %+v", version, status)
+		}
+	}
+	if d.heard.Load() != heard {
+		t.Error("the purge was heard: nothing is shown")
+	}
+	d.way.heal()
+	want(t, d.two, 2)
+	if n := d.src1.loads.Load() + d.src2.loads.Load(); n != 2 {
+		t.Errorf("%d fetches, want 2", n)
+	}
+}
+
+func TestOlderOfTwoReadsAdmittedLastIsNotServed(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t)
+	release := d.src2.hold()
+	waiting := inBackground(t, d.two)
+	<-d.src2.entered // the second fetches version 1
+	d.purge(t)
+	d.src1.version.Store(5)
+	d.held.version.Store(5)
+	want(t, d.one, 5)
+	<-d.held.entered // the second has read what the first has filled, and not admitted it
+	d.src2.version.Store(6)
+	acked := d.purge(t)
+	release() // its fill is refused; it fetches version 6, fills and admits
+	if got := <-waiting; got != 6 {
+		t.Errorf("who waited got %d, want 6", got)
+	}
+	close(d.held.open) // and only now version 5 is admitted
+	pause(t.Context(), time.Until(acked.Add(bound)))
+	want(t, d.two, 6)
+}
+
+func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t)
+	release := d.src1.hold()
+	defer release()
+	slow := inBackground(t, d.one)
+	<-d.src1.entered
+	d.src2.version.Store(2)
+	d.purge(t)
+	began := time.Now()
+	becomes(t, d.two, 2) // while the first's load still goes on
+	t.Logf("another replica had fetched anew after %v", time.Since(began))
+	release()
+	if got := <-slow; got != 2 {
+		t.Errorf("who waited for the fetch that the purge made void got %d, want 2", got)
+	}
+	if n := d.src1.loads.Load(); n != 1 {
+		t.Errorf("the first fetched %d times, want once and then to take what the other has filled", n)
+	}
+}

@@ -48,6 +48,7 @@ func hotContext(target string, fields []string) *fasthttp.RequestCtx {
 // quiet are sources without the tests' mutex, as cache.Reader is.
 func quietServer(t testing.TB, o Options) *Server {
 	t.Helper()
+	o.Meter = newMeter(t)
 	r := newRig(t, o)
 	for res, name := range map[shape.Resource]string{shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get"} {
 		r.holdRecorded(t, res, name)

@@ -7,10 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"vitrine/proxy/measure"
 )
 
 // Server answers the public routes.
@@ -21,6 +25,7 @@ type Server struct {
 	policy  policy
 	cors    cors
 	ids     *requestIDs
+	meter   *measure.Meter // nil when nothing is counted
 
 	// base is what sources are asked under: a request's own context ends with the connection's buffers, not with
 	// the client, and would not outlive the handler. It ends when Shutdown runs out of time.
@@ -30,6 +35,12 @@ type Server struct {
 	maxTarget, maxHeader           int // bytes
 	varyAccept, varyAcceptEncoding []byte
 	descriptions                   [len(routes)][maxIndent + 1][]byte
+
+	maxConns int64
+	open     atomic.Int64 // connections
+	noticed  atomic.Int64 // when the log was last told of too many, in Unix nanoseconds
+	refusals chan struct{}
+	refusing sync.WaitGroup
 
 	mu        sync.Mutex // guards the two below
 	listeners []net.Listener
@@ -47,10 +58,14 @@ func New(o Options) (*Server, error) {
 	o.setDefaults()
 	s := &Server{
 		log:                o.Logger,
+		access:             o.AccessLog,
 		ids:                newRequestIDs(),
+		meter:              o.Meter,
 		maxTarget:          o.MaxTargetBytes,
 		maxHeader:          o.MaxHeaderBytes,
-		policy:             policy{maxAge: o.MaxAge, staleWhileRevalidate: o.StaleWhileRevalidate, staleIfError: o.StaleIfError},
+		maxConns:           int64(o.MaxConnections),
+		refusals:           make(chan struct{}, maxRefusals),
+		policy:             newPolicy(&o),
 		varyAccept:         []byte("Accept"),
 		varyAcceptEncoding: []byte("Accept, Accept-Encoding"),
 	}
@@ -61,6 +76,15 @@ func New(o Options) (*Server, error) {
 	var err error
 	if s.cors, err = newCORS(o.CORSOrigins); err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if s.proxies, err = newProxies(o.ClientHeader, o.TrustedProxies); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if s.throttle, err = newThrottle(o.RequestsPerSecond, o.Burst); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if o.HSTS > 0 {
+		s.hsts = strconv.AppendInt([]byte("max-age="), wholeSeconds(o.HSTS), 10)
 	}
 	if s.cors.varies() {
 		s.varyAccept = append(s.varyAccept, ", Origin"...)
@@ -87,13 +111,16 @@ func (s *Server) newApp(o *Options) *fiber.App {
 		IdleTimeout:                  o.IdleTimeout,
 		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
 		BodyLimit:                    o.MaxBodyBytes,
-		Concurrency:                  o.MaxConnections,
+		Concurrency:                  o.MaxConnections + 1, // the listener keeps to the limit, and answers in JSON
 		ErrorHandler: func(c *fiber.Ctx, err error) error {
 			s.fail(c.Context(), err)
 			return nil
 		},
 	})
-	app.Use(func(c *fiber.Ctx) error { return s.answer(c.Context()) })
+	app.Use(func(c *fiber.Ctx) error {
+		s.handle(c.Context())
+		return nil
+	})
 
 	server := app.Server()
 	server.Handler = s.guard(app.Handler())
@@ -114,23 +141,35 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			if r := recover(); r != nil {
 				s.panicked(ctx, r)
 			}
+			s.logAccess(ctx, ctx.Time())
 		}()
 		if _, ok := known[string(ctx.Method())]; ok {
 			next(ctx)
 			return
 		}
-		if err := s.answer(ctx); err != nil {
-			s.fail(ctx, err)
-		}
+		s.handle(ctx)
 	}
+}
+
+// handle answers one request, or says why not, and counts it.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	o := observed{target: measure.Other}
+	if err := s.answer(ctx, &o); err != nil {
+		s.fail(ctx, err)
+	}
+	s.observe(ctx, o)
 }
 
 // panicked turns a panic into a 500.
 func (s *Server) panicked(ctx *fasthttp.RequestCtx, r any) {
 	s.log.Error("panic while answering", "panic", r, "stack", string(debug.Stack()))
 	ctx.Response.Reset()
-	s.writeCommon(ctx)
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	req := s.newRequest(ctx)
+	defer req.release()
+	s.writeCommon(ctx, req)
 	s.fail(ctx, fmt.Errorf("%w: %v", errPanic, r))
+	s.observe(ctx, observed{target: measure.Other})
 }
 
 // Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
@@ -139,7 +178,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		_ = ln.Close() // nothing was accepted from it
 		return ErrClosed
 	}
-	if err := s.app.Listener(ln); err != nil {
+	if err := s.app.Listener(&listener{Listener: ln, server: s}); err != nil {
 		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
 	}
 	return nil
@@ -164,6 +203,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	listeners := s.listeners
 	s.mu.Unlock()
 	err := s.app.ShutdownWithContext(ctx)
+	s.refusing.Wait() // at most refusalTime
 	for _, ln := range listeners {
 		_ = ln.Close() // one that Serve had not handed to Fiber yet; closed already otherwise
 	}

@@ -1,0 +1,242 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+// world is what a meter looks at.
+type world struct {
+	mu    sync.Mutex
+	state State
+}
+
+func (w *world) look() State { w.mu.Lock(); defer w.mu.Unlock(); return w.state }
+
+func (w *world) set(change func(*State)) { w.mu.Lock(); defer w.mu.Unlock(); change(&w.state) }
+
+func newMeter(t testing.TB) (*Meter, *world) {
+	t.Helper()
+	w := &world{state: State{RedisUp: true, Tracking: true}}
+	m, err := New(Options{Look: w.look})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, w
+}
+
+func TestObservingAllocatesNothing(t *testing.T) {
+	m, _ := newMeter(t)
+	a := Answer{Target: 2, Cache: Hit, Code: 200, Took: 3 * time.Microsecond}
+	if n := testing.AllocsPerRun(1000, func() { m.Observe(7, a) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	m, _ := newMeter(b)
+	a := Answer{Target: 2, Cache: Hit, Code: 200, Took: 3 * time.Microsecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Observe(7, a)
+	}
+}
+
+func TestEveryAnswerIsCountedWhateverItsConnection(t *testing.T) {
+	m, _ := newMeter(t)
+	var wg sync.WaitGroup
+	for connection := range uint64(40) {
+		wg.Go(func() {
+			for range 100 {
+				m.Observe(connection, Answer{Target: TargetOf(shape.Banners), Cache: Hit, Code: 200, Took: time.Microsecond})
+			}
+		})
+	}
+	wg.Wait()
+	if got := m.count().answers[TargetOf(shape.Banners)][codeIndex[200]][Hit]; got != 4000 {
+		t.Errorf("%d answers, want 4000", got)
+	}
+}
+
+func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
+	m, w := newMeter(t)
+	w.set(func(s *State) {
+		s.Documents[TargetOf(shape.Banners)] = Document{Held: true, FreshUntil: time.Now().Add(time.Minute)}
+	})
+	m.Observe(1, Answer{Target: TargetOf(shape.Banners), Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
+	m.Observe(2, Answer{Target: Other, Code: 404, Took: time.Microsecond})
+	m.Observe(3, Answer{Target: Other, Code: 999, Took: time.Hour})
+	m.Observe(3, Answer{Target: Other, Code: -1, Took: -time.Hour})
+	m.Fetched("banners", "stored", 40*time.Millisecond, nil)
+	m.Fetched("banners", "failed", time.Millisecond, fmt.Errorf("x: %w", upstream.ErrUnreachable))
+	m.Fetched("banners", "failed", time.Millisecond, &shape.RefusedError{Path: "banners[3].id", Want: "an integer", Got: `"x"`})
+	m.Fetched("banners", "failed", time.Millisecond, errors.New("who knows"))
+	m.Fetched("nonsense", "stored", time.Millisecond, nil)
+	m.Purged("banners", "hard")
+	m.Purged("banners", "soft")
+	m.Purged("nonsense", "soft")
+	m.Incoherent("rules")
+
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(m); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			var labels []string
+			for _, l := range metric.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			series := f.GetName() + "{" + strings.Join(labels, ",") + "}"
+			switch {
+			case metric.GetCounter() != nil:
+				got[series] = fmt.Sprint(metric.GetCounter().GetValue())
+			case metric.GetGauge() != nil:
+				got[series] = fmt.Sprintf("%.0f", metric.GetGauge().GetValue())
+			default:
+				got[series] = fmt.Sprint(metric.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	for series, want := range map[string]string{
+		"vitrine_requests_total{cache=miss,code=200,resource=banners}":         "1",
+		"vitrine_requests_total{cache=hit,code=200,resource=rules}":            "0",
+		"vitrine_requests_total{cache=none,code=404,resource=other}":           "1",
+		"vitrine_requests_total{cache=none,code=other,resource=other}":         "2",
+		"vitrine_request_duration_seconds{resource=banners}":                   "1",
+		"vitrine_request_duration_seconds{resource=other}":                     "3",
+		"vitrine_upstream_fetches_total{outcome=stored,resource=banners}":      "1",
+		"vitrine_upstream_fetches_total{outcome=unreachable,resource=banners}": "1",
+		"vitrine_upstream_fetches_total{outcome=refused,resource=banners}":     "1",
+		"vitrine_upstream_fetches_total{outcome=failed,resource=banners}":      "1",
+		"vitrine_upstream_fetches_total{outcome=timeout,resource=catalogue}":   "0",
+		"vitrine_upstream_fetch_duration_seconds{resource=banners}":            "4",
+		"vitrine_collapsed_total{resource=banners}":                            "1",
+		"vitrine_purges_total{kind=hard,resource=banners}":                     "1",
+		"vitrine_purges_total{kind=soft,resource=banners}":                     "1",
+		"vitrine_refused_documents_total{resource=banners}":                    "1",
+		"vitrine_entry_fresh_seconds{resource=banners}":                        "60",
+		"vitrine_entry_fresh_seconds{resource=rules}":                          "",
+		"vitrine_redis_up{}":                               "1",
+		"vitrine_tracking_up{}":                            "1",
+		"vitrine_breaker_open{}":                           "0",
+		"vitrine_incoherent_samples_total{resource=rules}": "1",
+	} {
+		if got[series] != want {
+			t.Errorf("%s = %q, want %q", series, got[series], want)
+		}
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v %v", problems, err)
+	}
+}
+
+func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
+	m, w := newMeter(t)
+	begun := time.Now().Add(-2 * time.Hour)
+	now := begun
+	for ; now.Before(time.Now()); now = now.Add(lookEvery) {
+		minute := int(now.Sub(begun).Minutes())
+		w.set(func(s *State) { s.RedisUp = minute != 90; s.Documents[0].Failing = minute == 100 })
+		m.Observe(uint64(minute), Answer{Cache: Hit, Code: 200, Took: 40 * time.Microsecond})
+		m.remember(now)
+	}
+	o := m.Overview()
+	if n := len(o.Points); n < 355 || n > 363 {
+		t.Errorf("%d points", n)
+	}
+	worst := map[string]int{}
+	for _, p := range o.Points {
+		worst["redis "+p.Redis.String()]++
+		worst["cms "+p.CMS.String()]++
+	}
+	if worst["redis down"] < 6 || worst["redis down"] > 7 || worst["cms degraded"] < 6 || worst["cms degraded"] > 7 {
+		t.Errorf("%v", worst)
+	}
+	var kinds []string
+	for _, e := range o.Events {
+		kinds = append(kinds, e.Kind+" "+e.Detail)
+	}
+	if got := strings.Join(kinds, ", "); got != "cms good, cms degraded, redis good, redis down" {
+		t.Errorf("events: %s", got)
+	}
+	if p := o.Points[10]; p.RequestsPerSecond < 0.9 || p.RequestsPerSecond > 1.1 || *p.HitRatio != 1 || *p.P99 > 0.05 || *p.P50 < 0.025 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestARefusalThatRepeatsIsCountedAndNotRepeated(t *testing.T) {
+	m, _ := newMeter(t)
+	for range 5 {
+		m.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: "null"})
+	}
+	m.Purged("rules", "hard")
+	m.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: "null"})
+	o := m.Overview()
+	if len(o.Events) != 2 || o.Events[0].Count != 6 || o.Events[0].Detail != "rules[0].id: want an integer, got null" {
+		t.Errorf("%+v", o.Events)
+	}
+	if r := o.Resources[TargetOf(shape.Rules)].Refusal; r == nil || r.Count != 6 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestVersionsAreToldFromOneAnother(t *testing.T) {
+	m, w := newMeter(t)
+	for _, etag := range []string{"a", "b", "b", "c", "d", "e", "f", "g"} {
+		w.set(func(s *State) { s.Documents[1] = Document{Held: true, ETag: etag, Bytes: 2} })
+		m.remember(time.Now())
+	}
+	n := m.Overview().Resources[1]
+	if n.VersionsSeen != 7 || len(n.Versions) != maxVersions || n.Versions[0].ETag != "g" || n.Versions[4].ETag != "c" {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestPercentilesAreWithinTheirBucket(t *testing.T) {
+	var s totals
+	if got := s.percentile(0.5); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+	s.buckets[9] = 90                // up to 5 ms
+	s.buckets[requestBuckets-1] = 10 // beyond all
+	if got := s.percentile(0.45); got != 3750*time.Microsecond {
+		t.Errorf("p45 = %v, want 3.75ms", got)
+	}
+	if got := s.percentile(0.99); got != 10*time.Second {
+		t.Errorf("p99 = %v, want the last bound", got)
+	}
+}
+
+func TestALevelIsWrittenAndReadAsItsWord(t *testing.T) {
+	for l := Unknown; l <= Down; l++ {
+		text, err := l.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Level
+		if err := back.UnmarshalText(text); err != nil || back != l {
+			t.Errorf("%s becomes %v, %v", text, back, err)
+		}
+	}
+	var l Level
+	if err := l.UnmarshalText([]byte("splendid")); err != nil || l != Unknown {
+		t.Errorf("%v, %v", l, err)
+	}
+}

@@ -1,0 +1,44 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"vitrine/cache"
+	"vitrine/proxy/measure"
+)
+
+// observed is what is counted of a request beside its status and its time.
+type observed struct {
+	target    measure.Target
+	cache     measure.Cache
+	collapsed bool
+}
+
+// document notes how the document was come by.
+func (o *observed) document(s *cache.Status, err error) {
+	switch {
+	case err != nil, s.Fwd != "":
+		o.cache = measure.Miss
+	case s.Stale:
+		o.cache = measure.Stale
+	default:
+		o.cache = measure.Hit
+	}
+	o.collapsed = s.Collapsed
+}
+
+// observe counts an answer that has been made.
+func (s *Server) observe(ctx *fasthttp.RequestCtx, o observed) {
+	if s.meter == nil {
+		return
+	}
+	var took time.Duration
+	if began := ctx.Time(); !began.IsZero() {
+		took = time.Since(began)
+	}
+	s.meter.Observe(ctx.ConnID(), measure.Answer{
+		Target: o.target, Cache: o.cache, Collapsed: o.collapsed, Code: ctx.Response.StatusCode(), Took: took,
+	})
+}

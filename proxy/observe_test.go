@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"vitrine/cache"
+	"vitrine/proxy/measure"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+func newMeter(t testing.TB) *measure.Meter {
+	t.Helper()
+	m, err := measure.New(measure.Options{Look: func() measure.State { return measure.State{} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
+	meter := newMeter(t)
+	r := newRig(t, Options{Meter: meter, MaxTargetBytes: 100})
+	banners := r.sources[shape.Banners]
+	doc := &cache.Document{Body: []byte(`[]`), ETag: `"x"`, FetchedAt: time.Now(), ChangedAt: time.Now(), FreshUntil: time.Now()}
+
+	r.get(t, "/cms/rules/")
+	r.get(t, "/cms/rules/?x=1")
+	r.send(t, "HEAD /cms/rules/ HTTP/1.1\nHost: x")
+	r.send(t, "GET /cms/rules/ HTTP/1.1\nHost: x\nIf-None-Match: *")
+	r.send(t, "OPTIONS /cms/rules/ HTTP/1.1\nHost: x")
+	r.send(t, "POST /cms/rules/ HTTP/1.1\nHost: x\nContent-Length: 0")
+	r.send(t, "BREW /cms/rules/ HTTP/1.1\nHost: x")
+	r.get(t, "/cms/rules")
+	r.get(t, "/wp-login.php")
+	r.get(t, "/"+strings.Repeat("x", 200))
+	banners.holdDocument(t, doc, cache.Status{Hit: true, Stale: true})
+	r.get(t, "/gvapp/singlebanner")
+	banners.holdDocument(t, doc, cache.Status{Fwd: cache.FwdMiss, FwdStatus: 200, Collapsed: true})
+	r.get(t, "/gvapp/singlebanner?ordering=id")
+	banners.fail(upstream.ErrUnreachable)
+	r.get(t, "/gvapp/singlebanner")
+	banners.fail(upstream.ErrAnswer)
+	r.get(t, "/gvapp/singlebanner")
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(meter)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, collapsed := map[string]float64{}, 0.0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch n := m.GetCounter().GetValue(); f.GetName() {
+			case "vitrine_requests_total":
+				l := m.GetLabel() // by name: cache, code, resource
+				if n > 0 {
+					got[l[2].GetValue()+" "+l[1].GetValue()+" "+l[0].GetValue()] = n
+				}
+			case "vitrine_collapsed_total":
+				collapsed += n
+			}
+		}
+	}
+	want := map[string]float64{
+		"rules 200 hit": 3, "rules 304 hit": 1, "rules 200 none": 1, "rules 405 none": 2,
+		"other 301 none": 1, "other 404 none": 1, "other 414 none": 1,
+		"banners 200 stale": 1, "banners 200 miss": 1, "banners 503 miss": 1, "banners 502 miss": 1,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("counted %v,\nwant %v", got, want)
+	}
+	if collapsed != 1 {
+		t.Errorf("%v collapsed, want 1", collapsed)
+	}
+}
+
+func TestTargetsAreInTheOrderOfTheRoutes(t *testing.T) {
+	for i := range routes {
+		if measure.TargetOf(routes[i].resource) != measure.Target(i) {
+			t.Errorf("%s is target %d and route %d", routes[i].resource, measure.TargetOf(routes[i].resource), i)
+		}
+	}
+}

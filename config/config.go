@@ -56,6 +56,11 @@ type Config struct {
 type Admin struct {
 	// Listen is host:port. Empty: the operator's address is off.
 	Listen string
+	// Token is asked for by everything there but the health checks. Empty: by
+	// nothing, which only a loopback address may have.
+	Token Secret
+	// TokenFile is the file that Token was read from, if any.
+	TokenFile string
 }
 
 // TLS names the files with the certificate and its key. Both are empty where

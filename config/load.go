@@ -124,6 +124,9 @@ func Load(sources Sources) (Config, error) {
 		errs = append(errs, p.collisions()...)
 	}
 	errs = append(errs, p.incomplete()...)
+	if good["admin.listen"] && good["admin.token"] {
+		errs = append(errs, p.exposed()...)
+	}
 	if len(errs) > 0 {
 		return Config{}, errors.Join(errs...)
 	}

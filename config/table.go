@@ -21,6 +21,17 @@ var settings = named([]Setting{
 		field: func(c *Config) any { return &c.Admin.Listen },
 	},
 	{
+		Key: "admin.token", optional: true, check: checkToken,
+		allowed: "8 to 512 printable ASCII characters without spaces",
+		Doc:     "what the operator's address asks for, as a bearer's token or as a password, by everything but /livez and /readyz; required unless the address is loopback",
+		field:   func(c *Config) any { return &c.Admin.Token },
+	},
+	{
+		Key: "admin.token_file", optional: true, allowed: aSecretFile, contents: "admin.token",
+		Doc:   "a file that holds the token instead",
+		field: func(c *Config) any { return &c.Admin.TokenFile },
+	},
+	{
 		Key: "tls.cert_file", optional: true, allowed: aPEMFile,
 		Doc:   "the certificate for the public address, with those that it was signed by, in PEM; read again when it changes; if nothing is said there is no TLS",
 		field: func(c *Config) any { return &c.TLS.CertFile },
@@ -174,7 +185,7 @@ func named(rows []Setting) []Setting {
 		if s.Env == "" {
 			s.Env = envPrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 		}
-		if s.Flag == "" && s.Key != "upstream.authorization" {
+		if s.Flag == "" && !s.isHidden() {
 			s.Flag = strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
 		}
 	}

@@ -36,11 +36,21 @@ func (s *service) banner() string {
 	put("look into", cli+" HGETALL "+s.cfg.Redis.Prefix+string(shape.Banners))
 	put("redis", s.redis())
 	if s.operator != nil {
-		put("operator", "curl "+urlOf(s.cfg.Admin.Listen, s.operator)+"/api/status")
+		put("operator", s.operatorCurl())
 	}
 	_, _ = fmt.Fprintln(table)
 	_ = table.Flush() // into a strings.Builder
 	return out.String()
+}
+
+// operatorCurl asks the operator's address. Its token is left for the operator
+// to add.
+func (s *service) operatorCurl() string {
+	words := "curl "
+	if s.cfg.Admin.Token.Reveal() != "" {
+		words += `-H "Authorization: Bearer $VITRINE_ADMIN_TOKEN" `
+	}
+	return words + urlOf(s.cfg.Admin.Listen, s.operator) + "/api/status"
 }
 
 // contents names the upstream.

@@ -36,5 +36,9 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 		}
 	}
 	log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.String(), "redis", s.store.Addr())
+	if s.operator != nil {
+		log.InfoContext(ctx, "operator's address", "address", s.operator.Addr().String(),
+			"loopback", cfg.Admin.IsLoopback(), "token", cfg.Admin.Token.Reveal() != "")
+	}
 	return errors.Join(s.run(ctx), s.close())
 }

@@ -137,7 +137,9 @@ func (s *service) openServers() (err error) {
 	if s.operator == nil {
 		return nil
 	}
-	s.admin, err = admin.New(admin.Options{Checks: s.checks(), Status: s.status, Logger: s.log})
+	s.admin, err = admin.New(admin.Options{
+		Checks: s.checks(), Status: s.status, Token: s.cfg.Admin.Token.Reveal(), Logger: s.log,
+	})
 	return err
 }
 

@@ -1,6 +1,6 @@
 // Package admin is the operator's address: whether the process lives, whether it is ready, and what it holds.
 //
-// One request goes to the handler at its path. /livez answers as long as the process can. /readyz asks every resource
+// One request shows its token, where one is set, and goes to the handler at its path. /livez answers as long as the process can. /readyz asks every resource
 // at once whether it can be answered with 200, within a bound of time, and says no from the moment on that the process
 // is told to drain. /api/status is what the [Options] say it is, as JSON. Whatever goes wrong is JSON too.
 //
@@ -30,6 +30,9 @@ type Options struct {
 	Status func() any
 	// ReadyTimeout bounds /readyz. Zero means 2 s.
 	ReadyTimeout time.Duration
+	// Token is asked for by everything but /livez and /readyz; see also SetToken. Empty asks for none, which is for
+	// an address that nobody else reaches.
+	Token string
 	// Logger gets what goes wrong. Nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -38,6 +41,7 @@ type Options struct {
 type Server struct {
 	options  Options
 	http     *http.Server
+	guard    guard
 	draining atomic.Bool
 }
 
@@ -58,13 +62,14 @@ func New(o Options) (*Server, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Server{options: o}
+	s.guard.set(o.Token)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", get(s.livez))
 	mux.HandleFunc("/readyz", get(s.readyz))
 	mux.HandleFunc("/api/status", get(s.status))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
-		Handler:           mux,
+		Handler:           s.guard.protect(mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
@@ -106,10 +111,13 @@ func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() { // at once: whoever polls has no time to lose, and what the checks say changes nothing
+		s.answer(w, http.StatusServiceUnavailable, readiness{Draining: true, Checks: map[string]string{}})
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.ReadyTimeout)
 	defer cancel()
-	state := readiness{Draining: s.draining.Load(), Checks: map[string]string{}}
-	state.Ready = !state.Draining
+	state := readiness{Ready: true, Checks: map[string]string{}}
 	for name, err := range s.check(ctx) {
 		state.Checks[name] = "ok"
 		if err != nil {

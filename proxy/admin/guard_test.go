@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// askAs asks with the given Authorization header.
+func askAs(t *testing.T, url, authorization string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func TestATokenIsAskedForByEverythingButTheHealthChecks(t *testing.T) {
+	s, url := start(t, Options{Token: "open-sesame"})
+	for _, path := range []string{"/livez", "/readyz"} {
+		if resp := askAs(t, url+path, ""); resp.StatusCode != 200 {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+		}
+	}
+	for _, path := range []string{"/", "/api/status", "/metrics", "/openapi.json", "/nothing", "/livez/", "//livez", "/x/../livez"} {
+		resp := askAs(t, url+path, "")
+		body, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != 401 || len(resp.Header.Values("WWW-Authenticate")) != 2 || strings.Contains(string(body), "sesame") {
+			t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)
+		}
+	}
+	for authorization, want := range map[string]int{
+		"Bearer open-sesame":                 200,
+		"bearer  open-sesame":                200,
+		"Basic b3BlcmF0b3I6b3Blbi1zZXNhbWU=": 200, // operator:open-sesame
+		"Basic Om9wZW4tc2VzYW1l":             200, // :open-sesame
+		"Bearer open-sesam":                  401,
+		"Bearer open-sesame2":                401,
+		"Bearer ":                            401,
+		"Bearer":                             401,
+		"Basic b3Blbi1zZXNhbWU6":             401, // open-sesame:
+		"open-sesame":                        401,
+	} {
+		if resp := askAs(t, url+"/api/status", authorization); resp.StatusCode != want {
+			t.Errorf("%q: %d, want %d", authorization, resp.StatusCode, want)
+		}
+	}
+
+	s.SetToken("another-one")
+	if resp := askAs(t, url+"/api/status", "Bearer open-sesame"); resp.StatusCode != 401 {
+		t.Errorf("a token that was replaced: %d", resp.StatusCode)
+	}
+	if resp := askAs(t, url+"/api/status", "Bearer another-one"); resp.StatusCode != 200 {
+		t.Errorf("its successor: %d", resp.StatusCode)
+	}
+	s.SetToken("")
+	if resp := askAs(t, url+"/api/status", ""); resp.StatusCode != 200 {
+		t.Errorf("without a token: %d", resp.StatusCode)
+	}
+}
+
+func TestADrainingProcessSaysSoWithoutAskingAnybody(t *testing.T) {
+	s, url := start(t, Options{Checks: map[string]func(context.Context) error{
+		"rules": func(context.Context) error { t.Error("a check was run"); return nil },
+	}})
+	s.SetDraining()
+	if code, body := ask(t, "GET", url+"/readyz"); code != 503 || body["ready"] != false || body["draining"] != true {
+		t.Errorf("%d %v", code, body)
+	}
+}

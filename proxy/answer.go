@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -16,14 +17,7 @@ const apiIndent = 4
 
 // answer answers one request, or says why not. The order of the checks is that of Django REST Framework.
 func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
-	r := s.newRequest(ctx)
-	defer r.release()
-	allowed := s.writeCommon(ctx, r)
-	if s.throttle != nil {
-		if err := s.throttle.admit(s.proxies.client(connOf(ctx), &ctx.Request.Header), time.Now()); err != nil {
-			return err
-		}
-	}
+	allowed := s.writeCommon(ctx)
 	if len(ctx.Request.Header.RequestURI()) > s.maxTarget {
 		return errTargetTooLong
 	}
@@ -40,7 +34,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 	case exact:
 		o.target = measure.Target(i) //nolint:gosec // routes are in the order of shape.Resources
 	}
-	if isPreflight(ctx, r) {
+	if isPreflight(ctx) {
 		s.preflight(ctx, allowed)
 		return nil
 	}
@@ -50,7 +44,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 	if f == formatUnknown {
 		return errFormat
 	}
-	indent, ok := r.indent(f)
+	indent, ok := s.indent(ctx, f)
 	if !ok {
 		return errNotAcceptable
 	}
@@ -70,11 +64,11 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 }
 
 // indent negotiates: it says how deep the answer is to be indented, 0 for not at all, and whether one is acceptable.
-func (r *request) indent(f format) (indent int, ok bool) {
+func (s *Server) indent(ctx *fasthttp.RequestCtx, f format) (indent int, ok bool) {
 	indent = noIndent
 	// An Accept that is there and empty accepts nothing.
-	if r.accept != nil {
-		if indent, ok = parseAccept(r.accept); !ok {
+	if accept := field(ctx, keyAccept); accept != nil {
+		if indent, ok = parseAccept(accept); !ok {
 			return 0, false
 		}
 	}
@@ -100,10 +94,17 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey, o *observed)
 	form := a.Value.form(key)
 	enc := identityEncoding
 	if form.varies() {
-		enc = chooseEncoding(r.acceptEncoding)
+		enc = chooseEncoding(field(ctx, keyAcceptEncoding))
 	}
-	rep := form.represent(enc)
-	v := r.evaluate(rep.tag, m.lastModified, m.modified, now)
+	r := form.represent(enc)
+
+	cond := conditions{
+		ifMatch:           field(ctx, keyIfMatch),
+		ifUnmodifiedSince: field(ctx, keyIfUnmodified),
+		ifNoneMatch:       field(ctx, keyIfNoneMatch),
+		ifModifiedSince:   field(ctx, keyIfModified),
+	}
+	v := cond.evaluate(r.tag, m.lastModified, m.modified, now)
 	if v == failed {
 		return errPrecondition
 	}
@@ -113,12 +114,10 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey, o *observed)
 	} else {
 		h.SetCanonical(keyVary, s.varyAccept)
 	}
-	h.SetCanonical(keyETag, rep.tag)
+	h.SetCanonical(keyETag, r.tag)
 	h.SetCanonical(keyLastModified, m.lastModified)
 	h.SetCanonical(keyAge, m.age)
 	h.SetCanonical(keyCacheControl, m.cacheControl)
-	h.SetCanonical(keyCDNCacheControl, m.cdnCacheControl)
-	h.SetCanonical(keyCacheGroups, cacheGroups[i])
 	h.SetCanonical(keyCacheStatus, m.cacheStatus)
 	if v == notModified {
 		ctx.SetStatusCode(fasthttp.StatusNotModified)
@@ -126,10 +125,10 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey, o *observed)
 	}
 	h.SetCanonical(keyAllow, valueAllow)
 	h.SetContentTypeBytes(valueJSON)
-	if rep.enc != identityEncoding {
-		h.SetCanonical(keyContentEncoding, contentEncodings[rep.enc])
+	if r.enc != identityEncoding {
+		h.SetCanonical(keyContentEncoding, contentEncodings[r.enc])
 	}
-	ctx.Response.SetBodyRaw(rep.body)
+	ctx.Response.SetBodyRaw(r.body)
 	return nil
 }
 
@@ -171,20 +170,28 @@ func (s *Server) redirect(ctx *fasthttp.RequestCtx, path string) {
 }
 
 // writeCommon writes what every answer has, and reports whether CORS allows the request's origin to read it.
-func (s *Server) writeCommon(ctx *fasthttp.RequestCtx, r *request) (allowed bool) {
+func (s *Server) writeCommon(ctx *fasthttp.RequestCtx) (allowed bool) {
 	h := &ctx.Response.Header
-	if saneRequestID(r.requestID) {
-		h.SetCanonical(keyRequestID, r.requestID)
+	if id := ctx.Request.Header.PeekBytes(keyRequestID); saneRequestID(id) {
+		h.SetCanonical(keyRequestID, id)
 	} else {
 		var made [requestIDLength]byte
 		s.ids.put(&made)
 		h.SetCanonical(keyRequestID, made[:])
 	}
 	h.SetCanonical(keyNoSniff, valueNoSniff)
-	h.SetCanonical(keySecurityPolicy, valueSecurityPolicy)
-	h.SetCanonical(keyResourcePolicy, s.cors.resourcePolicy)
-	if s.hsts != nil && ctx.IsTLS() {
-		h.SetCanonical(keyHSTS, s.hsts)
+	return s.cors.write(ctx)
+}
+
+// field is the value of a request's field, nil if it is absent; lines of the same name are one list.
+func field(ctx *fasthttp.RequestCtx, key []byte) []byte {
+	h := &ctx.Request.Header
+	first := h.PeekBytes(key)
+	if first == nil {
+		return nil
 	}
-	return s.cors.write(ctx, r.origin)
+	if lines := h.PeekAll(string(key)); len(lines) > 1 {
+		return bytes.Join(lines, []byte(", "))
+	}
+	return first
 }

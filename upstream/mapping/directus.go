@@ -1,0 +1,77 @@
+package mapping
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Directus: relations come as deep as fields says. limit=-1 asks for everything
+// and gets as much as the server ever gives, while a limit above that is an
+// error; only filter_count tells whether it was everything.
+var directus = &Preset{
+	Name: "directus",
+	Walk: Walk{
+		Style: "offset", Param: "offset", SizeParam: "limit", All: "-1",
+		Query: url.Values{"meta": {"filter_count"}, "sort": {"id"}},
+	},
+	Converts: true,
+	parts: collections("items/", map[string]url.Values{
+		"artist":  {"fields": {"*.*"}},
+		"gallery": {"fields": {"*.*.*"}, "backlink": {"false"}},
+		"rules":   {"fields": {"*.*.*"}, "backlink": {"false"}},
+	}),
+	open:   openData(directusMeta),
+	object: directusObject,
+	noise: []string{
+		"user_created", "user_updated", "date_created", "date_updated", "sort", "gallery", "rule",
+	},
+	strict: true,
+	draft:  directusDraft,
+}
+
+// directusObject takes the row of a junction table away, and gives the fields
+// that Directus makes by itself their documented names.
+func directusObject(object map[string]any, _ string) any {
+	for theirs, ours := range map[string]string{"date_created": "created_at", "date_updated": "updated_at"} {
+		value, there := object[theirs]
+		if _, taken := object[ours]; there && !taken {
+			object[ours] = value
+		}
+	}
+	if inner := junction(object); inner != nil {
+		return inner
+	}
+	return parentID(object)
+}
+
+// junction returns the far end of a row of a many-to-many relation, {"id",
+// "rules_id", "pages_id": {…}}: all of its keys but the id end in _id, and one
+// of these is expanded. It is nil for any other object.
+func junction(object map[string]any) map[string]any {
+	var far map[string]any
+	for name, value := range object {
+		if name == "id" || name == "sort" {
+			continue
+		}
+		if !strings.HasSuffix(name, "_id") {
+			return nil
+		}
+		if inner, ok := value.(map[string]any); ok {
+			if far != nil {
+				return nil
+			}
+			far = inner
+		}
+	}
+	return far
+}
+
+// directusDraft knows what is not published by the status field that Directus
+// offers for it, which is a convention and not a rule.
+func directusDraft(object map[string]any) string {
+	switch object["status"] {
+	case "draft", "archived":
+		return "status"
+	}
+	return ""
+}

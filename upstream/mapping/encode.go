@@ -1,0 +1,119 @@
+package mapping
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Append appends a value as a program yields it to dst, which may grow to limit
+// bytes. Members are in the documented order, as far as they are documented.
+// Its error is a *shape.RefusedError whose path begins with path.
+func Append(dst []byte, path string, v any, limit int) ([]byte, error) {
+	return appendValue(dst, path, v, limit, 0)
+}
+
+func appendValue(dst []byte, path string, v any, limit, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, refuse(path, fmt.Sprintf("at most %d levels", maxDepth), "more")
+	}
+	var err error
+	switch v := v.(type) {
+	case nil:
+		dst = append(dst, "null"...)
+	case bool:
+		dst = strconv.AppendBool(dst, v)
+	case int:
+		dst = strconv.AppendInt(dst, int64(v), 10)
+	case float64:
+		dst = appendFloat(dst, v)
+	case *big.Int:
+		dst = v.Append(dst, 10)
+	case json.Number:
+		dst = append(dst, v...)
+	case string:
+		if dst, err = jsontext.AppendQuote(dst, v); err != nil {
+			return dst, refuse(path, "text in UTF-8", "other bytes")
+		}
+	case []any:
+		dst = append(dst, '[')
+		for i, item := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			if dst, err = appendValue(dst, index(path, i), item, limit, depth+1); err != nil {
+				return dst, err
+			}
+		}
+		dst = append(dst, ']')
+	case map[string]any:
+		if dst, err = appendObject(dst, path, v, limit, depth); err != nil {
+			return dst, err
+		}
+	default:
+		return dst, refuse(path, "JSON", fmt.Sprintf("a %T", v))
+	}
+	if limit > 0 && len(dst) > limit {
+		return dst, refuse(path, fmt.Sprintf("at most %d bytes", limit), "more")
+	}
+	return dst, nil
+}
+
+func appendObject(dst []byte, path string, object map[string]any, limit, depth int) ([]byte, error) {
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	dst = append(dst, '{')
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = jsontext.AppendQuote(dst, name); err != nil {
+			return dst, refuse(path, "names in UTF-8", "other bytes")
+		}
+		dst = append(dst, ':')
+		if dst, err = appendValue(dst, join(path, name), object[name], limit, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// documented is an order of names that agrees with the documented order of
+// those objects that pass through normalizing as they are: pages that are
+// excluded, and the parents of cities.
+var documented = []string{
+	"id", "typeof", "title", "name", "url", "zip", "description", "order_num", "created_at", "updated_at", "country", "parent",
+}
+
+func rank(name string) int {
+	if i := slices.Index(documented, name); i >= 0 {
+		return i
+	}
+	return len(documented)
+}
+
+// appendFloat writes a number as jq does: NaN is null, infinities are the largest.
+func appendFloat(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "null"...)
+	case math.IsInf(f, 0):
+		f = math.Copysign(math.MaxFloat64, f)
+	}
+	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	}
+	return strconv.AppendFloat(dst, f, 'g', -1, 64)
+}

@@ -1,0 +1,235 @@
+package mapping
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// Page is one answer, opened.
+type Page struct {
+	Items [][]byte // each the JSON of one item, as it came
+	Total int      // items in all; -1 where the answer does not say
+	Pages int      // pages in all; -1 where the answer does not say
+	Size  int      // how many items a full page has; 0 where the answer does not say
+	Next  string   // the link or cursor of the next page
+	Whole bool     // the answer says that nothing follows
+}
+
+// Open finds the list in an answer, or with list false the one object. root is
+// the path of the list in the document.
+func (p *Preset) Open(root string, list bool, body []byte, header http.Header) (Page, error) {
+	page := Page{Total: -1, Pages: -1}
+	d := newReader(root, body)
+	if err := p.open(d, list, &page); err != nil {
+		return Page{}, err
+	}
+	if err := d.end(); err != nil {
+		return Page{}, err
+	}
+	if p.HeaderCounts && list {
+		page.Total = headerCount(header, "X-Wp-Total")
+		page.Pages = headerCount(header, "X-Wp-Totalpages")
+		page.Next = NextLink(header)
+	}
+	return page, nil
+}
+
+func headerCount(h http.Header, name string) int {
+	n, err := strconv.Atoi(h.Get(name))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// openPlain takes the whole answer, a list or an object.
+func openPlain(d *reader, list bool, page *Page) (err error) {
+	if list {
+		page.Items, err = d.list(d.root)
+		return err
+	}
+	item, err := d.raw(d.root)
+	page.Items = [][]byte{item}
+	return err
+}
+
+// openDRF takes a plain list, or a page of the PageNumber, LimitOffset or Cursor pagination.
+func openDRF(d *reader, list bool, page *Page) error {
+	if !list || d.json.PeekKind() != '{' {
+		page.Whole = true
+		return openPlain(d, list, page)
+	}
+	found, paged := false, false
+	err := d.members(func(name string) (err error) {
+		switch name {
+		case "results":
+			found = true
+			page.Items, err = d.list(d.root + ".results")
+			return err
+		case "count":
+			page.Total, err = d.count(d.root + ".count")
+			return err
+		case "next":
+			paged = true
+			page.Next, err = d.optional(d.root + ".next")
+			return err
+		default:
+			_, err = d.raw(d.root)
+			return err
+		}
+	})
+	if err == nil && (!found || !paged) {
+		return refuse(d.root, "a list, or a page of one with results and next", "another object")
+	}
+	return err
+}
+
+// openData takes what is at data, and gives meta to read. A bare list is one
+// that nothing follows.
+func openData(meta func(d *reader, page *Page) error) func(*reader, bool, *Page) error {
+	return func(d *reader, list bool, page *Page) error {
+		if list && d.json.PeekKind() == '[' {
+			page.Whole = true
+			return openPlain(d, list, page)
+		}
+		if d.json.PeekKind() != '{' {
+			return d.unlike(d.root, "an object with data")
+		}
+		found := false
+		err := d.members(func(name string) (err error) {
+			switch {
+			case name == "data" && list:
+				found = true
+				page.Items, err = d.list(d.root + ".data")
+				return err
+			case name == "data":
+				found = true
+				item, err := d.raw(d.root + ".data")
+				page.Items = [][]byte{item}
+				return err
+			case name == "meta" && d.json.PeekKind() == '{':
+				return meta(d, page)
+			default:
+				_, err = d.raw(d.root)
+				return err
+			}
+		})
+		if err == nil && !found {
+			return refuse(d.root, "an object with data", "another object")
+		}
+		return err
+	}
+}
+
+// strapiMeta reads {"pagination":{"page","pageSize","pageCount","total"}}, or
+// the same with start and limit.
+func strapiMeta(d *reader, page *Page) error {
+	raw, err := d.raw(d.root + ".meta")
+	if err != nil {
+		return err
+	}
+	var meta struct {
+		Pagination struct {
+			PageSize  *int `json:"pageSize"`
+			Limit     *int `json:"limit"`
+			PageCount *int `json:"pageCount"`
+			Total     *int `json:"total"`
+		} `json:"pagination"`
+	}
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return refuse(d.root+".meta.pagination", "counts", clip(string(raw)))
+	}
+	for _, size := range []*int{meta.Pagination.PageSize, meta.Pagination.Limit} {
+		if size != nil && *size > 0 {
+			page.Size = *size
+		}
+	}
+	if total := meta.Pagination.Total; total != nil && *total >= 0 {
+		page.Total = *total
+	}
+	if pages := meta.Pagination.PageCount; pages != nil && *pages >= 0 {
+		page.Pages = *pages
+	}
+	return nil
+}
+
+// directusMeta reads {"filter_count":7}.
+func directusMeta(d *reader, page *Page) error {
+	return d.members(func(name string) (err error) {
+		if name == "filter_count" {
+			page.Total, err = d.count(d.root + ".meta.filter_count")
+			return err
+		}
+		_, err = d.raw(d.root)
+		return err
+	})
+}
+
+// count reads a number of items, which some databases give as a text. null is -1.
+func (d *reader) count(path string) (int, error) {
+	raw, err := d.raw(path)
+	if err != nil || string(raw) == "null" {
+		return -1, err
+	}
+	n, err := strconv.Atoi(strings.Trim(string(raw), `"`))
+	if err != nil || n < 0 {
+		return -1, refuse(path, "a number of items", clip(string(raw)))
+	}
+	return n, nil
+}
+
+// optional reads a text or null, which is "".
+func (d *reader) optional(path string) (string, error) {
+	if k := d.json.PeekKind(); k != '"' && k != 'n' {
+		return "", d.unlike(path, "a link or null")
+	}
+	t, err := d.json.ReadToken()
+	if err != nil {
+		return "", d.broken(path, err)
+	}
+	if t.Kind() == 'n' {
+		return "", nil
+	}
+	return t.String(), nil
+}
+
+// NextLink returns the target of rel="next" in the Link headers (RFC 8288), or "".
+func NextLink(h http.Header) string {
+	rest := strings.Join(h.Values("Link"), ", ")
+	for {
+		open := strings.IndexByte(rest, '<')
+		if open < 0 {
+			return ""
+		}
+		target, after, closed := strings.Cut(rest[open+1:], ">")
+		if !closed {
+			return ""
+		}
+		params := after
+		if next := strings.Index(after, ", <"); next >= 0 {
+			params = after[:next]
+		}
+		for param := range strings.SplitSeq(params, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(param), ",")), "=")
+			if strings.EqualFold(name, "rel") && strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "next") {
+				return target
+			}
+		}
+		rest = after
+	}
+}
+
+// number is the digits of a whole number as any of gojq's types holds it, or "".
+func number(v any) string {
+	switch v.(type) {
+	case int, float64, json.Number:
+		if n, ok := gojq.ToInt(v); ok {
+			return strconv.Itoa(n)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,221 @@
+// Package mapping makes what a CMS answers into what shape.Normalize reads.
+//
+// One answer goes like this:
+//
+//  1. [Preset.Open] finds the list in its envelope, and what the envelope says
+//     of the pages that follow. The items stay the bytes that they are;
+//  2. an item that has to be changed is decoded ([Decode]), freed of the CMS's
+//     own wrappers and names ([Preset.Convert]), and given to the operator's
+//     program ([Program.Run]);
+//  3. a relation that should be there and is not is refused with its path
+//     ([Preset.Check]), since normalizing would take it for an empty one;
+//  4. the result is appended to the document ([Append]).
+//
+// Programs are jq, run by gojq, and bounded in time by their context and in what
+// they yield by [Limits]. They reach neither files nor the environment.
+package mapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// ErrProgram is what every failure of a program is, be it at compiling or running.
+var ErrProgram = errors.New("mapping program failed")
+
+// ProgramError says which program failed, where in it and on what. It quotes
+// the CMS, so it belongs into logs and not into public answers.
+type ProgramError struct {
+	Program string // its key in the configuration: upstream.resources.banners.parts[0].map
+	Line    int    // of the failing part of the program, from 1
+	Text    string // that part, shortened
+	Input   string // the path of what it was run on: catalogue.artist[3]; empty at compiling
+	Err     error
+}
+
+// Error reads: catalogue.artist[3]: upstream.resources.…map, line 2 (.tag | join(",")): cannot iterate over: null.
+func (e *ProgramError) Error() string {
+	text := fmt.Sprintf("%s, line %d (%s): %v", e.Program, e.Line, e.Text, e.Err)
+	if e.Input != "" {
+		text = e.Input + ": " + text
+	}
+	return text
+}
+
+func (e *ProgramError) Unwrap() error { return e.Err }
+
+// Is makes every ProgramError an [ErrProgram].
+func (e *ProgramError) Is(target error) bool { return target == ErrProgram }
+
+// Program is a jq program, compiled. It is safe for concurrent use.
+type Program struct {
+	name   string
+	source string
+	code   *gojq.Code
+}
+
+// maxSource bounds a program. The largest that was ever needed has some 2,000 bytes.
+const maxSource = 64 << 10
+
+// Compile reads a program. Its error is a *[ProgramError].
+func Compile(name, source string) (*Program, error) {
+	if len(source) > maxSource {
+		return nil, &ProgramError{Program: name, Line: 1, Text: excerpt(source), Err: fmt.Errorf("longer than %d bytes", maxSource)}
+	}
+	code, err := compile(source)
+	if err == nil {
+		return &Program{name: name, source: source, code: code}, nil
+	}
+	failed := &ProgramError{Program: name, Err: err}
+	if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
+		at := max(0, min(syntax.Offset, len(source))-len(syntax.Token))
+		failed.Line, failed.Text = lineAt(source, at)
+		return nil, failed
+	}
+	failed.Line, failed.Text = locate(source, func(prefix string) bool {
+		_, err := compile(prefix)
+		return err != nil
+	})
+	return nil, failed
+}
+
+func compile(source string) (*gojq.Code, error) {
+	query, err := gojq.Parse(source)
+	if err != nil {
+		return nil, err
+	}
+	return gojq.Compile(query, functions()...)
+}
+
+// Limits bound what one run of a program may yield. Zero means no limit.
+type Limits struct {
+	Values int // outputs
+}
+
+// Run runs the program on input, which it does not change and which Decode or
+// another Run has made, and gives each output to emit. path is the input's, for
+// errors: a *[ProgramError], or what emit returned. An ended ctx ends the run with a
+// *ProgramError that is the context's error.
+func (p *Program) Run(ctx context.Context, path string, input any, limits Limits, emit func(any) error) error {
+	failed := p.run(ctx, p.code, input, limits, emit)
+	if failed == nil {
+		return nil
+	}
+	refused, ok := errors.AsType[*refusedByCaller](failed)
+	if ok {
+		return refused.err
+	}
+	e := &ProgramError{Program: p.name, Input: path, Err: failed}
+	e.Line, e.Text = lineAt(p.source, 0)
+	if ctx.Err() == nil {
+		e.Line, e.Text = locate(p.source, func(prefix string) bool { return p.fails(ctx, prefix, input, limits) })
+	}
+	return e
+}
+
+// fails reports whether the beginning of the program fails on input already.
+func (p *Program) fails(ctx context.Context, prefix string, input any, limits Limits) bool {
+	code, err := compile(prefix)
+	if err != nil {
+		return false
+	}
+	return p.run(ctx, code, input, limits, func(any) error { return nil }) != nil
+}
+
+// refusedByCaller tells what emit returned from what the program did.
+type refusedByCaller struct{ err error }
+
+func (e *refusedByCaller) Error() string { return e.err.Error() }
+
+func (*Program) run(ctx context.Context, code *gojq.Code, input any, limits Limits, emit func(any) error) error {
+	values := 0
+	iter := code.RunWithContext(ctx, input)
+	for {
+		v, more := iter.Next()
+		if !more {
+			return nil
+		}
+		if err, ok := v.(error); ok {
+			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
+				return nil
+			}
+			return err
+		}
+		if values++; limits.Values > 0 && values > limits.Values {
+			return fmt.Errorf("it yields more than %d values", limits.Values)
+		}
+		if err := emit(v); err != nil {
+			return &refusedByCaller{err}
+		}
+	}
+}
+
+// maxStages bounds how often locate runs a program that failed.
+const maxStages = 64
+
+// locate finds the first stage of a pipeline at which it fails, as gojq's
+// errors do not say where they come from: whatever of the source ends before a
+// bar or comma and is a program of its own is a pipeline cut short there.
+func locate(source string, fails func(prefix string) bool) (line int, text string) {
+	from := 0
+	for at, tried := 0, 0; at < len(source) && tried < maxStages; at++ {
+		if source[at] != '|' && source[at] != ',' || at+1 < len(source) && source[at+1] == '=' {
+			continue
+		}
+		prefix := source[:at]
+		if _, err := gojq.Parse(prefix); err != nil || strings.TrimSpace(prefix) == "" {
+			continue
+		}
+		tried++
+		if fails(prefix) {
+			return lineOf(source, from), excerpt(source[skipBlank(source, from):at])
+		}
+		from = at + 1
+	}
+	return lineOf(source, from), excerpt(source[skipBlank(source, from):])
+}
+
+// skipBlank returns where the next word begins, comments left out.
+func skipBlank(source string, at int) int {
+	for at < len(source) {
+		switch source[at] {
+		case ' ', '\t', '\r', '\n':
+			at++
+		case '#':
+			end := strings.IndexByte(source[at:], '\n')
+			if end < 0 {
+				return len(source)
+			}
+			at += end
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+func lineOf(source string, at int) int {
+	return 1 + strings.Count(source[:skipBlank(source, at)], "\n")
+}
+
+// lineAt is the line that stands at an offset, and its text.
+func lineAt(source string, at int) (line int, text string) {
+	at = min(at, len(source))
+	begin := strings.LastIndexByte(source[:at], '\n') + 1
+	rest, _, _ := strings.Cut(source[begin:], "\n")
+	return 1 + strings.Count(source[:begin], "\n"), excerpt(rest)
+}
+
+// excerpt shortens a piece of a program to what one line of a log can bear.
+func excerpt(text string) string {
+	const most = 80
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -17,7 +16,14 @@ const apiIndent = 4
 
 // answer answers one request, or says why not. The order of the checks is that of Django REST Framework.
 func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
-	allowed := s.writeCommon(ctx)
+	r := s.newRequest(ctx)
+	defer r.release()
+	allowed := s.writeCommon(ctx, r)
+	if s.throttle != nil {
+		if err := s.throttle.admit(s.proxies.client(connOf(ctx), &ctx.Request.Header), time.Now()); err != nil {
+			return err
+		}
+	}
 	if len(ctx.Request.Header.RequestURI()) > s.maxTarget {
 		return errTargetTooLong
 	}
@@ -34,7 +40,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 	case exact:
 		o.target = measure.Target(i) //nolint:gosec // routes are in the order of shape.Resources
 	}
-	if isPreflight(ctx) {
+	if isPreflight(ctx, r) {
 		s.preflight(ctx, allowed)
 		return nil
 	}
@@ -44,7 +50,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 	if f == formatUnknown {
 		return errFormat
 	}
-	indent, ok := s.indent(ctx, f)
+	indent, ok := r.indent(f)
 	if !ok {
 		return errNotAcceptable
 	}
@@ -55,7 +61,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 		if routes[i].resource == shape.Banners && len(q.ordering) > 0 {
 			key.ordering = parseOrdering(q.ordering)
 		}
-		return s.read(ctx, i, key, o)
+		return s.read(ctx, r, i, key, o)
 	case ctx.IsOptions():
 		s.describe(ctx, i, indent)
 		return nil
@@ -64,11 +70,11 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 }
 
 // indent negotiates: it says how deep the answer is to be indented, 0 for not at all, and whether one is acceptable.
-func (s *Server) indent(ctx *fasthttp.RequestCtx, f format) (indent int, ok bool) {
+func (r *request) indent(f format) (indent int, ok bool) {
 	indent = noIndent
 	// An Accept that is there and empty accepts nothing.
-	if accept := field(ctx, keyAccept); accept != nil {
-		if indent, ok = parseAccept(accept); !ok {
+	if r.accept != nil {
+		if indent, ok = parseAccept(r.accept); !ok {
 			return 0, false
 		}
 	}
@@ -82,8 +88,8 @@ func (s *Server) indent(ctx *fasthttp.RequestCtx, f format) (indent int, ok bool
 }
 
 // read answers with the document, or with 304 or 412 where a condition says so.
-func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey, o *observed) error {
-	a, err := s.sources[i].Get(s.base)
+func (s *Server) read(ctx *fasthttp.RequestCtx, r *request, i int, key formKey, o *observed) error {
+	a, err := s.sources[i].Get(r)
 	o.document(&a.Status, err)
 	if err != nil {
 		s.writeForwarded(ctx, &a.Status, err)
@@ -94,17 +100,10 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey, o *observed)
 	form := a.Value.form(key)
 	enc := identityEncoding
 	if form.varies() {
-		enc = chooseEncoding(field(ctx, keyAcceptEncoding))
+		enc = chooseEncoding(r.acceptEncoding)
 	}
-	r := form.represent(enc)
-
-	cond := conditions{
-		ifMatch:           field(ctx, keyIfMatch),
-		ifUnmodifiedSince: field(ctx, keyIfUnmodified),
-		ifNoneMatch:       field(ctx, keyIfNoneMatch),
-		ifModifiedSince:   field(ctx, keyIfModified),
-	}
-	v := cond.evaluate(r.tag, m.lastModified, m.modified, now)
+	rep := form.represent(enc)
+	v := r.evaluate(rep.tag, m.lastModified, m.modified, now)
 	if v == failed {
 		return errPrecondition
 	}
@@ -114,10 +113,12 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey, o *observed)
 	} else {
 		h.SetCanonical(keyVary, s.varyAccept)
 	}
-	h.SetCanonical(keyETag, r.tag)
+	h.SetCanonical(keyETag, rep.tag)
 	h.SetCanonical(keyLastModified, m.lastModified)
 	h.SetCanonical(keyAge, m.age)
 	h.SetCanonical(keyCacheControl, m.cacheControl)
+	h.SetCanonical(keyCDNCacheControl, m.cdnCacheControl)
+	h.SetCanonical(keyCacheGroups, cacheGroups[i])
 	h.SetCanonical(keyCacheStatus, m.cacheStatus)
 	if v == notModified {
 		ctx.SetStatusCode(fasthttp.StatusNotModified)
@@ -125,10 +126,10 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, i int, key formKey, o *observed)
 	}
 	h.SetCanonical(keyAllow, valueAllow)
 	h.SetContentTypeBytes(valueJSON)
-	if r.enc != identityEncoding {
-		h.SetCanonical(keyContentEncoding, contentEncodings[r.enc])
+	if rep.enc != identityEncoding {
+		h.SetCanonical(keyContentEncoding, contentEncodings[rep.enc])
 	}
-	ctx.Response.SetBodyRaw(r.body)
+	ctx.Response.SetBodyRaw(rep.body)
 	return nil
 }
 
@@ -170,28 +171,20 @@ func (s *Server) redirect(ctx *fasthttp.RequestCtx, path string) {
 }
 
 // writeCommon writes what every answer has, and reports whether CORS allows the request's origin to read it.
-func (s *Server) writeCommon(ctx *fasthttp.RequestCtx) (allowed bool) {
+func (s *Server) writeCommon(ctx *fasthttp.RequestCtx, r *request) (allowed bool) {
 	h := &ctx.Response.Header
-	if id := ctx.Request.Header.PeekBytes(keyRequestID); saneRequestID(id) {
-		h.SetCanonical(keyRequestID, id)
+	if saneRequestID(r.requestID) {
+		h.SetCanonical(keyRequestID, r.requestID)
 	} else {
 		var made [requestIDLength]byte
 		s.ids.put(&made)
 		h.SetCanonical(keyRequestID, made[:])
 	}
 	h.SetCanonical(keyNoSniff, valueNoSniff)
-	return s.cors.write(ctx)
-}
-
-// field is the value of a request's field, nil if it is absent; lines of the same name are one list.
-func field(ctx *fasthttp.RequestCtx, key []byte) []byte {
-	h := &ctx.Request.Header
-	first := h.PeekBytes(key)
-	if first == nil {
-		return nil
+	h.SetCanonical(keySecurityPolicy, valueSecurityPolicy)
+	h.SetCanonical(keyResourcePolicy, s.cors.resourcePolicy)
+	if s.hsts != nil && ctx.IsTLS() {
+		h.SetCanonical(keyHSTS, s.hsts)
 	}
-	if lines := h.PeekAll(string(key)); len(lines) > 1 {
-		return bytes.Join(lines, []byte(", "))
-	}
-	return first
+	return s.cors.write(ctx, r.origin)
 }

@@ -15,34 +15,29 @@ const (
 	failed                     // 412
 )
 
-// conditions are the values of the four fields; nil is one that is absent.
-type conditions struct {
-	ifMatch, ifUnmodifiedSince, ifNoneMatch, ifModifiedSince []byte
-}
-
 // evaluate applies the conditions to the selected representation, in the order of RFC 9110, section 13.2.2.
 // The tag is strong, quotes included; modified has whole seconds, and lastModified is the field that it was sent as.
-func (c *conditions) evaluate(tag, lastModified []byte, modified, now time.Time) verdict {
+func (r *request) evaluate(tag, lastModified []byte, modified, now time.Time) verdict {
 	switch {
-	case c.ifMatch != nil:
-		if !matchesTag(c.ifMatch, tag, true) {
+	case r.ifMatch != nil:
+		if !matchesTag(r.ifMatch, tag, true) {
 			return failed
 		}
-	case c.ifUnmodifiedSince != nil:
-		if t, ok := parseDate(c.ifUnmodifiedSince, now); ok && modified.After(t) {
+	case r.ifUnmodifiedSince != nil:
+		if t, ok := parseDate(r.ifUnmodifiedSince, now); ok && modified.After(t) {
 			return failed
 		}
 	}
 	switch {
-	case c.ifNoneMatch != nil:
-		if matchesTag(c.ifNoneMatch, tag, false) {
+	case r.ifNoneMatch != nil:
+		if matchesTag(r.ifNoneMatch, tag, false) {
 			return notModified
 		}
-	case c.ifModifiedSince != nil:
-		if bytes.Equal(c.ifModifiedSince, lastModified) {
+	case r.ifModifiedSince != nil:
+		if bytes.Equal(r.ifModifiedSince, lastModified) {
 			return notModified
 		}
-		if t, ok := parseDate(c.ifModifiedSince, now); ok && !modified.After(t) {
+		if t, ok := parseDate(r.ifModifiedSince, now); ok && !modified.After(t) {
 			return notModified
 		}
 	}

@@ -65,7 +65,7 @@ func TestConditionsRFC9110Section13(t *testing.T) {
 		{name: "13.2.2 If-Match decides first", im: `"a"`, inm: `"x"`, want: failed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := conditions{ifMatch: optional(tc.im), ifUnmodifiedSince: optional(tc.ius), ifNoneMatch: optional(tc.inm), ifModifiedSince: optional(tc.ims)}
+			c := request{ifMatch: optional(tc.im), ifUnmodifiedSince: optional(tc.ius), ifNoneMatch: optional(tc.inm), ifModifiedSince: optional(tc.ims)}
 			if got := c.evaluate([]byte(tagX), []byte(modifiedText), modifiedAt, conditionNow); got != tc.want {
 				t.Errorf("%v, want %v", got, tc.want)
 			}

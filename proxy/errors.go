@@ -30,7 +30,10 @@ var (
 	errBodyTooLarge  = errors.New("request body too large")
 	errSlowClient    = errors.New("request not received in time")
 	errMalformed     = errors.New("malformed request")
+	errThrottled     = errors.New("too many requests")
 	errPanic         = errors.New("panic")
+
+	errTooManyConnections = errors.New("too many connections")
 )
 
 // A methodError is an errMethod that knows the method.
@@ -72,6 +75,9 @@ var failures = []failure{
 	{err: errSlowClient, status: http.StatusRequestTimeout, detail: "Request not received in time.", cacheControl: noStore},
 	{err: errMalformed, status: http.StatusBadRequest, detail: "Malformed request.", cacheControl: noStore},
 
+	{err: errThrottled, status: http.StatusTooManyRequests, detail: "Request was throttled. Expected available in %d second%s.", cacheControl: noStore, retry: true},
+	{err: errTooManyConnections, status: http.StatusServiceUnavailable, detail: "Too many connections.", cacheControl: noStore, retry: true},
+
 	{err: upstream.ErrAnswer, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
 	{err: upstream.ErrTimeout, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
 	{err: upstream.ErrUnreachable, status: http.StatusServiceUnavailable, detail: "The CMS cannot be reached.", atRoute: true, cacheControl: noStore, retry: true},
@@ -109,6 +115,13 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	if method, ok := errors.AsType[methodError](err); ok {
 		detail = fmt.Sprintf(f.detail, string(method))
 	}
+	if f.err == errThrottled { //nolint:errorlint // which row it is, not which error
+		seconds, plural := retrySeconds(err), "s"
+		if seconds == 1 {
+			plural = ""
+		}
+		detail = fmt.Sprintf(f.detail, seconds, plural)
+	}
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(f.status)
 	h.SetContentTypeBytes(valueJSON)
@@ -141,6 +154,9 @@ func retrySeconds(err error) int64 {
 	if r, ok := errors.AsType[*cache.RetryError](err); ok && r.After > 0 {
 		after = r.After
 	}
+	if t, ok := errors.AsType[throttledError](err); ok {
+		after = t.after
+	}
 	return max(1, int64((after+time.Second-1)/time.Second))
 }
 
@@ -158,17 +174,24 @@ func appendDetail(dst []byte, detail string) []byte {
 
 // failUnread answers a request that fasthttp could not read; the connection is closed after it.
 func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
-	s.writeCommon(ctx)
-	s.fail(ctx, unreadError(err))
+	r := s.newRequest(ctx)
+	defer r.release()
+	s.writeCommon(ctx, r)
+	s.fail(ctx, s.unreadError(connOf(ctx), err))
 	s.observe(ctx, observed{target: measure.Other})
+	s.logAccess(ctx, time.Time{})
 }
 
 // unreadError says in terms of the table why a request could not be read.
-func unreadError(err error) error {
+func (s *Server) unreadError(c *conn, err error) error {
 	netErr, isNet := errors.AsType[net.Error](err)
 	_, isSmall := errors.AsType[*fasthttp.ErrSmallBuffer](err)
 	switch {
-	case isSmall: // a target that is longer than all of the buffer is among these
+	case errors.Is(err, errTooManyConnections):
+		return err
+	case isSmall && c != nil && c.unended >= s.maxTarget+s.maxHeader:
+		return errTargetTooLong // the buffer is full, and not one line of the request has ended in it
+	case isSmall:
 		return errHeaderTooLong
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return errBodyTooLarge

@@ -137,7 +137,7 @@ func TestUnreadableRequestsAreAnsweredInJSON(t *testing.T) {
 		status        int
 	}{
 		{"a long target", "GET /gvapp/?" + long[:2000] + " HTTP/1.1\nHost: x", 414},
-		{"a target longer than any header", "GET /gvapp/?" + long + " HTTP/1.1\nHost: x", 431},
+		{"a target longer than any header", "GET /gvapp/?" + long + " HTTP/1.1\nHost: x", 414},
 		{"a long header", "GET /gvapp/ HTTP/1.1\nHost: x\nX-Long: " + long[:4500], 431},
 		{"a header longer than any", "GET /gvapp/ HTTP/1.1\nHost: x\nX-Long: " + long, 431},
 		{"a long body", "POST /gvapp/ HTTP/1.1\nHost: x\nContent-Length: 4096\n\n" + long[:4096], 413},

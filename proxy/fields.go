@@ -2,25 +2,23 @@ package proxy
 
 // Names of header fields, in the spelling that fasthttp keeps them in.
 var (
-	keyAccept          = []byte("Accept")
-	keyAcceptEncoding  = []byte("Accept-Encoding")
 	keyAge             = []byte("Age")
 	keyAllow           = []byte("Allow")
 	keyCacheControl    = []byte("Cache-Control")
+	keyCacheGroups     = []byte("Cache-Groups")
+	keyCDNCacheControl = []byte("Cdn-Cache-Control")
 	keyCacheStatus     = []byte("Cache-Status")
 	keyContentEncoding = []byte("Content-Encoding")
 	keyETag            = []byte("Etag")
-	keyIfMatch         = []byte("If-Match")
-	keyIfModified      = []byte("If-Modified-Since")
-	keyIfNoneMatch     = []byte("If-None-Match")
-	keyIfUnmodified    = []byte("If-Unmodified-Since")
+	keyHSTS            = []byte("Strict-Transport-Security")
 	keyLastModified    = []byte("Last-Modified")
 	keyLocation        = []byte("Location")
 	keyNoSniff         = []byte("X-Content-Type-Options")
-	keyOrigin          = []byte("Origin")
 	keyRequestID       = []byte("X-Request-Id")
-	keyRequestMethod   = []byte("Access-Control-Request-Method")
+	keyResourcePolicy  = []byte("Cross-Origin-Resource-Policy")
 	keyRetryAfter      = []byte("Retry-After")
+	keySecurityPolicy  = []byte("Content-Security-Policy")
+	keyTraceParent     = []byte("Traceparent")
 	keyVary            = []byte("Vary")
 
 	keyAllowOrigin   = []byte("Access-Control-Allow-Origin")
@@ -38,4 +36,13 @@ var (
 	valueJSON    = []byte("application/json")
 	valueNoSniff = []byte("nosniff")
 	valueOrigin  = []byte("Origin")
+
+	// Should a browser ever show an answer as a page, that page may do nothing and be framed by nobody.
+	valueSecurityPolicy = []byte("default-src 'none'; frame-ancestors 'none'")
 )
+
+// cacheGroups are the groups by which a cache may purge what it keeps (RFC 9875, section 2), for each of routes: the
+// resource, in all its orderings, indentations and codings, and all that vitrine answers.
+var cacheGroups = [len(routes)][]byte{
+	[]byte(`"catalogue", "vitrine"`), []byte(`"rules", "vitrine"`), []byte(`"banners", "vitrine"`),
+}

@@ -8,11 +8,6 @@ import (
 	"vitrine/cache"
 )
 
-// A policy is what downstream caches are told.
-type policy struct {
-	maxAge, staleWhileRevalidate, staleIfError time.Duration
-}
-
 // A moment is what the header says of a document in one second: fields that change with time, rendered once and
 // shared by all requests of that second that were answered in the same way.
 type moment struct {
@@ -22,8 +17,10 @@ type moment struct {
 	second   int64
 	status   cache.Status
 
-	modified                                     time.Time // whole seconds
-	lastModified, age, cacheControl, cacheStatus []byte
+	modified                      time.Time // whole seconds
+	lastModified, age             []byte
+	cacheControl, cdnCacheControl []byte
+	cacheStatus                   []byte
 }
 
 // at returns the moment for an answer. It renders one only if the last was for another second, document or status.
@@ -44,11 +41,12 @@ func newMoment(pol *policy, d *cache.Document, status *cache.Status, now time.Ti
 	ttl := wholeSeconds(d.FreshUntil.Sub(now))
 	return &moment{
 		document: d, policy: pol, second: now.Unix(), status: *status,
-		modified:     modified,
-		lastModified: []byte(modified.Format(http.TimeFormat)),
-		age:          strconv.AppendInt(nil, age, 10),
-		cacheControl: pol.appendCacheControl(nil, age, ttl),
-		cacheStatus:  appendCacheStatus(nil, status, ttl),
+		modified:        modified,
+		lastModified:    []byte(modified.Format(http.TimeFormat)),
+		age:             strconv.AppendInt(nil, age, 10),
+		cacheControl:    pol.appendCacheControl(nil, age, ttl),
+		cdnCacheControl: pol.appendCDNCacheControl(nil, age, ttl),
+		cacheStatus:     appendCacheStatus(nil, status, ttl),
 	}
 }
 
@@ -59,32 +57,6 @@ func wholeSeconds(d time.Duration) int64 {
 		s--
 	}
 	return s
-}
-
-// appendCacheControl says how long a browser or a CDN may keep the answer, given its age and for how much longer it
-// is fresh here, both in seconds.
-//
-// Without asking, it may keep it for maxAge more, but never past its freshness here. Since a cache counts max-age
-// from when the document was made, not from now, the age is added; with nothing left it is 0. Serving it while
-// revalidating is keeping it without asking as well: that is offered only where maxAge allows any keeping, and up to
-// the end of its freshness here at most. Serving it because vitrine itself fails is another matter.
-func (pol *policy) appendCacheControl(dst []byte, age, ttl int64) []byte {
-	keep := max(0, min(wholeSeconds(pol.maxAge), ttl))
-	dst = append(dst, "public, max-age="...)
-	if keep == 0 {
-		dst = append(dst, '0')
-	} else {
-		dst = strconv.AppendInt(dst, age+keep, 10)
-		if revalidate := min(wholeSeconds(pol.staleWhileRevalidate), ttl-keep); revalidate > 0 {
-			dst = append(dst, ", stale-while-revalidate="...)
-			dst = strconv.AppendInt(dst, revalidate, 10)
-		}
-	}
-	if s := wholeSeconds(pol.staleIfError); s > 0 {
-		dst = append(dst, ", stale-if-error="...)
-		dst = strconv.AppendInt(dst, s, 10)
-	}
-	return dst
 }
 
 // appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss; fwd-status=200; stored.

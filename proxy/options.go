@@ -28,10 +28,17 @@ type Options struct {
 	// MaxAge is how much longer a browser or CDN may keep an answer without asking; never past its freshness here.
 	// Zero means that it asks every time.
 	MaxAge time.Duration
-	// StaleWhileRevalidate is what Cache-Control offers of it, within MaxAge's bounds. Zero means nothing.
+	// StaleWhileRevalidate is for how much longer it may be given while it is revalidated, also never past its
+	// freshness here, and only if MaxAge is at least a second. Zero means not at all.
 	StaleWhileRevalidate time.Duration
-	// StaleIfError is for how long a browser or CDN may serve a kept answer while vitrine fails. Zero means not at all.
+	// CDNMaxAge and CDNStaleWhileRevalidate are the same for CDNs that know CDN-Cache-Control, but for the condition:
+	// such a CDN can be purged. Zero means what it says, not the value above.
+	CDNMaxAge, CDNStaleWhileRevalidate time.Duration
+	// StaleIfError is for how long past its freshness here a browser or CDN may give a kept answer while vitrine
+	// fails. Zero means not at all.
 	StaleIfError time.Duration
+	// HSTS is for how long a browser is told to use TLS only, on connections that do. Zero means that it is not told.
+	HSTS time.Duration
 
 	// CORSOrigins are the origins whose pages may read answers: "*" alone, or a list such as https://example.org.
 	// Empty means none.
@@ -42,6 +49,20 @@ type Options struct {
 	// Meter counts every answer. Nil means that nothing is counted.
 	Meter *measure.Meter
 
+	// AccessLog gets a line for every request, at level info. Nil means none.
+	AccessLog *slog.Logger
+
+	// TrustedProxies are the networks (10.0.0.0/8) and addresses of proxies that say who their client is; the word
+	// unix stands for whoever comes over a Unix socket. Empty means that nobody is believed.
+	TrustedProxies []string
+	// ClientHeader is the field in which they say it: an address, or a list to which each has added the one that it
+	// was asked from. Empty means X-Forwarded-For.
+	ClientHeader string
+	// RequestsPerSecond bounds what a client may ask on average (429 beyond). Zero means no bound.
+	RequestsPerSecond float64
+	// Burst bounds what it may ask at once. Zero means as many as in a second, at least one.
+	Burst int
+
 	// MaxTargetBytes bounds a request's target (414 beyond). Zero means 4 KiB, as much as the CMS's own server takes.
 	MaxTargetBytes int
 	// MaxHeaderBytes bounds a request's fields together (431 beyond). Zero means 12 KiB. Each connection that is
@@ -49,7 +70,7 @@ type Options struct {
 	MaxHeaderBytes int
 	// MaxBodyBytes bounds a request's body, which nobody looks at (413 beyond). Zero means 64 KiB.
 	MaxBodyBytes int
-	// MaxConnections bounds the connections served at a time. Zero means 262,144.
+	// MaxConnections bounds the connections served at a time (503 beyond). Zero means 262,144.
 	MaxConnections int
 	// ReadTimeout bounds the time in which a request must arrive (408 beyond). Zero means 10 s.
 	ReadTimeout time.Duration
@@ -68,13 +89,16 @@ func (o *Options) validate() error {
 	if len(o.Sources) != len(shape.Resources()) {
 		return fmt.Errorf("want a source for each of %v, got %d", shape.Resources(), len(o.Sources))
 	}
-	for _, d := range []time.Duration{o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.ReadTimeout, o.WriteTimeout, o.IdleTimeout} {
+	for _, d := range []time.Duration{o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.CDNMaxAge, o.CDNStaleWhileRevalidate, o.HSTS, o.ReadTimeout, o.WriteTimeout, o.IdleTimeout} {
 		if d < 0 {
 			return fmt.Errorf("a duration is negative: %v", d)
 		}
 	}
-	if min(o.MaxHeaderBytes, o.MaxTargetBytes, o.MaxBodyBytes, o.MaxConnections) < 0 {
+	if min(o.MaxHeaderBytes, o.MaxTargetBytes, o.MaxBodyBytes, o.MaxConnections, o.Burst) < 0 {
 		return errors.New("a limit is negative")
+	}
+	if !(o.RequestsPerSecond >= 0 && o.RequestsPerSecond <= 1e9) { // NaN is neither
+		return fmt.Errorf("requests per second: want 0 to 1e9, got %v", o.RequestsPerSecond)
 	}
 	return nil
 }
@@ -83,6 +107,7 @@ func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	setDefault(&o.ClientHeader, "X-Forwarded-For")
 	setDefault(&o.MaxTargetBytes, 4<<10)
 	setDefault(&o.MaxHeaderBytes, 12<<10)
 	setDefault(&o.MaxBodyBytes, 64<<10)

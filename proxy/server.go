@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -23,7 +25,12 @@ type Server struct {
 	policy  policy
 	cors    cors
 	ids     *requestIDs
+	access  *slog.Logger   // nil for no access log
+	hsts    []byte         // nil for none
 	meter   *measure.Meter // nil when nothing is counted
+
+	proxies  proxies
+	throttle *throttle // nil for none
 
 	// base is what sources are asked under: a request's own context ends with the connection's buffers, not with
 	// the client, and would not outlive the handler. It ends when Shutdown runs out of time.
@@ -33,6 +40,12 @@ type Server struct {
 	maxTarget, maxHeader           int // bytes
 	varyAccept, varyAcceptEncoding []byte
 	descriptions                   [len(routes)][maxIndent + 1][]byte
+
+	maxConns int64
+	open     atomic.Int64 // connections
+	noticed  atomic.Int64 // when the log was last told of too many, in Unix nanoseconds
+	refusals chan struct{}
+	refusing sync.WaitGroup
 
 	mu        sync.Mutex // guards the two below
 	listeners []net.Listener
@@ -50,11 +63,14 @@ func New(o Options) (*Server, error) {
 	o.setDefaults()
 	s := &Server{
 		log:                o.Logger,
+		access:             o.AccessLog,
 		ids:                newRequestIDs(),
 		meter:              o.Meter,
 		maxTarget:          o.MaxTargetBytes,
 		maxHeader:          o.MaxHeaderBytes,
-		policy:             policy{maxAge: o.MaxAge, staleWhileRevalidate: o.StaleWhileRevalidate, staleIfError: o.StaleIfError},
+		maxConns:           int64(o.MaxConnections),
+		refusals:           make(chan struct{}, maxRefusals),
+		policy:             newPolicy(&o),
 		varyAccept:         []byte("Accept"),
 		varyAcceptEncoding: []byte("Accept, Accept-Encoding"),
 	}
@@ -65,6 +81,15 @@ func New(o Options) (*Server, error) {
 	var err error
 	if s.cors, err = newCORS(o.CORSOrigins); err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if s.proxies, err = newProxies(o.ClientHeader, o.TrustedProxies); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if s.throttle, err = newThrottle(o.RequestsPerSecond, o.Burst); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if o.HSTS > 0 {
+		s.hsts = strconv.AppendInt([]byte("max-age="), wholeSeconds(o.HSTS), 10)
 	}
 	if s.cors.varies() {
 		s.varyAccept = append(s.varyAccept, ", Origin"...)
@@ -91,7 +116,7 @@ func (s *Server) newApp(o *Options) *fiber.App {
 		IdleTimeout:                  o.IdleTimeout,
 		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
 		BodyLimit:                    o.MaxBodyBytes,
-		Concurrency:                  o.MaxConnections,
+		Concurrency:                  o.MaxConnections + 1, // the listener keeps to the limit, and answers in JSON
 		ErrorHandler: func(c *fiber.Ctx, err error) error {
 			s.fail(c.Context(), err)
 			return nil
@@ -121,6 +146,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			if r := recover(); r != nil {
 				s.panicked(ctx, r)
 			}
+			s.logAccess(ctx, ctx.Time())
 		}()
 		if _, ok := known[string(ctx.Method())]; ok {
 			next(ctx)
@@ -143,7 +169,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 func (s *Server) panicked(ctx *fasthttp.RequestCtx, r any) {
 	s.log.Error("panic while answering", "panic", r, "stack", string(debug.Stack()))
 	ctx.Response.Reset()
-	s.writeCommon(ctx)
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	req := s.newRequest(ctx)
+	defer req.release()
+	s.writeCommon(ctx, req)
 	s.fail(ctx, fmt.Errorf("%w: %v", errPanic, r))
 	s.observe(ctx, observed{target: measure.Other})
 }
@@ -154,7 +183,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		_ = ln.Close() // nothing was accepted from it
 		return ErrClosed
 	}
-	if err := s.app.Listener(ln); err != nil {
+	if err := s.app.Listener(&listener{Listener: ln, server: s}); err != nil {
 		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
 	}
 	return nil
@@ -179,6 +208,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	listeners := s.listeners
 	s.mu.Unlock()
 	err := s.app.ShutdownWithContext(ctx)
+	s.refusing.Wait() // at most refusalTime
 	for _, ln := range listeners {
 		_ = ln.Close() // one that Serve had not handed to Fiber yet; closed already otherwise
 	}

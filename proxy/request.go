@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"vitrine/cache"
+	"vitrine/upstream"
+)
+
+// A request is what a request is read for. It is valid inside the handler; its values are slices of the connection's
+// buffer, nil for fields that are absent.
+//
+// It is also the context under which the source is asked: it ends with the server, not with the client, and lends the
+// trace of the request to the fetch that the request may cause.
+type request struct {
+	context.Context
+
+	accept, acceptEncoding                                   []byte
+	ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince []byte
+	origin, requestMethod                                    []byte
+	requestID, traceParent, traceState                       []byte
+}
+
+var _ cache.Lender = (*request)(nil)
+
+// Lend gives the values that outlive the request.
+func (r *request) Lend() context.Context {
+	if !validTraceParent(r.traceParent) {
+		return r.Context
+	}
+	t := upstream.Trace{Parent: string(r.traceParent)}
+	if validTraceState(r.traceState) {
+		t.State = string(r.traceState)
+	}
+	return upstream.WithTrace(r.Context, t)
+}
+
+// requests are used again: one that is handed to a source would be allocated otherwise.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// newRequest reads a request's fields. Each is looked for once, in one walk over what was sent.
+func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
+	r, _ := requests.Get().(*request)
+	*r = request{Context: s.base}
+	for name, value := range ctx.Request.Header.All() {
+		if field := r.field(name); field != nil {
+			put(field, value)
+		}
+	}
+	return r
+}
+
+// release gives r back. Nothing may hold it any more.
+func (r *request) release() {
+	*r = request{}
+	requests.Put(r)
+}
+
+// field is where the value of a field belongs, nil for one that nothing depends on.
+func (r *request) field(name []byte) *[]byte {
+	switch string(name) {
+	case "Accept":
+		return &r.accept
+	case "Accept-Encoding":
+		return &r.acceptEncoding
+	case "If-Match":
+		return &r.ifMatch
+	case "If-None-Match":
+		return &r.ifNoneMatch
+	case "If-Modified-Since":
+		return &r.ifModifiedSince
+	case "If-Unmodified-Since":
+		return &r.ifUnmodifiedSince
+	case "Origin":
+		return &r.origin
+	case "Access-Control-Request-Method":
+		return &r.requestMethod
+	case "X-Request-Id":
+		return &r.requestID
+	case "Traceparent":
+		return &r.traceParent
+	case "Tracestate":
+		return &r.traceState
+	}
+	return nil
+}
+
+// put notes a line of a field; lines of the same name are one list (RFC 9110, section 5.3).
+func put(field *[]byte, value []byte) {
+	if *field == nil {
+		*field = value
+		return
+	}
+	*field = bytes.Join([][]byte{*field, value}, []byte(", "))
+}

@@ -19,7 +19,7 @@ import (
 var rights = []string{
 	"~vitrine:*",
 	"+ping", "+client|tracking", "+eval", "+evalsha",
-	"+hmget", "+hget", "+hset", "+hdel", "+del", "+exists", "+type", "+pttl", "+pexpire", "+time",
+	"+hmget", "+hget", "+hgetall", "+hset", "+hdel", "+del", "+exists", "+type", "+pttl", "+pexpire", "+time",
 }
 
 // TestSmallestACL goes through everything that vitrine does in Redis under those rights, and then without each of them.
@@ -105,6 +105,9 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	}
 
 	if err := until("first fetch", version(1)); err != nil {
+		return err
+	}
+	if _, err := store.Announce(ctx, []byte("here"), time.Minute); err != nil {
 		return err
 	}
 	if err := purge(false); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -162,6 +163,36 @@ func checkPrefix(text string) error {
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`*?[]\"'`, r) }) {
 		return errUnsaid
+	}
+	return nil
+}
+
+// checkProxies allows networks, addresses and the word unix.
+func checkProxies(text string) error {
+	for _, item := range splitList(text) {
+		network, err := netip.ParsePrefix(item)
+		switch {
+		case item == "unix":
+		case err == nil && network != network.Masked():
+			return fmt.Errorf("%s is an address and not a network, which would be %s", item, network.Masked())
+		case err != nil:
+			if _, err := netip.ParseAddr(item); err != nil || strings.Contains(item, "%") {
+				return fmt.Errorf("%q is no network", item)
+			}
+		}
+	}
+	return nil
+}
+
+// checkClientHeader allows the name of a field that is a list of addresses.
+func checkClientHeader(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}) {
+		return errUnsaid
+	}
+	if strings.EqualFold(text, "Forwarded") {
+		return errors.New("that field has a form of its own, which is not read; let the proxy send X-Forwarded-For")
 	}
 	return nil
 }

@@ -44,6 +44,10 @@ type Config struct {
 	HTTP HTTP
 	// CORS says which origins may read the answers in a browser.
 	CORS CORS
+	// Proxies says who is believed about a client's address.
+	Proxies Proxies
+	// Limits bound what clients may ask.
+	Limits Limits
 	// Log is the program's own log.
 	Log Log
 	// Shutdown is how the program stops.
@@ -125,6 +129,38 @@ type HTTP struct {
 	// MaxAge is how much longer a browser or CDN may keep an answer without
 	// asking. Zero: it asks each time.
 	MaxAge time.Duration
+	// CDNMaxAge is the same for CDNs that know CDN-Cache-Control. Filled from
+	// MaxAge where unset.
+	CDNMaxAge time.Duration
+	// CDNStaleWhileRevalidate is how much longer these may give an answer while
+	// they ask. Filled from [Config.StaleWhileRevalidate] where unset.
+	CDNStaleWhileRevalidate time.Duration
+	// HSTS is how long browsers are told to use TLS only. Zero: not told.
+	HSTS time.Duration
+}
+
+// Proxies are those in front that are believed.
+type Proxies struct {
+	// Trusted are networks, addresses, or "unix". Empty: nobody. It is shared
+	// by all copies of the Config, and not to be written to.
+	Trusted []string
+	// ClientHeader is the field that they name the client in.
+	ClientHeader string
+}
+
+// Limits bound what clients may ask. Each has an answer of its own.
+type Limits struct {
+	// Rate is requests a second of one client. Zero: no limit.
+	Rate int
+	// Burst is how many of these at once. Zero: as many as in a second.
+	Burst int
+	// Connections is how many are served at a time. Zero: 262,144.
+	Connections int
+	// Target, Header and Body bound the parts of a request.
+	Target, Header, Body Size
+	// ReadTimeout, WriteTimeout and IdleTimeout bound how long a connection
+	// waits for a request, for its answer to be taken, and for the next one.
+	ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 }
 
 // CORS is the rule for browsers on other origins.
@@ -140,6 +176,8 @@ type Log struct {
 	Level string
 	// Format is text or json.
 	Format string
+	// Access is on or off: whether each request is logged.
+	Access string
 }
 
 // Shutdown bounds a graceful stop.

@@ -50,10 +50,15 @@ func TestSayingNothingGivesTheDocumentedDefaults(t *testing.T) {
 		"ttl":                    c.TTL == config.TTL{Default: time.Minute, Catalogue: time.Minute, Rules: time.Minute, Banners: time.Minute},
 		"stale_while_revalidate": c.StaleWhileRevalidate == 5*time.Minute,
 		"stale_if_error":         c.StaleIfError == 24*time.Hour,
-		"http.max_age":           c.HTTP.MaxAge == 0,
-		"cors.origins":           len(c.CORS.Origins) == 1 && c.CORS.Origins[0] == "*",
-		"log":                    c.Log == config.Log{Level: "info", Format: "text"},
-		"shutdown":               c.Shutdown == config.Shutdown{Delay: 0, Timeout: 8 * time.Second},
+		"http":                   c.HTTP == config.HTTP{CDNStaleWhileRevalidate: 5 * time.Minute},
+		"proxies":                len(c.Proxies.Trusted) == 0 && c.Proxies.ClientHeader == "X-Forwarded-For",
+		"limits": c.Limits == config.Limits{
+			Target: 4 << 10, Header: 12 << 10, Body: 64 << 10,
+			ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		},
+		"cors.origins": len(c.CORS.Origins) == 1 && c.CORS.Origins[0] == "*",
+		"log":          c.Log == config.Log{Level: "info", Format: "text", Access: "off"},
+		"shutdown":     c.Shutdown == config.Shutdown{Delay: 0, Timeout: 8 * time.Second},
 	} {
 		if !check {
 			t.Errorf("%s has another default: %+v", name, c)

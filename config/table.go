@@ -145,10 +145,87 @@ var settings = named([]Setting{
 		field: func(c *Config) any { return &c.HTTP.MaxAge },
 	},
 	{
+		Key: "http.cdn_max_age", inherits: "http.max_age", max: longest,
+		Doc:   "how much longer a CDN that knows CDN-Cache-Control may keep an answer without asking; it can be purged by Cache-Groups, a browser cannot",
+		field: func(c *Config) any { return &c.HTTP.CDNMaxAge },
+	},
+	{
+		Key: "http.cdn_stale_while_revalidate", inherits: "stale_while_revalidate", max: longest,
+		Doc:   "how much longer such a CDN may give an answer while it asks, within the document's freshness; 0s makes it ask first",
+		field: func(c *Config) any { return &c.HTTP.CDNStaleWhileRevalidate },
+	},
+	{
+		Key: "http.hsts", Default: "0s", max: 3 * longest,
+		Doc:   "for how long browsers are told to use TLS only (Strict-Transport-Security), on connections that are TLS here; 0s does not tell them",
+		field: func(c *Config) any { return &c.HTTP.HSTS },
+	},
+	{
 		Key: "cors.origins", Default: "*", optional: true, check: checkOrigins,
 		allowed: "* or a list of origins such as https://shop.example",
 		Doc:     "which origins may read the answers in a browser, separated by commas; empty allows none",
 		field:   func(c *Config) any { return &c.CORS.Origins },
+	},
+	{
+		Key: "proxies.trusted", optional: true, check: checkProxies,
+		allowed: "networks such as 10.0.0.0/8, addresses, and unix for whoever comes over a unix socket",
+		Doc:     "the proxies in front that are believed about who their client is, separated by commas",
+		field:   func(c *Config) any { return &c.Proxies.Trusted },
+	},
+	{
+		Key: "proxies.client_header", Default: "X-Forwarded-For", check: checkClientHeader,
+		allowed: "the name of a field that holds addresses",
+		Doc:     "where those proxies say it: an address, or a list of which the last one that is no trusted proxy counts",
+		field:   func(c *Config) any { return &c.Proxies.ClientHeader },
+	},
+	{
+		Key: "limits.rate", Default: "0", max: 1_000_000,
+		Doc:   "how many requests a second a client may make on average (429 beyond); 0 switches the limit off",
+		field: func(c *Config) any { return &c.Limits.Rate },
+	},
+	{
+		Key: "limits.burst", Default: "0", max: 1_000_000,
+		Doc:   "how many of these it may make at once; 0 is as many as in a second",
+		field: func(c *Config) any { return &c.Limits.Burst },
+	},
+	{
+		Key: "limits.connections", Default: "0", max: 10_000_000,
+		Doc:   "how many connections are served at a time (503 beyond); 0 is 262144, more than most systems give a process",
+		field: func(c *Config) any { return &c.Limits.Connections },
+	},
+	{
+		Key: "limits.target", Default: "4KiB", min: 256, max: 1 << 20,
+		Doc:   "the longest path and query (414 beyond)",
+		field: func(c *Config) any { return &c.Limits.Target },
+	},
+	{
+		Key: "limits.header", Default: "12KiB", min: 1 << 10, max: 1 << 20,
+		Doc:   "the most that a request's header may have (431 beyond)",
+		field: func(c *Config) any { return &c.Limits.Header },
+	},
+	{
+		Key: "limits.body", Default: "64KiB", min: 1, max: 16 << 20,
+		Doc:   "the most that a request's body may have, though nobody looks at it (413 beyond)",
+		field: func(c *Config) any { return &c.Limits.Body },
+	},
+	{
+		Key: "limits.read_timeout", Default: "10s", min: int64(10 * time.Millisecond), max: int64(time.Hour),
+		Doc:   "how long a request may take to arrive (408 beyond)",
+		field: func(c *Config) any { return &c.Limits.ReadTimeout },
+	},
+	{
+		Key: "limits.write_timeout", Default: "1m", min: int64(10 * time.Millisecond), max: int64(time.Hour),
+		Doc:   "how long an answer may take to be read",
+		field: func(c *Config) any { return &c.Limits.WriteTimeout },
+	},
+	{
+		Key: "limits.idle_timeout", Default: "2m", min: int64(10 * time.Millisecond), max: int64(24 * time.Hour),
+		Doc:   "how long a connection stays open without a request; longer than a load balancer in front keeps its own",
+		field: func(c *Config) any { return &c.Limits.IdleTimeout },
+	},
+	{
+		Key: "log.access", Default: "off", words: []string{"off", "on"},
+		Doc:   "whether each request is logged, whatever `log.level` says",
+		field: func(c *Config) any { return &c.Log.Access },
 	},
 	{
 		Key: "log.level", Default: "info", words: []string{"debug", "info", "warn", "error"},

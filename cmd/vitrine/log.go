@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 
@@ -20,3 +21,18 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(w, options))
 }
+
+// accessLog is where each request is logged: with everything else, but whatever
+// the level. It is nil where that is off.
+func accessLog(log *slog.Logger, c config.Log) *slog.Logger {
+	if c.Access != "on" {
+		return nil
+	}
+	return slog.New(everyLevel{log.Handler()})
+}
+
+// everyLevel is a handler that takes messages of all levels.
+type everyLevel struct{ slog.Handler }
+
+// Enabled says so.
+func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }

@@ -131,6 +131,23 @@ func (s *service) openServers() (err error) {
 		StaleIfError:         s.cfg.StaleIfError,
 		CORSOrigins:          s.cfg.CORS.Origins,
 		Logger:               s.log,
+		AccessLog:            accessLog(s.log, s.cfg.Log),
+
+		CDNMaxAge:               s.cfg.HTTP.CDNMaxAge,
+		CDNStaleWhileRevalidate: s.cfg.HTTP.CDNStaleWhileRevalidate,
+		HSTS:                    s.cfg.HTTP.HSTS,
+
+		TrustedProxies:    s.cfg.Proxies.Trusted,
+		ClientHeader:      s.cfg.Proxies.ClientHeader,
+		RequestsPerSecond: float64(s.cfg.Limits.Rate),
+		Burst:             s.cfg.Limits.Burst,
+		MaxConnections:    s.cfg.Limits.Connections,
+		MaxTargetBytes:    int(s.cfg.Limits.Target),
+		MaxHeaderBytes:    int(s.cfg.Limits.Header),
+		MaxBodyBytes:      int(s.cfg.Limits.Body),
+		ReadTimeout:       s.cfg.Limits.ReadTimeout,
+		WriteTimeout:      s.cfg.Limits.WriteTimeout,
+		IdleTimeout:       s.cfg.Limits.IdleTimeout,
 	}); err != nil {
 		return err
 	}

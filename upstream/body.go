@@ -16,6 +16,11 @@ import (
 // *ContentError and hold nothing of the body.
 func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	if err := checkType(resp.Header); err != nil {
+		if err.Page {
+			// What kind of page is worth a look at its beginning, and no failure of its own.
+			page, _ := io.ReadAll(io.LimitReader(resp.Body, maxTold))
+			err.Reason = "want JSON, got " + pageKind(page) + " (" + mediaType(resp.Header) + ")"
+		}
 		return nil, err
 	}
 	if resp.ContentLength > limit {
@@ -38,10 +43,7 @@ func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, damaged(err)
 	}
-	if isUnframed(resp) && isCutShort(body) {
-		return nil, damaged(io.ErrUnexpectedEOF)
-	}
-	return body, nil
+	return body, checkBody(body)
 }
 
 // damaged says what reading err means: too large, or cut off or garbled on its way.
@@ -71,18 +73,11 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isUnframed reports whether the body just ends with the connection, so that
-// HTTP itself cannot tell a whole one from one cut short.
-func isUnframed(resp *http.Response) bool {
-	return resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && resp.ProtoMajor == 1
-}
-
-// isCutShort reports whether body begins like a document and does not end like one.
+// isCutShort reports whether body begins like a document and does not end like
+// one. HTTP cannot always tell: a body may just end with its connection, and a
+// front proxy gives half a body a new and perfect frame.
 func isCutShort(body []byte) bool {
 	body = bytes.TrimSpace(body)
-	if len(body) == 0 {
-		return true
-	}
 	begins := body[0] == '{' || body[0] == '['
 	ends := body[len(body)-1] == '}' || body[len(body)-1] == ']'
 	return begins && (!ends || len(body) == 1)
@@ -90,7 +85,7 @@ func isCutShort(body []byte) bool {
 
 // checkType refuses an answer that says it is not JSON, or not in UTF-8. One
 // that does not say what it is, is refused too: a CMS does.
-func checkType(h http.Header) error {
+func checkType(h http.Header) *ContentError {
 	kind := h.Get("Content-Type")
 	if kind == "" {
 		return &ContentError{Reason: "want JSON, got an answer without a Content-Type"}
@@ -100,8 +95,8 @@ func checkType(h http.Header) error {
 	case err != nil:
 		return &ContentError{Reason: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
 	case isHTML(media):
-		return &ContentError{Reason: fmt.Sprintf("want JSON, got an HTML page (%s)", media)}
-	case media != "application/json" && media != "text/json" && !strings.HasSuffix(media, "+json"):
+		return &ContentError{Reason: fmt.Sprintf("want JSON, got an HTML page (%s)", media), Page: true}
+	case !isJSON(media):
 		return &ContentError{Reason: fmt.Sprintf("want JSON, got Content-Type %q", clip(media))}
 	}
 	switch charset := strings.ToLower(params["charset"]); charset {
@@ -119,6 +114,10 @@ func mediaType(h http.Header) string {
 		return ""
 	}
 	return media
+}
+
+func isJSON(media string) bool {
+	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
 }
 
 func isHTML(media string) bool {

@@ -10,7 +10,7 @@
 //     after decompression; a redirect is followed only on the same host;
 //  4. the copy held is still good (NotModified), or shape.Normalize makes the
 //     documented bytes of what came, or refuses it;
-//  5. what went wrong is one of [ErrUnreachable], [ErrTimeout] and [ErrAnswer].
+//  5. what went wrong is one of [ErrUnreachable], [ErrTimeout], [ErrAnswer] and [ErrOpen].
 //
 // Proxies are taken from HTTP_PROXY, HTTPS_PROXY and NO_PROXY as net/http does;
 // a proxy for plain http sees the Authorization header.
@@ -31,6 +31,7 @@ type Client struct {
 	source      source
 	fingerprint string
 	timeout     time.Duration
+	lists       *lists
 }
 
 // source is where documents come from. Its errors are a *FetchError, or the
@@ -49,6 +50,8 @@ type answer struct {
 	validators  Validators
 	status      int
 	attempts    int
+	upstream    string // the base URL it came from, for people; empty where there is only one source
+	drafts      int    // items that the CMS marks as not published
 }
 
 // Validators let the CMS say that a copy is still good. They are kept as the
@@ -64,7 +67,14 @@ type Result struct {
 	Status      int            // 200 or 304
 	Attempts    int            // how often the source was asked
 	Duration    time.Duration  // of the whole fetch, normalizing included
+	Upstream    string         // the base URL, or the folder, that answered
+	Bytes       int            // that came, decompressed; 0 after an error
+	Steps       Steps          // what Duration was spent on
+	Suspicions  []Suspicion    // what is served all the same, but should be looked at
 }
+
+// Steps are the parts of a fetch, in the order in which they are done.
+type Steps struct{ Fetch, Map, Normalize time.Duration }
 
 // New makes a client. It reaches for no CMS, but a folder has to be there. Its
 // errors name the option, and no credential.
@@ -83,12 +93,12 @@ func New(o Options) (*Client, error) {
 	case strings.HasPrefix(o.URL, "file:"):
 		s, fingerprint, err = newFolder(o)
 	default:
-		s, fingerprint, err = newHTTP(o)
+		s, fingerprint, err = newStandbys(o)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Client{source: s, fingerprint: fingerprint, timeout: o.Timeout}, nil
+	return &Client{source: s, fingerprint: fingerprint, timeout: o.Timeout, lists: newLists()}, nil
 }
 
 // Fetch gets r, or learns that the copy which held belongs to is still good.
@@ -111,14 +121,23 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 		Validators:  got.validators,
 		Status:      got.status,
 		Attempts:    got.attempts,
+		Upstream:    got.upstream,
+		Bytes:       len(got.body),
+		Steps:       Steps{Fetch: time.Since(start)},
+	}
+	if result.Upstream == "" {
+		result.Upstream = c.String()
 	}
 	if !got.notModified {
+		normalizing := time.Now()
 		result.Document, err = shape.Normalize(r, got.body)
+		result.Steps.Normalize = time.Since(normalizing)
 		if err != nil {
 			return Result{Attempts: got.attempts, Duration: time.Since(start)},
 				&FetchError{Resource: r, Op: got.op, Kind: ErrAnswer, Err: err}
 		}
 	}
+	result.Suspicions = c.lists.suspect(r, got, result.Document)
 	result.Duration = time.Since(start)
 	return result, nil
 }
@@ -131,7 +150,7 @@ func (c *Client) explain(ctx context.Context, r shape.Resource, err error) error
 		return err
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("fetch %s: %w", r, ctx.Err())
-	case ctx.Err() == nil:
+	case ctx.Err() == nil && late.limit == 0:
 		late.limit = c.timeout
 	}
 	return err

@@ -19,6 +19,8 @@ var (
 	ErrTimeout = errors.New("upstream did not answer in time")
 	// ErrAnswer: the upstream answered, but not with this document.
 	ErrAnswer = errors.New("upstream answered, but not with this document")
+	// ErrOpen: it was not asked, since it failed again and again.
+	ErrOpen = errors.New("upstream is left alone after repeated failures")
 )
 
 // The codes of the sentinels, as replicas tell them to each other.
@@ -29,9 +31,10 @@ var codes = []struct {
 	{"unreachable", ErrUnreachable},
 	{"timeout", ErrTimeout},
 	{"answer", ErrAnswer},
+	{"open", ErrOpen},
 }
 
-// Code returns "unreachable", "timeout" or "answer" for an error that is one of
+// Code returns "unreachable", "timeout", "answer" or "open" for an error that is one of
 // the sentinels, and "" for any other.
 func Code(err error) string {
 	for _, c := range codes {
@@ -59,17 +62,33 @@ type StatusError struct {
 	Code       int
 	RetryAfter time.Duration // what the CMS asked for, at most a day; 0 if it did not
 	HTML       bool          // it came with a page, so perhaps not from the CMS's own interface
+	Name       string        // the CMS's own word for it ("TOKEN_EXPIRED"); empty where it has none
+	Outage     bool          // a 401 by which the CMS means that its database is down
+	Refused    bool          // a 401 or 403 to a request that had credentials
 }
 
 func (e *StatusError) Error() string {
-	if e.HTML {
-		return fmt.Sprintf("status %d, an HTML page", e.Code)
+	text := fmt.Sprintf("status %d", e.Code)
+	if e.Name != "" {
+		text += " (" + e.Name + ")"
 	}
-	return fmt.Sprintf("status %d", e.Code)
+	switch {
+	case e.HTML:
+		text += ", an HTML page"
+	case e.Outage:
+		text += ", which a Strapi answers when its database is down"
+	case e.Refused:
+		text += ", with the credentials that it was sent"
+	}
+	return text
 }
 
-// RetryAfter returns how long the CMS asked to be left alone, or 0.
+// RetryAfter returns how long the CMS asked to be left alone, or is left alone
+// unasked, or 0.
 func RetryAfter(err error) time.Duration {
+	if open, ok := errors.AsType[*OpenError](err); ok {
+		return open.After
+	}
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status.RetryAfter
 	}
@@ -81,6 +100,7 @@ func RetryAfter(err error) time.Duration {
 type ContentError struct {
 	Reason  string
 	Damaged bool  // on its way, so that another attempt may bring it whole
+	Page    bool  // it is a page, a form or an error where a document belongs: the CMS is not serving
 	Err     error // may be nil
 }
 
@@ -106,7 +126,7 @@ func (e *RedirectError) Error() string { return fmt.Sprintf("status %d: %s", e.C
 type FetchError struct {
 	Resource shape.Resource
 	Op       string // what was done last: "GET http://cms/gvapp/", "read /srv/catalogue.json"
-	Kind     error  // ErrUnreachable, ErrTimeout or ErrAnswer
+	Kind     error  // ErrUnreachable, ErrTimeout, ErrAnswer or ErrOpen
 	Err      error
 }
 

@@ -146,16 +146,15 @@ func (s *httpSource) accept(resp *http.Response, conditional bool, got *answer) 
 	case resp.StatusCode == http.StatusOK:
 		body, err := readBody(resp, s.options.MaxBytes)
 		got.body = body
+		got.drafts = drafts(body)
 		return err
 	case resp.StatusCode == http.StatusNotModified && conditional:
 		got.notModified = true
 		return nil
 	default:
-		return &StatusError{
-			Code:       resp.StatusCode,
-			RetryAfter: parseRetryAfter(resp.Header, time.Now()),
-			HTML:       isHTML(mediaType(resp.Header)),
-		}
+		err := &StatusError{Code: resp.StatusCode, RetryAfter: parseRetryAfter(resp.Header, time.Now())}
+		err.told(resp, s.options.Authorization != "")
+		return err
 	}
 }
 

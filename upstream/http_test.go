@@ -221,9 +221,13 @@ func trust(t *testing.T, client *Client, other *http.Client) {
 
 func transportOf(t *testing.T, client *Client) *http.Transport {
 	t.Helper()
-	s, ok := client.source.(*httpSource)
+	all, ok := client.source.(*standbys)
 	if !ok {
 		t.Fatalf("a %T", client.source)
+	}
+	s, ok := all.bases[0].source.(*httpSource)
+	if !ok {
+		t.Fatalf("a %T", all.bases[0].source)
 	}
 	return s.transport
 }

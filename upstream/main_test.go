@@ -51,7 +51,7 @@ func wantError(t *testing.T, err, kind error, suffix string) {
 	if err == nil {
 		t.Fatalf("no error, want … %s", suffix)
 	}
-	for _, sentinel := range []error{ErrUnreachable, ErrTimeout, ErrAnswer} {
+	for _, sentinel := range []error{ErrUnreachable, ErrTimeout, ErrAnswer, ErrOpen} {
 		if is := errors.Is(err, sentinel); is != errors.Is(kind, sentinel) {
 			t.Errorf("%v: is %q: %t", err, sentinel, is)
 		}

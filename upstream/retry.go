@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,69 +16,98 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// The whole retry policy stands in this file.
+// The whole policy stands in this file: the table below says what becomes of a
+// fetch, by what it met. docs/upstream.md shows the same table, and a test
+// holds the two together.
 //
-//	what an attempt met                               again?   what it is in the end
-//	------------------------------------------------  -------  ---------------------
-//	200; 304 to validators that were sent             –        the document
-//	408, 425, 429, 500, 502, 503, 504, 520 to 524     yes      ErrAnswer
-//	any other status, 304 without being asked         no       ErrAnswer
-//	redirect to elsewhere, or too many                no       ErrAnswer
-//	body cut short or damaged                         yes      ErrAnswer
-//	too large, not JSON, not UTF-8, other encoding    no       ErrAnswer
-//	JSON that is refused (after the attempts)         no       ErrAnswer
-//	certificate not trusted, no TLS on that port      no       ErrUnreachable
-//	any other fault of name, connection or protocol   yes      ErrUnreachable
-//	the time for the fetch ran out                    no       ErrTimeout
-//	the caller cancelled                              no       the context's error, not the upstream's
-//
-// How often: Options.Retries times. How long between: RetryWait, doubled each
-// time up to MaxRetryWait, the half of which is random; longer if the answer
-// has a Retry-After. How long in all: a wait that would end after
-// the fetch's deadline is not begun, and the last failure is reported instead.
-// What becomes of the last response: it is read to its end or closed within the
-// attempt, and only its status, Retry-After and kind are kept.
+// How often an attempt is made again: Options.Retries times. How long between:
+// RetryWait, doubled each time up to MaxRetryWait, the half of which is random;
+// longer if the answer has a Retry-After. How long in all: a wait that would
+// end after the fetch's deadline is not begun, and the last failure is reported
+// instead. What becomes of the last response: it is read to its end or closed
+// within the attempt, and only its status, Retry-After and kind are kept.
 
-// retried are the statuses that may be gone the next time.
-var retried = map[int]bool{
-	http.StatusRequestTimeout:      true,
-	http.StatusTooEarly:            true,
-	http.StatusTooManyRequests:     true,
-	http.StatusInternalServerError: true,
-	http.StatusBadGateway:          true,
-	http.StatusServiceUnavailable:  true,
-	http.StatusGatewayTimeout:      true,
-	// What content delivery networks answer for an origin that fails them.
-	520: true, 521: true, 522: true, 523: true, 524: true,
-}
-
-// verdict is a row of the table.
+// A verdict is what a failure leads to.
 type verdict struct {
-	kind  error
-	again bool
+	kind  error // what it is in the end
+	again bool  // the same base URL is asked again, within the retries and the time
+	next  bool  // the next base URL is asked, where there is one
+	trips bool  // it counts towards opening the breaker; any other counts as a sign of life
 }
 
-// judge finds the row of a failed attempt. It leaves contexts to its callers.
+// A rule is a row of the table: the first that fits counts.
+type rule struct {
+	met   string
+	match func(error) bool
+	verdict
+}
+
+// rules are the table.
+var rules = []rule{
+	{"the base URL is being left alone (the breaker is open)", is(ErrOpen), verdict{ErrOpen, false, true, false}},
+	{"the time for the fetch ran out", isLate, verdict{ErrTimeout, false, true, true}},
+	{"status 408, 425, 429", status(408, 425, 429), verdict{ErrAnswer, true, true, true}},
+	{"status 500, 502, 503, 504, 520 to 524", status(500, 502, 503, 504, 520, 521, 522, 523, 524), verdict{ErrAnswer, true, true, true}},
+	{"status 401 of a Strapi to a request without credentials: its database is down", isOutage, verdict{ErrAnswer, true, true, true}},
+	{"status 401, 403, 404, 407, 410, 451", status(401, 403, 404, 407, 410, 451), verdict{ErrAnswer, false, true, false}},
+	{"any other status from 400 to 499", statusIn(400, 499), verdict{ErrAnswer, false, false, false}},
+	{"any other status from 500 on", statusIn(500, 999), verdict{ErrAnswer, false, true, true}},
+	{"any other status; 304 without being asked", statusIn(0, 399), verdict{ErrAnswer, false, true, false}},
+	{"a redirect to another host, or too many", isRedirect, verdict{ErrAnswer, false, true, false}},
+	{"200 with a body that is empty, cut short or damaged", isDamaged, verdict{ErrAnswer, true, true, true}},
+	{"200 with an HTML page, a login form, or an error in JSON", isPage, verdict{ErrAnswer, false, true, true}},
+	{"200 with what is too large, or of another type, charset or encoding", isContent, verdict{ErrAnswer, false, false, false}},
+	{"200 with JSON that is refused", isRefused, verdict{ErrAnswer, false, false, false}},
+	{"a certificate that is not trusted; no TLS on that port", isTLS, verdict{ErrUnreachable, false, true, true}},
+	{"any other fault of name, connection or protocol", func(error) bool { return true }, verdict{ErrUnreachable, true, true, true}},
+}
+
+// judge finds the row of a failure. It leaves contexts that were cancelled to its callers.
 func judge(err error) verdict {
-	if status, ok := errors.AsType[*StatusError](err); ok {
-		return verdict{ErrAnswer, retried[status.Code]}
+	for _, r := range rules {
+		if r.match(err) {
+			return r.verdict
+		}
 	}
-	if content, ok := errors.AsType[*ContentError](err); ok {
-		return verdict{ErrAnswer, content.Damaged}
+	panic("upstream: the last rule fits everything")
+}
+
+func is(sentinel error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, sentinel) }
+}
+
+func has[E error](fits func(E) bool) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[E](err)
+		return ok && fits(e)
 	}
-	if _, ok := errors.AsType[*RedirectError](err); ok {
-		return verdict{ErrAnswer, false}
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return verdict{ErrUnreachable, false}
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return verdict{ErrUnreachable, false}
-	}
-	if errors.Is(err, http.ErrSchemeMismatch) {
-		return verdict{ErrUnreachable, false}
-	}
-	return verdict{ErrUnreachable, true}
+}
+
+func status(codes ...int) func(error) bool {
+	return has(func(e *StatusError) bool { return slices.Contains(codes, e.Code) && !e.Outage })
+}
+
+func statusIn(from, to int) func(error) bool {
+	return has(func(e *StatusError) bool { return from <= e.Code && e.Code <= to && !e.Outage })
+}
+
+var (
+	isLate     = has(func(*lateError) bool { return true })
+	isOutage   = has(func(e *StatusError) bool { return e.Outage })
+	isRedirect = has(func(*RedirectError) bool { return true })
+	isDamaged  = has(func(e *ContentError) bool { return e.Damaged })
+	isPage     = has(func(e *ContentError) bool { return e.Page })
+	isContent  = has(func(*ContentError) bool { return true })
+)
+
+// isRefused also stands for whatever else was found wrong with an answer that
+// came whole: a walk through pages that does not end, a program that fails.
+func isRefused(err error) bool { return errors.Is(err, shape.ErrRefused) || errors.Is(err, ErrAnswer) }
+
+func isTLS(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	return certificate || record || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // attempts is the policy at work in one fetch. It is used by one goroutine.

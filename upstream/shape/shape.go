@@ -44,6 +44,7 @@ func (r Resource) Valid() bool { return slices.Contains(Resources(), r) }
 type Document struct {
 	Body    []byte  // compact JSON in UTF-8, as documented
 	Items   int     // elements of the array; for a catalogue, of its three lists together
+	Lists   []List  // the same by list, in the documented order
 	Repairs Repairs // what had to be changed to get here
 }
 
@@ -62,22 +63,29 @@ func Normalize(r Resource, in []byte) (Document, error) {
 		if err := d.document(func() error { return s.decode(d) }); err != nil {
 			return Document{}, err
 		}
-		doc.Items = len(s.Artist) + len(s.Artwork) + len(s.Gallery)
+		doc.Lists = []List{
+			{Path: "catalogue.artist", Items: len(s.Artist)},
+			{Path: "catalogue.artwork", Items: len(s.Artwork)},
+			{Path: "catalogue.gallery", Items: len(s.Gallery)},
+		}
 		doc.Body = s.appendTo(room(in))
 	case Rules:
 		var rules []RuleSet
 		if err := d.document(func() error { return array(d, &rules, (*RuleSet).decode) }); err != nil {
 			return Document{}, err
 		}
-		doc.Items = len(rules)
+		doc.Lists = []List{{Path: "rules", Items: len(rules)}}
 		doc.Body = appendArray(room(in), rules, (*RuleSet).appendTo)
 	case Banners:
 		var banners []Banner
 		if err := d.document(func() error { return array(d, &banners, (*Banner).decode) }); err != nil {
 			return Document{}, err
 		}
-		doc.Items = len(banners)
+		doc.Lists = []List{{Path: "banners", Items: len(banners)}}
 		doc.Body = AppendBanners(room(in), banners)
+	}
+	for _, l := range doc.Lists {
+		doc.Items += l.Items
 	}
 	doc.Body = fitted(doc.Body)
 	doc.Repairs = d.repairs

@@ -1,0 +1,145 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// maxTold is read of an answer that brings no document, to learn what it says.
+const maxTold = 64 << 10
+
+// told fills e from the body of the answer that it is about. credentials says
+// whether the request had some. Of the body only the CMS's word for the error
+// is kept, and only if it is a word.
+func (e *StatusError) told(resp *http.Response, credentials bool) {
+	media := mediaType(resp.Header)
+	e.HTML = isHTML(media)
+	if isJSON(media) && resp.Header.Get("Content-Encoding") == "" {
+		// What cannot be read says nothing; the status does.
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxTold))
+		said, _ := readEnvelope(body)
+		e.Name = said.name
+		// A Strapi whose database is gone answers 401 to everybody without a
+		// token (with one, 500), in the words it has for a wrong token. What
+		// nobody may read is a 403 there, so without a token a 401 is an outage.
+		e.Outage = e.Code == http.StatusUnauthorized && !credentials && said.strapi
+	}
+	e.Refused = credentials && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+}
+
+// An envelope is an error as some CMS puts it into JSON.
+type envelope struct {
+	name   string // its word for the error; empty where it has none
+	strapi bool
+}
+
+// readEnvelope reports whether body is an error of one of the known CMSs:
+//
+//	Django REST Framework  {"detail":"…"}
+//	Strapi                 {"data":null,"error":{"status":401,"name":"UnauthorizedError",…}}
+//	Directus               {"errors":[{"message":"…","extensions":{"code":"FORBIDDEN"}}]}
+//	WordPress              {"code":"rest_forbidden","message":"…","data":{"status":401}}
+//	many others            {"error":"…"}, {"error":{…}}
+func readEnvelope(body []byte) (envelope, bool) {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 || body[0] != '{' {
+		return envelope{}, false
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return envelope{}, false
+	}
+	var detail, code, message string
+	var object struct{ Code, Name string }
+	var list []struct{ Extensions struct{ Code string } }
+	var data struct{ Status int }
+	read := func(member string, into any) bool {
+		raw, ok := members[member]
+		return ok && string(raw) != "null" && json.Unmarshal(raw, into) == nil
+	}
+	hasData := members["data"] != nil && string(members["data"]) != "null"
+	switch {
+	case len(members) == 1 && read("detail", &detail):
+		return envelope{}, true
+	case !hasData && read("error", &object):
+		_, strapi := members["data"]
+		return envelope{name: word(object.Name, object.Code), strapi: strapi && object.Name != ""}, true
+	case !hasData && read("error", &message):
+		return envelope{name: word(message)}, true
+	case !hasData && read("errors", &list) && len(list) > 0:
+		return envelope{name: word(list[0].Extensions.Code)}, true
+	case read("code", &code) && read("message", &message) && read("data", &data):
+		return envelope{name: word(code)}, true
+	}
+	return envelope{}, false
+}
+
+var wordPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,63}$`)
+
+// word returns the first of candidates that is one word, so that no text of the CMS gets further.
+func word(candidates ...string) string {
+	for _, c := range candidates {
+		if wordPattern.MatchString(c) {
+			return c
+		}
+	}
+	return ""
+}
+
+var errEmpty = errors.New("it is empty")
+
+// checkBody refuses what came as JSON with a 200 and is no document: a page, or
+// an error. What is wrong with JSON that may be one is for others to say.
+func checkBody(body []byte) error {
+	trimmed := bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
+	switch {
+	case len(trimmed) == 0:
+		return damaged(errEmpty)
+	case trimmed[0] == '<':
+		return &ContentError{Reason: "want JSON, got " + pageKind(trimmed) + " that says it is JSON", Page: true}
+	case isCutShort(trimmed):
+		return damaged(io.ErrUnexpectedEOF)
+	case trimmed[0] == '{' && len(body) <= maxTold:
+		if said, ok := readEnvelope(trimmed); ok {
+			reason := "want a document, got an error with status 200"
+			if said.name != "" {
+				reason += " (" + said.name + ")"
+			}
+			return &ContentError{Reason: reason, Page: true}
+		}
+	}
+	return nil
+}
+
+// pageKind says what kind of page body begins.
+func pageKind(body []byte) string {
+	page := strings.ToLower(string(body[:min(len(body), maxTold)]))
+	if strings.Contains(page, `type="password"`) || strings.Contains(page, `type='password'`) || strings.Contains(page, "type=password") {
+		return "an HTML page with a login form"
+	}
+	return "an HTML page"
+}
+
+// draftMarks are how CMSs write, in their compact JSON, that an item is not
+// published. Inside of a text the quotes would be escaped.
+var draftMarks = [][]byte{
+	[]byte(`"publishedAt":null`), // Strapi
+	[]byte(`"status":"draft"`),   // WordPress, Directus
+	[]byte(`"status":"auto-draft"`),
+	[]byte(`"status":"pending"`),
+	[]byte(`"status":"private"`),
+	[]byte(`"status":"future"`),
+}
+
+// drafts counts the items of an answer that are marked as not published.
+func drafts(body []byte) (n int) {
+	for _, mark := range draftMarks {
+		n += bytes.Count(body, mark)
+	}
+	return n
+}

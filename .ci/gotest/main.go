@@ -11,7 +11,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -103,7 +105,14 @@ func (s *summary) endPackage(e event, failedTests int) {
 	default:
 		if failedTests == 0 {
 			s.failed++
-			s.show(key)
+		}
+		// What is left of the package was said outside of any test, or by
+		// tests that never ended.
+		for _, left := range slices.Sorted(maps.Keys(s.output)) {
+			if strings.HasPrefix(left, key) {
+				s.show(left)
+				delete(s.output, left)
+			}
 		}
 		s.printf("FAIL  %s %.1fs\n", e.Package, e.Elapsed)
 	}

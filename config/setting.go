@@ -52,6 +52,9 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
+// Words returns the only texts that the setting takes; nil where it takes more.
+func (s Setting) Words() []string { return slices.Clone(s.words) }
+
 // Settings returns a copy of the table, in the order of the documentation.
 func Settings() []Setting { return slices.Clone(settings) }
 

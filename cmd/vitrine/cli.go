@@ -21,9 +21,11 @@ type commandLine struct {
 	Serve       serveCommand       `cmd:"" default:"withargs" help:"Serve the three routes. This is what vitrine does when no command is named."`
 	Check       checkCommand       `cmd:"" help:"Try the configuration: reach Redis and the CMS, fetch everything once, and report."`
 	Purge       purgeCommand       `cmd:"" help:"Remove documents from the cache, so that they are fetched anew."`
+	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and how its CMS and Redis are."`
 	Config      configCommand      `cmd:"" help:"Print the configuration in effect, and where each value came from."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running vitrine whether it is ready; for containers."`
 	SampleCMS   sampleCMSCommand   `cmd:"" name:"sample-cms" help:"Serve the bundled content as the CMS would, for demos."`
+	Completion  completionCommand  `cmd:"" help:"Print what bash, zsh or fish needs to complete vitrine's commands and flags."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
@@ -33,7 +35,7 @@ func run(ctx context.Context, args []string, p program) int {
 	var commands commandLine
 	for _, flags := range []*settingsFlags{
 		&commands.Serve.settingsFlags, &commands.Check.settingsFlags, &commands.Purge.settingsFlags,
-		&commands.Config.settingsFlags, &commands.Healthcheck.settingsFlags,
+		&commands.Config.settingsFlags, &commands.Healthcheck.settingsFlags, &commands.Status.settingsFlags,
 	} {
 		flags.fromTable()
 	}
@@ -49,6 +51,9 @@ func run(ctx context.Context, args []string, p program) int {
 	)
 	if err != nil {
 		return exit(p.stderr, fmt.Errorf("command line: %w", err))
+	}
+	if len(args) > 0 && args[0] == completeWord {
+		return exit(p.stderr, complete(p.stdout, parser.Model.Node, args[1:]))
 	}
 	parsed, err := parser.Parse(args)
 	switch {

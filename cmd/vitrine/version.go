@@ -12,6 +12,9 @@ var version string
 // versionCommand prints which vitrine this is.
 type versionCommand struct{}
 
+// Help shows what to type.
+func (versionCommand) Help() string { return examples("vitrine version") }
+
 // Run prints one line.
 func (versionCommand) Run(p program) error {
 	info, _ := debug.ReadBuildInfo()

@@ -8,8 +8,15 @@ import (
 	"testing"
 )
 
+// asked is an answer, read whole.
+type asked struct {
+	status int
+	header http.Header
+	body   string
+}
+
 // askAs asks with the given Authorization header.
-func askAs(t *testing.T, url, authorization string) *http.Response {
+func askAs(t *testing.T, url, authorization string) asked {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -22,22 +29,25 @@ func askAs(t *testing.T, url, authorization string) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asked{resp.StatusCode, resp.Header, string(body)}
 }
 
 func TestATokenIsAskedForByEverythingButTheHealthChecks(t *testing.T) {
 	s, url := start(t, Options{Token: "open-sesame"})
 	for _, path := range []string{"/livez", "/readyz"} {
-		if resp := askAs(t, url+path, ""); resp.StatusCode != 200 {
-			t.Errorf("%s: %d", path, resp.StatusCode)
+		if resp := askAs(t, url+path, ""); resp.status != 200 {
+			t.Errorf("%s: %d", path, resp.status)
 		}
 	}
 	for _, path := range []string{"/", "/api/status", "/metrics", "/openapi.json", "/nothing", "/livez/", "//livez", "/x/../livez"} {
 		resp := askAs(t, url+path, "")
-		body, _ := io.ReadAll(resp.Body)
-		if resp.StatusCode != 401 || len(resp.Header.Values("WWW-Authenticate")) != 2 || strings.Contains(string(body), "sesame") {
-			t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)
+		if resp.status != 401 || len(resp.header.Values("WWW-Authenticate")) != 2 || strings.Contains(resp.body, "sesame") {
+			t.Errorf("%s: %+v", path, resp)
 		}
 	}
 	for authorization, want := range map[string]int{
@@ -52,21 +62,21 @@ func TestATokenIsAskedForByEverythingButTheHealthChecks(t *testing.T) {
 		"Basic b3Blbi1zZXNhbWU6":             401, // open-sesame:
 		"open-sesame":                        401,
 	} {
-		if resp := askAs(t, url+"/api/status", authorization); resp.StatusCode != want {
-			t.Errorf("%q: %d, want %d", authorization, resp.StatusCode, want)
+		if resp := askAs(t, url+"/api/status", authorization); resp.status != want {
+			t.Errorf("%q: %d, want %d", authorization, resp.status, want)
 		}
 	}
 
 	s.SetToken("another-one")
-	if resp := askAs(t, url+"/api/status", "Bearer open-sesame"); resp.StatusCode != 401 {
-		t.Errorf("a token that was replaced: %d", resp.StatusCode)
+	if resp := askAs(t, url+"/api/status", "Bearer open-sesame"); resp.status != 401 {
+		t.Errorf("a token that was replaced: %d", resp.status)
 	}
-	if resp := askAs(t, url+"/api/status", "Bearer another-one"); resp.StatusCode != 200 {
-		t.Errorf("its successor: %d", resp.StatusCode)
+	if resp := askAs(t, url+"/api/status", "Bearer another-one"); resp.status != 200 {
+		t.Errorf("its successor: %d", resp.status)
 	}
 	s.SetToken("")
-	if resp := askAs(t, url+"/api/status", ""); resp.StatusCode != 200 {
-		t.Errorf("without a token: %d", resp.StatusCode)
+	if resp := askAs(t, url+"/api/status", ""); resp.status != 200 {
+		t.Errorf("without a token: %d", resp.status)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -52,6 +53,9 @@ type answer struct {
 	attempts    int
 	upstream    string // the base URL it came from, for people; empty where there is only one source
 	drafts      int    // items that the CMS marks as not published
+	header      http.Header
+	received    int           // bytes of all answers that body was made from; 0 where it is the answer
+	mapping     time.Duration // spent on making body from them
 }
 
 // Validators let the CMS say that a copy is still good. They are kept as the
@@ -123,7 +127,10 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 		Attempts:    got.attempts,
 		Upstream:    got.upstream,
 		Bytes:       len(got.body),
-		Steps:       Steps{Fetch: time.Since(start)},
+		Steps:       Steps{Fetch: time.Since(start) - got.mapping, Map: got.mapping},
+	}
+	if got.received > 0 {
+		result.Bytes = got.received
 	}
 	if result.Upstream == "" {
 		result.Upstream = c.String()

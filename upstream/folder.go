@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"vitrine/upstream/sample"
@@ -24,10 +25,19 @@ type folder struct {
 	name     string // for people: "file:/srv/content", "sample:"
 	prefix   string // of a file's name in errors
 	maxBytes int64
+	recipes  map[shape.Resource]*recipe
 }
 
 func newSample(o Options) (source, string, error) {
-	s := &folder{files: sample.FS, name: "sample:", prefix: "sample:", maxBytes: o.MaxBytes}
+	if o.Preset != "drf" || len(o.Resources) > 0 {
+		return nil, "", errors.New("upstream URL: the bundled content has the documented shapes; another preset, or parts, want the URL of a CMS or a folder")
+	}
+	o.Paths = nil
+	recipes, err := newRecipes(o)
+	if err != nil {
+		return nil, "", err
+	}
+	s := &folder{files: sample.FS, name: "sample:", prefix: "sample:", maxBytes: o.MaxBytes, recipes: recipes}
 	// The sample changes with the program: another release is another source.
 	content := sha256.New()
 	for _, r := range shape.Resources() {
@@ -54,8 +64,16 @@ func newFolder(o Options) (source, string, error) {
 	case !info.IsDir():
 		return nil, "", fmt.Errorf("upstream URL: %s is not a folder", dir)
 	}
-	s := &folder{files: os.DirFS(dir), name: "file:" + dir, prefix: dir + string(filepath.Separator), maxBytes: o.MaxBytes}
-	return s, fingerprint(o, s.name), nil
+	o.Paths = nil
+	recipes, err := newRecipes(o)
+	if err != nil {
+		return nil, "", err
+	}
+	s := &folder{
+		files: os.DirFS(dir), name: "file:" + dir, prefix: dir + string(filepath.Separator),
+		maxBytes: o.MaxBytes, recipes: recipes,
+	}
+	return s, fingerprint(o, append([]string{s.name}, describeAll(recipes)...)...), nil
 }
 
 // folderPath reads file:DIR, file:/DIR and file:///DIR. The result is absolute,
@@ -81,15 +99,38 @@ func folderPath(raw string) (string, error) {
 
 func fileName(r shape.Resource) string { return string(r) + ".json" }
 
-// fetch reads the file of r. A file holds no version, so its ETag is a hash of
+// savedName is the file of a saved answer: banners.json, catalogue.artist.json,
+// and for the pages that follow catalogue.artist.2.json.
+func savedName(want request) string {
+	name := string(want.resource)
+	if want.part != "" {
+		name += "." + want.part
+	}
+	if want.page > 1 {
+		name += "." + strconv.Itoa(want.page)
+	}
+	return name + ".json"
+}
+
+func (f *folder) fetch(ctx context.Context, r shape.Resource, held Validators) (answer, error) {
+	return f.recipes[r].fetch(ctx, f, held)
+}
+
+// follow takes every link to lead to the next file.
+func (*folder) follow(want request, _ string, _ []string) (*url.URL, error) {
+	return &url.URL{RawQuery: "page=" + strconv.Itoa(want.page+1)}, nil
+}
+
+// exchange reads one saved answer. A file holds no version, so its ETag is a hash of
 // its bytes, which sees every edit; its Last-Modified is for people, and for a
 // copy that has nothing else.
-func (f *folder) fetch(ctx context.Context, r shape.Resource, held Validators) (answer, error) {
-	got := answer{op: "read " + f.prefix + fileName(r), attempts: 1, status: http.StatusOK}
+func (f *folder) exchange(ctx context.Context, want request, held Validators) (answer, error) {
+	r, name := want.resource, savedName(want)
+	got := answer{op: "read " + f.prefix + name, attempts: 1, status: http.StatusOK}
 	if ctx.Err() != nil {
 		return got, &FetchError{Resource: r, Op: got.op, Kind: ErrTimeout, Err: &lateError{}}
 	}
-	body, info, err := f.read(fileName(r))
+	body, info, err := f.read(name)
 	if err != nil {
 		kind := ErrAnswer
 		if _, gone := fs.Stat(f.files, "."); gone != nil {

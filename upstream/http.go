@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 type httpSource struct {
 	options   Options
 	base      *url.URL
-	urls      map[shape.Resource]*url.URL
+	recipes   map[shape.Resource]*recipe
 	transport *http.Transport
 	client    *http.Client
 }
@@ -37,10 +38,14 @@ func newHTTP(o Options) (source, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	recipes, err := newRecipes(o)
+	if err != nil {
+		return nil, "", err
+	}
 	s := &httpSource{
 		options: o,
 		base:    base,
-		urls:    make(map[shape.Resource]*url.URL),
+		recipes: recipes,
 		transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -56,30 +61,28 @@ func newHTTP(o Options) (source, string, error) {
 		},
 	}
 	s.client = &http.Client{Transport: guarded{s.transport}, CheckRedirect: checkRedirect}
-	for _, r := range shape.Resources() {
-		path, ok := o.Paths[r]
-		if !ok {
-			path = documentedPath(r)
-		}
-		s.urls[r] = resolve(base, path)
-	}
-	from := make([]string, 0, len(s.urls))
-	for _, r := range shape.Resources() {
-		from = append(from, s.urls[r].String())
-	}
-	return s, fingerprint(o, from...), nil
+	return s, fingerprint(o, append([]string{strings.TrimRight(base.String(), "/")}, describeAll(recipes)...)...), nil
 }
 
+// fetch makes one document of what its recipe asks for.
 func (s *httpSource) fetch(ctx context.Context, r shape.Resource, held Validators) (answer, error) {
-	target := s.urls[r]
+	return s.recipes[r].fetch(ctx, s, held)
+}
+
+// exchange asks for one answer, again where the table in retry.go says so.
+func (s *httpSource) exchange(ctx context.Context, want request, held Validators) (answer, error) {
+	r, target := want.resource, s.target(want)
 	got := answer{op: "GET " + withoutQuery(target)}
+	if want.page > 1 {
+		got.op += " (page " + strconv.Itoa(want.page) + ")"
+	}
 	req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return got, &FetchError{Resource: r, Op: got.op, Kind: ErrUnreachable, Err: bare(err)}
 	}
-	asked := s.describe(req.Header, held)
+	asked := s.describe(req.Header, want.headers, held)
 	describeTrace(ctx, req.Header)
-	req.SetResponseHandler(func(resp *http.Response) error { return s.accept(resp, asked, &got) })
+	req.SetResponseHandler(func(resp *http.Response) error { return s.accept(resp, asked, want.limit, &got) })
 
 	tries := &attempts{resource: r, options: &s.options}
 	// A client for each fetch: it is a few words that hold the policy's state,
@@ -109,11 +112,13 @@ func (s *httpSource) fetch(ctx context.Context, r shape.Resource, held Validator
 }
 
 // describe sets the request's headers, and reports whether it asks for a 304.
-func (s *httpSource) describe(h http.Header, held Validators) (conditional bool) {
+func (s *httpSource) describe(h http.Header, own map[string]string, held Validators) (conditional bool) {
 	h.Set("Accept", "application/json")
 	h.Set("User-Agent", "vitrine")
-	for name, value := range s.options.Headers {
-		h.Set(name, value)
+	for _, headers := range []map[string]string{s.options.Headers, own} {
+		for name, value := range headers {
+			h.Set(name, value)
+		}
 	}
 	h.Set("Accept-Encoding", "gzip")
 	if s.options.Authorization != "" {
@@ -132,19 +137,19 @@ func (s *httpSource) describe(h http.Header, held Validators) (conditional bool)
 // accept takes what an attempt brought into got, or says why it does not. It is
 // a retryablehttp.ResponseHandlerFunc, so that a body cut short is an attempt
 // that failed; and it closes resp in any case.
-func (s *httpSource) accept(resp *http.Response, conditional bool, got *answer) error {
+func (s *httpSource) accept(resp *http.Response, conditional bool, limit int64, got *answer) error {
 	defer func() {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain) // only for the connection's sake
 		_ = resp.Body.Close()
 	}()
-	got.status = resp.StatusCode
+	got.status, got.header = resp.StatusCode, resp.Header
 	got.validators = Validators{
 		ETag:         resp.Header.Get("ETag"),
 		LastModified: resp.Header.Get("Last-Modified"),
 	}.usable()
 	switch {
 	case resp.StatusCode == http.StatusOK:
-		body, err := readBody(resp, s.options.MaxBytes)
+		body, err := readBody(resp, limit)
 		got.body = body
 		got.drafts = drafts(body)
 		return err

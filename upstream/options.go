@@ -87,15 +87,8 @@ func (o Options) withDefaults() (Options, error) {
 	case !isHeaderValue(o.Authorization):
 		return o, errors.New("upstream authorization: holds a control character, perhaps the newline at the end of a file")
 	}
-	for name, value := range o.Headers {
-		switch {
-		case !isToken(name):
-			return o, fmt.Errorf("upstream header %q: not a header name", name)
-		case slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) }):
-			return o, fmt.Errorf("upstream header %q: not to be set here", name)
-		case !isHeaderValue(value):
-			return o, fmt.Errorf("upstream header %q: its value holds a control character", name)
-		}
+	if err := checkHeaders(o.Headers); err != nil {
+		return o, err
 	}
 	for r, p := range o.Paths {
 		if !r.Valid() {
@@ -105,6 +98,7 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("upstream path of %s: %w", r, err)
 		}
 	}
+	setDefault(&o.Preset, "drf")
 	o.Paths = maps.Clone(o.Paths)
 	o.Headers = maps.Clone(o.Headers)
 	setDefault(&o.Timeout, defaultTimeout)
@@ -118,6 +112,21 @@ func (o Options) withDefaults() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// checkHeaders refuses headers that cannot be sent, or must not be set.
+func checkHeaders(headers map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		switch {
+		case !isToken(name):
+			return fmt.Errorf("upstream header %q: not a header name", name)
+		case slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) }):
+			return fmt.Errorf("upstream header %q: not to be set here", name)
+		case !isHeaderValue(headers[name]):
+			return fmt.Errorf("upstream header %q: its value holds a control character", name)
+		}
+	}
+	return nil
 }
 
 func setDefault[T comparable](v *T, def T) {
@@ -180,19 +189,6 @@ func resolve(base *url.URL, p string) *url.URL {
 	u := base.JoinPath(rel.EscapedPath())
 	u.RawQuery = rel.RawQuery
 	return u
-}
-
-// documentedPath is where a CMS has r, relative to its base URL.
-func documentedPath(r shape.Resource) string {
-	switch r {
-	case shape.Catalogue:
-		return "gvapp/"
-	case shape.Rules:
-		return "cms/rules/"
-	case shape.Banners:
-		return "gvapp/singlebanner"
-	}
-	return ""
 }
 
 // normalizing is part of every fingerprint: raise it when Normalize begins to

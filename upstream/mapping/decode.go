@@ -186,6 +186,9 @@ func refuse(path, want, got string) error {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
+// Index appends the index of an element to a path.
+func Index(path string, i int) string { return index(path, i) }
+
 // join appends the name of a member, which the CMS made up, to a path.
 func join(path, name string) string {
 	plain := name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(r rune) bool {

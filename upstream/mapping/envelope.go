@@ -233,3 +233,33 @@ func number(v any) string {
 	}
 	return ""
 }
+
+// Count reads a number of items that a program found. null is -1.
+func Count(path string, v any) (int, error) {
+	if v == nil {
+		return -1, nil
+	}
+	if n := number(v); n != "" && n[0] != '-' {
+		return strconv.Atoi(n)
+	}
+	return -1, refuse(path, "a number of items from the program", clip(gojq.Preview(v)))
+}
+
+// Text reads a link or a cursor that a program found. null and false are "".
+func Text(path string, v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case bool:
+		if !v {
+			return "", nil
+		}
+	case string:
+		return v, nil
+	default:
+		if n := number(v); n != "" {
+			return n, nil
+		}
+	}
+	return "", refuse(path, "a link, a cursor or null from the program", clip(gojq.Preview(v)))
+}

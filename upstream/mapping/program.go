@@ -91,6 +91,14 @@ func compile(source string) (*gojq.Code, error) {
 	return gojq.Compile(query, functions()...)
 }
 
+// Source is the program as it was written; that of nil is "".
+func (p *Program) Source() string {
+	if p == nil {
+		return ""
+	}
+	return p.source
+}
+
 // Limits bound what one run of a program may yield. Zero means no limit.
 type Limits struct {
 	Values int // outputs

@@ -31,6 +31,17 @@ func (p *Preset) Check(list, path string, v any) error {
 	if !p.strict {
 		return nil
 	}
+	if list == "catalogue" { // all of it in one answer
+		object, _ := v.(map[string]any) // normalizing refuses anything else
+		for _, name := range []string{"artist", "gallery"} {
+			items, _ := object[name].([]any)
+			for i, item := range items {
+				if err := checkRelations(index(join(path, name), i), item, relations[join(list, name)]); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	return checkRelations(path, v, relations[list])
 }
 

@@ -1,0 +1,46 @@
+package peers
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// nginxMain is what a distribution's nginx.conf has around conf.d, kept to a folder of the test's.
+const nginxMain = `daemon off;
+pid DIR/nginx.pid;
+error_log stderr warn;
+worker_processes 1;
+events { worker_connections 256; }
+http {
+    access_log off;
+    client_body_temp_path DIR/body;
+    proxy_temp_path DIR/proxy;
+    fastcgi_temp_path DIR/fastcgi;
+    uwsgi_temp_path DIR/uwsgi;
+    scgi_temp_path DIR/scgi;
+    include DIR/vitrine.conf;
+}
+`
+
+func startNginx(t *testing.T, v *vitrine) string {
+	t.Helper()
+	program := need(t, "nginx", "apt-get install nginx-light")
+	dir, addr := t.TempDir(), freeAddress(t)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "vitrine.conf", configuration(t, "/etc/nginx/conf.d/vitrine.conf",
+		"/var/cache/nginx/vitrine", filepath.Join(dir, "cache"),
+		"127.0.0.1:8080", v.addr,
+		"listen 80;", "listen 127.0.0.1:"+port+";"))
+	conf := strings.ReplaceAll(nginxMain, "DIR", dir)
+	if os.Geteuid() == 0 { // or the workers become somebody who may not read the test's folder
+		conf = "user root;\n" + conf
+	}
+	run(t, addr, program, "-c", write(t, dir, "nginx.conf", conf), "-e", "stderr", "-p", dir)
+	return "http://" + addr
+}

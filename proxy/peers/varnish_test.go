@@ -1,0 +1,24 @@
+package peers
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+func startVarnish(t *testing.T, v *vitrine) string {
+	t.Helper()
+	program := need(t, "varnishd", "apt-get install varnish")
+	need(t, "gcc", "apt-get install gcc libc6-dev")
+	dir, addr := t.TempDir(), freeAddress(t)
+	host, port, err := net.SplitHostPort(v.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vcl := write(t, dir, "vitrine.vcl", configuration(t, "/etc/varnish/vitrine.vcl",
+		`.host = "127.0.0.1"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`))
+	options := strings.Fields(configuration(t, "varnishd's options",
+		"-a :80", "-a "+addr, "/etc/varnish/vitrine.vcl", vcl))
+	run(t, addr, program, append([]string{"-F", "-j", "none", "-T", "none", "-n", dir}, options...)...)
+	return "http://" + addr
+}

@@ -1,0 +1,334 @@
+// Package peers puts vitrine behind the software that stands before it in practice, and in front of the clients that
+// ask it: nginx and Varnish with the very configurations of docs/deploying.md, curl, and a browser.
+//
+// One test starts a CMS, the whole of vitrine in front of it (cache, store and HTTP face), and its peer, on free
+// ports. What goes between peer and vitrine is counted at vitrine's listener.
+package peers
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/proxy"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// patience is how long something that should happen soon may take.
+const patience = 15 * time.Second
+
+// routes are the public paths.
+var routes = map[shape.Resource]string{
+	shape.Catalogue: "/gvapp/", shape.Rules: "/cms/rules/", shape.Banners: "/gvapp/singlebanner",
+}
+
+// terms are what vitrine tells caches downstream.
+type terms struct {
+	ttl, maxAge, staleWhileRevalidate, staleIfError time.Duration
+	origins                                         []string // none: *
+}
+
+// vitrine is the whole of it, running.
+type vitrine struct {
+	cms   *upstreamtest.CMS
+	store *cache.Store
+	addr  string
+	log   *exchanges
+	stop  func() // ends it as a crash of the machine would: nobody listens any more
+}
+
+// startVitrine runs it until the test ends or stop is called.
+func startVitrine(t *testing.T, o terms) *vitrine {
+	t.Helper()
+	if o.ttl == 0 {
+		o.ttl = time.Minute
+	}
+	if o.origins == nil {
+		o.origins = []string{"*"}
+	}
+	v := &vitrine{cms: upstreamtest.New(t), log: new(exchanges)}
+	log := slog.New(slog.DiscardHandler)
+	client, err := upstream.New(upstream.Options{URL: v.cms.URL, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if v.store, err = cache.Open(t.Context(), cache.Options{URL: "embedded:127.0.0.1:0", Logger: log}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.store.Close() })
+	sources := map[shape.Resource]proxy.Source{}
+	for _, r := range shape.Resources() {
+		if sources[r], err = cache.NewReader(v.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
+			TTL: o.ttl, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
+			Source: client.Source(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
+			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
+				var known upstream.Validators
+				if held != nil {
+					known = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
+				}
+				got, err := client.Fetch(ctx, r, known)
+				return cache.Loaded{
+					NotModified: got.NotModified, Body: got.Document.Body, Status: got.Status,
+					UpstreamETag: got.Validators.ETag, UpstreamLastModified: got.Validators.LastModified,
+				}, err
+			}),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server, err := proxy.New(proxy.Options{
+		Sources: sources, MaxAge: o.maxAge, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
+		CORSOrigins: o.origins, Logger: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.addr = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(v.log.listener(l)) }()
+	v.stop = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(v.stop)
+	return v
+}
+
+// An exchange is a request that reached vitrine, and the status it answered with.
+type exchange struct {
+	*http.Request
+	status string
+}
+
+// exchanges is a log of what reached a listener. What comes in is looked at before vitrine reads it, and what goes
+// out before it is sent, so that a client with an answer finds it here.
+type exchanges struct {
+	mu  sync.Mutex
+	all []*exchange
+}
+
+// take returns what arrived since the last call.
+func (e *exchanges) take() []exchange {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var taken []exchange
+	for _, x := range e.all {
+		taken = append(taken, *x)
+	}
+	e.all = nil
+	return taken
+}
+
+func (e *exchanges) listener(l net.Listener) net.Listener { return tapped{l, e} }
+
+type tapped struct {
+	net.Listener
+	log *exchanges
+}
+
+func (l tapped) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &tappedConn{Conn: conn, log: l.log}, nil
+}
+
+// tappedConn follows one connection. Peers send requests without bodies and one after the other.
+type tappedConn struct {
+	net.Conn
+	log     *exchanges
+	pending []byte    // of a request that has not arrived whole; only Read touches it
+	asked   *exchange // the request without an answer; guarded by the log
+}
+
+func (c *tappedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.pending = append(c.pending, p[:n]...)
+	for {
+		end := bytes.Index(c.pending, []byte("\r\n\r\n"))
+		if end < 0 {
+			return n, err
+		}
+		req, badly := http.ReadRequest(bufio.NewReader(bytes.NewReader(c.pending[:end+4])))
+		c.pending = c.pending[end+4:]
+		if badly != nil {
+			continue
+		}
+		c.log.mu.Lock()
+		c.asked = &exchange{Request: req}
+		c.log.all = append(c.log.all, c.asked)
+		c.log.mu.Unlock()
+	}
+}
+
+func (c *tappedConn) Write(p []byte) (int, error) {
+	c.log.mu.Lock()
+	if c.asked != nil {
+		if _, rest, ok := strings.Cut(string(p[:min(len(p), 64)]), " "); ok {
+			c.asked.status, _, _ = strings.Cut(rest, " ")
+		}
+		c.asked = nil
+	}
+	c.log.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+// need returns the path of a program, or skips the test and says how to get it. Where CI is set it has to be there.
+func need(t *testing.T, program, install string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil { // Debian has servers where only root looks for them
+		path, err = exec.LookPath(filepath.Join("/usr/sbin", program))
+	}
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not installed: %s", program, install)
+	}
+	t.Skipf("%s is not installed: %s", program, install)
+	return ""
+}
+
+// run starts a program until the test ends, and waits until it accepts connections at addr.
+func run(t *testing.T, addr, program string, args ...string) {
+	t.Helper()
+	var out syncBuffer
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is told to end below
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // unless it has ended
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+		if t.Failed() {
+			said := out.String()
+			t.Logf("%s said:\n%s", program, said[max(0, len(said)-4000):])
+		}
+	})
+	eventually(t, program+" listens", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("%s ended:\n%s", program, out.String())
+		default:
+		}
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		return true
+	})
+}
+
+// freeAddress is one that a program can be told to listen on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// eventually asks check twenty times a second until it is content.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for !check() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// syncBuffer is what a program may write to while it is read.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// configuration is the block of docs/deploying.md that begins with a comment saying file, with the addresses of the
+// test in the place of those in the document.
+func configuration(t *testing.T, file string, swap ...string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/deploying.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(page), "\n# "+file+"\n")
+	block, _, ended := strings.Cut(after, "\n```")
+	if !ok || !ended {
+		t.Fatalf("docs/deploying.md has no block that begins with # %s", file)
+	}
+	for i := 0; i < len(swap); i += 2 {
+		if !strings.Contains(block, swap[i]) {
+			t.Fatalf("%s does not say %q", file, swap[i])
+		}
+		block = strings.ReplaceAll(block, swap[i], swap[i+1])
+	}
+	return block + "\n"
+}
+
+// write puts a file into a folder of the test's.
+func write(t *testing.T, dir, name, content string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -25,6 +25,17 @@ var hits = []struct {
 		"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
 		"Accept-Encoding", "gzip, deflate, br", "Origin", "https://example.org", "X-Request-Id", "0ea1f9a2",
 	}},
+	{name: "a whole browser", target: "/gvapp/", fields: []string{
+		"Sec-Ch-Ua", `"Chromium";v="140", "Not=A?Brand";v="24"`, "Sec-Ch-Ua-Mobile", "?0", "Sec-Ch-Ua-Platform", `"Linux"`,
+		"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+		"Accept", "*/*", "Origin", "https://example.org", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty",
+		"Referer", "https://example.org/visit", "Accept-Encoding", "gzip, deflate, br, zstd", "Accept-Language", "en-GB,en;q=0.9,nl;q=0.8",
+		"If-None-Match", `"AAAAAAAAAAAAAAAA", W/"BBBBBBBBBBBBBBBB"`, "If-Modified-Since", "Fri, 20 Nov 2020 12:00:00 GMT",
+		"Cookie", "a=b; c=d",
+	}},
+	{name: "traced", target: "/gvapp/", fields: []string{
+		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Tracestate", "rojo=00f067aa0ba902b7",
+	}},
 	{name: "indented", target: "/gvapp/?format=api"},
 	{name: "ordered", target: "/gvapp/singlebanner?ordering=-redirect_link_fr"},
 	{name: "ordered in another spelling", target: "/gvapp/singlebanner?x=1&ordering=%2Dredirect_link_fr,+foo"},

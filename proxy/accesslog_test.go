@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+// logged are the lines of an access log.
+func logged(t *testing.T, log *syncBuffer) []map[string]any {
+	t.Helper()
+	var lines []map[string]any
+	for d := json.NewDecoder(strings.NewReader(log.String())); ; {
+		var line map[string]any
+		if err := d.Decode(&line); err == io.EOF {
+			return lines
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+}
+
+func TestTheAccessLogHasALineForEveryRequest(t *testing.T) {
+	log := new(syncBuffer)
+	r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil)), TrustedProxies: []string{"127.0.0.0/8"}, MaxBodyBytes: 10})
+	r.holdRecorded(t, shape.Banners, "edge-singlebanner")
+	r.sources[shape.Rules].fail(upstream.ErrUnreachable)
+
+	r.send(t, "GET /gvapp/singlebanner?ordering=-id HTTP/1.1\nHost: cms.example.org\nAccept-Encoding: br\nX-Forwarded-For: 198.51.100.1\nX-Request-Id: abc\n"+
+		"Referer: https://example.org/\nUser-Agent: \"quoted\" agent\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	r.send(t, "HEAD /gvapp/ HTTP/1.1\nHost: x\nTraceparent: none")
+	r.get(t, "/cms/rules/")
+	r.get(t, "/nope")
+	r.send(t, "GET /gvapp/ HTTP/1.1\nHost: x\nContent-Length: 11\n\n12345678901")
+	r.send(t, "hello")
+
+	lines := logged(t, log)
+	if len(lines) != 6 {
+		t.Fatalf("%d lines: %s", len(lines), log)
+	}
+	for i, line := range lines {
+		if line["msg"] != "request" || line["level"] != "INFO" || line["time"] == nil || line["request_id"] == "" {
+			t.Errorf("line %d: %v", i, line)
+		}
+		for _, varying := range []string{"time", "msg", "level", "duration", "request_id"} {
+			if varying != "request_id" || line["request_id"] != "abc" {
+				delete(line, varying)
+			}
+		}
+	}
+	for i, want := range []string{
+		`bytes:<n> cache_status:vitrine; hit; ttl=<n> client:198.51.100.1 encoding:br host:cms.example.org method:GET protocol:HTTP/1.1 referer:https://example.org/ request_id:abc status:200 target:/gvapp/singlebanner?ordering=-id trace_id:0af7651916cd43dd8448eb211c80319c user_agent:"quoted" agent`,
+		`bytes:0 cache_status:vitrine; hit; ttl=<n> client:127.0.0.1 host:x method:HEAD protocol:HTTP/1.1 status:200 target:/gvapp/`,
+		`bytes:39 cache_status:vitrine; fwd=miss; detail=upstream-unreachable client:127.0.0.1 host:example.org method:GET protocol:HTTP/1.1 status:503 target:/cms/rules/`,
+		`bytes:23 client:127.0.0.1 host:example.org method:GET protocol:HTTP/1.1 status:404 target:/nope`,
+		`bytes:36 client:127.0.0.1 host:x method:GET protocol:HTTP/1.1 status:413 target:/gvapp/`,
+		`bytes:31 client:127.0.0.1 status:400`,
+	} {
+		var got []string
+		for _, name := range slices.Sorted(maps.Keys(lines[i])) {
+			got = append(got, fmt.Sprintf("%s:%v", name, lines[i][name]))
+		}
+		text := strings.Join(got, " ")
+		for _, n := range []string{"ttl=60", "ttl=59", "bytes:" + fmt.Sprint(lines[0]["bytes"])} {
+			if i == 0 || strings.HasPrefix(n, "ttl") {
+				name, _, _ := strings.Cut(n, "=")
+				name, _, _ = strings.Cut(name, ":")
+				text = strings.Replace(text, n, name+n[len(name):len(name)+1]+"<n>", 1)
+			}
+		}
+		if text != want {
+			t.Errorf("line %d: %s\nwant %s", i, text, want)
+		}
+	}
+	if n, ok := lines[0]["bytes"].(float64); !ok || n <= 0 || n > 20_000 {
+		t.Errorf("%v bytes of brotli", lines[0]["bytes"])
+	}
+}
+
+func TestWithoutAnAccessLogNothingIsLoggedOfARequest(t *testing.T) {
+	r := newRig(t, Options{})
+	r.get(t, "/gvapp/")
+	r.get(t, "/nope")
+	if log := r.log.String(); log != "" {
+		t.Errorf("logged %s", log)
+	}
+}
+
+func TestTraceParentW3CSection3_2(t *testing.T) {
+	const usual = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for value, want := range map[string]bool{
+		usual:                         true,
+		usual[:53] + "00":             true,
+		usual[:53] + "ff":             true,
+		"":                            false,
+		usual[:54]:                    false,
+		usual + "-extra":              false, // version 00 has no more
+		"01" + usual[2:]:              true,  // one not known yet
+		"01" + usual[2:] + "-what-is": true,
+		"01" + usual[2:] + "x":        false,
+		"01" + usual[2:] + "-a b":     false,
+		"ff" + usual[2:]:              false,
+		"0x" + usual[2:]:              false,
+		strings.ToUpper(usual):        false,
+		"00-" + strings.Repeat("0", 32) + usual[35:]: false,
+		usual[:36] + strings.Repeat("0", 16) + "-01": false,
+		strings.ReplaceAll(usual, "-", "_"):          false,
+		usual + ", " + usual:                         false,
+	} {
+		if got := validTraceParent([]byte(value)); got != want {
+			t.Errorf("%q: %t", value, got)
+		}
+	}
+}
+
+func TestTraceStateW3CSection3_3(t *testing.T) {
+	members := func(n int) string { return strings.TrimSuffix(strings.Repeat("a=1,", n), ",") }
+	for value, want := range map[string]bool{
+		"rojo=00f067aa0ba902b7":              true,
+		"rojo=00f067aa0ba902b7,congo=t61rcW": true,
+		" rojo=1 ,\tcongo=2 , ":              true,
+		"fw529a3039@dt=FfFv*/-_":             true,
+		"0a=1":                               true,
+		members(32):                          true,
+		"":                                   false,
+		",":                                  false,
+		members(33):                          false,
+		"rojo":                               false,
+		"=1":                                 false,
+		"rojo=":                              false,
+		"Rojo=1":                             false,
+		"@a=1":                               false,
+		"rojo=a=b":                           false,
+		"rojo=é":                             false,
+		strings.Repeat("a", 257) + "=1":      false,
+		"rojo=" + strings.Repeat("1", 257):   false,
+		strings.Repeat("a", 256) + "=1, b=2": true,
+	} {
+		if got := validTraceState([]byte(value)); got != want {
+			t.Errorf("%q: %t", value, got)
+		}
+	}
+}
+
+func FuzzTrace(f *testing.F) {
+	f.Add([]byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), []byte("rojo=1,congo=t61rcWkgMzE"))
+	f.Add([]byte("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x"), []byte("a@b=1, ,c= d"))
+	f.Fuzz(func(t *testing.T, parent, state []byte) {
+		if validTraceParent(parent) && (len(parent) < traceParentLength || !visible(parent) || len(traceID(parent)) != 32) {
+			t.Errorf("%q is a traceparent", parent)
+		}
+		// What is passed on must be a header's value, and be as valid once more without its blanks.
+		if validTraceState(state) {
+			if bytes.ContainsAny(state, "\r\n\x00") || !validTraceState(bytes.ReplaceAll(state, []byte("\t"), []byte(" "))) {
+				t.Errorf("%q is a tracestate", state)
+			}
+		}
+	})
+}

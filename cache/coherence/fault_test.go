@@ -161,7 +161,7 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 				eventually(t, "purges are heard", n.store.Listening)
 			}
 			t.Logf("old answers that did not say that redis is away: %v", trusted)
-			if trusted.quantile(1) == 0 {
+			if name != "cut" && trusted.quantile(1) == 0 { // a connection that is closed is noticed at once
 				t.Error("there were none at all: nothing was tried")
 			}
 		})

@@ -108,12 +108,28 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 	eventually(t, "the purge is heard", func() bool { return d.heard.Load() > heard })
 	becomes(t, d.one, 2)
 	pause(t.Context(), time.Until(acked.Add(bound)))
-	after := inBackground(t, d.two) // joins who waits
+	const readers = 50
+	asking, after := make(chan struct{}, readers), make(chan int64, readers)
+	for range readers { // join who waits, those at least that get there first
+		go func() {
+			asking <- struct{}{}
+			version, _, err := d.two.get(t.Context(), "banners")
+			if err != nil {
+				t.Error(err)
+			}
+			after <- version
+		}()
+	}
+	for range readers {
+		<-asking
+	}
 	close(d.held.open)
 
 	<-before // either will do
-	if got := <-after; got != 2 {
-		t.Errorf("asked after the purge: got %d", got)
+	for range readers {
+		if got := <-after; got != 2 {
+			t.Errorf("asked after the purge: got %d", got)
+		}
 	}
 	want(t, d.two, 2)
 }
@@ -210,4 +226,24 @@ func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
 	if n := d.src1.loads.Load(); n != 1 {
 		t.Errorf("the first fetched %d times, want once and then to take what the other has filled", n)
 	}
+	want(t, d.two, 2)
+}
+
+// TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack has a copy in memory that Redis never held, so that purging it
+// removes nothing and nobody is told.
+func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t)
+	d.server.Pause() // for less than it takes to give the watching connection up
+	version, status, err := d.two.get(t.Context(), "banners")
+	must(t, err)
+	if version != 1 || status.Detail != cache.DetailRedisAway {
+		t.Errorf("while Redis hangs: version %d, %+v", version, status)
+	}
+	d.server.Resume()
+	eventually(t, "Redis is back", func() bool { return d.two.store.Up() && d.two.store.Listening() })
+	d.src2.version.Store(2)
+	acked := d.purge(t)
+	pause(t.Context(), time.Until(acked.Add(bound)))
+	want(t, d.two, 2)
 }

@@ -101,8 +101,12 @@ type Resources struct {
 // Resource says how one resource is asked of the CMS.
 type Resource struct {
 	// Path is relative to [Upstream.URL]. Empty: where the documented
-	// interface, or a folder, has it.
+	// interface, a folder or the preset has it.
 	Path string
+	// Parts are what it is made from. None: what the preset makes it from.
+	Parts Parts
+	// Map is a jq program that makes the document of all parts. Empty: none.
+	Map string
 }
 
 // Redis is the shared store.

@@ -97,6 +97,8 @@ func (p *fileParser) entry(key string, line int, value *yaml.Node) {
 		if !isSetting && len(group) == 0 {
 			p.errs = append(p.errs, unknownKey(g))
 		}
+	case isSetting && s.isParts():
+		p.parts(s, g, value)
 	case isSetting:
 		g.Text, g.Found = content(s, value)
 		p.values[s.Key] = g
@@ -108,6 +110,23 @@ func (p *fileParser) entry(key string, line int, value *yaml.Node) {
 		p.errs = append(p.errs, mistake(g, fmt.Sprintf("want a group of settings (%s), got %s",
 			strings.Join(group, ", "), describe(value))))
 	}
+}
+
+// parts checks a list of parts while its lines are known.
+func (p *fileParser) parts(s Setting, g given, value *yaml.Node) {
+	_, err := parseParts(value)
+	if err == nil {
+		if g.Text, err = canonical(value); err == nil {
+			p.values[s.Key] = g
+			return
+		}
+	}
+	var at *nodeError
+	if errors.As(err, &at) {
+		g.Origin.Name += at.key
+		g.Origin.File = fmt.Sprintf("%s:%d", p.path, at.line)
+	}
+	p.errs = append(p.errs, mistake(g, err.Error()))
 }
 
 // content returns the text of a value, or how to describe it in an error when

@@ -28,6 +28,10 @@ func (c Config) YAML() []byte {
 			fmt.Fprintf(&out, "%s%s:\n", strings.Repeat("  ", depth), groups[depth])
 		}
 		open = groups
+		if s.isParts() {
+			out.WriteString(c.block(s, name, strings.Repeat("  ", len(groups))))
+			continue
+		}
 		fmt.Fprintf(&out, "%s%s\n", strings.Repeat("  ", len(groups)), c.line(s, name))
 	}
 	return []byte(out.String())
@@ -67,6 +71,29 @@ func (c Config) line(s Setting, name string) string {
 		text = scalar(text)
 	}
 	return fmt.Sprintf("%s: %s # %s", name, text, origin)
+}
+
+// block is a setting that is a list of parts. Where one may hold a secret, it
+// stands in comments as a whole, as it would not mean the same without it.
+func (c Config) block(s Setting, name, indent string) string {
+	parts, ok := s.field(&c).(*Parts)
+	if !ok {
+		return ""
+	}
+	shown, hides := parts.masked()
+	if hides {
+		indent += "# "
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s%s: # %s\n", indent, name, c.Origin(s.Key))
+	for line := range strings.Lines(shown) {
+		if strings.TrimSpace(line) == "" {
+			out.WriteString("\n")
+			continue
+		}
+		out.WriteString(indent + "  " + line)
+	}
+	return out.String()
 }
 
 // scalar writes text as YAML that reads back as the same text.

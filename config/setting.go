@@ -133,6 +133,8 @@ func (s Setting) set(c *Config, text string) error {
 		*field = NewURL(text)
 	case *[]string:
 		*field = splitList(text)
+	case *Parts:
+		return field.set(text)
 	case *time.Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -191,6 +193,8 @@ func (s Setting) text(c *Config) string {
 		return field.Reveal()
 	case *[]string:
 		return strings.Join(*field, ",")
+	case *Parts:
+		return field.YAML
 	case *time.Duration:
 		return formatDuration(*field)
 	case *int:
@@ -205,6 +209,12 @@ func (s Setting) text(c *Config) string {
 // isList reports whether the file may say it as a sequence.
 func (s Setting) isList() bool {
 	_, ok := s.field(new(Config)).(*[]string)
+	return ok
+}
+
+// isParts reports whether the file says it as a list of parts.
+func (s Setting) isParts() bool {
+	_, ok := s.field(new(Config)).(*Parts)
 	return ok
 }
 

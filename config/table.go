@@ -43,13 +43,13 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "upstream.url", Default: "sample:", check: checkUpstream,
-		allowed: "sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]",
-		Doc:     "where content comes from: `sample:` the bundled content, `file:DIR` a folder with catalogue.json, rules.json and banners.json, or the CMS's base URL",
+		allowed: "sample:, file:DIR, or http(s)://HOST[:PORT][/BASE][,…]",
+		Doc:     "where content comes from: `sample:` the bundled content, `file:DIR` a folder with catalogue.json, rules.json and banners.json, or the CMS's base URL; several base URLs, separated by commas, are equal standbys in order of preference",
 		field:   func(c *Config) any { return &c.Upstream.URL },
 	},
 	{
-		Key: "upstream.preset", Default: "drf", words: []string{"drf"},
-		Doc:   "which CMS it is: `drf` is Django REST Framework",
+		Key: "upstream.preset", Default: "drf", words: []string{"drf", "strapi4", "strapi5", "directus", "wordpress", "custom"},
+		Doc:   "which CMS it is: `drf` is Django REST Framework; `custom` knows nothing, and has it all from the file",
 		field: func(c *Config) any { return &c.Upstream.Preset },
 	},
 	{
@@ -79,8 +79,18 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "upstream.resources.catalogue.path", optional: true, allowed: aPath, check: checkPath,
-		Doc:   "where the catalogue is, relative to the upstream URL; if nothing is said `gvapp/`, and in a folder `catalogue.json`",
+		Doc:   "where the catalogue is, relative to the upstream URL; if nothing is said `gvapp/`, or where the preset has it, and in a folder `catalogue.json`",
 		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Path },
+	},
+	{
+		Key: "upstream.resources.catalogue.parts", optional: true, allowed: "a list of parts",
+		Doc:   "what the catalogue is made from, where that is not what the preset knows: a list of parts, see [CMS guides](cms/README.md)",
+		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Parts },
+	},
+	{
+		Key: "upstream.resources.catalogue.map", optional: true, allowed: "a jq program",
+		Doc:   "a jq program that makes the document of all parts",
+		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Map },
 	},
 	{
 		Key: "upstream.resources.rules.path", optional: true, allowed: aPath, check: checkPath,
@@ -88,9 +98,29 @@ var settings = named([]Setting{
 		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Path },
 	},
 	{
+		Key: "upstream.resources.rules.parts", optional: true, allowed: "a list of parts",
+		Doc:   "the same for the rules",
+		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Parts },
+	},
+	{
+		Key: "upstream.resources.rules.map", optional: true, allowed: "a jq program",
+		Doc:   "the same for the rules",
+		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Map },
+	},
+	{
 		Key: "upstream.resources.banners.path", optional: true, allowed: aPath, check: checkPath,
 		Doc:   "the same for the banners: `gvapp/singlebanner`, `banners.json`",
 		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Path },
+	},
+	{
+		Key: "upstream.resources.banners.parts", optional: true, allowed: "a list of parts",
+		Doc:   "the same for the banners",
+		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Parts },
+	},
+	{
+		Key: "upstream.resources.banners.map", optional: true, allowed: "a jq program",
+		Doc:   "the same for the banners",
+		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Map },
 	},
 	{
 		Key: "redis.url", Default: "embedded:", check: checkRedis,

@@ -1,0 +1,82 @@
+package config_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"vitrine/config"
+)
+
+const withParts = `
+upstream:
+  preset: custom
+  resources:
+    catalogue:
+      parts:
+        - name: artist # a comment
+          path: api/artists?lang=nl
+          query: {populate: '*', tag: [general, home]}
+          headers: {X-Site: nl}
+          paging: {style: page, param: p, size_param: n, size: 50, first: 0, max_pages: 9, walks: 2, hosts: [cms.example], confirm: true}
+          map: |
+            rename({"naam": "name"})
+            | .visible = true
+        - name: gallery
+          path: api/galleries
+          items: .rows
+          ids: document
+      map: '{artist, gallery, artwork: []}'
+`
+
+func TestPartsAreReadFromTheFile(t *testing.T) {
+	got := load(t, config.Sources{File: write(t, withParts)}).Upstream.Resources.Catalogue
+	first := 0
+	want := []config.Part{
+		{
+			Name: "artist", Path: "api/artists?lang=nl",
+			Query:   url.Values{"populate": {"*"}, "tag": {"general", "home"}},
+			Headers: map[string]string{"X-Site": "nl"},
+			Paging: config.Paging{
+				Style: "page", Param: "p", SizeParam: "n", Size: 50, First: &first,
+				MaxPages: 9, Walks: 2, Hosts: []string{"cms.example"}, Confirm: true,
+			},
+			Map: "rename({\"naam\": \"name\"})\n| .visible = true\n",
+		},
+		{Name: "gallery", Path: "api/galleries", Items: ".rows", IDs: "document"},
+	}
+	if diff := cmp.Diff(want, got.Parts.List); diff != "" {
+		t.Error(diff)
+	}
+	if got.Map != "{artist, gallery, artwork: []}" {
+		t.Errorf("map %q", got.Map)
+	}
+}
+
+func TestPrintedPartsMeanTheSameWhenReadBack(t *testing.T) {
+	first := load(t, config.Sources{File: write(t, withParts)})
+	printed := string(first.YAML())
+	second := load(t, config.Sources{File: write(t, printed)})
+	if diff := cmp.Diff(first.Upstream, second.Upstream, cmp.AllowUnexported(config.Secret{})); diff != "" {
+		t.Errorf("%s\nread back differs:\n%s", printed, diff)
+	}
+}
+
+func TestPartsWithASecretArePrintedAsCommentsWithoutIt(t *testing.T) {
+	file := write(t, `
+upstream:
+  resources:
+    banners:
+      parts:
+        - path: list?access_token=hunter1
+          query: {api_key: hunter2}
+          headers: {X-Auth: hunter3}
+`)
+	printed := string(load(t, config.Sources{File: file}).YAML())
+	if strings.Contains(printed, "hunter") || !strings.Contains(printed, "#   - path: list?********") {
+		t.Errorf("printed\n%s", printed)
+	}
+	load(t, config.Sources{File: write(t, printed)}) // is still a file
+}

@@ -80,6 +80,7 @@ var failures = []failure{
 
 	{err: upstream.ErrAnswer, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
 	{err: upstream.ErrTimeout, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
+	{err: upstream.ErrOpen, status: http.StatusServiceUnavailable, detail: "The CMS failed repeatedly and is left alone for a while.", atRoute: true, cacheControl: noStore, retry: true},
 	{err: upstream.ErrUnreachable, status: http.StatusServiceUnavailable, detail: "The CMS cannot be reached.", atRoute: true, cacheControl: noStore, retry: true},
 	{err: cache.ErrWait, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
 	{err: context.DeadlineExceeded, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
@@ -142,6 +143,9 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 
 // errorDetail is the detail of Cache-Status for an error of a source.
 func errorDetail(err error) string {
+	if errors.Is(err, upstream.ErrOpen) {
+		return "breaker-open"
+	}
 	if code := upstream.Code(err); code != "" {
 		return "upstream-" + code
 	}

@@ -74,12 +74,13 @@ func TestFailuresSayWhichAndNothingElse(t *testing.T) {
 		retryAfter string
 		told       string
 	}{
-		{upstream.ErrAnswer, 502, "The CMS answered, but not with this document.", "", "answer"},
-		{shapeRefusal(), 502, "The CMS answered, but not with this document.", "", "answer"},
-		{upstream.ErrUnreachable, 503, "The CMS cannot be reached.", "5", "unreachable"},
-		{&cache.RetryError{After: 1500 * time.Millisecond, Err: upstream.ErrUnreachable}, 503, "The CMS cannot be reached.", "2", "unreachable"},
-		{&cache.RetryError{After: 1500 * time.Millisecond, Err: upstream.ErrAnswer}, 502, "The CMS answered, but not with this document.", "", "answer"},
-		{upstream.ErrTimeout, 504, "The CMS did not answer in time.", "", "timeout"},
+		{upstream.ErrAnswer, 502, "The CMS answered, but not with this document.", "", "upstream-answer"},
+		{shapeRefusal(), 502, "The CMS answered, but not with this document.", "", "upstream-answer"},
+		{upstream.ErrUnreachable, 503, "The CMS cannot be reached.", "5", "upstream-unreachable"},
+		{&cache.RetryError{After: 1500 * time.Millisecond, Err: upstream.ErrUnreachable}, 503, "The CMS cannot be reached.", "2", "upstream-unreachable"},
+		{&cache.RetryError{After: 1500 * time.Millisecond, Err: upstream.ErrAnswer}, 502, "The CMS answered, but not with this document.", "", "upstream-answer"},
+		{upstream.ErrOpen, 503, "The CMS failed repeatedly and is left alone for a while.", "5", "breaker-open"},
+		{upstream.ErrTimeout, 504, "The CMS did not answer in time.", "", "upstream-timeout"},
 		{cache.ErrWait, 504, "The CMS did not answer in time.", "", ""},
 		{errors.New("something else"), 500, "Internal server error.", "", ""},
 	} {
@@ -87,7 +88,7 @@ func TestFailuresSayWhichAndNothingElse(t *testing.T) {
 		got := r.get(t, "/cms/rules/")
 		status := "vitrine; fwd=miss"
 		if tc.told != "" {
-			status += "; detail=upstream-" + tc.told
+			status += "; detail=" + tc.told
 		}
 		if got.StatusCode != tc.status || string(got.body) != `{"detail":"`+tc.detail+`"}` ||
 			got.Header.Get("Retry-After") != tc.retryAfter || got.Header.Get("Cache-Control") != "no-store" ||

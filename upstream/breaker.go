@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -38,4 +39,10 @@ func (c *Client) Breakers() []Breaker {
 		told[i].Failures, told[i].InUse = b.failures, i == s.inUse
 	}
 	return told
+}
+
+// BreakerOpen reports whether the CMS is left alone: each base URL is, but for probes.
+func (c *Client) BreakerOpen() bool {
+	told := c.Breakers()
+	return len(told) > 0 && !slices.ContainsFunc(told, func(b Breaker) bool { return !b.Open() })
 }

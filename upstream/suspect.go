@@ -11,9 +11,9 @@ import (
 // A Suspicion is something about a document that is served all the same, since
 // the CMS may well mean it, but that somebody should look at.
 type Suspicion struct {
-	Kind  SuspicionKind
-	Path  string // of what it is about: "catalogue.gallery"
-	Count int    // how many items: those that are gone, or the drafts
+	Kind  SuspicionKind `json:"kind"`
+	Path  string        `json:"path"`  // of what it is about: "catalogue.gallery"
+	Count int           `json:"count"` // how many items: those that are gone, or the drafts
 }
 
 // SuspicionKind is what may be wrong.

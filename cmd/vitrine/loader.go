@@ -14,14 +14,16 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// newUpstream makes the client of the configured CMS.
-func newUpstream(cfg config.Config, log *slog.Logger) (*upstream.Client, error) {
+// newUpstream makes the client of the configured CMS. Claim, which may be nil,
+// lets one replica at a time probe a CMS that is left alone.
+func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc) (*upstream.Client, error) {
 	o := upstream.Options{
 		URL:           cfg.Upstream.URL,
 		Authorization: cfg.Upstream.Authorization.Reveal(),
 		Timeout:       cfg.Upstream.Timeout,
 		Retries:       cfg.Upstream.Retries,
 		MaxBytes:      int64(cfg.Upstream.MaxBytes),
+		Failover:      upstream.Failover{Claim: claim},
 		Logger:        log,
 	}
 	o.Paths = make(map[shape.Resource]string)
@@ -33,12 +35,32 @@ func newUpstream(cfg config.Config, log *slog.Logger) (*upstream.Client, error) 
 		if configured.Path != "" {
 			o.Paths[r] = configured.Path
 		}
+		if options := resourceOptions(configured); len(options.Parts) > 0 || options.Map != "" {
+			o.Resources[r] = options
+		}
 	}
 	client, err := upstream.New(o)
+	if wrong, ok := errors.AsType[*upstream.ResourceError](err); ok {
+		return nil, cfg.RefuseBelow("upstream.resources."+string(wrong.Resource), wrong.Key, wrong.Err)
+	}
 	if err != nil {
 		return nil, cfg.Refuse("upstream.url", err)
 	}
 	return client, nil
+}
+
+type claimFunc = func(ctx context.Context, name string, d time.Duration) (release func(), ok bool)
+
+// resourceOptions turns what is configured into what the upstream takes.
+func resourceOptions(c config.Resource) upstream.ResourceOptions {
+	o := upstream.ResourceOptions{Map: c.Map}
+	for _, p := range c.Parts.List {
+		o.Parts = append(o.Parts, upstream.Part{
+			Name: p.Name, Path: p.Path, Query: p.Query, Headers: p.Headers,
+			Paging: upstream.Paging(p.Paging), Items: p.Items, IDs: p.IDs, Map: p.Map,
+		})
+	}
+	return o
 }
 
 // loader is the upstream as the cache sees it: it fetches one resource, and
@@ -52,6 +74,8 @@ type loader struct {
 	last    *fetchStatus
 	failure string // what was told last, so that it is told once
 	repairs string
+	known   string // the ETag of the document that the client knows of
+	suspect string
 }
 
 // lastFetch tells of the last fetch, nil when there was none. It is not
@@ -66,6 +90,7 @@ func (l *loader) lastFetch() *fetchStatus {
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 	var validators upstream.Validators
 	if held != nil {
+		l.recall(held)
 		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
 	}
 	result, err := l.client.Fetch(ctx, l.resource, validators)
@@ -82,6 +107,17 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	}, nil
 }
 
+// recall tells the client of a document that another replica has fetched, so
+// that a list which is empty now is noticed by whoever fetches first.
+func (l *loader) recall(held *cache.Document) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if held.ETag != l.known {
+		l.known = held.ETag
+		l.client.Recall(l.resource, held.Body)
+	}
+}
+
 // tell logs a fetch: what is new at its level, and what was told before at
 // debug, so that a CMS that is away for a night does not fill the log.
 func (l *loader) tell(ctx context.Context, result upstream.Result, err error) {
@@ -93,7 +129,7 @@ func (l *loader) tell(ctx context.Context, result upstream.Result, err error) {
 	defer l.mu.Unlock()
 	l.last = &fetchStatus{
 		At: time.Now(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
-		Status: result.Status, Repairs: result.Document.Repairs.Total(),
+		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
 	}
 	if err != nil {
 		l.last.Error = err.Error()
@@ -117,6 +153,13 @@ func (l *loader) tell(ctx context.Context, result upstream.Result, err error) {
 	if result.NotModified {
 		return
 	}
+	if text := fmt.Sprint(result.Suspicions); text != l.suspect {
+		l.suspect = text
+		for _, suspicion := range result.Suspicions {
+			log.WarnContext(ctx, "serving what looks wrong", "kind", suspicion.Kind, "suspicion", suspicion.String())
+		}
+	}
+	l.known = cache.ETag(result.Document.Body)
 	repairs := result.Document.Repairs
 	if text := fmt.Sprint(repairs.LogValue()); text != l.repairs {
 		l.repairs = text

@@ -56,7 +56,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 			return nil, err
 		}
 	}
-	if s.client, err = newUpstream(cfg, log); err != nil {
+	if s.client, err = newUpstream(cfg, log, s.claim); err != nil {
 		return nil, err
 	}
 	if s.store, err = openStore(ctx, cfg, log); err != nil {
@@ -66,6 +66,11 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 		return nil, err
 	}
 	return s, s.openServers()
+}
+
+// claim is asked when the CMS is left alone, and there is a store by then.
+func (s *service) claim(ctx context.Context, name string, d time.Duration) (release func(), ok bool) {
+	return s.store.Claim(ctx, name, d)
 }
 
 // openStore opens the configured Redis, or the store inside this process.

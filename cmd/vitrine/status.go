@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
@@ -24,6 +25,9 @@ type status struct {
 type upstreamStatus struct {
 	URL    string `json:"url"`
 	Source string `json:"source"` // the fingerprint that documents in Redis carry
+
+	BreakerOpen bool               `json:"breaker_open"`
+	Breakers    []upstream.Breaker `json:"breakers"` // of each base URL, in order of preference
 }
 
 type redisStatus struct {
@@ -59,15 +63,20 @@ type fetchStatus struct {
 	Status       int       `json:"status,omitempty"`
 	Error        string    `json:"error,omitempty"`
 	Repairs      int       `json:"repairs"`
+
+	Suspicions []upstream.Suspicion `json:"suspicions,omitempty"`
 }
 
 // status gathers what an operator may want to know of this process.
 func (s *service) status() any {
 	info, _ := debug.ReadBuildInfo()
 	out := status{
-		Version:  versionOf(version, info),
-		Started:  s.started,
-		Upstream: upstreamStatus{URL: s.client.String(), Source: s.client.Source()},
+		Version: versionOf(version, info),
+		Started: s.started,
+		Upstream: upstreamStatus{
+			URL: s.client.String(), Source: s.client.Source(),
+			BreakerOpen: s.client.BreakerOpen(), Breakers: s.client.Breakers(),
+		},
 		Redis: redisStatus{
 			Address: s.store.Addr(), Embedded: s.store.Embedded(),
 			Up: s.store.Up(), Listening: s.store.Listening(), Prefix: s.store.Prefix(),

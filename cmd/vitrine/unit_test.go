@@ -96,7 +96,7 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler))
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

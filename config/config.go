@@ -16,7 +16,10 @@
 // [Config.YAML] prints.
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Config is what the program runs on. It is a value: nothing changes it after
 // [Load], and whoever holds a copy may keep it.
@@ -213,4 +216,13 @@ func (c Config) Refuse(key string, why error) error {
 		return why
 	}
 	return refuse(s, given{Text: s.text(&c), Origin: c.origins[key]}, why.Error())
+}
+
+// RefuseBelow is Refuse for what stands below a group of settings, by its path
+// there: upstream.resources.banners and parts[0].map.
+func (c Config) RefuseBelow(group, path string, why error) error {
+	name, _, _ := strings.Cut(path, "[")
+	name, _, _ = strings.Cut(name, ".")
+	o := c.origins[group+"."+name]
+	return &Error{Setting: group + "." + path, Origin: o.place(), Problem: why.Error()}
 }

@@ -1,0 +1,283 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/cache/embedded"
+	"vitrine/proxy"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// replica is everything between a CMS and visitors, and a visitor.
+type replica struct {
+	url  string
+	stop func()
+}
+
+// newReplica starts one on a CMS and a Redis. Documents are fresh for so short a time that nearly every request makes
+// a fetch, and waits for it.
+func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	client, err := upstream.New(upstream.Options{URL: cms.URL, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := cache.Open(t.Context(), cache.Options{URL: "redis://" + redis, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[shape.Resource]proxy.Source{}
+	for _, r := range shape.Resources() {
+		sources[r], err = cache.NewReader(store, string(r), cache.ReaderOptions[*proxy.Prepared]{
+			TTL: 10 * time.Millisecond, StaleIfError: time.Hour,
+			Source: client.Source(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
+			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
+				var validators upstream.Validators
+				if held != nil {
+					validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
+				}
+				got, err := client.Fetch(ctx, r, validators)
+				return cache.Loaded{
+					NotModified: got.NotModified, Body: got.Document.Body, Status: got.Status,
+					UpstreamETag: got.Validators.ETag, UpstreamLastModified: got.Validators.LastModified,
+				}, err
+			}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	server, err := proxy.New(proxy.Options{Sources: sources, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		for _, err := range []error{server.Shutdown(context.Background()), <-served, store.Close()} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		client.Close()
+	}
+	t.Cleanup(stop)
+	return &replica{url: "http://" + ln.Addr().String(), stop: stop}
+}
+
+// visitor sends Accept-Encoding only when it is told to, and gives connections back at once.
+var visitor = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+
+func (r *replica) get(t *testing.T, path string, fields ...string) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
+	resp, err := visitor.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, body
+}
+
+// cosmetic is the same document in another dress: other spacing, another order of keys, fields that nobody asked
+// for, and timestamps in another offset.
+func cosmetic(t *testing.T, body []byte) string {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var doc any
+	if err := d.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	var dress func(v any)
+	dress = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				dress(e)
+			}
+		case map[string]any: // encoding/json writes its keys in alphabetical order
+			for key, e := range v {
+				if at, err := time.Parse(time.RFC3339Nano, asText(e)); err == nil && strings.HasSuffix(key, "_at") {
+					v[key] = at.In(time.FixedZone("", 2*60*60)).Format(time.RFC3339Nano)
+					times++
+				}
+				dress(e)
+			}
+			v["a_field_from_a_plugin"] = "x"
+		}
+	}
+	dress(doc)
+	out, err := json.MarshalIndent(doc, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(body, []byte(`"created_at"`)) && times == 0 {
+		t.Fatal("no timestamp was dressed")
+	}
+	return string(out)
+}
+
+func asText(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// redisOfItsOwn is a store that outlives the processes that use it.
+func redisOfItsOwn(t *testing.T) string {
+	t.Helper()
+	redis, err := embedded.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	return redis.Addr()
+}
+
+// secondsPass asks until the clock has moved on by more than a second from when the document changed, and the CMS was
+// asked twice more: the first of these fetches may have been under way already.
+func secondsPass(t *testing.T, r *replica, cms *upstreamtest.CMS, res shape.Resource, modified string) {
+	t.Helper()
+	changed, err := http.ParseTime(modified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := cms.Count(res)
+	for deadline := time.Now().Add(20 * time.Second); time.Since(changed) < 2*time.Second || cms.Count(res) < before+2; {
+		if time.Now().After(deadline) {
+			t.Fatal("the CMS is not asked again")
+		}
+		r.get(t, upstreamtest.Path(res))
+	}
+}
+
+func TestACosmeticChangeAtTheCMSChangesNoETagAndStillYields304(t *testing.T) {
+	cms := upstreamtest.New(t)
+	r := newReplica(t, cms, redisOfItsOwn(t))
+	type seen struct{ path, coding, tag, modified string }
+	var all []seen
+	for _, res := range shape.Resources() {
+		for _, query := range []string{"", "?format=api", "?ordering=-id"} {
+			for _, coding := range []string{"identity", "br", "zstd", "gzip"} {
+				path := upstreamtest.Path(res) + query
+				resp, _ := r.get(t, path, "Accept-Encoding", coding)
+				s := seen{path, coding, resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")}
+				if resp.StatusCode != http.StatusOK || s.tag == "" || s.modified == "" {
+					t.Fatalf("%+v: %d %v", s, resp.StatusCode, resp.Header)
+				}
+				all = append(all, s)
+			}
+		}
+	}
+	for _, res := range shape.Resources() {
+		resp, body := r.get(t, upstreamtest.Path(res))
+		cms.Set(res, cosmetic(t, body))
+		secondsPass(t, r, cms, res, resp.Header.Get("Last-Modified"))
+		// The CMS's own tag is another one by now: it did send the document again, whole.
+		if held := cms.Last().Header.Get("If-None-Match"); held == "" {
+			t.Errorf("%s is not fetched by its validator", res)
+		}
+	}
+	for _, s := range all {
+		for _, condition := range [][2]string{{"If-None-Match", s.tag}, {"If-Modified-Since", s.modified}} {
+			resp, body := r.get(t, s.path, "Accept-Encoding", s.coding, condition[0], condition[1])
+			if resp.StatusCode != http.StatusNotModified || resp.Header.Get("ETag") != s.tag || resp.Header.Get("Last-Modified") != s.modified || len(body) != 0 {
+				t.Errorf("%+v by %s: %d %v", s, condition[0], resp.StatusCode, resp.Header)
+			}
+		}
+	}
+	cms.Set(shape.Banners, `[{"id":1,"title_en":"another"}]`)
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		resp, _ := r.get(t, "/gvapp/singlebanner", "If-None-Match", all[len(all)-12].tag)
+		if resp.StatusCode == http.StatusOK && resp.Header.Get("Last-Modified") != all[len(all)-12].modified {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a change of the content changes nothing: %d %v", resp.StatusCode, resp.Header)
+		}
+	}
+}
+
+func TestLastModifiedSurvivesRestartsBecauseItIsInRedis(t *testing.T) {
+	cms, redis := upstreamtest.New(t), redisOfItsOwn(t)
+	first := newReplica(t, cms, redis)
+	const path = "/gvapp/"
+	resp, _ := first.get(t, path)
+	modified, tag := resp.Header.Get("Last-Modified"), resp.Header.Get("ETag")
+	secondsPass(t, first, cms, shape.Catalogue, modified)
+	first.stop()
+
+	second := newReplica(t, cms, redis)
+	before := cms.Count(shape.Catalogue)
+	for cms.Count(shape.Catalogue) < before+2 { // what Redis held, and what was fetched since
+		resp, _ := second.get(t, path, "If-Modified-Since", modified)
+		if resp.StatusCode != http.StatusNotModified || resp.Header.Get("Last-Modified") != modified || resp.Header.Get("ETag") != tag {
+			t.Fatalf("after a restart: %d %v, want %s", resp.StatusCode, resp.Header, modified)
+		}
+	}
+	cms.Down()
+	second.stop()
+	third := newReplica(t, cms, redis)
+	if resp, _ := third.get(t, path); resp.StatusCode != http.StatusOK || resp.Header.Get("Last-Modified") != modified {
+		t.Errorf("after a restart without a CMS: %d %v", resp.StatusCode, resp.Header)
+	}
+}
+
+func TestTheTraceOfARequestReachesTheCMSWithTheFetchItCaused(t *testing.T) {
+	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "rojo=00f067aa0ba902b7"
+	cms := upstreamtest.New(t)
+	r := newReplica(t, cms, redisOfItsOwn(t))
+	r.get(t, "/cms/rules/", "traceparent", parent, "tracestate", state)
+	h := cms.Last().Header
+	if h.Get("traceparent") != parent || h.Get("tracestate") != state {
+		t.Errorf("the CMS was told %v", h)
+	}
+	// A trace that is none is nobody's, and one state that is none is left out.
+	for _, tc := range []struct{ parent, state, wantParent string }{
+		{"", "", ""},
+		{"00-00000000000000000000000000000000-b7ad6b7169203331-01", state, ""},
+		{parent, "Not=Valid", parent},
+	} {
+		before := cms.Count(shape.Rules)
+		for cms.Count(shape.Rules) == before {
+			r.get(t, "/cms/rules/", "traceparent", tc.parent, "tracestate", tc.state)
+		}
+		h := cms.Last().Header
+		if h.Get("traceparent") != tc.wantParent || h.Get("tracestate") != "" {
+			t.Errorf("%+v: the CMS was told %v", tc, h)
+		}
+	}
+}

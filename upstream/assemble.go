@@ -68,10 +68,11 @@ func (m *recipe) fetch(ctx context.Context, ask asker, held Validators) (answer,
 	}
 	err := group.Wait()
 	got := walked[0].last
-	got.attempts, got.drafts = 0, 0
+	got.attempts, got.pages, got.drafts = 0, 0, 0
 	bytes := 0
 	for _, w := range walked {
 		got.attempts += w.attempts
+		got.pages += w.pages
 		got.drafts += w.last.drafts
 		bytes += w.bytes
 	}

@@ -53,6 +53,7 @@ type answer struct {
 	attempts    int
 	upstream    string // the base URL it came from, for people; empty where there is only one source
 	drafts      int    // items that the CMS marks as not published
+	pages       int    // answers that body was made from
 	header      http.Header
 	received    int           // bytes of all answers that body was made from; 0 where it is the answer
 	mapping     time.Duration // spent on making body from them
@@ -63,16 +64,18 @@ type answer struct {
 // value asks for the document whatever it is.
 type Validators struct{ ETag, LastModified string }
 
-// Result is one fetch. After an error only Attempts and Duration are set.
+// Result is one fetch. After an error there is no Document, and no NotModified
+// and Validators; the rest is as far as it came.
 type Result struct {
 	NotModified bool           // the copy that the given validators belong to is still good; there is no Document
 	Document    shape.Document // as documented, with what had to be repaired
 	Validators  Validators     // to be given to the next fetch
-	Status      int            // 200 or 304
+	Status      int            // of the last answer; 0 if there was none
 	Attempts    int            // how often the source was asked
 	Duration    time.Duration  // of the whole fetch, normalizing included
 	Upstream    string         // the base URL, or the folder, that answered
-	Bytes       int            // that came, decompressed; 0 after an error
+	Pages       int            // answers that the document was made from, of all parts together
+	Bytes       int            // of these, decompressed
 	Steps       Steps          // what Duration was spent on
 	Suspicions  []Suspicion    // what is served all the same, but should be looked at
 }
@@ -117,33 +120,34 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	got, err := c.source.fetch(bounded, r, held)
-	if err != nil {
-		return Result{Attempts: got.attempts, Duration: time.Since(start)}, c.explain(ctx, r, err)
-	}
 	result := Result{
-		NotModified: got.notModified,
-		Validators:  got.validators,
-		Status:      got.status,
-		Attempts:    got.attempts,
-		Upstream:    got.upstream,
-		Bytes:       len(got.body),
-		Steps:       Steps{Fetch: time.Since(start) - got.mapping, Map: got.mapping},
+		Status:   got.status,
+		Attempts: got.attempts,
+		Upstream: got.upstream,
+		Pages:    got.pages,
+		Bytes:    got.received,
+		Steps:    Steps{Fetch: time.Since(start) - got.mapping, Map: got.mapping},
 	}
-	if got.received > 0 {
-		result.Bytes = got.received
+	if result.Bytes == 0 {
+		result.Bytes = len(got.body)
 	}
 	if result.Upstream == "" {
 		result.Upstream = c.String()
+	}
+	if err != nil {
+		result.Duration = time.Since(start)
+		return result, c.explain(ctx, r, err)
 	}
 	if !got.notModified {
 		normalizing := time.Now()
 		result.Document, err = shape.Normalize(r, got.body)
 		result.Steps.Normalize = time.Since(normalizing)
 		if err != nil {
-			return Result{Attempts: got.attempts, Duration: time.Since(start)},
-				&FetchError{Resource: r, Op: got.op, Kind: ErrAnswer, Err: err}
+			result.Duration = time.Since(start)
+			return result, &FetchError{Resource: r, Op: got.op, Kind: ErrAnswer, Err: err}
 		}
 	}
+	result.NotModified, result.Validators = got.notModified, got.validators
 	result.Suspicions = c.lists.suspect(r, got, result.Document)
 	result.Duration = time.Since(start)
 	return result, nil

@@ -131,6 +131,11 @@ func (f *folder) exchange(ctx context.Context, want request, held Validators) (a
 		return got, &FetchError{Resource: r, Op: got.op, Kind: ErrTimeout, Err: &lateError{}}
 	}
 	body, info, err := f.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if raw := strings.TrimSuffix(name, ".json") + ".http"; f.holds(raw) {
+			return f.replay(r, raw, got)
+		}
+	}
 	if err != nil {
 		kind := ErrAnswer
 		if _, gone := fs.Stat(f.files, "."); gone != nil {

@@ -12,6 +12,7 @@ import (
 
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
 )
 
 // newFiles is a folder with the three documents.
@@ -179,4 +180,25 @@ func TestSampleCMSIsFetchedAndRenewed(t *testing.T) {
 		}
 	}
 	client.Close()
+}
+
+func TestRecordedAnswersInAFolderAreTakenAsFromHTTP(t *testing.T) {
+	dir := t.TempDir()
+	save := func(r shape.Resource, raw []byte) {
+		if err := os.WriteFile(filepath.Join(dir, string(r)+".http"), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(shape.Catalogue, upstreamtest.Recording(t, "gzip-get"))
+	save(shape.Rules, upstreamtest.Recording(t, "crash-500"))
+	save(shape.Banners, []byte("not HTTP"))
+	client := newClient(t, "file:"+dir, nil)
+	got := mustFetch(t, client, shape.Catalogue)
+	if !bytes.Equal(got.Document.Body, normalized(t, shape.Catalogue, "gzip-identity")) || got.Pages != 1 || got.Bytes == 0 {
+		t.Errorf("%d pages, %d bytes, or not the recorded document", got.Pages, got.Bytes)
+	}
+	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+	wantError(t, err, ErrAnswer, "read "+filepath.Join(dir, "rules.http")+": status 500, an HTML page")
+	_, err = client.Fetch(t.Context(), shape.Banners, Validators{})
+	wantError(t, err, ErrAnswer, "not a recorded HTTP answer")
 }

@@ -142,6 +142,13 @@ func (s *httpSource) accept(resp *http.Response, conditional bool, limit int64, 
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain) // only for the connection's sake
 		_ = resp.Body.Close()
 	}()
+	return got.take(resp, limit, conditional, s.options.Authorization != "")
+}
+
+// take reads resp into got, if it brings a document, or the news that the one
+// held is still good, to a request that was conditional. Credentials says
+// whether the request had some.
+func (got *answer) take(resp *http.Response, limit int64, conditional, credentials bool) error {
 	got.status, got.header = resp.StatusCode, resp.Header
 	got.validators = Validators{
 		ETag:         resp.Header.Get("ETag"),
@@ -158,7 +165,7 @@ func (s *httpSource) accept(resp *http.Response, conditional bool, limit int64, 
 		return nil
 	default:
 		err := &StatusError{Code: resp.StatusCode, RetryAfter: parseRetryAfter(resp.Header, time.Now())}
-		err.told(resp, s.options.Authorization != "")
+		err.told(resp, credentials)
 		return err
 	}
 }

@@ -26,13 +26,25 @@ import (
 // patience is how long the Wait functions wait before they fail the test.
 const patience = 10 * time.Second
 
-//go:embed recorded/*.http
+//go:embed recorded
 var recorded embed.FS
 
-// Recording returns a raw HTTP answer of the recorded CMS by its name, "crash-500".
+// Recording returns a raw HTTP answer of the recorded CMS by its name, "crash-500",
+// or of another CMS, "strapi5/banners-list".
 func Recording(tb testing.TB, name string) []byte {
 	tb.Helper()
 	raw, err := recorded.ReadFile("recorded/" + name + ".http")
+	if err != nil {
+		tb.Fatalf("upstreamtest: %v", err)
+	}
+	return raw
+}
+
+// LabRows returns the rows that every recorded CMS but Django's was filled
+// with, as JSON: an object of lists by the tables' names.
+func LabRows(tb testing.TB) []byte {
+	tb.Helper()
+	raw, err := recorded.ReadFile("recorded/lab-rows.json")
 	if err != nil {
 		tb.Fatalf("upstreamtest: %v", err)
 	}

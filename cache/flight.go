@@ -168,7 +168,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease) (done bool
 	if e := r.memory.Load(); e != nil && l.etag != "" && e.doc.ETag == l.etag && l.source == r.o.Source {
 		base = e.doc
 	}
-	began := time.Now()
+	began, before := time.Now(), r.gen.Load()
 	loaded, doc, value, err := r.load(ctx, base)
 	if err != nil {
 		return r.giveUp(f, l, err, time.Since(began))
@@ -192,10 +192,15 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease) (done bool
 	defer cancel()
 	wrote, err := r.store.fill(writing, r.key, l, fill)
 	if err != nil {
-		// The document is good, whatever Redis made of it: those who wait get it, and this process is on its own.
 		r.store.failed(err)
+		if r.gen.Load() != before {
+			// A purge may have been heard during the load, which nobody is left to refuse the fill for.
+			r.store.fetched(r.key, lost, time.Since(began), nil)
+			return r.fetchAlone(ctx, f)
+		}
+		// The document is good, whatever Redis made of it: those who wait get it, and this process is on its own.
 		r.store.fetched(r.key, "alone", time.Since(began), nil)
-		r.keepAlone(f, doc, value, gen)
+		r.keepAlone(f, doc, value, before)
 		f.status.FwdStatus = loaded.Status
 		return true
 	}

@@ -247,3 +247,27 @@ func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 	pause(t.Context(), time.Until(acked.Add(bound)))
 	want(t, d.two, 2)
 }
+
+// TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay has the fill fail, not be refused: what was fetched is known to be
+// old all the same.
+func TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t)
+	release := d.src2.hold()
+	waiting := inBackground(t, d.two)
+	<-d.src2.entered
+	heard := d.heard.Load()
+	d.src2.version.Store(2)
+	d.purge(t)
+	eventually(t, "the purge is heard", func() bool { return d.heard.Load() > heard })
+	d.server.Kill()
+	release()
+	if got := <-waiting; got != 2 {
+		t.Errorf("who waited got version %d, whose fetch began before the purge; want 2", got)
+	}
+	version, status, err := d.two.get(t.Context(), "banners")
+	must(t, err)
+	if version != 2 || status.Detail != cache.DetailRedisAway {
+		t.Errorf("then: version %d, %+v", version, status)
+	}
+}

@@ -46,9 +46,12 @@ func directusObject(object map[string]any, _ string) any {
 
 // junction returns the far end of a row of a many-to-many relation, {"id",
 // "rules_id", "pages_id": {…}}: all of its keys but the id end in _id, and one
-// of these is expanded. It is nil for any other object.
+// of these is expanded. Where the near end is too, as without backlink=false,
+// the page is the far one: the only such relation of the documents is the pages
+// that a rule excludes. It is nil for any other object.
 func junction(object map[string]any) map[string]any {
-	var far map[string]any
+	var far, page map[string]any
+	expanded := 0
 	for name, value := range object {
 		if name == "id" || name == "sort" {
 			continue
@@ -57,11 +60,15 @@ func junction(object map[string]any) map[string]any {
 			return nil
 		}
 		if inner, ok := value.(map[string]any); ok {
-			if far != nil {
-				return nil
-			}
 			far = inner
+			expanded++
+			if strings.HasPrefix(name, "page") {
+				page = inner
+			}
 		}
+	}
+	if expanded > 1 {
+		return page
 	}
 	return far
 }

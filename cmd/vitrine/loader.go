@@ -19,6 +19,7 @@ import (
 func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc) (*upstream.Client, error) {
 	o := upstream.Options{
 		URL:           cfg.Upstream.URL,
+		Preset:        cfg.Upstream.Preset,
 		Authorization: cfg.Upstream.Authorization.Reveal(),
 		Timeout:       cfg.Upstream.Timeout,
 		Retries:       cfg.Upstream.Retries,
@@ -27,6 +28,7 @@ func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc) (*upstrea
 		Logger:        log,
 	}
 	o.Paths = make(map[shape.Resource]string)
+	o.Resources = make(map[shape.Resource]upstream.ResourceOptions)
 	for r, configured := range map[shape.Resource]config.Resource{
 		shape.Catalogue: cfg.Upstream.Resources.Catalogue,
 		shape.Rules:     cfg.Upstream.Resources.Rules,

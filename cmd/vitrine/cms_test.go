@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"vitrine/config"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// The examples that operators copy, against the recorded answers of the CMSs
+// that they are for, over real HTTP. What must come out is made from the rows
+// that all of the CMSs were filled with: see cms_rows_test.go.
+
+// example is a client of cms with one of the example files.
+func example(t *testing.T, name string, cms *upstreamtest.CMS) *upstream.Client {
+	t.Helper()
+	cfg, err := config.Load(config.Sources{
+		File:  filepath.Join("..", "..", "docs", "cms", "examples", name+".yaml"),
+		Flags: map[string]string{"upstream-url": cms.URL},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// serve answers at path with recordings, the first whose key is in the query.
+// The key "" is in every query.
+func serve(t *testing.T, cms *upstreamtest.CMS, path string, recordings ...[2]string) {
+	t.Helper()
+	var handlers []http.Handler
+	for _, r := range recordings {
+		handlers = append(handlers, upstreamtest.Recorded(t, upstreamtest.Recording(t, r[1])))
+	}
+	cms.HandlePath(path, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		query := "&" + req.URL.Query().Encode() + "&"
+		for i, r := range recordings {
+			if r[0] == "" || strings.Contains(query, "&"+r[0]+"&") {
+				handlers[i].ServeHTTP(w, req)
+				return
+			}
+		}
+		upstreamtest.HTML(http.StatusNotFound).ServeHTTP(w, req)
+	}))
+}
+
+// document fetches r and decodes what would be served.
+func document(t *testing.T, client *upstream.Client, r shape.Resource) any {
+	t.Helper()
+	got, err := client.Fetch(t.Context(), r, upstream.Validators{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Suspicions) > 0 {
+		t.Errorf("%s: suspicions %v", r, got.Suspicions)
+	}
+	var v any
+	if err := json.Unmarshal(got.Document.Body, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func hold(t *testing.T, client *upstream.Client, want map[shape.Resource]any) {
+	t.Helper()
+	for _, r := range shape.Resources() {
+		if want[r] == nil {
+			continue
+		}
+		got := document(t, client, r)
+		wanted := anyTime(t, want[r], got)
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("%s differs from the rows (-want +got):\n%s", r, diff)
+		}
+	}
+}
+
+func TestStrapiExamplesBringTheRows(t *testing.T) {
+	for _, preset := range []string{"strapi4", "strapi5"} {
+		t.Run(preset, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			serve(t, cms, "/api/artists", [2]string{"populate%5Bgallery_artists%5D=true", preset + "/artists-populate-star"})
+			serve(t, cms, "/api/artworks", [2]string{"", preset + "/artworks-list"})
+			serve(t, cms, "/api/galleries", [2]string{
+				"populate%5Baddress%5D%5Bpopulate%5D%5Bcity%5D%5Bpopulate%5D=%2A&populate%5Baddress%5D%5Bpopulate%5D%5Bcountry%5D=true",
+				preset + "/galleries-populate-deep3",
+			})
+			serve(t, cms, "/api/rules", [2]string{
+				"populate%5Bexlude_pages%5D=true&populate%5Bpage_rules%5D%5Bpopulate%5D%5B0%5D=page", preset + "/rules-populate-deep",
+			})
+			serve(t, cms, "/api/banners", [2]string{"", preset + "/banners-list"})
+			rows := labRows(t)
+			rows.without("ARTISTS", 6) // never published
+			rows.unstamped("RULES", "PAGE_RULES", "BANNERS")
+			if preset == "strapi5" {
+				rows.documents = documentIDs(t)
+			}
+			hold(t, example(t, preset, cms), rows.documented())
+		})
+	}
+}
+
+func TestDirectusExampleBringsTheRows(t *testing.T) {
+	cms := upstreamtest.New(t)
+	empty := [2]string{"", "directus/artists-page-param-past-end"}
+	serve(t, cms, "/items/artists", [2]string{"limit=-1", "directus/artists-list-fields3"}, empty)
+	serve(t, cms, "/items/artworks", [2]string{"limit=-1", "directus/artworks-list"}, empty)
+	serve(t, cms, "/items/galleries", [2]string{"limit=-1", "directus/galleries-list-fields3-backlink-false"}, empty)
+	serve(t, cms, "/items/rules", [2]string{"limit=-1", "directus/rules-list-fields3"}, empty)
+	serve(t, cms, "/items/banners", [2]string{"limit=-1", "directus/banners-list"}, empty)
+	rows := labRows(t)
+	rows.order("BANNERS", 3, 4, 1, 2, 5) // of the recording, which was sorted
+	for _, banner := range rows.tables["BANNERS"] { // a column without zone or fraction
+		if at, ok := banner["updated_at"].(string); ok {
+			banner["updated_at"] = at[:len("2006-01-02T15:04:05")] + ".000Z"
+		}
+	}
+	hold(t, example(t, "directus", cms), rows.documented())
+}
+
+func TestWordPressExampleBringsTheRows(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for _, list := range []string{"artists", "artworks", "galleries", "banners"} {
+		serve(t, cms, "/wp-json/wp/v2/"+list, [2]string{"order=asc&orderby=id&page=1&per_page=100", "wordpress/" + list + "-list"})
+	}
+	rows := labRows(t)
+	rows.without("ARTISTS", 6) // a draft
+	rows.without("ARTISTS", 4) // refused by WordPress: it has neither title nor content
+	rows.unstamped("BANNERS")
+	rows.wordpress()
+	want := rows.documented()
+	delete(want, shape.Rules) // there is no such post type in the recordings
+	hold(t, example(t, "wordpress", cms), want)
+}
+
+func TestDRFExampleFollowsPages(t *testing.T) {
+	cms := upstreamtest.New(t)
+	plain := document(t, example(t, "drf", cms), shape.Banners)
+	serve(t, cms, "/gvapp/singlebanner",
+		[2]string{"page=2", "drf/paged-singlebanner-page2"},
+		[2]string{"page=3", "drf/paged-singlebanner-page3-last"},
+		[2]string{"", "drf/paged-singlebanner-page1"},
+	)
+	if diff := cmp.Diff(plain, document(t, example(t, "drf", cms), shape.Banners)); diff != "" {
+		t.Errorf("in pages it is another document (-plain +paged):\n%s", diff)
+	}
+	serve(t, cms, "/cms/rules/", [2]string{"", "drf/paged-rules-page1"})
+	if n := len(document(t, example(t, "drf", cms), shape.Rules).([]any)); n != 2 {
+		t.Errorf("%d rules, want 2", n)
+	}
+}

@@ -1,0 +1,405 @@
+package openapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"vitrine/cache"
+	"vitrine/proxy"
+	"vitrine/upstream"
+	"vitrine/upstream/sample"
+	"vitrine/upstream/shape"
+)
+
+// load reads the document as its readers do, and checks it against OpenAPI 3.1.
+func load(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(Document())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.EnableExamplesValidation()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestTheDocumentIsOpenAPI31(t *testing.T) {
+	doc := load(t)
+	if doc.OpenAPI != "3.1.0" || doc.Paths.Len() != len(shape.Resources()) {
+		t.Errorf("OpenAPI %s with %d paths", doc.OpenAPI, doc.Paths.Len())
+	}
+}
+
+// held is a source that holds a document, or fails.
+type held struct {
+	mu     sync.Mutex
+	answer cache.Answer[*proxy.Prepared]
+	err    error
+}
+
+func (h *held) Get(context.Context) (cache.Answer[*proxy.Prepared], error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answer, h.err
+}
+
+func (h *held) hold(t *testing.T, r shape.Resource, body []byte) {
+	t.Helper()
+	now := time.Now()
+	d := &cache.Document{Body: body, ETag: cache.ETag(body), FetchedAt: now, ChangedAt: now.Add(-time.Hour), FreshUntil: now.Add(time.Minute)}
+	p, err := proxy.Prepare(r)(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.err = cache.Answer[*proxy.Prepared]{Value: p, Document: d, Status: cache.Status{Hit: true, Detail: cache.DetailMemory}}, nil
+}
+
+func (h *held) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.err = cache.Answer[*proxy.Prepared]{}, err
+}
+
+// start serves the sample until the test ends.
+func start(t *testing.T) (url string, sources map[shape.Resource]*held) {
+	t.Helper()
+	sources = map[shape.Resource]*held{}
+	o := proxy.Options{Sources: map[shape.Resource]proxy.Source{}, CORSOrigins: []string{"*"}, Logger: slog.New(slog.DiscardHandler)}
+	for r, body := range sampleDocuments(t) {
+		sources[r] = new(held)
+		sources[r].hold(t, r, body)
+		o.Sources[r] = sources[r]
+	}
+	server, err := proxy.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String(), sources
+}
+
+func sampleDocuments(t *testing.T) map[shape.Resource][]byte {
+	t.Helper()
+	all := map[shape.Resource][]byte{}
+	for _, r := range shape.Resources() {
+		raw, err := sample.FS.ReadFile(string(r) + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[r] = normalized(t, r, raw)
+	}
+	return all
+}
+
+func normalized(t *testing.T, r shape.Resource, raw []byte) []byte {
+	t.Helper()
+	d, err := shape.Normalize(r, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Body
+}
+
+// general are the fields that any answer of any server may have, and those that are for browsers alone.
+var general = map[string]bool{
+	"Date": true, "Content-Type": true, "Content-Length": true, "Content-Encoding": true, "Connection": true,
+	"Access-Control-Allow-Origin": true, "Access-Control-Expose-Headers": true,
+	"X-Content-Type-Options": true, "Content-Security-Policy": true, "Cross-Origin-Resource-Policy": true,
+}
+
+// conform holds a real answer against the document: its status is described, with the fields that it has to have and
+// a body in shape, and it has no field that is not described.
+func conform(t *testing.T, doc *openapi3.T, req *http.Request, resp *http.Response) error {
+	t.Helper()
+	item := doc.Paths.Value(req.URL.Path)
+	op := item.GetOperation(req.Method)
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if described := op.Responses.Status(resp.StatusCode); described != nil {
+		for name := range resp.Header {
+			known := general[name]
+			for n := range described.Value.Headers {
+				known = known || strings.EqualFold(n, name)
+			}
+			if !known {
+				t.Errorf("%s %s: %d has %s, which is not described", req.Method, req.URL, resp.StatusCode, name)
+			}
+		}
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: req,
+			Route:   &routers.Route{Spec: doc, Path: req.URL.Path, PathItem: item, Method: req.Method, Operation: op},
+		},
+		Status: resp.StatusCode, Header: resp.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, ExcludeResponseBody: true},
+	}
+	if err := openapi3filter.ValidateResponse(t.Context(), input); err != nil || req.Method == http.MethodHead {
+		return err
+	}
+	where := "/paths/" + escaped(req.URL.Path) + "/" + strings.ToLower(req.Method) + "/responses/200"
+	if resp.StatusCode != http.StatusOK {
+		where = "/components/responses/" + strconv.Itoa(resp.StatusCode)
+	}
+	if op.Responses.Status(resp.StatusCode).Value.Content == nil {
+		if len(body) > 0 {
+			return errors.New("a body that is not described")
+		}
+		return nil
+	}
+	return validate(t, where+jsonContent, body)
+}
+
+// jsonContent is where the schema of an answer is, from the answer on.
+const jsonContent = "/content/application~1json/schema"
+
+// escaped is a name as a part of a JSON pointer (RFC 6901, section 3).
+func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+
+// schema compiles the schema at a JSON pointer into the document. It is done by a validator for JSON Schema 2020-12,
+// which is what OpenAPI 3.1 has: that of kin-openapi falls back on the rules of OpenAPI 3.0 where a schema refers to
+// another.
+func schema(t *testing.T, pointer string) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Document()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource("https://vitrine.example/openapi.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("https://vitrine.example/openapi.json#" + pointer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// validate holds JSON against the schema at a pointer.
+func validate(t *testing.T, pointer string, body []byte) error {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return schema(t, pointer).Validate(v)
+}
+
+// TestRealAnswersAreDescribed asks for every status of every operation that a request, or a source, can bring about.
+func TestRealAnswersAreDescribed(t *testing.T) {
+	doc := load(t)
+	url, sources := start(t)
+	good := sampleDocuments(t)
+	seen := map[string]bool{}
+	ask := func(method, target string, want int, fields ...string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(fields); i += 2 {
+			req.Header.Set(fields[i], fields[i+1])
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s %s: %d, want %d", method, target, resp.StatusCode, want)
+		}
+		if err := conform(t, doc, req, resp); err != nil {
+			t.Errorf("%s %s: %v", method, target, err)
+		}
+		seen[req.URL.Path+" "+method+" "+resp.Status[:3]] = true
+	}
+	for _, route := range publicRoutes {
+		for _, method := range []string{"GET", "HEAD"} {
+			ask(method, route.path, 200)
+			ask(method, route.path+"?format=api&x=1", 200)
+			ask(method, route.path, 304, "If-None-Match", "*")
+			ask(method, route.path, 412, "If-Match", `"x"`)
+			for _, err := range []struct {
+				err    error
+				status int
+			}{{upstream.ErrAnswer, 502}, {upstream.ErrUnreachable, 503}, {upstream.ErrTimeout, 504}, {io.ErrClosedPipe, 500}} {
+				sources[route.resource].fail(err.err)
+				ask(method, route.path, err.status)
+			}
+			sources[route.resource].hold(t, route.resource, good[route.resource])
+		}
+		for _, method := range []string{"GET", "HEAD", "OPTIONS"} {
+			ask(method, route.path+"?format=xml", 404)
+			ask(method, route.path, 406, "Accept", "image/png")
+		}
+		ask("OPTIONS", route.path, 200)
+		ask("OPTIONS", route.path, 204, "Origin", "https://shop.example", "Access-Control-Request-Method", "GET")
+	}
+	ask("GET", "/gvapp/singlebanner?ordering=-redirect_link_fr", 200)
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status := range op.Responses.Map() {
+				if status != "429" && !seen[path+" "+method+" "+status] { // which is off unless it is configured
+					t.Errorf("%s %s: %s is described, and was not seen", method, path, status)
+				}
+			}
+		}
+	}
+}
+
+// inShape holds a document against the schema of its route's answer.
+func inShape(t *testing.T, r shape.Resource, body []byte) error {
+	t.Helper()
+	i := slices.IndexFunc(publicRoutes, func(route described) bool { return route.resource == r })
+	return validate(t, "/paths/"+escaped(publicRoutes[i].path)+"/get/responses/200"+jsonContent, body)
+}
+
+// goldens are all documents that vitrine is known to answer with: its sample, what it makes of the inputs that are
+// kept for normalizing, and of every recorded answer of a CMS.
+func goldens(t *testing.T) map[string]map[shape.Resource][]byte {
+	t.Helper()
+	all := map[string]map[shape.Resource][]byte{"sample": sampleDocuments(t)}
+	put := func(name string, r shape.Resource, body []byte) {
+		if all[name] == nil {
+			all[name] = map[shape.Resource][]byte{}
+		}
+		all[name][r] = body
+	}
+	for _, r := range shape.Resources() {
+		for _, kind := range []string{".json", ".indent2.json"} {
+			body, err := os.ReadFile(filepath.Join("../../upstream/shape/testdata/golden", string(r)+kind))
+			if err != nil {
+				t.Fatal(err)
+			}
+			put("golden"+kind, r, body)
+		}
+	}
+	for prefix, r := range map[string]shape.Resource{"gvapp": shape.Catalogue, "rules": shape.Rules, "singlebanner": shape.Banners, "ordering": shape.Banners} {
+		for _, pattern := range []string{prefix + "*.http", "edge-" + prefix + "*.http"} {
+			files, err := filepath.Glob(filepath.Join("../testdata/django-rest-framework", pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range files {
+				raw, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				// Errors, pages and descriptions are no documents, and HEAD has none.
+				if err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Encoding") != "" {
+					continue
+				}
+				if d, err := shape.Normalize(r, body); err == nil {
+					put(filepath.Base(file), r, d.Body)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestEveryGoldenAnswerIsInShape(t *testing.T) {
+	n := 0
+	for name, documents := range goldens(t) {
+		for r, body := range documents {
+			n++
+			if err := inShape(t, r, body); err != nil {
+				t.Errorf("%s of %s: %v", r, name, err)
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("%d documents: the recorded ones were not found", n)
+	}
+}
+
+// TestTheSchemasRefuseWhatIsOutOfShape: without this, the one above might say nothing.
+func TestTheSchemasRefuseWhatIsOutOfShape(t *testing.T) {
+	good := sampleDocuments(t)
+	for name, tc := range map[string]struct {
+		resource shape.Resource
+		old, by  string
+	}{
+		"text for a number":        {shape.Banners, `"id":`, `"id":"1","was":`},
+		"a field too many":         {shape.Banners, `"title_en":`, `"more":1,"title_en":`},
+		"a field too few":          {shape.Banners, `"title_en":`, `"title_xx":`},
+		"null for text":            {shape.Catalogue, `"name":"`, `"name":null,"was":"`},
+		"another kind of time":     {shape.Rules, `Z","updated_at"`, `+00:00","updated_at"`},
+		"null for a list":          {shape.Catalogue, `"artwork":[`, `"artwork":null,"was":[`},
+		"a number for a boolean":   {shape.Catalogue, `"visible":true`, `"visible":1`},
+		"no list where one is":     {shape.Rules, `"exlude_pages":[`, `"exlude_pages":null,"was":[`},
+		"a broken nested document": {shape.Catalogue, `"city":{"id":`, `"city":{"id":null,"was":`},
+	} {
+		broken := bytes.Replace(good[tc.resource], []byte(tc.old), []byte(tc.by), 1)
+		if bytes.Equal(broken, good[tc.resource]) {
+			t.Errorf("%s: the sample has no %s", name, tc.old)
+			continue
+		}
+		if err := inShape(t, tc.resource, broken); err == nil {
+			t.Errorf("%s is in shape", name)
+		}
+	}
+	if err := inShape(t, shape.Catalogue, []byte(`[]`)); err == nil {
+		t.Error("a list is a catalogue")
+	}
+}
+
+func TestAnswersThatAreNotDescribedAreNoticed(t *testing.T) {
+	doc := load(t)
+	req := httptest.NewRequest(http.MethodGet, "/gvapp/", nil)
+	resp := &http.Response{StatusCode: 418, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{}`))}
+	if err := conform(t, doc, req, resp); err == nil {
+		t.Error("418 is described")
+	}
+	resp = &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(sampleDocuments(t)[shape.Catalogue]))}
+	if err := conform(t, doc, req, resp); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("an answer without ETag: %v", err)
+	}
+}

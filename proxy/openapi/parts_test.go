@@ -1,0 +1,123 @@
+package openapi
+
+import "vitrine/upstream/shape"
+
+// foundHeaders are those of a 200, keptHeaders those of a 304.
+var (
+	foundHeaders = []string{
+		"Allow", "Vary", "ETag", "Last-Modified", "Age", "Cache-Control", "CDN-Cache-Control", "Cache-Groups",
+		"Cache-Status", "X-Request-Id",
+	}
+	keptHeaders = []string{
+		"Vary", "ETag", "Last-Modified", "Age", "Cache-Control", "CDN-Cache-Control", "Cache-Groups", "Cache-Status",
+		"X-Request-Id",
+	}
+)
+
+// parameters are shared by the routes.
+func parameters() object {
+	text := object{{"type", "string"}}
+	inHeader := func(name, doc string) member {
+		return member{name, object{{"name", name}, {"in", "header"}, {"description", doc}, {"schema", text}}}
+	}
+	return object{
+		{"format", object{
+			{"name", "format"}, {"in", "query"}, {"allowEmptyValue", true},
+			{"description", "api indents the JSON; json, or nothing, does not. So does Accept: application/json; indent=N, for N from 0 to 8."},
+			{"schema", object{{"enum", []string{"", "api", "json"}}}},
+		}},
+		{"ordering", object{
+			{"name", "ordering"}, {"in", "query"}, {"allowEmptyValue", true},
+			{"description", "Fields of a banner, separated by commas, each with a leading - for descending order. What is no " +
+				"field is ignored. Text sorts by code point, false before true; equal banners keep the CMS's order."},
+			{"schema", text},
+			{"examples", object{
+				{"one", object{{"value", "-redirect_link_fr"}}},
+				{"several", object{{"value", "language_en,-" + shape.BannerFields()[0]}}},
+			}},
+		}},
+		inHeader("If-None-Match", "ETags that the client holds: 304 if one of them is current."),
+		inHeader("If-Modified-Since", "When what the client holds was modified: 304 if that is current. Not looked at beside If-None-Match."),
+		inHeader("If-Match", "412 unless one of these ETags is current."),
+		inHeader("If-Unmodified-Since", "412 if it was modified since. Not looked at beside If-Match."),
+	}
+}
+
+// headers are shared by the answers.
+func headers() object {
+	text := func(doc, pattern, example string) object {
+		return object{
+			{"description", doc}, {"required", true},
+			{"schema", object{{"type", "string"}, {"pattern", pattern}}},
+			{"example", example},
+		}
+	}
+	const date = `^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$`
+	return object{
+		{"Allow", text("The methods of the route.", `^GET, HEAD, OPTIONS$`, "GET, HEAD, OPTIONS")},
+		{"Vary", text("What the answer depends on. Accept-Encoding is among it where there are compressed variants, Origin where origins are listed.",
+			`^Accept(, Accept-Encoding)?(, Origin)?$`, "Accept, Accept-Encoding")},
+		{"ETag", text("Strong, over the very bytes of this representation.", `^"[^"]+"$`, `"fw320fO14tZox7Jn"`)},
+		{"Last-Modified", text("When the content last changed.", date, "Tue, 03 Jun 2025 08:15:00 GMT")},
+		{"Age", object{
+			{"description", "Seconds since the CMS was last asked for the content."}, {"required", true},
+			{"schema", object{{"type", "integer"}, {"minimum", 0}}},
+		}},
+		{"Cache-Control", text("For how long the answer may be kept (RFC 9111, RFC 5861).", `^public, max-age=[0-9]+(, [a-z-]+=[0-9]+)*$`,
+			"public, max-age=0, stale-if-error=86400")},
+		{"CDN-Cache-Control", text("The same for CDNs that know this field (RFC 9213).", `^public, max-age=[0-9]+(, [a-z-]+=[0-9]+)*$`,
+			"public, max-age=0, stale-if-error=86400")},
+		{"Cache-Groups", text("By which a cache can purge what it keeps (RFC 9875).", `^"[^"]+"(, "[^"]+")*$`, `"banners", "vitrine"`)},
+		{"Cache-Status", text("How the answer was come by (RFC 9211).", `^vitrine; (hit|fwd=[a-z-]+)(; .*)?$`, "vitrine; hit; ttl=42")},
+		{"X-Request-Id", text("The request's id: the one that it came with, or a new one.", `^[A-Za-z0-9._:=+/@-]{1,128}$`, "6f1a52e0c3b94d17-0000000000000001")},
+		{"No-Store", text("Errors are not kept.", `^no-store$`, "no-store")},
+		{"Retry-After", object{
+			{"description", "Seconds after which to try again."}, {"required", true},
+			{"schema", object{{"type", "integer"}, {"minimum", 1}}},
+		}},
+		{"Access-Control-Allow-Methods", object{{"description", "To origins that are allowed."}, {"schema", object{{"type", "string"}}}}},
+		{"Access-Control-Allow-Headers", object{{"description", "To origins that are allowed."}, {"schema", object{{"type", "string"}}}}},
+		{"Access-Control-Max-Age", object{{"description", "To origins that are allowed: seconds."}, {"schema", object{{"type", "integer"}}}}},
+	}
+}
+
+// responses are shared by the routes.
+func responses() object {
+	// The names are those of headers that are always there; more are there at times.
+	failure := func(doc string, names []string, more ...string) object {
+		all := append(refs("headers", []string{"X-Request-Id"}), refs("headers", names)...)
+		for _, name := range more {
+			all = append(all, member{name, object{{"schema", object{{"type", "string"}}}}})
+		}
+		return object{{"description", doc}, {"headers", all}, {"content", content(ref("schemas", "Error"))}}
+	}
+	uncached := func(doc string, names []string, more ...string) object {
+		f := failure(doc, names, more...)
+		all, _ := f[1].value.(object)
+		f[1].value = append(all, member{"Cache-Control", ref("headers", "No-Store")})
+		return f
+	}
+	route := []string{"Allow", "Vary"}
+	forwarded := []string{"Allow", "Vary", "Cache-Status"}
+	return object{
+		{"204", object{
+			{"description", "The answer to a CORS preflight."},
+			{"headers", refs("headers", []string{
+				"Allow", "X-Request-Id", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age",
+			})},
+		}},
+		{"304", object{
+			{"description", "What the client holds is current."},
+			{"headers", refs("headers", keptHeaders)},
+		}},
+		{"404", failure("No such format.", route)},
+		{"406", failure("Accept allows neither JSON nor HTML. The answer to HTML is JSON.", route)},
+		{"412", uncached("A condition of the request does not hold.", route)},
+		{"429", uncached("Too many requests from one client.", []string{"Retry-After"})},
+		{"500", uncached("Something went wrong in vitrine.", nil, "Cache-Status")},
+		{"502", uncached("The CMS answered, but not with this document, and no copy is held.", forwarded)},
+		{"503", uncached("The CMS cannot be reached, or is left alone for a while, and no copy is held; or vitrine takes no "+
+			"more requests.", []string{"Retry-After"}, forwarded...)},
+		{"504", uncached("The CMS did not answer in time, and no copy is held.", forwarded)},
+	}
+}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,9 +25,11 @@ type checkCommand struct {
 
 // Help shows what to type.
 func (checkCommand) Help() string {
-	return "Fetches each resource from the CMS, without any cache, and says what was repaired and what refused. " +
-		"Exit code 0: all is well; 1: something is not; 2: the configuration is wrong.\n\n" + examples(
+	return "Fetches each resource from the CMS, without any cache, and says what came, what was repaired, dropped and refused, " +
+		"and what the documents look like. A folder may hold saved answers instead: banners.json, or banners.http as curl -i shows it. " +
+		"Exit code 0: all is well; 1: something is not, or would be refused; 2: the configuration is wrong.\n\n" + examples(
 		"vitrine check --upstream-url https://cms.example",
+		"vitrine check --upstream-url file:saved",
 		"vitrine check --json | jq .resources.banners",
 	)
 }
@@ -38,6 +38,7 @@ func (checkCommand) Help() string {
 type report struct {
 	OK        bool                             `json:"ok"`
 	Upstream  string                           `json:"upstream"`
+	Preset    string                           `json:"preset"`
 	Redis     storeReport                      `json:"redis"`
 	Resources map[shape.Resource]fetchedReport `json:"resources"`
 }
@@ -52,15 +53,35 @@ type storeReport struct {
 
 // fetchedReport is what became of fetching one resource.
 type fetchedReport struct {
-	OK           bool            `json:"ok"`
-	Status       int             `json:"status"` // of the CMS; 0 when there was no answer with a document
-	Items        int             `json:"items"`
-	Bytes        int             `json:"bytes"` // normalized
-	Milliseconds float64         `json:"milliseconds"`
-	Attempts     int             `json:"attempts"`
-	Repairs      []repairsReport `json:"repairs"`
-	Refused      string          `json:"refused,omitempty"` // the path, what was wanted and what was found
-	Error        string          `json:"error,omitempty"`
+	OK           bool                 `json:"ok"`
+	Status       int                  `json:"status"`   // of the CMS's last answer; 0 when there was none
+	Upstream     string               `json:"upstream"` // the base URL, or the folder, that answered
+	Attempts     int                  `json:"attempts"`
+	Pages        int                  `json:"pages"`          // answers that it was made from
+	Received     int                  `json:"received_bytes"` // of these
+	Items        int                  `json:"items"`
+	Lists        []listReport         `json:"lists"`
+	Bytes        int                  `json:"bytes"` // normalized
+	Milliseconds float64              `json:"milliseconds"`
+	Steps        stepsReport          `json:"steps"`
+	Repairs      []repairsReport      `json:"repairs"` // those of the kind unknown were dropped
+	Suspicions   []upstream.Suspicion `json:"suspicions"`
+	Refused      string               `json:"refused,omitempty"` // the path, what was wanted and what was found
+	Error        string               `json:"error,omitempty"`
+}
+
+// listReport is a list of the document, and what it begins with.
+type listReport struct {
+	Path  string `json:"path"`
+	Items int    `json:"items"`
+	First string `json:"first,omitempty"` // abbreviated
+}
+
+// stepsReport is what the time was spent on, in milliseconds.
+type stepsReport struct {
+	Fetch     float64 `json:"fetch"`
+	Map       float64 `json:"map"`
+	Normalize float64 `json:"normalize"`
 }
 
 // repairsReport counts repairs of one kind and names the first few.
@@ -82,7 +103,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	}
 	defer client.Close()
 
-	r := report{Upstream: client.String(), Resources: map[shape.Resource]fetchedReport{}}
+	r := report{Upstream: client.String(), Preset: cfg.Upstream.Preset, Resources: map[shape.Resource]fetchedReport{}}
 	fetched := make([]fetchedReport, len(shape.Resources()))
 	var group errgroup.Group
 	group.Go(func() (err error) {
@@ -104,11 +125,14 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 		r.OK = r.OK && fetched[i].OK
 	}
 
-	write := r.writeText
 	if c.JSON {
-		write = r.writeJSON
+		err = r.writeJSON(p.stdout)
+	} else {
+		screen := newScreen(p)
+		checkView{screen}.show(r)
+		err = screen.flush()
 	}
-	if err := write(p.stdout); err != nil {
+	if err != nil {
 		return err
 	}
 	if !r.OK {
@@ -141,11 +165,23 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 	r := fetchedReport{
 		OK:           err == nil,
 		Status:       result.Status,
+		Upstream:     result.Upstream,
+		Attempts:     result.Attempts,
+		Pages:        result.Pages,
+		Received:     result.Bytes,
 		Items:        result.Document.Items,
+		Lists:        []listReport{},
 		Bytes:        len(result.Document.Body),
 		Milliseconds: milliseconds(result.Duration),
-		Attempts:     result.Attempts,
-		Repairs:      []repairsReport{},
+		Steps: stepsReport{
+			Fetch: milliseconds(result.Steps.Fetch), Map: milliseconds(result.Steps.Map), Normalize: milliseconds(result.Steps.Normalize),
+		},
+		Repairs:    []repairsReport{},
+		Suspicions: append([]upstream.Suspicion{}, result.Suspicions...),
+	}
+	first := firstItems(result.Document)
+	for i, list := range result.Document.Lists {
+		r.Lists = append(r.Lists, listReport{Path: list.Path, Items: list.Items, First: first[i]})
 	}
 	repairs := result.Document.Repairs
 	for _, kind := range repairs.Kinds() {
@@ -171,44 +207,4 @@ func (r report) writeJSON(w io.Writer) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
-}
-
-func (r report) writeText(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	put := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // Flush returns the error
-	put("upstream\t\t%s\n", r.Upstream)
-	if r.Redis.OK {
-		put("redis\tok\t%s\n", r.Redis.Address)
-	} else {
-		put("redis\tFAILED\t%s: %s\n", r.Redis.Address, r.Redis.Error)
-	}
-	for _, resource := range shape.Resources() {
-		f := r.Resources[resource]
-		if !f.OK {
-			put("%s\tFAILED\t%s\n", resource, f.Error)
-			continue
-		}
-		put("%s\tok\tstatus %d, %d items, %d bytes, %.0f ms\n", resource, f.Status, f.Items, f.Bytes, f.Milliseconds)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	return r.writeRepairs(w)
-}
-
-// writeRepairs lists below the table what normalizing had to do.
-func (r report) writeRepairs(w io.Writer) error {
-	for _, resource := range shape.Resources() {
-		for _, repaired := range r.Resources[resource].Repairs {
-			more := ""
-			if repaired.Count > len(repaired.Paths) {
-				more = ", …"
-			}
-			if _, err := fmt.Fprintf(w, "%s: %d repaired (%s): %s%s\n",
-				resource, repaired.Count, repaired.Kind, strings.Join(repaired.Paths, ", "), more); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

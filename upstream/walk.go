@@ -153,7 +153,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 			return got, w.refused(one, tooManyItems(w.part))
 		}
 		if w.part.paging.Total == "-" {
-			page.Total, page.Pages = -1, -1
+			page.Total = -1
 		}
 		if page.Total >= 0 && total >= 0 && page.Total != total {
 			return got, &tornError{fmt.Sprintf("%d items in all on one page, %d on another", total, page.Total)}

@@ -1,0 +1,413 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// ids fetches the banners and returns their ids.
+func ids(t *testing.T, c *Client) ([]int64, error) {
+	t.Helper()
+	got, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+	if err != nil {
+		return nil, err
+	}
+	banners, err := shape.DecodeBanners(got.Document.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []int64
+	for _, b := range banners {
+		all = append(all, b.ID)
+	}
+	return all, nil
+}
+
+func wantIDs(t *testing.T, c *Client, want string) {
+	t.Helper()
+	got, err := ids(t, c)
+	if err != nil || fmt.Sprint(got) != want {
+		t.Errorf("got %v, %v; want %s", got, err, want)
+	}
+}
+
+// wantRefusal holds a failed fetch to the end of its text.
+func wantRefusal(t *testing.T, c *Client, suffix string) {
+	t.Helper()
+	got, err := ids(t, c)
+	if err == nil {
+		t.Fatalf("got %v, want a refusal", got)
+	}
+	wantError(t, err, ErrAnswer, suffix)
+}
+
+// list is n banners from id on, as JSON without brackets.
+func list(id, n int) string {
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprintf(`{"id":%d,"documentId":"d%d"}`, id+i, id+i))
+	}
+	return strings.Join(items, ",")
+}
+
+// pages answers at path with what page makes of each request's query.
+func pages(cms *upstreamtest.CMS, path string, page func(query func(string) string) string) {
+	cms.HandlePath(path, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body := page(req.URL.Query().Get)
+		if code, err := strconv.Atoi(body); err == nil {
+			upstreamtest.Status(code).ServeHTTP(w, req)
+			return
+		}
+		upstreamtest.JSON(body).ServeHTTP(w, req)
+	}))
+}
+
+// paged makes a client whose banners are one part.
+func paged(t *testing.T, cms *upstreamtest.CMS, preset string, p Part) *Client {
+	t.Helper()
+	return newClient(t, cms.URL, func(o *Options) {
+		o.Preset = preset
+		o.Resources = map[shape.Resource]ResourceOptions{shape.Banners: {Parts: []Part{p}}}
+		if preset == "custom" {
+			for _, r := range []shape.Resource{shape.Catalogue, shape.Rules} {
+				o.Resources[r] = ResourceOptions{Parts: []Part{{Path: "x"}}}
+			}
+		}
+	})
+}
+
+// drfPages are the pages of Django REST Framework's PageNumberPagination, or
+// with a count below 0 of its CursorPagination; link makes the link to page n.
+func drfPages(count int, link func(n int) string, lists ...string) func(func(string) string) string {
+	return func(query func(string) string) string {
+		n, _ := strconv.Atoi(query("page"))
+		n = max(n, 1)
+		if n > len(lists) {
+			return "404"
+		}
+		envelope := map[string]any{"previous": nil, "next": nil, "results": json.RawMessage("[" + lists[n-1] + "]")}
+		if count >= 0 {
+			envelope["count"] = count
+		}
+		if n < len(lists) {
+			envelope["next"] = link(n + 1)
+		}
+		body, _ := json.Marshal(envelope) // plain values
+		return string(body)
+	}
+}
+
+func TestLinksAreFollowedByTheirQueryAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		base, link string
+		hosts      []string
+	}{
+		"as it is":             {"", "{url}/gvapp/singlebanner?page=%d", nil},
+		"another scheme":       {"", "https://127.0.0.1/gvapp/singlebanner?page=%d", nil},
+		"another port":         {"", "http://127.0.0.1:8000/gvapp/singlebanner?page=%d", nil},
+		"a prefix taken away":  {"/api/v1", "{url}/gvapp/singlebanner?page=%d", nil},
+		"a prefix added":       {"", "{url}/cms/gvapp/singlebanner?page=%d", nil},
+		"no host":              {"", "/gvapp/singlebanner?page=%d", nil},
+		"the query alone":      {"", "?page=%d", nil},
+		"a name that is known": {"", "https://cms.example.org/gvapp/singlebanner?page=%d", []string{"CMS.example.org"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			link := func(n int) string { return fmt.Sprintf(strings.ReplaceAll(c.link, "{url}", cms.URL), n) }
+			pages(cms, c.base+"/gvapp/singlebanner", drfPages(5, link, list(1, 2), list(3, 2), list(5, 1)))
+			client := newClient(t, cms.URL+c.base, func(o *Options) {
+				o.Resources = map[shape.Resource]ResourceOptions{shape.Banners: {Parts: []Part{{Paging: Paging{Hosts: c.hosts}}}}}
+			})
+			wantIDs(t, client, "[1 2 3 4 5]")
+		})
+	}
+}
+
+func TestLinksElsewhereAreRefusedAndNotAsked(t *testing.T) {
+	other := upstreamtest.New(t)
+	for link, reason := range map[string]string{
+		"http://localhost/gvapp/singlebanner?page=%d":  "a link to another host, localhost (if the CMS calls itself so, name it in paging.hosts)",
+		"http://u:p@127.0.0.1/gvapp/singlebanner?p=%d": "a link with a user in it",
+		"ftp://127.0.0.1/gvapp/singlebanner?page=%d":   "a link of another scheme",
+		"/login?next=%d": "a link to another path, /login",
+		"http://%%zz/%d": "what is no URL",
+	} {
+		cms := upstreamtest.New(t)
+		pages(cms, "/gvapp/singlebanner", drfPages(4, func(n int) string { return fmt.Sprintf(link, n) }, list(1, 2), list(3, 2)))
+		wantRefusal(t, newClient(t, cms.URL, nil), "banners: want a link to the next page of the same list, got "+reason)
+		if n := cms.Count(shape.Banners); n != 1 {
+			t.Errorf("%s: %d requests, want 1", link, n)
+		}
+	}
+	if len(other.Requests()) != 0 {
+		t.Error("another host was asked")
+	}
+}
+
+func TestLinksInACircleAreRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
+		if query("page") == "2" {
+			return `{"next":"?page=2","results":[` + list(3, 2) + `]}`
+		}
+		return `{"next":"?page=2","results":[` + list(1, 2) + `]}`
+	})
+	wantRefusal(t, newClient(t, cms.URL, nil), "banners: want a page that was not read yet, got a link in a circle")
+}
+
+func TestCursorPagesHaveNoCount(t *testing.T) {
+	cms := upstreamtest.New(t)
+	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
+	pages(cms, "/gvapp/singlebanner", drfPages(-1, link, list(9, 2), list(7, 1)))
+	wantIDs(t, newClient(t, cms.URL, nil), "[9 10 7]")
+}
+
+func TestListThatChangedWhileItWasReadIsReadAgain(t *testing.T) {
+	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
+	for name, torn := range map[string]func(func(string) string) string{
+		"an item twice": drfPages(4, link, list(1, 2), list(2, 2)),
+		"an item less":  drfPages(4, link, list(1, 2), list(3, 1)),
+		"a page less": func(q func(string) string) string {
+			if q("page") == "2" {
+				return "404"
+			}
+			return drfPages(4, link, list(1, 2), list(3, 2))(q)
+		},
+		"a count that changes": func(q func(string) string) string { return drfPages(4+len(q("page")), link, list(1, 2), list(3, 2))(q) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			walks := 0
+			whole := drfPages(4, link, list(1, 2), list(3, 2))
+			pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
+				if query("page") == "" {
+					walks++
+				}
+				if walks < 3 {
+					return torn(query)
+				}
+				return whole(query)
+			})
+			wantIDs(t, newClient(t, cms.URL, nil), "[1 2 3 4]")
+			if walks != 3 {
+				t.Errorf("%d walks, want 3", walks)
+			}
+		})
+	}
+}
+
+func TestListThatNeverHoldsStillIsRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
+	pages(cms, "/gvapp/singlebanner", drfPages(4, link, list(1, 2), list(2, 2)))
+	wantRefusal(t, newClient(t, cms.URL, nil), "banners: the list was not the same on all of its pages, in 3 walks: item 2 came twice")
+	if n := cms.Count(shape.Banners); n != 6 {
+		t.Errorf("%d requests, want 2 in each of 3 walks", n)
+	}
+}
+
+func TestPageThatFailsMidWalkFailsTheFetch(t *testing.T) {
+	cms := upstreamtest.New(t)
+	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
+	pages(cms, "/gvapp/singlebanner", func(q func(string) string) string {
+		if q("page") == "2" {
+			return "503"
+		}
+		return drfPages(4, link, list(1, 2), list(3, 2))(q)
+	})
+	_, err := ids(t, newClient(t, cms.URL, nil))
+	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/gvapp/singlebanner (page 2): status 503")
+}
+
+func TestWalksAreBounded(t *testing.T) {
+	cms := upstreamtest.New(t)
+	pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
+		n, _ := strconv.Atoi(query("page"))
+		return fmt.Sprintf(`{"next":"?page=%d","results":[%s]}`, n+1, list(n*10, 2))
+	})
+	client := paged(t, cms, "drf", Part{Paging: Paging{MaxPages: 7}})
+	wantRefusal(t, client, "banners: want at most 7 pages, got more")
+	client = paged(t, cms, "drf", Part{Paging: Paging{MaxItems: 9}})
+	wantRefusal(t, client, "banners: want at most 9 items, got more")
+	client = newClient(t, cms.URL, func(o *Options) { o.MaxBytes = 1000 })
+	wantRefusal(t, client, "bytes")
+}
+
+func TestConfirmedListIsReadUntilTwoWalksAgree(t *testing.T) {
+	cms := upstreamtest.New(t)
+	walks := 0
+	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
+	pages(cms, "/gvapp/singlebanner", func(q func(string) string) string {
+		if q("page") == "" {
+			walks++
+		}
+		if walks == 1 { // 3 was deleted and 5 added between its pages: 4 is missed, and nothing tells
+			return drfPages(4, link, list(1, 2), list(5, 2))(q)
+		}
+		return drfPages(4, link, list(1, 2), list(4, 2))(q)
+	})
+	wantIDs(t, paged(t, cms, "drf", Part{Paging: Paging{Confirm: true}}), "[1 2 4 5]")
+	if walks != 3 {
+		t.Errorf("%d walks, want 3", walks)
+	}
+}
+
+func TestPagedListHasNoValidators(t *testing.T) {
+	cms := upstreamtest.New(t)
+	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
+	pages(cms, "/gvapp/singlebanner", drfPages(3, link, list(1, 2), list(3, 1)))
+	client := newClient(t, cms.URL, nil)
+	if got := mustFetch(t, client, shape.Banners); got.Validators != (Validators{}) || got.Attempts != 2 {
+		t.Errorf("validators %+v after %d attempts", got.Validators, got.Attempts)
+	}
+	pages(cms, "/gvapp/singlebanner", drfPages(2, link, list(1, 2)))
+	first := mustFetch(t, client, shape.Banners)
+	if first.Validators.ETag == "" {
+		t.Error("a list of one page has none")
+	}
+	second, err := client.Fetch(t.Context(), shape.Banners, first.Validators)
+	if err != nil || !second.NotModified {
+		t.Errorf("%+v, %v; want the copy confirmed", second, err)
+	}
+}
+
+func TestStrapiPagesEndByTheirMeta(t *testing.T) {
+	for name, c := range map[string]struct {
+		meta string // %d is the page
+		want string
+	}{
+		"page count":         {`"page":%d,"pageSize":2,"pageCount":3,"total":5`, "[1 2 3 4 5]"},
+		"size clamped":       {`"page":%d,"pageSize":2,"pageCount":3,"total":5`, "[1 2 3 4 5]"},
+		"without count":      {`"page":%d,"pageSize":2`, "[1 2 3 4 5]"},
+		"not even its size":  {`"page":%d`, "[1 2 3 4 5]"},
+		"a total that lies":  {`"page":%d,"pageSize":2,"pageCount":3,"total":6`, ""},
+		"a count that lies":  {`"page":%d,"pageSize":2,"pageCount":2,"total":5`, ""},
+		"a count beyond end": {`"page":%d,"pageSize":2,"pageCount":9,"total":5`, "[1 2 3 4 5]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			pages(cms, "/api/banners", func(query func(string) string) string {
+				n, _ := strconv.Atoi(query("pagination[page]"))
+				items := map[int]string{1: list(1, 2), 2: list(3, 2), 3: list(5, 1)}[n]
+				return `{"data":[` + items + `],"meta":{"pagination":{` + fmt.Sprintf(c.meta, n) + `}}}`
+			})
+			client := paged(t, cms, "strapi5", Part{IDs: "number"})
+			if c.want == "" {
+				wantRefusal(t, client, "came")
+				return
+			}
+			wantIDs(t, client, c.want)
+			if q := cms.Requests()[0].Query; q != "pagination%5BpageSize%5D=100&pagination%5Bpage%5D=1&sort%5B0%5D=createdAt&sort%5B1%5D=documentId" {
+				t.Errorf("asked for %s", q)
+			}
+		})
+	}
+}
+
+func TestRecordedTornWalkIsSeen(t *testing.T) {
+	cms := upstreamtest.New(t)
+	walks := 0
+	cms.HandlePath("/api/artists", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		page := req.URL.Query().Get("pagination[page]")
+		if page == "1" {
+			walks++
+		}
+		name := "strapi5/torn-walk-page" + page
+		if walks > 1 {
+			name = "strapi5/torn-walk-full"
+		}
+		upstreamtest.Recorded(t, upstreamtest.Recording(t, name)).ServeHTTP(w, req)
+	}))
+	client := newClient(t, cms.URL, func(o *Options) {
+		o.Preset = "strapi5"
+		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: {
+			Parts: []Part{{Name: "artist", Map: ".gallery_artists = null"}}, Map: "{artist: .artist}",
+		}}
+	})
+	got := mustFetch(t, client, shape.Catalogue)
+	if walks != 2 || got.Document.Items != 6 || got.Attempts != 4 {
+		t.Errorf("%d walks brought %d artists in %d attempts; want 6 in 2 walks of 3 pages and 1", walks, got.Document.Items, got.Attempts)
+	}
+}
+
+func TestDirectusListIsReadPastACappedLimit(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for _, counted := range []bool{true, false} {
+		pages(cms, "/items/banners", func(query func(string) string) string {
+			limit, _ := strconv.Atoi(query("limit"))
+			offset, _ := strconv.Atoi(query("offset"))
+			if limit > 3 {
+				return "400" // as a Directus with a maximum of 3 answers
+			}
+			if limit < 0 {
+				limit = 3
+			}
+			n := max(min(limit, 7-offset), 0)
+			meta := ""
+			if counted {
+				meta = `"meta":{"filter_count":"7"},`
+			}
+			return `{` + meta + `"data":[` + list(1+offset, n) + `]}`
+		})
+		before := len(cms.Requests())
+		wantIDs(t, paged(t, cms, "directus", Part{}), "[1 2 3 4 5 6 7]")
+		asked := len(cms.Requests()) - before
+		if want := map[bool]int{true: 3, false: 4}[counted]; asked != want {
+			t.Errorf("counted %t: %d requests, want %d", counted, asked, want)
+		}
+	}
+}
+
+func TestWordPressPagesEndByTheirHeaders(t *testing.T) {
+	for name, c := range map[string]struct {
+		total, pages string
+		want         string
+	}{
+		"counted":          {"3", "2", "[1 2 3]"},
+		"headers lost":     {"", "", "[1 2 3]"},
+		"a page too many":  {"3", "3", ""},
+		"hidden posts":     {"4", "2", ""},
+		"one page in fact": {"2", "1", "[1 2]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			cms.HandlePath("/wp-json/wp/v2/banners", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				body, ok := map[string]string{"1": list(1, 2), "2": list(3, 1)}[req.URL.Query().Get("page")]
+				if !ok {
+					upstreamtest.Recorded(t, upstreamtest.Recording(t, "wordpress/posts-page9-past-end-400")).ServeHTTP(w, req)
+					return
+				}
+				header := []string{}
+				if c.total != "" {
+					header = []string{"X-WP-Total", c.total, "X-WP-TotalPages", c.pages}
+				}
+				upstreamtest.JSON("["+body+"]", header...).ServeHTTP(w, req)
+			}))
+			client := paged(t, cms, "wordpress", Part{})
+			if c.want == "" {
+				_, err := ids(t, client)
+				wantError(t, err, ErrAnswer, "")
+				if !strings.Contains(err.Error(), "3 walks") {
+					t.Errorf("%v: no word of walks", err)
+				}
+				return
+			}
+			wantIDs(t, client, c.want)
+			if got := mustFetch(t, client, shape.Banners).Validators; got != (Validators{}) {
+				t.Errorf("validators %+v, though the counts are not what they are of", got)
+			}
+		})
+	}
+	t.Run("hidden posts that are known of", func(t *testing.T) {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/wp-json/wp/v2/banners", upstreamtest.JSON("["+list(1, 2)+"]", "X-WP-Total", "3", "X-WP-TotalPages", "1"))
+		wantIDs(t, paged(t, cms, "wordpress", Part{Paging: Paging{Total: "-"}}), "[1 2]")
+	})
+}

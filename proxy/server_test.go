@@ -159,6 +159,9 @@ func (r *rig) dial(t testing.TB) net.Conn {
 func readReply(t testing.TB, from *bufio.Reader, method string) reply {
 	t.Helper()
 	resp, err := http.ReadResponse(from, &http.Request{Method: method})
+	for err == nil && resp.StatusCode == http.StatusContinue {
+		resp, err = http.ReadResponse(from, &http.Request{Method: method})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

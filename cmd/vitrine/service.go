@@ -17,6 +17,7 @@ import (
 	"vitrine/proxy"
 	"vitrine/proxy/admin"
 	"vitrine/proxy/listen"
+	"vitrine/proxy/openapi"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -160,7 +161,7 @@ func (s *service) openServers() (err error) {
 		return nil
 	}
 	s.admin, err = admin.New(admin.Options{
-		Checks: s.checks(), Status: s.status, Token: s.cfg.Admin.Token.Reveal(), Logger: s.log,
+		Checks: s.checks(), Status: s.status, Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(),
 	})
 	return err
 }

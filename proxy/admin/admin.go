@@ -28,6 +28,8 @@ type Options struct {
 	Checks map[string]func(context.Context) error
 	// Status returns what /api/status shows, as a value for encoding/json. Nil means an empty object.
 	Status func() any
+	// OpenAPI is what /openapi.json shows. Nil means that there is no such path.
+	OpenAPI []byte
 	// ReadyTimeout bounds /readyz. Zero means 2 s.
 	ReadyTimeout time.Duration
 	// Token is asked for by everything but /livez and /readyz; see also SetToken. Empty asks for none, which is for
@@ -67,6 +69,9 @@ func New(o Options) (*Server, error) {
 	mux.HandleFunc("/livez", get(s.livez))
 	mux.HandleFunc("/readyz", get(s.readyz))
 	mux.HandleFunc("/api/status", get(s.status))
+	if o.OpenAPI != nil {
+		mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
 		Handler:           s.guard.protect(mux),

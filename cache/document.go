@@ -20,7 +20,7 @@ type Document struct {
 	FetchedAt time.Time
 	// ChangedAt is when Body last became different from what it was before.
 	ChangedAt time.Time
-	// FreshUntil is when the document becomes stale. A soft purge sets it to long ago.
+	// FreshUntil is when the document becomes stale; after a soft purge it is FetchedAt.
 	FreshUntil time.Time
 	// UpstreamETag and UpstreamLastModified are the validators that the CMS sent, empty where it sent none.
 	UpstreamETag, UpstreamLastModified string

@@ -136,7 +136,7 @@ func (r *Reader[V]) entry(rec record, prev *entry[V]) *entry[V] {
 		ETag:         rec.etag,
 		FetchedAt:    wall.Add(-ms(rec.now - rec.fetchedAt)),
 		ChangedAt:    time.UnixMilli(rec.changedAt),
-		FreshUntil:   wall.Add(ms(rec.freshUntil - rec.now)),
+		FreshUntil:   wall.Add(ms(max(rec.freshUntil, rec.fetchedAt) - rec.now)),
 		UpstreamETag: rec.upstreamETag, UpstreamLastModified: rec.upstreamLastModified,
 	}
 	e := &entry[V]{doc: doc, fetchedAt: rec.fetchedAt, freshUntil: rec.freshUntil, source: rec.source}

@@ -55,6 +55,8 @@ func TestReportsDoNotDisturbWhatIsHeld(t *testing.T) {
 		src := newSource()
 		s, r := replica(t, b.url, options(src))
 		get(t, r)
+		filled := s.now()
+		eventually(t, "the fill itself has been heard of", func() bool { return s.heardSince(filled) })
 		eventually(t, "the copy is coherent", func() bool { return r.Snapshot().Coherent })
 		gen := r.gen.Load()
 		for range 20 {

@@ -96,12 +96,13 @@ type supervised struct {
 func (s *Store) reconcile(c *connector, running map[string]*supervised, addrs []string) {
 	slices.Sort(addrs)
 	changed := false
+	var gone []*supervised
 	for addr, w := range running {
 		if !slices.Contains(addrs, addr) {
 			changed = true
 			delete(running, addr)
 			w.last.Store(never)
-			defer w.end()
+			gone = append(gone, w)
 		}
 	}
 	var list []*watcher
@@ -124,6 +125,9 @@ func (s *Store) reconcile(c *connector, running map[string]*supervised, addrs []
 		// What was admitted while another server was master is checked against the new one.
 		s.epoch.Add(1)
 		s.wakeAll()
+	}
+	for _, w := range gone {
+		w.end()
 	}
 }
 

@@ -144,15 +144,10 @@ func (c *Cluster) Owner(key string) (*Server, int) {
 	c.t.Helper()
 	ctx := c.t.Context()
 	slot := int(c.Nodes[0].Client().ClusterKeySlot(ctx, key).Val())
-	slots, err := c.Nodes[0].Client().ClusterSlots(ctx).Result()
-	check(c.t, err)
-	for _, s := range slots {
-		if s.Start <= slot && slot <= s.End {
-			for _, n := range c.Nodes {
-				if n.Addr == s.Nodes[0].Addr {
-					return n, slot
-				}
-			}
+	for _, n := range c.Nodes {
+		// The others answer MOVED.
+		if n.Client().Exists(ctx, key).Err() == nil {
+			return n, slot
 		}
 	}
 	c.t.Fatalf("nobody holds slot %d", slot)

@@ -11,7 +11,7 @@ import (
 )
 
 // rounds is how often each fault comes and goes in a full run.
-const rounds = 10
+const rounds = 6
 
 // A trouble is something that happens to a server or to the way of one replica to it.
 type trouble struct {
@@ -123,8 +123,8 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 		rounds int
 	}{
 		"cut":                           {(*link).cut, 5}, // few: the pauses between two attempts to connect grow
-		"hung":                          {(*link).hang, 25},
-		"the watching connection alone": {(*link).deafen, 50},
+		"hung":                          {(*link).hang, 12},
+		"the watching connection alone": {(*link).deafen, 30},
 	}
 	for name, test := range ways {
 		t.Run(name, func(t *testing.T) {

@@ -21,12 +21,10 @@ func TestProcessesAreAsCoherent(t *testing.T) {
 		c.replicas[name] = startProcess(t, spec{Name: name[len("process "):], Redis: server.URL(), Source: source})
 	}
 	c.begin(t)
-	within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(2000) || t.Failed() })
+	within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(1000) || t.Failed() })
 	v := c.end()
 	v.report(t, c)
-	if n := c.exempt(); n > 0 {
-		t.Errorf("%d answers said that Redis is away, which it never was", n)
-	}
+	c.mostlyHeld(t, v)
 }
 
 // TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease kills whichever process makes the fetch that follows a

@@ -23,6 +23,7 @@ func count(n int) int64 {
 }
 
 func TestNoReplicaServesWhatWasPurged(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	origins := newOrigins(5*time.Millisecond, keys...)
 	nodes := startFleet(t, server.URL(), 4, origins, setup{})
@@ -31,9 +32,7 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 	within(t, 5*time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(purges) || t.Failed() })
 	v := c.end()
 	v.report(t, c)
-	if n := c.exempt(); n > 0 {
-		t.Errorf("%d answers said that Redis is away, which it never was", n)
-	}
+	c.mostlyHeld(t, v)
 }
 
 // TestEmbeddedStoreIsAsCoherent is the same against the store inside a process, which one of the replicas has.
@@ -46,9 +45,10 @@ func TestEmbeddedStoreIsAsCoherent(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	c := &campaign{origins: origins, replicas: named(nodes), purge: operator(client), kinds: all, soft: soft}
 	c.begin(t)
-	eventually(t, "the purges are made", func() bool { return c.acked.Load() >= 1000 || t.Failed() })
+	within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(400) || t.Failed() })
 	v := c.end()
 	v.report(t, c)
+	c.mostlyHeld(t, v)
 }
 
 // TestPurgeReachesTheLastReplicaWithin50ms measures, of a fleet that does nothing else, how long after a purge was

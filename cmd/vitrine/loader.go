@@ -10,6 +10,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config"
+	"vitrine/proxy/admin"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -73,7 +74,7 @@ type loader struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex // guards what follows
-	last    *fetchStatus
+	last    *admin.Fetch
 	failure string // what was told last, so that it is told once
 	repairs string
 	known   string // the ETag of the document that the client knows of
@@ -82,7 +83,7 @@ type loader struct {
 
 // lastFetch tells of the last fetch, nil when there was none. It is not
 // written to any more.
-func (l *loader) lastFetch() *fetchStatus {
+func (l *loader) lastFetch() *admin.Fetch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
@@ -129,7 +130,7 @@ func (l *loader) tell(ctx context.Context, result upstream.Result, err error) {
 	log := l.log.With("resource", l.resource, "duration", result.Duration, "attempts", result.Attempts)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = &fetchStatus{
+	l.last = &admin.Fetch{
 		At: time.Now(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
 		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
 	}

@@ -17,6 +17,7 @@ import (
 	"vitrine/proxy"
 	"vitrine/proxy/admin"
 	"vitrine/proxy/listen"
+	"vitrine/proxy/measure"
 	"vitrine/proxy/openapi"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -37,6 +38,8 @@ type service struct {
 	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
 	proxy       *proxy.Server
 	admin       *admin.Server // nil when the operator's address is off
+	meter       *measure.Meter
+	roster      roster
 }
 
 // open takes the addresses first, so that one that is in use is told before
@@ -44,6 +47,9 @@ type service struct {
 // Redis nor the CMS need be there. On an error nothing is left open.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service, err error) {
 	s := &service{cfg: cfg, started: time.Now(), log: log}
+	if s.meter, err = measure.New(measure.Options{Look: s.look}); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -60,7 +66,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 	if s.client, err = newUpstream(cfg, log, s.claim); err != nil {
 		return nil, err
 	}
-	if s.store, err = openStore(ctx, cfg, log); err != nil {
+	if s.store, err = openStore(ctx, cfg, log, events(s.meter)); err != nil {
 		return nil, err
 	}
 	if err = s.openReaders(); err != nil {
@@ -75,11 +81,12 @@ func (s *service) claim(ctx context.Context, name string, d time.Duration) (rele
 }
 
 // openStore opens the configured Redis, or the store inside this process.
-func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (*cache.Store, error) {
+func openStore(ctx context.Context, cfg config.Config, log *slog.Logger, events cache.Events) (*cache.Store, error) {
 	store, err := cache.Open(ctx, cache.Options{
 		URL:    cfg.Redis.URL.Reveal(),
 		Prefix: cfg.Redis.Prefix,
 		Logger: log,
+		Events: events,
 	})
 	if err == nil {
 		return store, nil
@@ -96,12 +103,17 @@ func isSystemError(err error) bool {
 	return ok
 }
 
-func (s *service) openReaders() error {
-	ttl := map[shape.Resource]time.Duration{
+// ttl is how long each resource is fresh.
+func (s *service) ttl() map[shape.Resource]time.Duration {
+	return map[shape.Resource]time.Duration{
 		shape.Catalogue: s.cfg.TTL.Catalogue,
 		shape.Rules:     s.cfg.TTL.Rules,
 		shape.Banners:   s.cfg.TTL.Banners,
 	}
+}
+
+func (s *service) openReaders() error {
+	ttl := s.ttl()
 	s.loaders = make(map[shape.Resource]*loader)
 	s.readers = make(map[shape.Resource]*cache.Reader[*proxy.Prepared])
 	for _, r := range shape.Resources() {
@@ -138,6 +150,7 @@ func (s *service) openServers() (err error) {
 		CORSOrigins:          s.cfg.CORS.Origins,
 		Logger:               s.log,
 		AccessLog:            accessLog(s.log, s.cfg.Log),
+		Meter:                s.meter,
 
 		CDNMaxAge:               s.cfg.HTTP.CDNMaxAge,
 		CDNStaleWhileRevalidate: s.cfg.HTTP.CDNStaleWhileRevalidate,
@@ -161,7 +174,8 @@ func (s *service) openServers() (err error) {
 		return nil
 	}
 	s.admin, err = admin.New(admin.Options{
-		Checks: s.checks(), Status: s.status, Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(),
+		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
+		Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(),
 	})
 	return err
 }
@@ -180,6 +194,14 @@ func (s *service) run(ctx context.Context) error {
 			return nil
 		})
 	}
+	group.Go(func() error {
+		s.meter.Run(running)
+		return nil
+	})
+	group.Go(func() error {
+		s.report(running)
+		return nil
+	})
 	// The first visitor should find what he asks for; nobody waits for it.
 	for r, reader := range s.readers {
 		group.Go(func() error {

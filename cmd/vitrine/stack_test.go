@@ -15,6 +15,7 @@ import (
 
 	"vitrine/cache/redistest"
 	"vitrine/config"
+	"vitrine/proxy/admin"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -341,10 +342,10 @@ func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Set(shape.Banners, `[{"id":"x"}]`)
 	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
-	var told status
+	var told admin.Status
 	if err := eventually(func() error {
-		told = vitrine.status().(status)
-		if told.Resources[shape.Banners].LastFetch == nil || told.Resources[shape.Rules].LastFetch == nil {
+		told = vitrine.status()
+		if told.Resources[shape.Banners].LastFetch == nil || told.Resources[shape.Rules].Held == nil {
 			return errors.New("not fetched yet")
 		}
 		return nil

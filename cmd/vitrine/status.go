@@ -3,103 +3,86 @@ package main
 import (
 	"context"
 	"runtime/debug"
+	"strings"
 	"time"
 
-	"vitrine/upstream"
+	"vitrine/cache"
+	"vitrine/proxy/admin"
 	"vitrine/upstream/shape"
 )
 
-// statusTimeout bounds how long /api/status waits for a document. One that is
-// held is there at once.
-const statusTimeout = 500 * time.Millisecond
-
-// status is what /api/status shows.
-type status struct {
-	Version   string                            `json:"version"`
-	Started   time.Time                         `json:"started"`
-	Upstream  upstreamStatus                    `json:"upstream"`
-	Redis     redisStatus                       `json:"redis"`
-	Resources map[shape.Resource]resourceStatus `json:"resources"`
-}
-
-type upstreamStatus struct {
-	URL    string `json:"url"`
-	Source string `json:"source"` // the fingerprint that documents in Redis carry
-
-	BreakerOpen bool               `json:"breaker_open"`
-	Breakers    []upstream.Breaker `json:"breakers"` // of each base URL, in order of preference
-}
-
-type redisStatus struct {
-	Address   string `json:"address"`
-	Embedded  bool   `json:"embedded"`
-	Up        bool   `json:"up"`
-	Listening bool   `json:"listening"` // purges are being heard
-	Prefix    string `json:"prefix"`
-}
-
-// resourceStatus is what is held of a resource, and how the last fetch of this
-// process went. The pointers are nil where there is nothing to tell.
-type resourceStatus struct {
-	Held      *heldStatus  `json:"held"`
-	Error     string       `json:"error,omitempty"` // why nothing can be served
-	LastFetch *fetchStatus `json:"last_fetch"`
-}
-
-type heldStatus struct {
-	ETag       string    `json:"etag"`
-	Bytes      int       `json:"bytes"`
-	FetchedAt  time.Time `json:"fetched_at"`
-	ChangedAt  time.Time `json:"changed_at"`
-	FreshUntil time.Time `json:"fresh_until"`
-	Stale      bool      `json:"stale"`
-	Detail     string    `json:"detail,omitempty"` // in the words of Cache-Status
-}
-
-type fetchStatus struct {
-	At           time.Time `json:"at"`
-	Milliseconds float64   `json:"milliseconds"`
-	Attempts     int       `json:"attempts"`
-	Status       int       `json:"status,omitempty"`
-	Error        string    `json:"error,omitempty"`
-	Repairs      int       `json:"repairs"`
-
-	Suspicions []upstream.Suspicion `json:"suspicions,omitempty"`
-}
-
-// status gathers what an operator may want to know of this process.
-func (s *service) status() any {
+// status gathers what an operator may want to know of this process. It asks
+// nobody: looking keeps nothing fresh.
+func (s *service) status() admin.Status {
+	now := time.Now()
 	info, _ := debug.ReadBuildInfo()
-	out := status{
+	out := admin.Status{
 		Version: versionOf(version, info),
 		Started: s.started,
-		Upstream: upstreamStatus{
+		Public:  urlOf(s.cfg.Listen, s.public),
+		Upstream: admin.Upstream{
 			URL: s.client.String(), Source: s.client.Source(),
 			BreakerOpen: s.client.BreakerOpen(), Breakers: s.client.Breakers(),
 		},
-		Redis: redisStatus{
-			Address: s.store.Addr(), Embedded: s.store.Embedded(),
-			Up: s.store.Up(), Listening: s.store.Listening(), Prefix: s.store.Prefix(),
+		Redis: admin.Redis{
+			Address: s.store.Addr(), Embedded: s.store.Embedded(), Prefix: s.store.Prefix(),
+			Up: s.store.Up(), Listening: s.store.Listening(),
 		},
-		Resources: make(map[shape.Resource]resourceStatus),
+		Resources: make(map[shape.Resource]admin.Resource),
+		Replicas:  s.roster.status(),
+		Commands:  s.commands(),
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-	defer cancel()
+	ttl := s.ttl()
 	for _, r := range shape.Resources() {
-		answer, err := s.readers[r].Get(ctx)
-		told := resourceStatus{LastFetch: s.loaders[r].lastFetch()}
-		if err != nil {
-			told.Error = err.Error()
-		} else {
-			told.Held = &heldStatus{
-				ETag: answer.Document.ETag, Bytes: len(answer.Document.Body),
-				FetchedAt: answer.Document.FetchedAt, ChangedAt: answer.Document.ChangedAt, FreshUntil: answer.Document.FreshUntil,
-				Stale: answer.Status.Stale, Detail: answer.Status.Detail,
-			}
+		held := s.readers[r].Snapshot()
+		told := admin.Resource{
+			State:     held.State,
+			Route:     routes[r],
+			Key:       s.cfg.Redis.Prefix + string(r),
+			TTL:       ttl[r].Seconds(),
+			Held:      admin.HeldOf(held, now),
+			Failing:   held.Failing,
+			Fetching:  held.Fetching,
+			LastFetch: s.loaders[r].lastFetch(),
+		}
+		if told.Held == nil && told.LastFetch != nil {
+			told.Error = told.LastFetch.Error
 		}
 		out.Resources[r] = told
 	}
 	return out
+}
+
+// commands are what an operator types to look into Redis and to purge, as they
+// are for this very Redis.
+func (s *service) commands() []admin.Command {
+	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
+	key := func(r shape.Resource) string { return quoted(s.store.Prefix() + string(r)) }
+	var all []admin.Command
+	add := func(does, command string) { all = append(all, admin.Command{Does: does, Command: command}) }
+	for _, r := range shape.Resources() {
+		add("Forget the "+string(r)+" on every replica, at once", cli+" DEL "+key(r))
+	}
+	add("Fetch the banners anew, and serve the old ones until they are there (a soft purge)", cli+" HSET "+key(shape.Banners)+" fresh_until 0")
+	add("Forget everything", cli+" --scan --pattern "+quoted(s.store.Prefix()+"*")+" | xargs "+cli+" DEL")
+	add("See all that Redis holds of the banners", cli+" HGETALL "+key(shape.Banners))
+	return all
+}
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(":._-/@%+", r)
+	}
+	if strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// document is what is held of a resource, nil when nothing is.
+func (s *service) document(r shape.Resource) *cache.Document {
+	return s.readers[r].Snapshot().Document
 }
 
 // checks say for /readyz whether each resource can be answered with 200.

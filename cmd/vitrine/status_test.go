@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/proxy/admin"
 	"vitrine/upstream/shape"
 )
 
@@ -73,23 +74,23 @@ func TestColourIsForTerminalsAndNotWithNoColor(t *testing.T) {
 
 func TestAStatusIsShownInWords(t *testing.T) {
 	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
-	s := status{
+	s := admin.Status{
 		Version: "1.2.3", Started: now.Add(-50 * time.Hour),
-		Upstream: upstreamStatus{URL: "https://cms.example"},
-		Redis:    redisStatus{Address: "redis:6379", Up: true},
-		Resources: map[shape.Resource]resourceStatus{
+		Upstream: admin.Upstream{URL: "https://cms.example"},
+		Redis:    admin.Redis{Address: "redis:6379", Up: true},
+		Resources: map[shape.Resource]admin.Resource{
 			shape.Catalogue: {
-				Held: &heldStatus{
+				Held: &admin.Held{
 					Bytes: 12345, FetchedAt: now.Add(-15 * time.Second), ChangedAt: now.Add(-3*time.Hour - 5*time.Minute),
 					FreshUntil: now.Add(45 * time.Second),
 				},
-				LastFetch: &fetchStatus{At: now.Add(-15 * time.Second), Status: 304, Milliseconds: 12.4, Repairs: 2},
+				LastFetch: &admin.Fetch{At: now.Add(-15 * time.Second), Status: 304, Milliseconds: 12.4, Repairs: 2},
 			},
 			shape.Rules: {
-				Held: &heldStatus{
+				Held: &admin.Held{
 					FetchedAt: now.Add(-5 * time.Minute), ChangedAt: now.Add(-5 * time.Minute), FreshUntil: now.Add(-4 * time.Minute), Stale: true,
 				},
-				LastFetch: &fetchStatus{At: now.Add(-300 * time.Millisecond), Error: "fetch rules: status 503"},
+				LastFetch: &admin.Fetch{At: now.Add(-300 * time.Millisecond), Error: "fetch rules: status 503"},
 			},
 			shape.Banners: {Error: "fetch banners: refused"},
 		},
@@ -134,7 +135,7 @@ func TestTheStatusReadsBackAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var read status
+	var read admin.Status
 	if err := json.Unmarshal(told, &read); err != nil || read.Resources[shape.Banners].Held == nil {
 		t.Errorf("%v: %s", err, told)
 	}

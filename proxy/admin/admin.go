@@ -1,8 +1,11 @@
 // Package admin is the operator's address: whether the process lives, whether it is ready, and what it holds.
 //
-// One request shows its token, where one is set, and goes to the handler at its path. /livez answers as long as the process can. /readyz asks every resource
-// at once whether it can be answered with 200, within a bound of time, and says no from the moment on that the process
-// is told to drain. /api/status is what the [Options] say it is, as JSON. Whatever goes wrong is JSON too.
+// One request shows its token, where one is set, and goes to the handler at its path. /livez answers as long as the
+// process can. /readyz asks every resource at once whether it can be answered with 200, within a bound of time, and
+// says no from the moment on that the process is told to drain. /api/status is the [Status], as JSON; the page at / is
+// made of the same, and asks for itself again every two seconds. /documents/ reads out what is held, and /metrics is
+// for Prometheus. None of these fetches anything, or keeps anything fresh by being looked at. Whatever goes wrong is
+// JSON too.
 //
 // It is served by net/http and not by Fiber: what is added here over time (metrics, profiles) comes as net/http
 // handlers, and nothing of it has to be fast.
@@ -19,6 +22,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"vitrine/cache"
+	"vitrine/proxy/measure"
+	"vitrine/upstream/shape"
 )
 
 // Options are what the operator's address tells of.
@@ -26,8 +33,13 @@ type Options struct {
 	// Checks say whether the process is ready, by name: nil, or why not. They run concurrently, under a context that
 	// ends with ReadyTimeout, and have to end with it. Empty means that the process is ready while it is not draining.
 	Checks map[string]func(context.Context) error
-	// Status returns what /api/status shows, as a value for encoding/json. Nil means an empty object.
-	Status func() any
+	// Status returns what /api/status and the page show, as far as it is not counted by Meter. It must not wait for
+	// anything. Nil means that little is known.
+	Status func() Status
+	// Document returns what is held of a resource, nil when nothing is. Nil means that no documents can be read here.
+	Document func(shape.Resource) *cache.Document
+	// Meter is what has been counted. Nil means nothing, and no /metrics.
+	Meter *measure.Meter
 	// OpenAPI is what /openapi.json shows. Nil means that there is no such path.
 	OpenAPI []byte
 	// ReadyTimeout bounds /readyz. Zero means 2 s.
@@ -45,6 +57,7 @@ type Server struct {
 	http     *http.Server
 	guard    guard
 	draining atomic.Bool
+	items    itemCounts
 }
 
 // New makes a server that is ready to Serve. It fails if the options are not usable.
@@ -69,6 +82,14 @@ func New(o Options) (*Server, error) {
 	mux.HandleFunc("/livez", get(s.livez))
 	mux.HandleFunc("/readyz", get(s.readyz))
 	mux.HandleFunc("/api/status", get(s.status))
+	s.pages(mux)
+	if o.Meter != nil {
+		metrics, err := metricsOf(o.Meter, o.Logger)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("/metrics", get(metrics.ServeHTTP))
+	}
 	if o.OpenAPI != nil {
 		mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
 	}
@@ -152,14 +173,6 @@ func (s *Server) check(ctx context.Context) map[string]error {
 	}
 	wg.Wait()
 	return results
-}
-
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
-	if s.options.Status == nil {
-		s.answer(w, http.StatusOK, struct{}{})
-		return
-	}
-	s.answer(w, http.StatusOK, s.options.Status())
 }
 
 // get lets GET and HEAD through.

@@ -100,28 +100,13 @@ func TestReadinessIsAnsweredInBoundedTime(t *testing.T) {
 	}
 }
 
-func TestStatusIsWhatItIsToldToBe(t *testing.T) {
-	_, url := start(t, Options{Status: func() any { return map[string]int{"items": 3} }})
-	if code, body := ask(t, "GET", url+"/api/status"); code != 200 || body["items"] != 3.0 {
-		t.Errorf("%d %v", code, body)
-	}
-	_, url = start(t, Options{Status: func() any { return func() {} }})
-	if code, body := ask(t, "GET", url+"/api/status"); code != 500 || body["detail"] == nil {
-		t.Errorf("a status that is no JSON: %d %v", code, body)
-	}
-	_, url = start(t, Options{})
-	if code, body := ask(t, "GET", url+"/api/status"); code != 200 || len(body) != 0 {
-		t.Errorf("%d %v", code, body)
-	}
-}
-
 func TestErrorsAreJSON(t *testing.T) {
 	_, url := start(t, Options{})
 	for _, tc := range []struct {
 		method, path string
 		want         int
 	}{
-		{"GET", "/", 404}, {"GET", "/nope", 404}, {"POST", "/nope", 404}, {"GET", "/livez/", 404},
+		{"GET", "/nope", 404}, {"GET", "/metrics", 404}, {"GET", "/documents/rules", 404}, {"POST", "/nope", 404}, {"GET", "/livez/", 404},
 		{"POST", "/livez", 405}, {"DELETE", "/api/status", 405}, {"HEAD", "/readyz", 200},
 	} {
 		code, body := ask(t, tc.method, url+tc.path)

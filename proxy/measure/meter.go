@@ -75,6 +75,7 @@ const (
 	FetchUnreachable                     // the CMS cannot be reached
 	FetchTimeout                         // it did not answer in time
 	FetchAnswer                          // it answered, but not with this document
+	FetchOpen                            // it was not asked, since it failed again and again
 	FetchRefused                         // it answered with a document that is not in shape
 	FetchFailed                          // anything else
 	fetchOutcomes
@@ -82,7 +83,7 @@ const (
 
 // String is the value of the label.
 func (o FetchOutcome) String() string {
-	return [fetchOutcomes]string{"stored", "renewed", "lost", "soft", "alone", "unreachable", "timeout", "answer", "refused", "failed"}[o]
+	return [fetchOutcomes]string{"stored", "renewed", "lost", "soft", "alone", "unreachable", "timeout", "answer", "open", "refused", "failed"}[o]
 }
 
 func outcomeOf(word string, err error) FetchOutcome {

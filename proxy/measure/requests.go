@@ -54,7 +54,7 @@ func (c Cache) String() string { return [caches]string{"none", "hit", "stale", "
 var codes = [...]int{
 	http.StatusOK, http.StatusMovedPermanently, http.StatusNotModified, http.StatusBadRequest, http.StatusNotFound,
 	http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestTimeout, http.StatusPreconditionFailed,
-	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
+	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusTooManyRequests,
 	http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 	otherCode,
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/proxy/admin"
+	"vitrine/proxy/measure"
+	"vitrine/upstream/shape"
+)
+
+// events are what the store tells the meter.
+func events(m *measure.Meter) cache.Events {
+	return cache.Events{Purged: m.Purged, Fetched: m.Fetched, Incoherent: m.Incoherent}
+}
+
+// look tells the meter how things are. It is called once all is open.
+func (s *service) look() measure.State {
+	state := measure.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.BreakerOpen()}
+	for r, reader := range s.readers {
+		held := reader.Snapshot()
+		told := &state.Documents[measure.TargetOf(r)]
+		told.Failing = held.Failing
+		if d := held.Document; d != nil {
+			told.Held, told.ETag, told.Bytes, told.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
+		}
+	}
+	return state
+}
+
+const (
+	// reportEvery is how often a replica reports itself to the others.
+	reportEvery = 2 * time.Second
+	// reportLasts is how long it counts as there after its last report.
+	reportLasts = 10 * time.Second
+)
+
+// A roster is what is known of the replicas on the same Redis.
+type roster struct {
+	list atomic.Pointer[[]cache.Replica] // nil when nothing is known
+}
+
+// status is the roster for /api/status. A report that cannot be read is of a
+// replica all the same.
+func (l *roster) status() admin.Replicas {
+	out := admin.Replicas{List: []admin.Replica{}}
+	list := l.list.Load()
+	if list == nil {
+		return out
+	}
+	out.Known = true
+	for _, r := range *list {
+		told := admin.Replica{Name: r.Name, Self: r.Self, Age: r.Age.Seconds()}
+		if err := json.Unmarshal(r.Report, &told.Report); err != nil {
+			told.Report = admin.Report{}
+		}
+		out.List = append(out.List, told)
+	}
+	return out
+}
+
+// report reports this replica until ctx ends, and then takes it off the list.
+func (s *service) report(ctx context.Context) {
+	ticker := time.NewTicker(reportEvery)
+	defer ticker.Stop()
+	refused := false
+	for {
+		if s.store.Up() {
+			list, err := s.reportOnce(ctx)
+			level := slog.LevelDebug
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				s.roster.list.Store(nil)
+				if !refused {
+					level = slog.LevelWarn
+				}
+				refused = true
+				s.log.Log(ctx, level, "cannot report this replica to the others: the operator's page does not list them", "error", err)
+			default:
+				refused = false
+				s.roster.list.Store(&list)
+			}
+		} else {
+			s.roster.list.Store(nil)
+		}
+		select {
+		case <-ctx.Done():
+			if err := s.store.Withdraw(context.WithoutCancel(ctx)); err != nil {
+				s.log.DebugContext(ctx, "cannot take this replica off the list", "error", err)
+			}
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *service) reportOnce(ctx context.Context) ([]cache.Replica, error) {
+	info, _ := debug.ReadBuildInfo()
+	told := admin.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Source(), ETags: map[shape.Resource]string{}}
+	for r, reader := range s.readers {
+		if d := reader.Snapshot().Document; d != nil {
+			told.ETags[r] = d.ETag
+		}
+	}
+	text, err := json.Marshal(told)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.Announce(ctx, text, reportLasts)
+}

@@ -1,0 +1,304 @@
+package upstream
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"vitrine/upstream/mapping"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// of makes a client of a preset with the given catalogue.
+func of(t *testing.T, cms *upstreamtest.CMS, preset string, catalogue ResourceOptions) *Client {
+	t.Helper()
+	return newClient(t, cms.URL, func(o *Options) {
+		o.Preset = preset
+		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: catalogue}
+		if preset == "custom" {
+			for _, r := range []shape.Resource{shape.Rules, shape.Banners} {
+				o.Resources[r] = ResourceOptions{Parts: []Part{{Path: "x"}}}
+			}
+		}
+	})
+}
+
+// threeLists is a catalogue of three parts.
+var threeLists = ResourceOptions{Parts: []Part{
+	{Name: "artist", Path: "artists"}, {Name: "artwork", Path: "artworks", Headers: map[string]string{"X-Part": "artwork"}},
+	{Name: "gallery", Path: "galleries?all=1", Query: url.Values{"lang": {"nl"}}},
+}}
+
+func TestPartsAreFetchedSideBySide(t *testing.T) {
+	cms := upstreamtest.New(t)
+	var together sync.WaitGroup // nobody is answered before all have asked
+	together.Add(3)
+	for _, path := range []string{"/artists", "/artworks", "/galleries"} {
+		cms.HandlePath(path, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			together.Done()
+			together.Wait()
+			upstreamtest.JSON(`[{"id":1}]`).ServeHTTP(w, req)
+		}))
+	}
+	got := mustFetch(t, of(t, cms, "drf", threeLists), shape.Catalogue)
+	if got.Document.Items != 3 || got.Attempts != 3 || got.Validators != (Validators{}) {
+		t.Errorf("got %d items in %d attempts with validators %+v", got.Document.Items, got.Attempts, got.Validators)
+	}
+	for _, req := range cms.Requests() {
+		if (req.Header.Get("X-Part") != "") != (req.Path == "/artworks") {
+			t.Errorf("%s got X-Part %q", req.Path, req.Header.Get("X-Part"))
+		}
+		if req.Path == "/galleries" && req.Query != "all=1&lang=nl" {
+			t.Errorf("asked for galleries?%s", req.Query)
+		}
+	}
+}
+
+func TestDocumentIsWholeOrNotAtAll(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/artists", upstreamtest.JSON(`[{"id":1}]`))
+	cms.HandlePath("/artworks", upstreamtest.Status(http.StatusForbidden))
+	cms.HandlePath("/galleries", upstreamtest.JSON(`[{"id":1}]`))
+	_, err := of(t, cms, "drf", threeLists).Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/artworks: status 403")
+}
+
+func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for _, path := range []string{"/artists", "/artworks", "/galleries"} {
+		cms.HandlePath(path, upstreamtest.JSON(`[{"id":1,"x":"`+strings.Repeat("x", 400)+`"}]`))
+	}
+	client := of(t, cms, "drf", threeLists)
+	setLimits(t, client, 1000)
+	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrAnswer, "the body is larger than 1000 bytes")
+
+	release := cms.Block()
+	defer release()
+	slow := newClient(t, cms.URL, func(o *Options) {
+		o.Timeout = 50 * time.Millisecond
+		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: threeLists}
+	})
+	_, err = slow.Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrTimeout, "no whole answer within 50ms")
+}
+
+// setLimits gives the client's recipes another size limit.
+func setLimits(t *testing.T, c *Client, bytes int64) {
+	t.Helper()
+	for _, b := range c.source.(*standbys).bases {
+		for _, r := range b.source.(*httpSource).recipes {
+			r.maxBytes = bytes
+		}
+	}
+}
+
+func TestProgramErrorsShowProgramLineAndInput(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/artists", upstreamtest.JSON(`[{"id":1,"naam":"a","tags":["x"]},{"id":2,"naam":"b","tags":7}]`))
+	client := of(t, cms, "custom", ResourceOptions{
+		Parts: []Part{{Name: "artist", Path: "artists", Map: "rename({\"naam\": \"name\"})\n| .tag = (.tags | map(ascii_downcase))\n| del(.tags)"}},
+		Map:   "{artist: .artist}",
+	})
+	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrAnswer, `catalogue.artist[1]: upstream.resources.catalogue.parts[0].map, line 2 (.tag = (.tags | map(ascii_downcase))): cannot iterate over: number (7)`)
+	if !errors.Is(err, mapping.ErrProgram) {
+		t.Error("is no ErrProgram")
+	}
+}
+
+func TestMissingRelationIsAFaultWhereTheCMSWouldHaveSentNull(t *testing.T) {
+	for _, c := range []struct{ preset, name, path, recording, want string }{
+		{"strapi5", "artist", "/api/artists", "strapi5/artists-page4-past-end", ""}, // none at all is none missing
+		{"strapi5", "gallery", "/api/galleries", "strapi5/galleries-list", "catalogue.gallery[0].address: want a list, as the CMS sends it even if empty, got nothing: the relation is not expanded, or not permitted"},
+		{"strapi5", "gallery", "/api/galleries", "strapi5/galleries-populate-star", "catalogue.gallery[0].address[0].city: want an object or null, got nothing: the relation is not expanded, or not permitted"},
+		{"strapi5", "gallery", "/api/galleries", "strapi5/noperm-country-galleries-populate-deep", "catalogue.gallery[0].address[0].city.country: want an object or null, got nothing: the relation is not expanded, or not permitted"},
+		{"strapi4", "gallery", "/api/galleries", "strapi4/noperm-country-galleries-populate-deep", "catalogue.gallery[0].address[0].city.country: want an object or null, got nothing: the relation is not expanded, or not permitted"},
+		{"directus", "gallery", "/items/galleries", "directus/noperm-countries-galleries-fields3", "catalogue.gallery[0].address[0].country: want an object or null, got nothing: the relation is not expanded, or not permitted"},
+		{"directus", "gallery", "/items/galleries", "directus/noperm-countries-explicit", "catalogue.gallery[0].address[0]: want an object, got an id: the relation is not expanded, or not permitted"},
+		{"directus", "gallery", "/items/galleries", "directus/galleries-list", "catalogue.gallery[0].address[0]: want an object, got an id: the relation is not expanded, or not permitted"},
+	} {
+		t.Run(c.recording, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			serveOnce(t, cms, c.path, c.recording)
+			client := of(t, cms, c.preset, ResourceOptions{
+				Parts: []Part{{Name: c.name, Paging: Paging{Total: "-", Style: PagingNone}}}, Map: "{artist: (.artist // [])} + .",
+			})
+			_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantError(t, err, ErrAnswer, c.want)
+			wantRefused(t, err)
+		})
+	}
+}
+
+// serveOnce answers with a recording and, to requests for more, with nothing.
+func serveOnce(t *testing.T, cms *upstreamtest.CMS, path, recording string) {
+	t.Helper()
+	cms.HandlePath(path, upstreamtest.Recorded(t, upstreamtest.Recording(t, recording)))
+}
+
+func TestUnexpandedJunctionsAreRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/items/rules", upstreamtest.Recorded(t, upstreamtest.Recording(t, "directus/rules-list")))
+	client := newClient(t, cms.URL, func(o *Options) {
+		o.Preset = "directus"
+		o.Resources = map[shape.Resource]ResourceOptions{shape.Rules: {Parts: []Part{{Paging: Paging{Style: PagingNone}}}}}
+	})
+	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+	wantError(t, err, ErrAnswer, "rules[0].page_rules[0]: want an object, got an id: the relation is not expanded, or not permitted")
+}
+
+func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {
+	for _, c := range []struct{ preset, path, recording, want, leave string }{
+		{"strapi5", "/api/artists", "strapi5/artists-status-draft", "catalogue.artist[0].publishedAt", "select(.publishedAt)"},
+		{"strapi4", "/api/artists", "strapi4/artists-preview", "catalogue.artist[5].attributes.publishedAt", "select(.publishedAt)"},
+		{"wordpress", "/wp-json/wp/v2/artists", "wordpress/token-context-edit", "catalogue.artist[4].status", `select(.status == "publish")`},
+	} {
+		t.Run(c.recording, func(t *testing.T) {
+			for _, program := range []string{"", c.leave} {
+				cms := upstreamtest.New(t)
+				serveOnce(t, cms, c.path, c.recording)
+				client := of(t, cms, c.preset, ResourceOptions{
+					Parts: []Part{{Name: "artist", Map: strings.TrimPrefix(program+" | .gallery_artists = null", " | ")}}, Map: ".",
+				})
+				got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+				if program == "" {
+					wantError(t, err, ErrAnswer, c.want+": want what is published (a program may leave drafts out), got a draft")
+					continue
+				}
+				if err != nil || strings.Contains(string(got.Document.Body), "Щёголева") {
+					t.Errorf("%d artists, %v", got.Document.Items, err)
+				}
+			}
+		})
+	}
+}
+
+func TestSourceCoversPartsPresetAndPrograms(t *testing.T) {
+	source := func(change func(*ResourceOptions)) string {
+		o := ResourceOptions{Parts: []Part{{Path: "list", Paging: Paging{Style: PagingPage, Param: "p"}}}}
+		change(&o)
+		return newClient(t, "http://cms", func(options *Options) {
+			options.Resources = map[shape.Resource]ResourceOptions{shape.Banners: o}
+		}).Source()
+	}
+	first := 0
+	seen := map[string]string{}
+	for name, change := range map[string]func(*ResourceOptions){
+		"as it is":       func(*ResourceOptions) {},
+		"path":           func(o *ResourceOptions) { o.Parts[0].Path = "other" },
+		"query":          func(o *ResourceOptions) { o.Parts[0].Query = url.Values{"a": {"b"}} },
+		"header":         func(o *ResourceOptions) { o.Parts[0].Headers = map[string]string{"X-A": "b"} },
+		"style":          func(o *ResourceOptions) { o.Parts[0].Paging = Paging{} },
+		"param":          func(o *ResourceOptions) { o.Parts[0].Paging.Param = "q" },
+		"first":          func(o *ResourceOptions) { o.Parts[0].Paging.First = &first },
+		"items":          func(o *ResourceOptions) { o.Parts[0].Items = ".rows" },
+		"map":            func(o *ResourceOptions) { o.Parts[0].Map = "." },
+		"ids":            func(o *ResourceOptions) { o.Parts[0].IDs = "number" },
+		"resource's map": func(o *ResourceOptions) { o.Map = "." },
+	} {
+		print := source(change)
+		if other, taken := seen[print]; taken {
+			t.Errorf("%s and %s have one source", name, other)
+		}
+		seen[print] = name
+	}
+	secret := source(func(o *ResourceOptions) { o.Parts[0].Headers = map[string]string{"X-A": "c"} })
+	if seen[secret] != "header" {
+		t.Error("the value of a header is in the source")
+	}
+	if newClient(t, "http://cms", func(o *Options) { o.Preset = "strapi5" }).Source() == newClient(t, "http://cms", nil).Source() {
+		t.Error("presets have one source")
+	}
+}
+
+func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		preset   string
+		resource shape.Resource
+		options  ResourceOptions
+		want     string
+	}{
+		{"no parts", "custom", shape.Banners, ResourceOptions{}, "banners: parts: want at least one, since the preset custom does not know where it is"},
+		{"no path", "custom", shape.Banners, ResourceOptions{Parts: []Part{{}}}, "banners: parts[0].path: want one, since the preset custom has none for this"},
+		{"path elsewhere", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Path: "http://other"}}}, "banners: parts[0].path: want a path relative to the upstream URL, got a URL"},
+		{"name of no list", "drf", shape.Catalogue, ResourceOptions{Parts: []Part{{Name: "artists", Path: "a"}}}, `catalogue: parts[0].name: want artist, artwork or gallery, got "artists"`},
+		{"name twice", "drf", shape.Catalogue, ResourceOptions{Parts: []Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue: parts[1].name: want a name of its own, got "artist" again`},
+		{"several without names", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a"}, {Name: "b", Path: "b"}}}, "banners: parts[0].name: want one for each of several parts, got none"},
+		{"reserved header", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Headers: map[string]string{"Host": "x"}}}}, `banners: parts[0].headers: upstream header "Host": not to be set here`},
+		{"style", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Paging: Paging{Style: "scroll"}}}}, `banners: parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
+		{"page without param", "custom", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a", Paging: Paging{Style: PagingPage}}}}, "banners: parts[0].paging.param: want the name of the parameter for the page, got none"},
+		{"cursor without next", "custom", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a", Paging: Paging{Style: PagingCursor, Param: "c"}}}}, "banners: parts[0].paging.next: want a program that finds the cursor, got none"},
+		{"program", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Map: ".a\n| .b ||"}}}, "banners: parts[0].map: upstream.resources.banners.parts[0].map, line 2 (| .b ||): unexpected token \"|\""},
+		{"function", "drf", shape.Banners, ResourceOptions{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners: map: upstream.resources.banners.map, line 2 (map( frobnicate )): function not defined: frobnicate/0"},
+		{"ids", "strapi5", shape.Banners, ResourceOptions{Parts: []Part{{IDs: "uuid"}}}, `banners: parts[0].ids: want "document" or "number", got "uuid"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{URL: "http://cms", Preset: c.preset, Resources: map[shape.Resource]ResourceOptions{}}
+			if c.preset == "custom" {
+				for _, r := range shape.Resources() {
+					o.Resources[r] = ResourceOptions{Parts: []Part{{Path: "x"}}}
+				}
+			}
+			o.Resources[c.resource] = c.options
+			_, err := New(o)
+			if err == nil || err.Error() != "upstream resource "+c.want {
+				t.Errorf("got  %v\nwant upstream resource %s", err, c.want)
+			}
+			if _, ok := errors.AsType[*ResourceError](err); !ok {
+				t.Errorf("a %T", err)
+			}
+		})
+	}
+	_, err := New(Options{URL: "http://cms", Preset: "typo3"})
+	if err == nil || err.Error() != `upstream preset: want one of drf, strapi4, strapi5, directus, wordpress, custom, got "typo3"` {
+		t.Error(err)
+	}
+}
+
+func TestCustomPagingIsSaidByPrograms(t *testing.T) {
+	cms := upstreamtest.New(t)
+	pages(cms, "/v2/list", func(query func(string) string) string {
+		switch query("after") {
+		case "":
+			return `{"result":{"rows":[` + list(1, 2) + `],"count":3},"cursor":"abc"}`
+		case "abc":
+			return `{"result":{"rows":[` + list(3, 1) + `],"count":3},"cursor":null}`
+		default:
+			return "404"
+		}
+	})
+	client := paged(t, cms, "custom", Part{
+		Path: "v2/list", Items: ".result.rows",
+		Paging: Paging{Style: PagingCursor, Param: "after", SizeParam: "n", Size: 2, Total: ".result.count", Next: ".cursor"},
+	})
+	wantIDs(t, client, "[1 2 3]")
+	if q := cms.Requests()[0].Query; q != "n=2" {
+		t.Errorf("asked for %q", q)
+	}
+	cms.HandlePath("/v3/list", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Query().Get("page") == "2" {
+			upstreamtest.JSON("["+list(3, 1)+"]").ServeHTTP(w, req)
+			return
+		}
+		upstreamtest.JSON("["+list(1, 2)+"]", "Link", `</v3/list?page=1>; rel="prev", </v3/list?page=2>; rel="next"`).ServeHTTP(w, req)
+	}))
+	wantIDs(t, paged(t, cms, "custom", Part{Path: "v3/list", Paging: Paging{Style: PagingHeader}}), "[1 2 3]")
+	first := 0
+	pages(cms, "/v4/list", func(query func(string) string) string {
+		return map[string]string{"0": "[" + list(1, 2) + "]", "1": "[" + list(3, 2) + "]", "2": "404"}[query("p")]
+	})
+	wantIDs(t, paged(t, cms, "custom", Part{Path: "v4/list", Paging: Paging{Style: PagingPage, Param: "p", First: &first}}), "[1 2 3 4]")
+}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -23,6 +24,12 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 		if err := s.throttle.admit(s.proxies.client(connOf(ctx), &ctx.Request.Header), time.Now()); err != nil {
 			return err
 		}
+	}
+	if !bytes.HasPrefix(ctx.Request.Header.Protocol(), http1) {
+		return errVersion
+	}
+	if ambiguous(&ctx.Request.Header) {
+		ctx.SetConnectionClose()
 	}
 	if len(ctx.Request.Header.RequestURI()) > s.maxTarget {
 		return errTargetTooLong
@@ -67,6 +74,16 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 		return nil
 	}
 	return methodError(ctx.Method())
+}
+
+// http1 begins the name of the only major version that is spoken here.
+var http1 = []byte("HTTP/1.")
+
+// ambiguous reports whether a request says twice how long its body is, by chunks and by a length. The chunks count, and
+// what follows on the connection is not trusted to be a request (RFC 9112, section 6.1).
+func ambiguous(h *fasthttp.RequestHeader) bool {
+	const chunked = -1
+	return h.ContentLength() == chunked && bytes.Contains(bytes.ToLower(h.RawHeaders()), []byte("content-length"))
 }
 
 // indent negotiates: it says how deep the answer is to be indented, 0 for not at all, and whether one is acceptable.

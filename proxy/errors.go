@@ -29,6 +29,7 @@ var (
 	errHeaderTooLong = errors.New("request header too long")
 	errBodyTooLarge  = errors.New("request body too large")
 	errSlowClient    = errors.New("request not received in time")
+	errVersion       = errors.New("version of HTTP not spoken")
 	errMalformed     = errors.New("malformed request")
 	errThrottled     = errors.New("too many requests")
 	errPanic         = errors.New("panic")
@@ -73,6 +74,7 @@ var failures = []failure{
 	{err: errHeaderTooLong, status: http.StatusRequestHeaderFieldsTooLarge, detail: "Request header too large.", cacheControl: noStore},
 	{err: errBodyTooLarge, status: http.StatusRequestEntityTooLarge, detail: "Request body too large.", cacheControl: noStore},
 	{err: errSlowClient, status: http.StatusRequestTimeout, detail: "Request not received in time.", cacheControl: noStore},
+	{err: errVersion, status: http.StatusHTTPVersionNotSupported, detail: "HTTP version not supported.", cacheControl: noStore},
 	{err: errMalformed, status: http.StatusBadRequest, detail: "Malformed request.", cacheControl: noStore},
 
 	{err: errThrottled, status: http.StatusTooManyRequests, detail: "Request was throttled. Expected available in %d second%s.", cacheControl: noStore, retry: true},

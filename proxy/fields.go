@@ -1,15 +1,16 @@
 package proxy
 
-// Names of header fields, in the spelling that fasthttp keeps them in.
+// Names of header fields. Those of requests are in the spelling that fasthttp gives them; those of answers are sent as
+// they stand here, since people look for them with grep.
 var (
 	keyAge             = []byte("Age")
 	keyAllow           = []byte("Allow")
 	keyCacheControl    = []byte("Cache-Control")
 	keyCacheGroups     = []byte("Cache-Groups")
-	keyCDNCacheControl = []byte("Cdn-Cache-Control")
+	keyCDNCacheControl = []byte("CDN-Cache-Control")
 	keyCacheStatus     = []byte("Cache-Status")
 	keyContentEncoding = []byte("Content-Encoding")
-	keyETag            = []byte("Etag")
+	keyETag            = []byte("ETag")
 	keyHSTS            = []byte("Strict-Transport-Security")
 	keyLastModified    = []byte("Last-Modified")
 	keyLocation        = []byte("Location")

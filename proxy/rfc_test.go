@@ -257,6 +257,17 @@ func TestRFC9112Messages(t *testing.T) {
 		{"3.2.4 asterisk form", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", []string{"OPTIONS"}, []int{404}, true},
 		{"5.1 a blank before the colon", "GET /gvapp/ HTTP/1.1\r\nHost : x\r\n\r\n", []string{"GET"}, []int{400}, false},
 		{"6.3 two lengths that differ", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", []string{"GET"}, []int{400}, false},
+		{"2.3 a later minor version is spoken as 1.1", "GET /gvapp/ HTTP/1.2\r\nHost: x\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"2.3 another major version is 505 (RFC 9110, 15.6.6)", "GET /gvapp/ HTTP/3.0\r\nHost: x\r\n\r\n", []string{"GET"}, []int{505}, false},
+		{"2.3 also as the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []string{"GET"}, []int{505}, false},
+		{"5 a NUL in a field", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nX: a\x00b\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"2.2 a bare CR in a field", "GET /gvapp/ HTTP/1.1\r\nHost: x\rX: y\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"3.2 a blank in the target", "GET /gvapp/ x HTTP/1.1\r\nHost: x\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"6.1 chunks and a length: the chunks count, then it closes",
+			"GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nGET /nope HTTP/1.1\r\nHost: x\r\n\r\n",
+			[]string{"GET"}, []int{200}, false},
+		{"6.1 a transfer coding that is not known", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: foo\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"6.2 a length that is no number", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na", []string{"GET"}, []int{400}, false},
 		{"7.1 a chunked body", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", []string{"GET"}, []int{200}, true},
 		{"7.1 a chunk of no size", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", []string{"GET"}, []int{400}, false},
 		{"9.3.2 pipelining keeps the order",
@@ -272,6 +283,9 @@ func TestRFC9112Messages(t *testing.T) {
 				if got.StatusCode >= 400 && got.Header.Get("Content-Type") != "application/json" {
 					t.Errorf("%d is not told in JSON: %v", got.StatusCode, got.Header)
 				}
+			}
+			if got := all[0].Header; got.Get("X-Content-Type-Options") == "" {
+				t.Errorf("not an answer of ours: %v", got)
 			}
 			if !slices.Equal(statuses, tc.statuses) || open != tc.open {
 				t.Errorf("%v, open %t; want %v, %t", statuses, open, tc.statuses, tc.open)

@@ -32,8 +32,8 @@ func TestCheckerHoldsAnswersToTheBound(t *testing.T) {
 			c := newChecker()
 			good, bad := c.observer("good"), c.observer("bad")
 			c.acknowledgedAt(test.purge)
-			for at := range 600 * ms / ms {
-				good.saw(at*ms, 2, false)
+			for at := time.Duration(0); at < 600*ms; at += ms {
+				good.saw(at, 2, false)
 			}
 			bad.saw(test.asked, 1, test.old)
 			good.saw(600*ms, 3, false)

@@ -31,6 +31,7 @@ func (n *node) get(ctx context.Context, key string) (int64, cache.Status, error)
 // setup is how a node differs from the usual one.
 type setup struct {
 	logger  *slog.Logger
+	timeout time.Duration // of Redis; 0 is the usual one
 	events  cache.Events
 	options func(key string, o *cache.ReaderOptions[int64])
 }
@@ -39,7 +40,7 @@ type setup struct {
 func startNode(t testing.TB, url string, origins map[string]*origin, s setup) *node {
 	t.Helper()
 	s.events.Incoherent = func(key string) { t.Errorf("the sampler found memory of %s to differ from Redis", key) }
-	store, err := cache.Open(t.Context(), cache.Options{URL: url, Logger: s.logger, Events: s.events})
+	store, err := cache.Open(t.Context(), cache.Options{URL: url, Logger: s.logger, Events: s.events, Timeout: s.timeout})
 	must(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -521,6 +522,29 @@ func TestFetchCORSProtocol(t *testing.T) {
 		{"4.8 a preflight of another gets no permission", "OPTIONS " + bannersPath + "\nOrigin: https://other.example\nAccess-Control-Request-Method: GET", 204, []string{"Access-Control-Allow-Origin: -", "Access-Control-Allow-Methods: -", "Vary: Origin"}, nil},
 		{"3.7 only their own may load it without asking", getBanners, 200, []string{"Cross-Origin-Resource-Policy: same-origin"}, nil},
 	})
+}
+
+func TestEveryFieldThatIsSentIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Options{RequestsPerSecond: 1, Burst: 8, CORSOrigins: []string{"*"}})
+	r.sources[shape.Rules].fail(upstream.ErrUnreachable)
+	r.holdRecorded(t, shape.Catalogue, "gvapp-get")
+	for _, request := range []string{
+		"GET /gvapp/", "GET /gvapp", "OPTIONS /gvapp/", "GET /cms/rules/", "POST /gvapp/", "GET /nope", "BREW /", "HEAD /gvapp/", "GET /", "GET /", "GET /",
+	} {
+		got := r.send(t, request+" HTTP/1.1\nHost: x\nOrigin: https://a.example\nAccess-Control-Request-Method: GET\nAccept-Encoding: br\nConnection: close")
+		for name := range got.Header {
+			if name != "Connection" && !strings.Contains(strings.ToLower(string(page)), "| `"+strings.ToLower(name)+"`") && !strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s: docs/http.md does not tell of %s", request, name)
+			}
+			if strings.HasPrefix(name, "Access-Control-") && !strings.Contains(string(page), "`"+name+"`") {
+				t.Errorf("%s: docs/http.md does not tell of %s", request, name)
+			}
+		}
+	}
 }
 
 func TestSecurityFieldsForAnAPIAreInEveryAnswerAndThoseForPagesInNone(t *testing.T) {

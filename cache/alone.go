@@ -17,13 +17,14 @@ func (r *Reader[V]) fetchAlone(ctx context.Context, f *flight[V]) (done bool) {
 	}
 	r.mu.Unlock()
 
+	p := r.policy.Load() // before the load, whose loader may follow it
 	gen := r.gen.Load()
 	var base *Document
-	if e := r.memory.Load(); e != nil && e.gen == gen && e.source == r.o.Source {
+	if e := r.memory.Load(); e != nil && e.gen == gen && e.source == p.Source {
 		base = e.doc
 	}
 	began := time.Now()
-	loaded, doc, value, err := r.load(ctx, base)
+	loaded, doc, value, err := r.load(ctx, p, base)
 	if r.store.ctx.Err() != nil {
 		f.err = errClosed
 		return true
@@ -50,18 +51,18 @@ func (r *Reader[V]) fetchAlone(ctx context.Context, f *flight[V]) (done bool) {
 	if r.gen.Load() != gen {
 		return false
 	}
-	r.keepAlone(f, doc, value, gen)
+	r.keepAlone(f, p, doc, value, gen)
 	f.status.FwdStatus = loaded.Status
 	return true
 }
 
 // keepAlone admits a document that Redis does not know of: under the epoch 0, so that it is never taken for coherent,
 // and under the generation from before its load, so that a purge heard meanwhile removes it.
-func (r *Reader[V]) keepAlone(f *flight[V], doc *Document, value V, gen uint64) {
-	wall, now, fresh := time.Now(), r.store.now(), r.freshness()
+func (r *Reader[V]) keepAlone(f *flight[V], p *Policy, doc *Document, value V, gen uint64) {
+	wall, now, fresh := time.Now(), r.store.now(), p.freshness()
 	doc.FetchedAt, doc.FreshUntil = wall, wall.Add(fresh)
-	e := &entry[V]{doc: doc, value: value, gen: gen, freshUntil: doc.FreshUntil.UnixMilli(), source: r.o.Source}
-	r.times(e, now, 0, fresh)
+	e := &entry[V]{doc: doc, value: value, gen: gen, freshUntil: doc.FreshUntil.UnixMilli(), source: p.Source}
+	e.times(p, now, 0, fresh)
 	r.admit(e)
 	f.entry, f.at, f.status = e, now, Status{Detail: DetailRedisAway}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 )
@@ -34,7 +33,7 @@ func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	values := lend(starter) // here, while the starter is in its call
 	run := func() {
 		// A purge may make a fetch be done again, and again; whoever waits has a patience of his own.
-		ctx, cancel := context.WithTimeout(valued{Context: r.store.ctx, values: values}, 4*(r.o.FetchTimeout+leaseMargin))
+		ctx, cancel := context.WithTimeout(valued{Context: r.store.ctx, values: values}, 4*(r.policy.Load().FetchTimeout+leaseMargin))
 		defer cancel()
 		r.obtain(ctx, f)
 		r.land(f)
@@ -102,14 +101,15 @@ func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
 		r.mu.Lock()
 		damaged := r.damaged
 		r.mu.Unlock()
-		l, err := r.acquire(ctx, damaged)
+		p := r.policy.Load() // before the load, whose loader may follow it
+		l, err := r.acquire(ctx, p, damaged)
 		if err != nil {
 			r.store.failed(err)
 			continue
 		}
 		switch l.outcome {
 		case granted:
-			if r.fetch(ctx, f, l) {
+			if r.fetch(ctx, f, p, l) {
 				return
 			}
 		case fresh:
@@ -137,10 +137,10 @@ func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
 	}
 }
 
-func (r *Reader[V]) acquire(ctx context.Context, damaged string) (lease, error) {
+func (r *Reader[V]) acquire(ctx context.Context, p *Policy, damaged string) (lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.store.timeout)
 	defer cancel()
-	return r.store.acquire(ctx, r.key, r.store.token(), r.o.Source, damaged, r.o.FetchTimeout+leaseMargin, r.o.TTL)
+	return r.store.acquire(ctx, r.key, r.store.token(), p.Source, damaged, p.FetchTimeout+leaseMargin, p.TTL)
 }
 
 // await waits until the key changes or its lease has run out. Only a process that cannot hear of changes asks at intervals.
@@ -163,18 +163,18 @@ const deafPause = 50 * time.Millisecond
 
 // fetch loads under the lease and fills. It reports false when a purge, or another holder, made its work void:
 // then it is done again at once.
-func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease) (done bool) {
+func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], p *Policy, l lease) (done bool) {
 	var base *Document // what a NotModified would renew: the very document that Redis holds
-	if e := r.memory.Load(); e != nil && l.etag != "" && e.doc.ETag == l.etag && l.source == r.o.Source {
+	if e := r.memory.Load(); e != nil && l.etag != "" && e.doc.ETag == l.etag && l.source == p.Source {
 		base = e.doc
 	}
 	began, before := time.Now(), r.gen.Load()
-	loaded, doc, value, err := r.load(ctx, base)
+	loaded, doc, value, err := r.load(ctx, p, base)
 	if err != nil {
 		return r.giveUp(f, l, err, time.Since(began))
 	}
 	fill := filling{
-		source: r.o.Source, etag: doc.ETag, body: doc.Body, ttl: r.freshness(), window: max(r.o.StaleWhileRevalidate, r.o.StaleIfError),
+		source: p.Source, etag: doc.ETag, body: doc.Body, ttl: p.freshness(), window: p.window(),
 		upstreamETag: doc.UpstreamETag, upstreamLastModified: doc.UpstreamLastModified,
 	}
 	if loaded.NotModified {
@@ -200,7 +200,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease) (done bool
 		}
 		// The document is good, whatever Redis made of it: those who wait get it, and this process is on its own.
 		r.store.fetched(r.key, "alone", time.Since(began), nil)
-		r.keepAlone(f, doc, value, before)
+		r.keepAlone(f, p, doc, value, before)
 		f.status.FwdStatus = loaded.Status
 		return true
 	}
@@ -219,16 +219,16 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease) (done bool
 	if base != nil && loaded.NotModified {
 		doc.ChangedAt = base.ChangedAt
 	}
-	e := &entry[V]{doc: doc, value: value, epoch: epoch, gen: gen, fetchedAt: wrote.now, freshUntil: wrote.freshUntil, source: r.o.Source}
-	r.times(e, now, 0, ms(wrote.freshUntil-wrote.now))
+	e := &entry[V]{doc: doc, value: value, epoch: epoch, gen: gen, fetchedAt: wrote.now, freshUntil: wrote.freshUntil, source: p.Source}
+	e.times(p, now, 0, ms(wrote.freshUntil-wrote.now))
 	r.admit(e)
 	f.entry, f.at, f.status = e, at, Status{FwdStatus: loaded.Status, Stored: true}
 	return true
 }
 
 // load calls the loader within its time, and prepares what it brought.
-func (r *Reader[V]) load(ctx context.Context, base *Document) (loaded Loaded, doc *Document, value V, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.FetchTimeout)
+func (r *Reader[V]) load(ctx context.Context, p *Policy, base *Document) (loaded Loaded, doc *Document, value V, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.FetchTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -293,9 +293,4 @@ func (r *Reader[V]) backoff(count int) time.Duration {
 		d = min(d, r.o.BackoffFirst<<(count-1))
 	}
 	return max(jitter(d), time.Millisecond)
-}
-
-// freshness is TTL and up to a tenth more.
-func (r *Reader[V]) freshness() time.Duration {
-	return r.o.TTL + rand.N(r.o.TTL/10+1)
 }

@@ -63,7 +63,7 @@ func (r *Reader[V]) try(ctx context.Context) (a Answer[V], late bool, err error)
 	f, joined := r.fly(ctx)
 	// Longer than a lease lasts: where its holder has died, whoever came with it waits for its successor's document, and
 	// is not sent away in the moment in which that fetch begins.
-	wait, detail := r.o.FetchTimeout+2*leaseMargin, ""
+	wait, detail := r.policy.Load().FetchTimeout+2*leaseMargin, ""
 	fwd := FwdMiss
 	if e != nil {
 		fwd = FwdStale

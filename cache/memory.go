@@ -20,17 +20,32 @@ type entry[V any] struct {
 	// On the store's clock. From ahead on it is fetched ahead of time when read; from fresh on it is stale; until
 	// revalidate, and then until failing, it may still be given out. Until leased somebody else fetches or waits.
 	ahead, fresh, revalidate, failing, leased time.Duration
+
+	// What these follow from: when it was fetched, until when it is fresh if it is of the policy's source, on the
+	// store's clock too, and the policy that they were made by.
+	born, until time.Duration
+	policy      *Policy
 }
 
-// times sets the entry's times for a document that became what it is age ago and is fresh for another left.
-func (r *Reader[V]) times(e *entry[V], now, age, left time.Duration) {
-	natural := now - age + r.o.TTL
-	e.fresh = now + left
+// times sets the entry's times, by p, for a document that became what it is age ago and is fresh for another left.
+func (e *entry[V]) times(p *Policy, now, age, left time.Duration) {
+	e.born, e.until = now-age, now+left
+	e.retime(p, now)
+}
+
+// retime sets them anew by another policy.
+func (e *entry[V]) retime(p *Policy, now time.Duration) {
+	e.policy = p
+	natural := e.born + p.TTL
+	e.fresh = e.until
+	if e.source != p.Source {
+		e.fresh = min(e.fresh, now)
+	}
 	e.ahead = min(natural, e.fresh)
 	// The stale windows of a document that was declared stale early end when they would have ended anyway.
 	stale := max(natural, e.fresh)
-	e.revalidate = stale + r.o.StaleWhileRevalidate
-	e.failing = max(e.revalidate, stale+r.o.StaleIfError)
+	e.revalidate = stale + p.StaleWhileRevalidate
+	e.failing = max(e.revalidate, stale+p.StaleIfError)
 }
 
 // current gives the copy that may be used now, nil when there is none, and where it was checked.
@@ -162,11 +177,7 @@ func (r *Reader[V]) entry(rec record, prev *entry[V]) *entry[V] {
 		}
 		e.value = value
 	}
-	left := ms(rec.freshUntil - rec.now)
-	if rec.source != r.o.Source {
-		left = min(left, 0)
-	}
-	r.times(e, now, ms(rec.now-rec.fetchedAt), left)
+	e.times(r.policy.Load(), now, ms(rec.now-rec.fetchedAt), ms(rec.freshUntil-rec.now))
 	if rec.lease != "" {
 		e.leased = now + ms(rec.leaseUntil-rec.now)
 	}
@@ -185,6 +196,7 @@ func (r *Reader[V]) admit(e *entry[V]) {
 			return
 		}
 		if r.memory.CompareAndSwap(cur, e) {
+			r.retime() // the policy may have changed since e was made
 			return
 		}
 	}

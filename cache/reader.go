@@ -44,17 +44,19 @@ var ErrLoad = errors.New("another process failed to load")
 
 func (o *ReaderOptions[V]) validate() error {
 	switch {
-	case o.TTL < time.Millisecond:
-		return fmt.Errorf("cache: TTL: want at least 1ms, got %v", o.TTL)
-	case o.StaleWhileRevalidate < 0 || o.StaleIfError < 0 || o.StaleWait < 0 || o.FetchTimeout < 0 || o.BackoffFirst < 0 || o.BackoffMost < 0:
+	case o.StaleWait < 0 || o.BackoffFirst < 0 || o.BackoffMost < 0:
 		return errors.New("cache: want no negative duration")
 	case o.Loader == nil:
 		return errors.New("cache: Loader is required")
 	case o.Prepare == nil:
 		return errors.New("cache: Prepare is required")
 	}
+	p := o.policy()
+	if err := p.validate(); err != nil {
+		return err
+	}
+	o.FetchTimeout = p.FetchTimeout
 	setDefault(&o.StaleWait, 2*time.Second)
-	setDefault(&o.FetchTimeout, 10*time.Second)
 	setDefault(&o.BackoffFirst, 500*time.Millisecond)
 	setDefault(&o.BackoffMost, 10*time.Second)
 	if o.ErrorCode == nil {
@@ -79,7 +81,9 @@ const leaseMargin = time.Second
 type Reader[V any] struct {
 	store *Store
 	key   string
-	o     ReaderOptions[V]
+	o     ReaderOptions[V] // but for what policy has
+	// policy is read once for each attempt to fetch.
+	policy atomic.Pointer[Policy]
 
 	// memory is the copy that this process holds. It is given out without asking while the store hears of purges,
 	// entry.epoch is the store's and entry.gen is gen.
@@ -115,6 +119,8 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 		return nil, err
 	}
 	r := &Reader[V]{store: s, key: key, o: o, poke: make(chan struct{}, 1), heard: make(chan struct{})}
+	p := o.policy()
+	r.policy.Store(&p)
 	if err := s.register(key, r); err != nil {
 		return nil, err
 	}

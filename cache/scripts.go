@@ -30,11 +30,14 @@ var (
 	fillLua string
 	//go:embed lua/release.lua
 	releaseLua string
+	//go:embed lua/extend.lua
+	extendLua string
 
 	lookScript    = redis.NewScript(prelude + lookLua)
 	acquireScript = redis.NewScript(prelude + acquireLua)
 	fillScript    = redis.NewScript(prelude + fillLua)
 	releaseScript = redis.NewScript(prelude + releaseLua)
+	extendScript  = redis.NewScript(prelude + extendLua)
 )
 
 // A record is the hash of one resource as it was at the server's time now.
@@ -143,6 +146,12 @@ func (s *Store) release(ctx context.Context, key string, l lease, f failure, wai
 		return "", err
 	}
 	return reply.text(0), nil
+}
+
+// extend has Redis keep the document to the end of the stale window, should that be later than it would.
+func (s *Store) extend(ctx context.Context, key string, ttl, window time.Duration) error {
+	_, err := s.run(ctx, extendScript, key, ttl.Milliseconds(), window.Milliseconds())
+	return err
 }
 
 // A failure is the word left for other processes after a failed fetch: how many in a row, and what kind.

@@ -12,7 +12,7 @@ func TestAStaleWindowThatIsWidenedKeepsWhatIsHeld(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()
 		o := options(src)
-		o.TTL, o.StaleWhileRevalidate, o.StaleIfError = 300*time.Millisecond, 0, 0
+		o.TTL, o.StaleWhileRevalidate, o.StaleIfError = 2*time.Second, 0, 0
 		_, r := replica(t, b.url, o)
 		get(t, r)
 		wide := o.policy()

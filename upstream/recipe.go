@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
@@ -43,6 +44,7 @@ type recipe struct {
 	parts    []*part
 	program  *mapping.Program // of the whole; nil for none
 	maxBytes int64
+	pause    time.Duration // between two walks
 }
 
 // part is one part of a recipe.
@@ -84,7 +86,7 @@ func newRecipes(o Options) (map[shape.Resource]*recipe, error) {
 }
 
 func newRecipe(o Options, preset *mapping.Preset, r shape.Resource) (*recipe, error) {
-	made := &recipe{resource: r, preset: preset, maxBytes: o.MaxBytes}
+	made := &recipe{resource: r, preset: preset, maxBytes: o.MaxBytes, pause: 50 * time.Millisecond}
 	options := o.Resources[r]
 	parts := options.Parts
 	path, hasPath := o.Paths[r]

@@ -83,7 +83,7 @@ func (w *walk) read(ctx context.Context, held Validators) (walked, error) {
 
 // pause lets whoever is changing the list get on with it.
 func (w *walk) pause(ctx context.Context) error {
-	timer := time.NewTimer(50 * time.Millisecond)
+	timer := time.NewTimer(w.recipe.pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -78,6 +78,9 @@ func (c *capped) Read(p []byte) (int, error) {
 // front proxy gives half a body a new and perfect frame.
 func isCutShort(body []byte) bool {
 	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return true
+	}
 	begins := body[0] == '{' || body[0] == '['
 	ends := body[len(body)-1] == '}' || body[len(body)-1] == ']'
 	return begins && (!ends || len(body) == 1)

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,6 +39,20 @@ func Recording(tb testing.TB, name string) []byte {
 		tb.Fatalf("upstreamtest: %v", err)
 	}
 	return raw
+}
+
+// Recordings returns the names of all recordings of one CMS, "strapi5".
+func Recordings(tb testing.TB, cms string) []string {
+	tb.Helper()
+	files, err := recorded.ReadDir("recorded/" + cms)
+	if err != nil {
+		tb.Fatalf("upstreamtest: %v", err)
+	}
+	names := make([]string, len(files))
+	for i, file := range files {
+		names[i] = cms + "/" + strings.TrimSuffix(file.Name(), ".http")
+	}
+	return names
 }
 
 // LabRows returns the rows that every recorded CMS but Django's was filled

@@ -1,0 +1,131 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestPagesWithStatus200AreToldForWhatTheyAre(t *testing.T) {
+	const page, login = "<!doctype html><title>Maintenance</title>", `<html><form><input TYPE="password"></form>`
+	for _, c := range []struct{ body, contentType, says string }{
+		{page, "text/html", "want JSON, got an HTML page (text/html)"},
+		{login, "text/html", "want JSON, got an HTML page with a login form (text/html)"},
+		{page, "application/json", "want JSON, got an HTML page that says it is JSON"},
+		{"\n " + login, "application/json", "want JSON, got an HTML page with a login form that says it is JSON"},
+		{`{"detail":"Not found."}`, "application/json", "want a document, got an error with status 200"},
+		{`{"error":"maintenance"}`, "application/json", "want a document, got an error with status 200 (maintenance)"},
+		{`{"error":{"code":"E_DOWN"}}`, "application/json", "want a document, got an error with status 200 (E_DOWN)"},
+		{`{"error":"We are\nback soon <b>"}`, "application/json", "want a document, got an error with status 200"},
+		{`{"data":null,"errors":[{"message":"x"}]}`, "application/json", "want a document, got an error with status 200"},
+	} {
+		cms := upstreamtest.New(t)
+		cms.Handle(shape.Catalogue, upstreamtest.JSON(c.body, "Content-Type", c.contentType))
+		got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{})
+		wantError(t, err, ErrAnswer, ": "+c.says)
+		if v := judge(err); !v.next || !v.trips || got.Attempts != 1 {
+			t.Errorf("%s: %+v after %d attempts", c.body, v, got.Attempts)
+		}
+	}
+}
+
+func TestDocumentsThatSpeakOfErrorsAreNoErrors(t *testing.T) {
+	for _, body := range []string{
+		`{"artist":[],"artwork":[],"gallery":[],"error":null}`,
+		`{"artist":[],"artwork":[],"gallery":[],"errors":[]}`,
+		`{"artist":[],"artwork":[],"gallery":[],"detail":"of what is shown"}`,
+		`{"artist":[],"artwork":[],"gallery":[],"code":"nl","message":"welcome"}`,
+	} {
+		cms := upstreamtest.New(t)
+		cms.Set(shape.Catalogue, body)
+		mustFetch(t, newClient(t, cms.URL, nil), shape.Catalogue)
+	}
+}
+
+func TestHalfADocumentInAPerfectFrameIsAskedForAgain(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Next(upstreamtest.JSON(`[{"id":1,"title_en":"A ban`), upstreamtest.JSON(""))
+	if got := mustFetch(t, newClient(t, cms.URL, nil), shape.Banners); got.Attempts != 3 {
+		t.Errorf("%d attempts, want 3", got.Attempts)
+	}
+}
+
+func TestListThatBecomesEmptyIsServedAndToldOnce(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, nil)
+	first := mustFetch(t, client, shape.Catalogue)
+	if len(first.Suspicions) != 0 {
+		t.Errorf("a first document is suspicious: %v", first.Suspicions)
+	}
+	cms.Set(shape.Catalogue, `{"artist":[{"id":1}],"artwork":[],"gallery":[]}`)
+	got := mustFetch(t, client, shape.Catalogue)
+	want := []Suspicion{{Emptied, "catalogue.artwork", 8}, {Emptied, "catalogue.gallery", 4}}
+	if !slices.Equal(got.Suspicions, want) || got.Document.Items != 1 {
+		t.Errorf("%v with %d items, want %v", got.Suspicions, got.Document.Items, want)
+	}
+	if text := got.Suspicions[0].String(); text != "catalogue.artwork: empty now, and held 8" {
+		t.Error(text)
+	}
+	if again := mustFetch(t, client, shape.Catalogue); len(again.Suspicions) != 0 {
+		t.Errorf("told again: %v", again.Suspicions)
+	}
+}
+
+func TestListThatAnotherReplicaSawFullIsMissedHereToo(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, nil)
+	client.Recall(shape.Banners, []byte(`[{"id":1},{"id":2}]`))
+	client.Recall(shape.Rules, []byte(`not a document`))
+	cms.Set(shape.Banners, `[]`)
+	cms.Set(shape.Rules, `[]`)
+	if got := mustFetch(t, client, shape.Banners); !slices.Equal(got.Suspicions, []Suspicion{{Emptied, "banners", 2}}) {
+		t.Errorf("%v", got.Suspicions)
+	}
+	if got := mustFetch(t, client, shape.Rules); len(got.Suspicions) != 0 {
+		t.Errorf("%v", got.Suspicions)
+	}
+}
+
+func TestDraftsAreServedAndTold(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Set(shape.Banners, `[{"id":1,"status":"draft"},{"id":2,"publishedAt":null},{"id":3,"status":"published","title_en":"\"status\":\"draft\""}]`)
+	got := mustFetch(t, newClient(t, cms.URL, nil), shape.Banners)
+	if !slices.Equal(got.Suspicions, []Suspicion{{Drafts, "banners", 2}}) || got.Document.Items != 3 {
+		t.Errorf("%v with %d items", got.Suspicions, got.Document.Items)
+	}
+}
+
+// FuzzWhatAnAnswerSays holds that any body is taken, or refused as content with
+// nothing of it in the words but one.
+func FuzzWhatAnAnswerSays(f *testing.F) {
+	for name := range meanings {
+		_, body, _ := strings.Cut(string(upstreamtest.Recording(f, name)), "\r\n\r\n")
+		f.Add([]byte(body))
+	}
+	for _, s := range []string{"", "\xef\xbb\xbf", "[", "{}", "<p>", `{"error":{"name":"a b","code":"X"}}`, `{"errors":[]}`, `{"error":"\u001b[31m"}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		said, is := readEnvelope(body)
+		if !is && said != (envelope{}) || said.name != "" && !wordPattern.MatchString(said.name) {
+			t.Fatalf("%q: %+v, %t", body, said, is)
+		}
+		err := checkBody(body)
+		if err == nil {
+			return
+		}
+		content, ok := errors.AsType[*ContentError](err)
+		if !ok || content.Damaged == content.Page {
+			t.Fatalf("%q: %#v", body, err)
+		}
+		if text := fmt.Sprint(err); len(text) > 200 || strings.ContainsFunc(text, unicode.IsControl) {
+			t.Fatalf("%q: %q", body, text)
+		}
+	})
+}

@@ -169,9 +169,19 @@ const maxStages = 64
 // errors do not say where they come from: whatever of the source ends before a
 // bar or comma and is a program of its own is a pipeline cut short there.
 func locate(source string, fails func(prefix string) bool) (line int, text string) {
-	from := 0
-	for at, tried := 0, 0; at < len(source) && tried < maxStages; at++ {
-		if source[at] != '|' && source[at] != ',' || at+1 < len(source) && source[at+1] == '=' {
+	from, tried, quoted := 0, 0, false
+	for at := 0; at < len(source) && tried < maxStages; at++ {
+		switch c := source[at]; {
+		case c == '\\':
+			at++
+			continue
+		case c == '"':
+			quoted = !quoted
+			continue
+		case c == '#' && !quoted:
+			at += max(strings.IndexByte(source[at:], '\n'), 0)
+			continue
+		case quoted || c != '|' && c != ',' || at+1 < len(source) && source[at+1] == '=':
 			continue
 		}
 		prefix := source[:at]

@@ -64,7 +64,11 @@ func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 			server := redistest.Start(t, trouble.args...)
 			way := newLink(t, server.Addr)
 			origins := newOrigins(5*time.Millisecond, keys...)
-			nodes := append(startFleet(t, way.url(), 1, origins, setup{}), startFleet(t, server.URL(), 3, origins, setup{})...)
+			others := setup{timeout: patient} // those that nothing happens to
+			if trouble.all {
+				others.timeout = 0
+			}
+			nodes := append(startFleet(t, way.url(), 1, origins, setup{}), startFleet(t, server.URL(), 3, origins, others)...)
 			c := &campaign{origins: origins, replicas: named(nodes), kinds: all, soft: soft}
 			client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: 5 * time.Second, PoolSize: 20})
 			t.Cleanup(func() { _ = client.Close() })

@@ -9,10 +9,6 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// patient is how long replicas wait for Redis where fetches are counted: one that is held up by a busy machine and takes
-// Redis for unreachable makes a fetch of its own.
-const patient = 3 * time.Second
-
 func TestAtMostOneFetchPerResourceAndTTL(t *testing.T) {
 	t.Parallel()
 	const (

@@ -28,6 +28,9 @@ func (n *node) get(ctx context.Context, key string) (int64, cache.Status, error)
 	return a.Value, a.Status, err
 }
 
+// patient is how long replicas wait for Redis where they must not take it for unreachable because the machine is busy.
+const patient = 3 * time.Second
+
 // setup is how a node differs from the usual one.
 type setup struct {
 	logger  *slog.Logger

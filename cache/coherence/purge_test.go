@@ -39,8 +39,8 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 func TestEmbeddedStoreIsAsCoherent(t *testing.T) {
 	t.Parallel()
 	origins := newOrigins(5*time.Millisecond, keys...)
-	nodes := startFleet(t, "embedded:127.0.0.1:0", 1, origins, setup{})
-	nodes = append(nodes, startFleet(t, "redis://"+nodes[0].store.Addr(), 3, origins, setup{})...)
+	nodes := startFleet(t, "embedded:127.0.0.1:0", 1, origins, setup{timeout: patient})
+	nodes = append(nodes, startFleet(t, "redis://"+nodes[0].store.Addr(), 3, origins, setup{timeout: patient})...)
 	client := redis.NewClient(&redis.Options{Addr: nodes[0].store.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
 	c := &campaign{origins: origins, replicas: named(nodes), purge: operator(client), kinds: all, soft: soft}

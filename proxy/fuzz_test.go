@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/upstream/shape"
+)
+
+func FuzzParseDate(f *testing.F) {
+	for _, s := range []string{
+		"Thu, 29 Feb 2024 12:00:00 GMT", "Thursday, 29-Feb-24 12:00:00 GMT", "Thu Feb 29 12:00:00 2024", "Thu, 29 Feb 2023 12:00:00 GMT",
+		"Sunday, 06-Nov-94 08:49:37 GMT", "yesterday", "0",
+	} {
+		f.Add([]byte(s))
+	}
+	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, value []byte) {
+		at, ok := parseDate(value, now)
+		if !ok {
+			return
+		}
+		if at.Nanosecond() != 0 {
+			t.Fatalf("%q is %v", value, at)
+		}
+		if at.Year() < 0 || at.Year() > 9999 {
+			return // no HTTP-date, but a time
+		}
+		if again, ok := parseDate([]byte(at.UTC().Format(http.TimeFormat)), now); !ok || !again.Equal(at) {
+			t.Fatalf("%q is %v, which is %v", value, at, again)
+		}
+	})
+}
+
+func FuzzFindRoute(f *testing.F) {
+	for _, s := range []string{"/gvapp/", "/gvapp", "/%67vapp%2f", "/gvapp/singlebanner/", "//gvapp/", "/%", "/%2e%2e/cms/rules/"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, path []byte) {
+		i, m := findRoute(path)
+		if m == noMatch {
+			return
+		}
+		decoded := string(appendDecodedPath(nil, path))
+		want := map[match]string{exact: routes[i].path, slashless: strings.TrimSuffix(routes[i].path, "/"), slashed: routes[i].path + "/"}[m]
+		if decoded != want {
+			t.Fatalf("%q is %v of %s", path, m, routes[i].path)
+		}
+		// A redirect leads to a path that is there, in one step.
+		if j, m := findRoute([]byte(routes[i].path)); j != i || m != exact {
+			t.Fatalf("%s is not where it is", routes[i].path)
+		}
+	})
+}
+
+func FuzzRequestID(f *testing.F) {
+	for _, s := range []string{"7c1f-abc", "a b", "a\r\nSet-Cookie: x", "é", strings.Repeat("x", 129)} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, id []byte) {
+		if saneRequestID(id) && (len(id) == 0 || len(id) > maxRequestID || !visible(id) || bytes.ContainsAny(id, "\"\\,;")) {
+			t.Fatalf("%q is repeated", id)
+		}
+	})
+}
+
+// wire is a connection on which a client has sent everything already.
+type wire struct {
+	sent     *bytes.Reader
+	answered bytes.Buffer
+}
+
+func (w *wire) Read(p []byte) (int, error)       { return w.sent.Read(p) }
+func (w *wire) Write(p []byte) (int, error)      { return w.answered.Write(p) }
+func (w *wire) Close() error                     { return nil }
+func (w *wire) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (w *wire) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
+func (w *wire) SetDeadline(time.Time) error      { return nil }
+func (w *wire) SetReadDeadline(time.Time) error  { return nil }
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
+
+func FuzzConnection(f *testing.F) {
+	for _, s := range []string{
+		"GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /gvapp/singlebanner?ordering=-id&format=api HTTP/1.1\r\nHost: x\r\nAccept-Encoding: br;q=0.5, *\r\nIf-None-Match: W/\"x\", \"y\"\r\nX-Forwarded-For: 1.2.3.4, ::1\r\n\r\n",
+		"HEAD /cms/rules HTTP/1.0\r\n\r\nOPTIONS /gvapp/ HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n",
+		"POST http://x/gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\nBREW / HTTP/1.1\r\n\r\n",
+		"GET /gvapp/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nCookie: a=b\r\n\r\nabc",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		f.Add([]byte(s))
+	}
+	r := newRig(f, Options{
+		CORSOrigins: []string{"https://a.example"}, TrustedProxies: []string{"127.0.0.1", "::1"}, RequestsPerSecond: 1e9,
+		AccessLog: slog.New(slog.NewJSONHandler(io.Discard, nil)), MaxTargetBytes: 512, MaxHeaderBytes: 1024, MaxBodyBytes: 512,
+	})
+	for res, name := range map[shape.Resource]string{shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get"} {
+		r.holdRecorded(f, res, name)
+	}
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		w := &wire{sent: bytes.NewReader(sent)}
+		r.server.open.Add(1)
+		c := r.server.newConn(w)
+		_ = r.server.app.Server().ServeConn(c) // its error is about what was sent
+		_ = c.Close()
+		from := bufio.NewReader(&w.answered)
+		// Of several answers the first is looked at: where it ends depends on how its request is read.
+		got, err := http.ReadResponse(from, &http.Request{Method: http.MethodHead})
+		for err == nil && got.StatusCode == http.StatusContinue {
+			got, err = http.ReadResponse(from, &http.Request{Method: http.MethodHead})
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) && w.answered.Len() == 0 {
+			return // nothing was asked
+		}
+		if err != nil {
+			t.Fatalf("%q is answered by no HTTP: %v", sent, err)
+		}
+		_ = got.Body.Close()
+		switch got.StatusCode {
+		case 200, 204, 301, 304:
+		case 400, 404, 405, 406, 408, 412, 413, 414, 431, 505:
+			if got.Header.Get("Content-Type") != "application/json" {
+				t.Fatalf("%q: %d in %s", sent, got.StatusCode, got.Header.Get("Content-Type"))
+			}
+		default:
+			t.Fatalf("%q: %d", sent, got.StatusCode)
+		}
+		if got.Header.Get("X-Content-Type-Options") != "nosniff" || got.Header.Get("X-Request-Id") == "" || got.Header.Values("Set-Cookie") != nil {
+			t.Fatalf("%q: %v", sent, got.Header)
+		}
+	})
+}

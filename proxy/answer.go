@@ -42,13 +42,13 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 	case noMatch:
 		return errNoRoute
 	case slashless, slashed:
-		s.redirect(ctx, routes[i].path)
+		s.redirect(ctx, r, routes[i].path)
 		return nil
 	case exact:
 		o.target = measure.Target(i) //nolint:gosec // routes are in the order of shape.Resources
 	}
 	if isPreflight(ctx, r) {
-		s.preflight(ctx, allowed)
+		s.preflight(ctx, r, allowed)
 		return nil
 	}
 
@@ -70,7 +70,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 		}
 		return s.read(ctx, r, i, key, o)
 	case ctx.IsOptions():
-		s.describe(ctx, i, indent)
+		s.describe(ctx, r, i, indent)
 		return nil
 	}
 	return methodError(ctx.Method())
@@ -113,7 +113,7 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, r *request, i int, key formKey, 
 		return fmt.Errorf("%s: %w", routes[i].resource, err)
 	}
 	now := time.Now()
-	m := a.Value.at(&s.policy, a.Document, &a.Status, now)
+	m := a.Value.at(&r.terms.policy, a.Document, &a.Status, now)
 	form := a.Value.form(key)
 	enc := identityEncoding
 	if form.varies() {
@@ -126,9 +126,9 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, r *request, i int, key formKey, 
 	}
 	h := &ctx.Response.Header
 	if form.varies() {
-		h.SetCanonical(keyVary, s.varyAcceptEncoding)
+		h.SetCanonical(keyVary, r.terms.varyAcceptEncoding)
 	} else {
-		h.SetCanonical(keyVary, s.varyAccept)
+		h.SetCanonical(keyVary, r.terms.varyAccept)
 	}
 	h.SetCanonical(keyETag, rep.tag)
 	h.SetCanonical(keyLastModified, m.lastModified)
@@ -163,16 +163,16 @@ func (s *Server) writeForwarded(ctx *fasthttp.RequestCtx, st *cache.Status, err 
 }
 
 // describe answers OPTIONS.
-func (s *Server) describe(ctx *fasthttp.RequestCtx, i, indent int) {
+func (s *Server) describe(ctx *fasthttp.RequestCtx, r *request, i, indent int) {
 	h := &ctx.Response.Header
-	h.SetCanonical(keyVary, s.varyAccept)
+	h.SetCanonical(keyVary, r.terms.varyAccept)
 	h.SetCanonical(keyAllow, valueAllow)
 	h.SetContentTypeBytes(valueJSON)
 	ctx.Response.SetBodyRaw(s.descriptions[i][indent])
 }
 
 // redirect sends the client to the right path, query kept. The answer has no body and the type that Django gives it.
-func (s *Server) redirect(ctx *fasthttp.RequestCtx, path string) {
+func (s *Server) redirect(ctx *fasthttp.RequestCtx, r *request, path string) {
 	location := []byte(path)
 	if q := ctx.URI().QueryString(); len(q) > 0 {
 		location = append(append(location, '?'), q...)
@@ -182,7 +182,7 @@ func (s *Server) redirect(ctx *fasthttp.RequestCtx, path string) {
 	h.SetCanonical(keyLocation, location)
 	h.SetContentTypeBytes(valueHTML)
 	h.SetContentLength(0) // said to HEAD as well
-	if s.cors.varies() {
+	if r.terms.cors.varies() {
 		h.SetCanonical(keyVary, valueOrigin)
 	}
 }
@@ -199,9 +199,9 @@ func (s *Server) writeCommon(ctx *fasthttp.RequestCtx, r *request) (allowed bool
 	}
 	h.SetCanonical(keyNoSniff, valueNoSniff)
 	h.SetCanonical(keySecurityPolicy, valueSecurityPolicy)
-	h.SetCanonical(keyResourcePolicy, s.cors.resourcePolicy)
-	if s.hsts != nil && ctx.IsTLS() {
-		h.SetCanonical(keyHSTS, s.hsts)
+	h.SetCanonical(keyResourcePolicy, r.terms.cors.resourcePolicy)
+	if r.terms.hsts != nil && ctx.IsTLS() {
+		h.SetCanonical(keyHSTS, r.terms.hsts)
 	}
-	return s.cors.write(ctx, r.origin)
+	return r.terms.cors.write(ctx, r.origin)
 }

@@ -75,11 +75,11 @@ func isPreflight(ctx *fasthttp.RequestCtx, r *request) bool {
 }
 
 // preflight answers a preflight. An origin that is not allowed gets the same answer without the permission.
-func (s *Server) preflight(ctx *fasthttp.RequestCtx, allowed bool) {
+func (s *Server) preflight(ctx *fasthttp.RequestCtx, r *request, allowed bool) {
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	h.SetCanonical(keyAllow, valueAllow)
-	if s.cors.varies() {
+	if r.terms.cors.varies() {
 		h.SetCanonical(keyVary, valueOrigin)
 	}
 	if allowed {

@@ -125,13 +125,13 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		}
 		detail = fmt.Sprintf(f.detail, seconds, plural)
 	}
-	h := &ctx.Response.Header
+	h, t := &ctx.Response.Header, s.terms.Load()
 	ctx.SetStatusCode(f.status)
 	h.SetContentTypeBytes(valueJSON)
 	if f.atRoute {
-		h.SetCanonical(keyVary, s.varyAccept)
+		h.SetCanonical(keyVary, t.varyAccept)
 		h.SetCanonical(keyAllow, valueAllow)
-	} else if s.cors.varies() {
+	} else if t.cors.varies() {
 		h.SetCanonical(keyVary, valueOrigin)
 	}
 	if f.cacheControl != "" {

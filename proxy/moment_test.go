@@ -12,7 +12,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 	doc := &cache.Document{FetchedAt: fetched, ChangedAt: fetched.Add(-24 * time.Hour), FreshUntil: fetched.Add(time.Minute)}
 	hit, forwarded := cache.Status{Hit: true}, cache.Status{Fwd: cache.FwdMiss, FwdStatus: 200, Stored: true}
 	told := func(maxAge, cdn time.Duration) policy {
-		return newPolicy(&Options{
+		return newPolicy(&Terms{
 			MaxAge: maxAge, StaleWhileRevalidate: 5 * time.Minute, StaleIfError: 24 * time.Hour,
 			CDNMaxAge: cdn, CDNStaleWhileRevalidate: 5 * time.Minute,
 		})
@@ -31,7 +31,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=42" + fails, "vitrine; hit; ttl=42"},
 		{"parts of a second favour nobody", usual, 18900 * time.Millisecond, hit, "18",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=41" + fails, "vitrine; hit; ttl=41"},
-		{"nothing offered", newPolicy(&Options{}), 0, hit, "0",
+		{"nothing offered", newPolicy(&Terms{}), 0, hit, "0",
 			"public, max-age=0", "public, max-age=0", "vitrine; hit; ttl=60"},
 		{"kept for longer, of a certain age", keeping, 18 * time.Second, hit, "18",
 			"public, max-age=28, stale-while-revalidate=32" + fails, "public, max-age=28, stale-while-revalidate=32" + fails, "vitrine; hit; ttl=42"},

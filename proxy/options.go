@@ -89,7 +89,7 @@ func (o *Options) validate() error {
 	if len(o.Sources) != len(shape.Resources()) {
 		return fmt.Errorf("want a source for each of %v, got %d", shape.Resources(), len(o.Sources))
 	}
-	for _, d := range []time.Duration{o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.CDNMaxAge, o.CDNStaleWhileRevalidate, o.HSTS, o.ReadTimeout, o.WriteTimeout, o.IdleTimeout} {
+	for _, d := range []time.Duration{o.ReadTimeout, o.WriteTimeout, o.IdleTimeout} {
 		if d < 0 {
 			return fmt.Errorf("a duration is negative: %v", d)
 		}

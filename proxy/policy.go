@@ -20,12 +20,12 @@ type keeping struct {
 	staleWhileRevalidate time.Duration
 }
 
-// newPolicy makes the policy of the options.
+// newPolicy makes the policy of the terms.
 //
 // An answer that is served while it is revalidated is served before anybody was asked. A browser, which nobody can
 // purge, does that only where it may keep answers at all; a CDN, which can be purged by Cache-Groups, does it unless
 // it is told not to.
-func newPolicy(o *Options) policy {
+func newPolicy(o *Terms) policy {
 	p := policy{
 		browsers:     keeping{maxAge: o.MaxAge, staleWhileRevalidate: o.StaleWhileRevalidate},
 		cdns:         keeping{maxAge: o.CDNMaxAge, staleWhileRevalidate: o.CDNStaleWhileRevalidate},

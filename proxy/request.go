@@ -19,6 +19,8 @@ import (
 type request struct {
 	context.Context
 
+	terms *terms
+
 	accept, acceptEncoding                                   []byte
 	ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince []byte
 	origin, requestMethod                                    []byte
@@ -45,7 +47,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // newRequest reads a request's fields. Each is looked for once, in one walk over what was sent.
 func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 	r, _ := requests.Get().(*request)
-	*r = request{Context: s.base}
+	*r = request{Context: s.base, terms: s.terms.Load()}
 	for name, value := range ctx.Request.Header.All() {
 		if field := r.field(name); field != nil {
 			put(field, value)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -22,11 +21,9 @@ type Server struct {
 	app     *fiber.App
 	log     *slog.Logger
 	sources [len(routes)]Source
-	policy  policy
-	cors    cors
+	terms   atomic.Pointer[terms]
 	ids     *requestIDs
 	access  *slog.Logger   // nil for no access log
-	hsts    []byte         // nil for none
 	meter   *measure.Meter // nil when nothing is counted
 
 	proxies  proxies
@@ -37,9 +34,8 @@ type Server struct {
 	base context.Context
 	stop context.CancelFunc
 
-	maxTarget, maxHeader           int // bytes
-	varyAccept, varyAcceptEncoding []byte
-	descriptions                   [len(routes)][maxIndent + 1][]byte
+	maxTarget, maxHeader int // bytes
+	descriptions         [len(routes)][maxIndent + 1][]byte
 
 	maxConns int64
 	open     atomic.Int64 // connections
@@ -62,38 +58,28 @@ func New(o Options) (*Server, error) {
 	}
 	o.setDefaults()
 	s := &Server{
-		log:                o.Logger,
-		access:             o.AccessLog,
-		ids:                newRequestIDs(),
-		meter:              o.Meter,
-		maxTarget:          o.MaxTargetBytes,
-		maxHeader:          o.MaxHeaderBytes,
-		maxConns:           int64(o.MaxConnections),
-		refusals:           make(chan struct{}, maxRefusals),
-		policy:             newPolicy(&o),
-		varyAccept:         []byte("Accept"),
-		varyAcceptEncoding: []byte("Accept, Accept-Encoding"),
+		log:       o.Logger,
+		access:    o.AccessLog,
+		ids:       newRequestIDs(),
+		meter:     o.Meter,
+		maxTarget: o.MaxTargetBytes,
+		maxHeader: o.MaxHeaderBytes,
+		maxConns:  int64(o.MaxConnections),
+		refusals:  make(chan struct{}, maxRefusals),
 	}
 	s.base, s.stop = context.WithCancel(context.Background())
 	for i := range routes {
 		s.sources[i] = o.Sources[routes[i].resource]
 	}
-	var err error
-	if s.cors, err = newCORS(o.CORSOrigins); err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+	if err := s.SetTerms(o.terms()); err != nil {
+		return nil, err
 	}
+	var err error
 	if s.proxies, err = newProxies(o.ClientHeader, o.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	if s.throttle, err = newThrottle(o.RequestsPerSecond, o.Burst); err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	if o.HSTS > 0 {
-		s.hsts = strconv.AppendInt([]byte("max-age="), wholeSeconds(o.HSTS), 10)
-	}
-	if s.cors.varies() {
-		s.varyAccept = append(s.varyAccept, ", Origin"...)
-		s.varyAcceptEncoding = append(s.varyAcceptEncoding, ", Origin"...)
 	}
 	if s.descriptions, err = descriptions(); err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)

@@ -11,6 +11,7 @@ import (
 	"vitrine/cache"
 	"vitrine/config"
 	"vitrine/proxy/admin"
+	"vitrine/proxy/measure"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -71,6 +72,7 @@ func resourceOptions(c config.Resource) upstream.ResourceOptions {
 type loader struct {
 	client   *upstream.Client
 	resource shape.Resource
+	meter    *measure.Meter
 	log      *slog.Logger
 
 	mu      sync.Mutex // guards what follows
@@ -155,6 +157,9 @@ func (l *loader) tell(ctx context.Context, result upstream.Result, err error) {
 		"bytes", len(result.Document.Body), "items", result.Document.Items)
 	if result.NotModified {
 		return
+	}
+	for _, suspicion := range result.Suspicions {
+		l.meter.Suspected(l.resource, suspicion.Kind)
 	}
 	if text := fmt.Sprint(result.Suspicions); text != l.suspect {
 		l.suspect = text

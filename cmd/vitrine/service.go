@@ -117,7 +117,7 @@ func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
 	s.readers = make(map[shape.Resource]*cache.Reader[*proxy.Prepared])
 	for _, r := range shape.Resources() {
-		s.loaders[r] = &loader{client: s.client, resource: r, log: s.log}
+		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, log: s.log}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
 			TTL:                  ttl[r],
 			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,

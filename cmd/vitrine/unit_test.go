@@ -9,6 +9,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config"
+	"vitrine/proxy/measure"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -101,7 +102,7 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &loader{client: client, resource: shape.Banners, log: slog.New(slog.NewTextHandler(&log, nil))}, &log
+	return &loader{client: client, resource: shape.Banners, meter: newMeter(t), log: slog.New(slog.NewTextHandler(&log, nil))}, &log
 }
 
 func TestADocumentThatDidNotChangeIsNotFetchedAgain(t *testing.T) {
@@ -146,4 +147,13 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 	if lines("the CMS answers again") != 1 || lines("repaired what the CMS sent") != 1 {
 		t.Errorf("recovery and repairs are not logged once:\n%s", log)
 	}
+}
+
+func newMeter(t *testing.T) *measure.Meter {
+	t.Helper()
+	meter, err := measure.New(measure.Options{Look: func() measure.State { return measure.State{} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return meter
 }

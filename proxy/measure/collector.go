@@ -19,6 +19,7 @@ var (
 	redisDesc      = describe("redis_up", "Whether Redis answers.")
 	trackingDesc   = describe("tracking_up", "Whether purges are being heard.")
 	breakerDesc    = describe("breaker_open", "Whether the CMS is left in peace after failures.")
+	suspicionsDesc = describe("suspicions_total", "Documents of the CMS that are served although they look wrong.", "resource", "kind")
 	incoherentDesc = describe("incoherent_samples_total", "Background samples that found memory to differ from Redis.", "resource")
 )
 
@@ -30,7 +31,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func (m *Meter) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		requestsDesc, durationDesc, fetchesDesc, fetchTimeDesc, collapsedDesc, purgesDesc,
-		refusedDesc, freshDesc, redisDesc, trackingDesc, breakerDesc, incoherentDesc,
+		refusedDesc, freshDesc, redisDesc, trackingDesc, breakerDesc, incoherentDesc, suspicionsDesc,
 	} {
 		ch <- d
 	}
@@ -73,6 +74,9 @@ func (m *Meter) Collect(ch chan<- prometheus.Metric) {
 		}
 		count(refusedDesc, m.refused[t].Load(), name)
 		count(incoherentDesc, m.incoherent[t].Load(), name)
+		for i, kind := range suspicionKinds {
+			count(suspicionsDesc, m.suspicions[t][i].Load(), name, string(kind))
+		}
 		if d := state.Documents[t]; d.Held {
 			gauge(freshDesc, d.FreshUntil.Sub(now).Seconds(), name)
 		}

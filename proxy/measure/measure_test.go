@@ -86,6 +86,7 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m.Purged("banners", "soft")
 	m.Purged("nonsense", "soft")
 	m.Incoherent("rules")
+	m.Suspected(shape.Banners, upstream.Emptied)
 
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(m); err != nil {
@@ -132,10 +133,12 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 		"vitrine_refused_documents_total{resource=banners}":                    "1",
 		"vitrine_entry_fresh_seconds{resource=banners}":                        "60",
 		"vitrine_entry_fresh_seconds{resource=rules}":                          "",
-		"vitrine_redis_up{}":                               "1",
-		"vitrine_tracking_up{}":                            "1",
-		"vitrine_breaker_open{}":                           "0",
-		"vitrine_incoherent_samples_total{resource=rules}": "1",
+		"vitrine_redis_up{}":                                      "1",
+		"vitrine_tracking_up{}":                                   "1",
+		"vitrine_breaker_open{}":                                  "0",
+		"vitrine_incoherent_samples_total{resource=rules}":        "1",
+		"vitrine_suspicions_total{kind=emptied,resource=banners}": "1",
+		"vitrine_suspicions_total{kind=drafts,resource=banners}":  "0",
 	} {
 		if got[series] != want {
 			t.Errorf("%s = %q, want %q", series, got[series], want)

@@ -43,6 +43,7 @@ type Meter struct {
 	purges     [Other][len(purgeKinds)]atomic.Uint64
 	refused    [Other]atomic.Uint64
 	incoherent [Other]atomic.Uint64
+	suspicions suspicions
 
 	mu       sync.Mutex // guards what follows
 	past     []past     // the last hour, oldest first

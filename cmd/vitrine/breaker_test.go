@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"vitrine/cache/redistest"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// scrape returns the metrics.
+func (r running) scrape(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get("http://" + r.operator.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// want waits for a line in the metrics.
+func (r running) want(t *testing.T, line string) {
+	t.Helper()
+	if err := eventually(func() error {
+		if !strings.Contains(r.scrape(t), line+"\n") {
+			return fmt.Errorf("no %s in the metrics", line)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Fail(500)
+	r := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_RETRIES=0")
+	if err := eventually(func() error {
+		for _, resource := range shape.Resources() {
+			got := r.get(t, resource)
+			if got.status == http.StatusServiceUnavailable && strings.HasSuffix(got.cacheStatus, "; detail=breaker-open") {
+				if want := `{"detail":"The CMS failed repeatedly and is left alone for a while."}`; got.body != want {
+					t.Errorf("says %s", got.body)
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("nobody is told that the breaker is open")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.want(t, "vitrine_breaker_open 1")
+	if told := r.status().Upstream; !told.BreakerOpen || len(told.Breakers) != 1 || told.Breakers[0].State != "open" || !told.Breakers[0].InUse {
+		t.Errorf("status tells %+v", told)
+	}
+	if n := len(cms.Requests()); n != 5 {
+		t.Errorf("the CMS was asked %d times, want 5", n)
+	}
+}
+
+func TestStandbyServesAndDocumentsStayFresh(t *testing.T) {
+	redis := redistest.Start(t)
+	preferred, standby := upstreamtest.New(t), upstreamtest.New(t)
+	urls := "VITRINE_UPSTREAM_URL=" + preferred.URL + "," + standby.URL
+	r := start(t, urls, "VITRINE_UPSTREAM_RETRIES=0", "VITRINE_REDIS_URL="+redis.URL())
+	r.allAnswer(t, "hit")
+	source := r.client.Source()
+	preferred.Down()
+	redisDo(t, redis, "DEL vitrine:banners")
+	if got := r.get(t, shape.Banners); got.status != http.StatusOK || standby.Count(shape.Banners) != 1 {
+		t.Errorf("%+v after %d requests at the standby", got, standby.Count(shape.Banners))
+	}
+	if told := r.status().Upstream.Breakers; !told[1].InUse || told[0].InUse {
+		t.Errorf("in use: %+v", told)
+	}
+	if r.client.Source() != source {
+		t.Error("the fingerprint changed with the failover")
+	}
+	if got := r.get(t, shape.Catalogue); !strings.Contains(got.cacheStatus, "hit") || standby.Count(shape.Catalogue) != 0 {
+		t.Errorf("what the other brought is not good any more: %s", got.cacheStatus)
+	}
+}
+
+func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
+	redis := redistest.Start(t)
+	cms := upstreamtest.New(t)
+	first := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL())
+	first.allAnswer(t, "hit")
+	// Another replica has it from Redis, and is the one that fetches it empty.
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL())
+	second.allAnswer(t, "hit")
+	cms.Set(shape.Banners, "[]")
+	redisDo(t, redis, "HSET vitrine:banners fresh_until 0")
+	second.want(t, `vitrine_suspicions_total{kind="emptied",resource="banners"} 1`)
+	if got := second.get(t, shape.Banners); got.status != http.StatusOK || got.body != "[]" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -20,7 +20,6 @@ import (
 const (
 	chartWidth  = 460
 	chartHeight = 150
-	stripHeight = 96
 )
 
 // The paints are stand-ins: [cleanSVG] makes a class of each, and the style sheet says what it looks like, in the
@@ -48,34 +47,51 @@ var (
 	paintRefusal  = color.RGBA{0x0d, 0, 0, 0xff}
 )
 
-// newPlot is an empty chart of the hour before now.
-func newPlot(now time.Time) *plot.Plot {
+// windows are how far back charts can go, and how far apart their marks are then.
+var windows = []struct{ back, tick time.Duration }{
+	{5 * time.Minute, time.Minute}, {15 * time.Minute, 3 * time.Minute}, {30 * time.Minute, 5 * time.Minute}, {measure.Window, 15 * time.Minute},
+}
+
+// windowOf is as far as the points go back, since a process that has just started has nothing to show of an hour.
+func windowOf(points []measure.Point, now time.Time) (back, tick time.Duration) {
+	var age time.Duration
+	if len(points) > 0 {
+		age = now.Sub(points[0].At)
+	}
+	for _, w := range windows {
+		if age < w.back {
+			return w.back, w.tick
+		}
+	}
+	return measure.Window, windows[len(windows)-1].tick
+}
+
+// newPlot is an empty chart of the time before now that there is something of.
+func newPlot(points []measure.Point, now time.Time) *plot.Plot {
+	back, tick := windowOf(points, now)
 	p := plot.New()
-	small := font.From(plotter.DefaultFont, 10)
+	small := font.From(plotter.DefaultFont, 11)
 	p.BackgroundColor = color.Transparent
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Color, axis.Tick.Color, axis.Tick.Label.Color = paintAxis, paintAxis, paintText
-		axis.Tick.Label.Font, axis.Tick.Length, axis.Padding = small, 0, 2
+		axis.Tick.Label.Font, axis.Tick.Length, axis.Padding = small, 0, 6
 		axis.Width, axis.Tick.Width = 0, 0
 	}
-	p.X.Min, p.X.Max = float64(now.Add(-measure.Window).Unix()), float64(now.Unix())
-	p.X.Tick.Marker = quarters{}
+	p.X.Min, p.X.Max = float64(now.Add(-back).Unix()), float64(now.Unix())
+	p.X.Tick.Marker = clockTicks{every: tick.Seconds(), edge: back.Seconds() / 30}
 	return p
 }
 
-// quarters marks each quarter of an hour on the clock.
-type quarters struct{}
+// clockTicks marks round times of the day.
+type clockTicks struct {
+	every, edge float64 // seconds; a label closer than edge to the chart's would be cut off
+}
 
 // Ticks implements plot.Ticker.
-func (quarters) Ticks(from, to float64) []plot.Tick {
-	const quarter = 15 * 60
+func (c clockTicks) Ticks(from, to float64) []plot.Tick {
 	var ticks []plot.Tick
-	for t := math.Ceil(from/quarter) * quarter; t <= to; t += quarter {
-		label := time.Unix(int64(t), 0).Format("15:04")
-		if t-from < 90 || to-t < 90 {
-			label = "" // it would be cut off at the edge
-		}
-		ticks = append(ticks, plot.Tick{Value: t, Label: label})
+	for t := math.Ceil((from+c.edge)/c.every) * c.every; t <= to-c.edge; t += c.every {
+		ticks = append(ticks, plot.Tick{Value: t, Label: time.Unix(int64(t), 0).Format("15:04")})
 	}
 	return ticks
 }
@@ -202,7 +218,7 @@ func (s strips) Plot(c draw.Canvas, p *plot.Plot) {
 		2: func(p measure.Point) measure.Level { return p.CMS },
 		1: func(p measure.Point) measure.Level { return p.Redis },
 	} {
-		y, half := ty(row), vg.Length(7)
+		y, half := ty(row), vg.Length(11)
 		rect := func(paint color.RGBA, from, to vg.Length) {
 			from, to = max(from, left), min(to, right)
 			if to > from {
@@ -228,7 +244,7 @@ func (s strips) Plot(c draw.Canvas, p *plot.Plot) {
 		if x < left || x > right {
 			continue
 		}
-		y, r := ty(0), vg.Length(4.5)
+		y, r := ty(0), vg.Length(6)
 		switch e.Kind {
 		case measure.KindPurge, measure.KindSoftPurge: // a diamond
 			c.FillPolygon(paintPurge, []vg.Point{{X: x - r, Y: y}, {X: x, Y: y - r}, {X: x + r, Y: y}, {X: x, Y: y + r}})

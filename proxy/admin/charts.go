@@ -24,17 +24,17 @@ func chartsOf(points []measure.Point, st *Status) ([]chart, error) {
 }
 
 func requestsChart(points []measure.Point, st *Status) (chart, error) {
-	p := newPlot(st.Now)
+	p := newPlot(points, st.Now)
 	s := seriesOf(paintOne, points, func(p *measure.Point) *float64 { return &p.RequestsPerSecond })
 	top := niceTop(s.most())
 	p.Y.Min, p.Y.Max, p.Y.Tick.Marker = 0, top, fewTicks{}
 	add(p, true, s)
 	words := fmt.Sprintf("Now %s a second, at most %s within the last hour.", compact(st.Traffic.RequestsPerSecond), compact(s.most()))
-	return chart{ID: "requests", Title: "Requests a second", Words: words}.drawn(p, chartHeight)
+	return chart{ID: "requests", Title: "Requests a second", Words: words}.drawn(p)
 }
 
 func ratioChart(points []measure.Point, st *Status) (chart, error) {
-	p := newPlot(st.Now)
+	p := newPlot(points, st.Now)
 	s := seriesOf(paintOne, points, func(p *measure.Point) *float64 {
 		if p.HitRatio == nil {
 			return nil
@@ -48,11 +48,11 @@ func ratioChart(points []measure.Point, st *Status) (chart, error) {
 	if st.Traffic.HitRatio != nil {
 		words = fmt.Sprintf("In the last minute %s of the documents were given without waiting for the CMS.", percent(*st.Traffic.HitRatio))
 	}
-	return chart{ID: "ratio", Title: "Hit ratio", Words: words}.drawn(p, chartHeight)
+	return chart{ID: "ratio", Title: "Hit ratio", Words: words}.drawn(p)
 }
 
 func latencyChart(points []measure.Point, st *Status) (chart, error) {
-	p := newPlot(st.Now)
+	p := newPlot(points, st.Now)
 	log := func(value func(*measure.Point) *float64) func(*measure.Point) *float64 {
 		return func(p *measure.Point) *float64 {
 			v := value(p)
@@ -74,7 +74,7 @@ func latencyChart(points []measure.Point, st *Status) (chart, error) {
 			milliseconds(*t.P50), milliseconds(*t.P95), milliseconds(*t.P99))
 	}
 	c := chart{ID: "latency", Title: "Time to answer", Words: words, Keys: []key{{"one", "50%"}, {"two", "95%"}, {"three", "99%"}}}
-	return c.drawn(p, chartHeight)
+	return c.drawn(p)
 }
 
 // decades marks powers of ten of milliseconds.
@@ -93,7 +93,7 @@ func (decades) Ticks(from, to float64) []plot.Tick {
 }
 
 func stateChart(points []measure.Point, st *Status) (chart, error) {
-	p := newPlot(st.Now)
+	p := newPlot(points, st.Now)
 	p.Y.Min, p.Y.Max = -0.5, 2.5
 	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 2, Label: "CMS"}, {Value: 1, Label: "Redis"}, {Value: 0, Label: "Marks"}}
 	p.Add(strips{points: points, events: st.Events})
@@ -117,5 +117,5 @@ func stateChart(points []measure.Point, st *Status) (chart, error) {
 	c := chart{ID: "state", Title: "CMS and Redis", Words: words, Keys: []key{
 		{"good", "well"}, {"degraded", "in part"}, {"down", "away"}, {"purge", "purge"}, {"refusal", "refusal"},
 	}}
-	return c.drawn(p, stripHeight)
+	return c.drawn(p)
 }

@@ -197,7 +197,7 @@ func (d *documents) fill(lists []list, base string, asked url.Values) error {
 	d.List = list
 	d.Count = plural(t.Found, "item", "items")
 	if d.Query.Search != "" {
-		d.Count = fmt.Sprintf("%s of %s with “%s” in them", plural(t.Found, "item", "items"), plural(t.All, "item", "items"), d.Query.Search)
+		d.Count = fmt.Sprintf("%d of %s with “%s” in them", t.Found, plural(t.All, "item", "items"), d.Query.Search)
 	}
 	d.Caption = capital(shown.name) + ": choose a column's name to sort by it, an item to read it whole."
 	for _, name := range t.Columns {

@@ -35,6 +35,7 @@ type overview struct {
 	Verdict                    []told
 	Cards                      []card
 	Tiles                      []fact
+	Window                     string // how far back the charts go
 	Charts                     []chart
 	Events                     []happened
 	Replicas                   []neighbour
@@ -87,6 +88,11 @@ func overviewOf(st *Status, points []measure.Point) (overview, error) {
 	}
 	for _, r := range st.Replicas.List {
 		o.Replicas = append(o.Replicas, neighbourOf(r, st.Now))
+	}
+	back, _ := windowOf(points, st.Now)
+	o.Window = "The last hour"
+	if back < measure.Window {
+		o.Window = fmt.Sprintf("The last %d minutes", int(back.Minutes()))
 	}
 	var err error
 	o.Charts, err = chartsOf(points, st)

@@ -12,6 +12,8 @@ const (
 	Step = 10 * time.Second
 	// Window is how far back they go.
 	Window = time.Hour
+	// deafLooks is how many looks in a row have to find that purges are not heard before it is told.
+	deafLooks = 5
 	// maxEvents bounds the events kept.
 	maxEvents = 200
 	// maxVersions bounds the versions of a resource kept.
@@ -139,10 +141,11 @@ func (m *Meter) remember(now time.Time) {
 	state := m.look()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// A process that is held up for a moment does not hear Redis for that moment, which is nothing to tell.
-	deaf := !state.Tracking
-	state.Tracking = state.Tracking || !m.deaf
-	m.deaf = deaf
+	// A process that is held up does not hear Redis for that moment, which on a busy machine is nothing to tell.
+	if m.deaf++; state.Tracking {
+		m.deaf = 0
+	}
+	state.Tracking = m.deaf < deafLooks
 	cms, redis := state.levels()
 	// While the process starts, Redis is not yet known to be there: that it comes is no event.
 	if m.before != nil {

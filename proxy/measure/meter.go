@@ -50,7 +50,7 @@ type Meter struct {
 	worst    past       // the worst states since the last of it
 	events   []Event    // oldest first
 	before   *State     // nil before the first look
-	deaf     bool       // the last look found that purges are not heard
+	deaf     int        // looks in a row that found that purges are not heard
 	refusals [Other]*Refusal
 	versions [Other]versions
 }

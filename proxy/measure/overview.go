@@ -58,7 +58,6 @@ const recently = 6
 func (m *Meter) Overview() Overview {
 	now, state, sums := time.Now(), m.look(), m.count().totals()
 	o := Overview{Now: now}
-	o.CMS, o.Redis = state.levels()
 	for t := range Other {
 		n := &o.Resources[t]
 		for outcome := range fetchOutcomes {
@@ -73,6 +72,8 @@ func (m *Meter) Overview() Overview {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	state.Tracking = state.Tracking || m.deaf < deafLooks
+	o.CMS, o.Redis = state.levels()
 	for t := range Other {
 		n := &o.Resources[t]
 		n.Refusal = m.refusals[t]

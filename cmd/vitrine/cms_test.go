@@ -123,7 +123,7 @@ func TestDirectusExampleBringsTheRows(t *testing.T) {
 	serve(t, cms, "/items/rules", [2]string{"limit=-1", "directus/rules-list-fields3"}, empty)
 	serve(t, cms, "/items/banners", [2]string{"limit=-1", "directus/banners-list"}, empty)
 	rows := labRows(t)
-	rows.order("BANNERS", 3, 4, 1, 2, 5) // of the recording, which was sorted
+	rows.order("BANNERS", 3, 4, 1, 2, 5)            // of the recording, which was sorted
 	for _, banner := range rows.tables["BANNERS"] { // a column without zone or fraction
 		if at, ok := banner["updated_at"].(string); ok {
 			banner["updated_at"] = at[:len("2006-01-02T15:04:05")] + ".000Z"

@@ -91,7 +91,14 @@ func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
 // visitor sends Accept-Encoding only when it is told to, and gives connections back at once.
 var visitor = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 
-func (r *replica) get(t *testing.T, path string, fields ...string) (*http.Response, []byte) {
+// answer is what a visitor gets.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (r *replica) get(t *testing.T, path string, fields ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+path, nil)
 	if err != nil {
@@ -109,7 +116,7 @@ func (r *replica) get(t *testing.T, path string, fields ...string) (*http.Respon
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, body
+	return answer{status: resp.StatusCode, header: resp.Header, body: body}
 }
 
 // asTheyCome are fields whose inside is not known to vitrine, so that anything in them is content.
@@ -196,19 +203,19 @@ func TestACosmeticChangeAtTheCMSChangesNoETagAndStillYields304(t *testing.T) {
 		for _, query := range []string{"", "?format=api", "?ordering=-id"} {
 			for _, coding := range []string{"identity", "br", "zstd", "gzip"} {
 				path := upstreamtest.Path(res) + query
-				resp, _ := r.get(t, path, "Accept-Encoding", coding)
-				s := seen{path, coding, resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")}
-				if resp.StatusCode != http.StatusOK || s.tag == "" || s.modified == "" {
-					t.Fatalf("%+v: %d %v", s, resp.StatusCode, resp.Header)
+				resp := r.get(t, path, "Accept-Encoding", coding)
+				s := seen{path, coding, resp.header.Get("ETag"), resp.header.Get("Last-Modified")}
+				if resp.status != http.StatusOK || s.tag == "" || s.modified == "" {
+					t.Fatalf("%+v: %d %v", s, resp.status, resp.header)
 				}
 				all = append(all, s)
 			}
 		}
 	}
 	for _, res := range shape.Resources() {
-		resp, body := r.get(t, upstreamtest.Path(res))
-		cms.Set(res, cosmetic(t, body))
-		secondsPass(t, r, cms, res, resp.Header.Get("Last-Modified"))
+		resp := r.get(t, upstreamtest.Path(res))
+		cms.Set(res, cosmetic(t, resp.body))
+		secondsPass(t, r, cms, res, resp.header.Get("Last-Modified"))
 		// The CMS's own tag is another one by now: it did send the document again, whole.
 		if held := cms.Last().Header.Get("If-None-Match"); held == "" {
 			t.Errorf("%s is not fetched by its validator", res)
@@ -216,20 +223,20 @@ func TestACosmeticChangeAtTheCMSChangesNoETagAndStillYields304(t *testing.T) {
 	}
 	for _, s := range all {
 		for _, condition := range [][2]string{{"If-None-Match", s.tag}, {"If-Modified-Since", s.modified}} {
-			resp, body := r.get(t, s.path, "Accept-Encoding", s.coding, condition[0], condition[1])
-			if resp.StatusCode != http.StatusNotModified || resp.Header.Get("ETag") != s.tag || resp.Header.Get("Last-Modified") != s.modified || len(body) != 0 {
-				t.Fatalf("%+v by %s: %d %v", s, condition[0], resp.StatusCode, resp.Header)
+			resp := r.get(t, s.path, "Accept-Encoding", s.coding, condition[0], condition[1])
+			if resp.status != http.StatusNotModified || resp.header.Get("ETag") != s.tag || resp.header.Get("Last-Modified") != s.modified || len(resp.body) != 0 {
+				t.Fatalf("%+v by %s: %d %v", s, condition[0], resp.status, resp.header)
 			}
 		}
 	}
 	cms.Set(shape.Banners, `[{"id":1,"title_en":"another"}]`)
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		resp, _ := r.get(t, "/gvapp/singlebanner", "If-None-Match", all[len(all)-12].tag)
-		if resp.StatusCode == http.StatusOK && resp.Header.Get("Last-Modified") != all[len(all)-12].modified {
+		resp := r.get(t, "/gvapp/singlebanner", "If-None-Match", all[len(all)-12].tag)
+		if resp.status == http.StatusOK && resp.header.Get("Last-Modified") != all[len(all)-12].modified {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("a change of the content changes nothing: %d %v", resp.StatusCode, resp.Header)
+			t.Fatalf("a change of the content changes nothing: %d %v", resp.status, resp.header)
 		}
 	}
 }
@@ -238,24 +245,24 @@ func TestLastModifiedSurvivesRestartsBecauseItIsInRedis(t *testing.T) {
 	cms, redis := upstreamtest.New(t), redisOfItsOwn(t)
 	first := newReplica(t, cms, redis)
 	const path = "/gvapp/"
-	resp, _ := first.get(t, path)
-	modified, tag := resp.Header.Get("Last-Modified"), resp.Header.Get("ETag")
+	resp := first.get(t, path)
+	modified, tag := resp.header.Get("Last-Modified"), resp.header.Get("ETag")
 	secondsPass(t, first, cms, shape.Catalogue, modified)
 	first.stop()
 
 	second := newReplica(t, cms, redis)
 	before := cms.Count(shape.Catalogue)
 	for cms.Count(shape.Catalogue) < before+2 { // what Redis held, and what was fetched since
-		resp, _ := second.get(t, path, "If-Modified-Since", modified)
-		if resp.StatusCode != http.StatusNotModified || resp.Header.Get("Last-Modified") != modified || resp.Header.Get("ETag") != tag {
-			t.Fatalf("after a restart: %d %v, want %s", resp.StatusCode, resp.Header, modified)
+		resp := second.get(t, path, "If-Modified-Since", modified)
+		if resp.status != http.StatusNotModified || resp.header.Get("Last-Modified") != modified || resp.header.Get("ETag") != tag {
+			t.Fatalf("after a restart: %d %v, want %s", resp.status, resp.header, modified)
 		}
 	}
 	cms.Down()
 	second.stop()
 	third := newReplica(t, cms, redis)
-	if resp, _ := third.get(t, path); resp.StatusCode != http.StatusOK || resp.Header.Get("Last-Modified") != modified {
-		t.Errorf("after a restart without a CMS: %d %v", resp.StatusCode, resp.Header)
+	if resp := third.get(t, path); resp.status != http.StatusOK || resp.header.Get("Last-Modified") != modified {
+		t.Errorf("after a restart without a CMS: %d %v", resp.status, resp.header)
 	}
 }
 

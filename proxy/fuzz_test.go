@@ -100,7 +100,8 @@ func FuzzConnection(f *testing.F) {
 	}
 	r := newRig(f, Options{
 		CORSOrigins: []string{"https://a.example"}, TrustedProxies: []string{"127.0.0.1", "::1"}, RequestsPerSecond: 1e9,
-		AccessLog: slog.New(slog.NewJSONHandler(io.Discard, nil)), MaxTargetBytes: 512, MaxHeaderBytes: 1024, MaxBodyBytes: 512,
+		AccessLog:      slog.New(slog.NewJSONHandler(io.Discard, nil)), //nolint:sloglint // so that the lines are made
+		MaxTargetBytes: 512, MaxHeaderBytes: 1024, MaxBodyBytes: 512,
 	})
 	for res, name := range map[shape.Resource]string{shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get"} {
 		r.holdRecorded(f, res, name)

@@ -387,7 +387,7 @@ func TestRFC9111Section4_2NoCacheKeepsADocumentPastItsFreshnessHere(t *testing.T
 		pol := newPolicy(&Terms{
 			MaxAge: maxAge, StaleWhileRevalidate: 24 * time.Hour, CDNMaxAge: maxAge, CDNStaleWhileRevalidate: 24 * time.Hour, StaleIfError: time.Hour,
 		})
-		for age := int64(0); age < 100; age++ {
+		for age := range int64(100) {
 			for ttl := int64(-50); ttl < 200; ttl += 7 {
 				for _, value := range [][]byte{pol.appendCacheControl(nil, age, ttl), pol.appendCDNCacheControl(nil, age, ttl)} {
 					d, err := httpsfv.UnmarshalDictionary([]string{string(value)})

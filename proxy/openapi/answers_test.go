@@ -332,6 +332,7 @@ func goldens(t *testing.T) map[string]map[shape.Resource][]byte {
 					t.Fatal(err)
 				}
 				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
 				// Errors, pages and descriptions are no documents, and HEAD has none.
 				if err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Encoding") != "" {
 					continue

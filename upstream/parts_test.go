@@ -241,8 +241,8 @@ func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
 		{"style", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Paging: Paging{Style: "scroll"}}}}, `banners: parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
 		{"page without param", "custom", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a", Paging: Paging{Style: PagingPage}}}}, "banners: parts[0].paging.param: want the name of the parameter for the page, got none"},
 		{"cursor without next", "custom", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a", Paging: Paging{Style: PagingCursor, Param: "c"}}}}, "banners: parts[0].paging.next: want a program that finds the cursor, got none"},
-		{"program", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Map: ".a\n| .b ||"}}}, "banners: parts[0].map: upstream.resources.banners.parts[0].map, line 2 (| .b ||): unexpected token \"|\""},
-		{"function", "drf", shape.Banners, ResourceOptions{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners: map: upstream.resources.banners.map, line 2 (map( frobnicate )): function not defined: frobnicate/0"},
+		{"program", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Map: ".a\n| .b ||"}}}, "banners: parts[0].map: line 2 (| .b ||): unexpected token \"|\""},
+		{"function", "drf", shape.Banners, ResourceOptions{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners: map: line 2 (map( frobnicate )): function not defined: frobnicate/0"},
 		{"ids", "strapi5", shape.Banners, ResourceOptions{Parts: []Part{{IDs: "uuid"}}}, `banners: parts[0].ids: want "document" or "number", got "uuid"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

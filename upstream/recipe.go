@@ -210,6 +210,9 @@ func (m *recipe) compile(key, source string) (*mapping.Program, error) {
 		return nil, nil //nolint:nilnil // no program is one of two good outcomes
 	}
 	made, err := mapping.Compile("upstream.resources."+string(m.resource)+"."+key, source)
+	if wrong, ok := errors.AsType[*mapping.ProgramError](err); ok { // whose name is the key
+		err = fmt.Errorf("line %d (%s): %w", wrong.Line, wrong.Text, wrong.Err)
+	}
 	if err != nil {
 		return nil, &ResourceError{m.resource, key, err}
 	}

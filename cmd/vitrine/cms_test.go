@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -161,5 +163,86 @@ func TestDRFExampleFollowsPages(t *testing.T) {
 	serve(t, cms, "/cms/rules/", [2]string{"", "drf/paged-rules-page1"})
 	if n := len(document(t, example(t, "drf", cms), shape.Rules).([]any)); n != 2 {
 		t.Errorf("%d rules, want 2", n)
+	}
+}
+
+func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs", "cms")
+	examples, err := filepath.Glob(filepath.Join(docs, "examples", "*.yaml"))
+	if err != nil || len(examples) != 5 {
+		t.Fatalf("%d examples, %v", len(examples), err)
+	}
+	for _, file := range examples {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guide, err := os.ReadFile(filepath.Join(docs, strings.TrimSuffix(filepath.Base(file), ".yaml")+".md"))
+		if err != nil || !strings.Contains(string(guide), "```yaml\n"+string(text)+"```\n") {
+			t.Errorf("the guide does not show %s as it is: %v", file, err)
+		}
+		if _, err := config.Load(config.Sources{File: file}); err != nil {
+			t.Error(err)
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join(docs, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range fenced.FindAllStringSubmatch(string(readme), -1) {
+		if block[1] != "yaml" {
+			continue
+		}
+		file := filepath.Join(t.TempDir(), "vitrine.yaml")
+		if err := os.WriteFile(file, []byte(block[3]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Load(config.Sources{File: file}); err != nil {
+			t.Errorf("docs/cms/README.md: %v", err)
+		}
+	}
+}
+
+// What an operator saved with curl is a CMS too.
+func TestSavedAnswersAreMappedAsThoseOfTheCMS(t *testing.T) {
+	dir := t.TempDir()
+	for file, name := range map[string]string{
+		"catalogue.artist": "artists-populate-star", "catalogue.artwork": "artworks-list", "catalogue.gallery": "galleries-populate-deep3",
+		"rules": "rules-populate-deep", "banners": "banners-list",
+	} {
+		_, body, _ := bytes.Cut(upstreamtest.Recording(t, "strapi5/"+name), []byte("\r\n\r\n"))
+		if err := os.WriteFile(filepath.Join(dir, file+".json"), body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	code := run(t.Context(), []string{
+		"check", "--config", filepath.Join("..", "..", "docs", "cms", "examples", "strapi5.yaml"), "--upstream-url", "file:" + dir,
+	}, program{stdout: &out, stderr: &out})
+	if code != exitDone || strings.Contains(out.String(), "FAILED") {
+		t.Errorf("check ended with %d:\n%s", code, out.String())
+	}
+	if err := os.Remove(filepath.Join(dir, "catalogue.artwork.json")); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	code = run(t.Context(), []string{"check", "--upstream-preset", "strapi5", "--upstream-url", "file:" + dir}, program{stdout: &out, stderr: &out})
+	if code != exitFailed || !strings.Contains(out.String(), "catalogue.artwork.json") {
+		t.Errorf("check ended with %d:\n%s", code, out.String())
+	}
+}
+
+// A mistake in a program is one of the configuration: exit 2, with its key and line.
+func TestMistakesInProgramsAreMistakesOfTheConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "vitrine.yaml")
+	text := "upstream:\n  url: http://127.0.0.1:1\n  resources:\n    banners:\n      parts:\n        - map: |\n            .a\n            | .b ||\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"check", "--config", file}, program{stdout: &out, stderr: &out})
+	want := "vitrine: upstream.resources.banners.parts[0].map (" + file + ":5): line 2 (| .b ||): unexpected token \"|\"\n"
+	if code != exitWrong || out.String() != want {
+		t.Errorf("exit %d\ngot  %swant %s", code, out.String(), want)
 	}
 }

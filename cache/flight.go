@@ -169,7 +169,14 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], p *Policy, l lease)
 		base = e.doc
 	}
 	began, before := time.Now(), r.gen.Load()
-	loaded, doc, value, err := r.load(ctx, p, base)
+	loading, unguard := r.guard(ctx, l)
+	loaded, doc, value, err := r.load(loading, p, base)
+	unguard()
+	if err != nil && errors.Is(context.Cause(loading), errVoid) {
+		r.store.fetched(r.key, lost, time.Since(began), nil)
+		r.handBack(l)
+		return false
+	}
 	if err != nil {
 		return r.giveUp(f, l, err, time.Since(began))
 	}
@@ -264,19 +271,17 @@ func (r *Reader[V]) load(ctx context.Context, p *Policy, base *Document) (loaded
 
 // giveUp leaves word of the failure with the lease. A purge that came meanwhile makes the fetch due again.
 func (r *Reader[V]) giveUp(f *flight[V], l lease, cause error, took time.Duration) (done bool) {
-	word := failure{count: l.failure.count + 1, code: r.o.ErrorCode(cause)}
-	pause := r.backoff(word.count)
-	if r.store.ctx.Err() != nil {
-		pause = 0 // not the CMS's failure: this process is closing
-	}
-	// The store's context may be over; the lease is given back all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.store.ctx), r.store.timeout)
-	defer cancel()
-	outcome, err := r.store.release(ctx, r.key, l, word, pause)
-	f.err = &RetryError{After: pause, Err: cause}
-	if pause == 0 {
+	if r.store.ctx.Err() != nil { // not the CMS's failure: this process is closing
+		r.handBack(l)
+		f.err = errClosed
 		return true
 	}
+	word := failure{count: l.failure.count + 1, code: r.o.ErrorCode(cause)}
+	pause := r.backoff(word.count)
+	f.err = &RetryError{After: pause, Err: cause}
+	ctx, cancel := context.WithTimeout(r.store.ctx, r.store.timeout)
+	defer cancel()
+	outcome, err := r.store.release(ctx, r.key, l, word, pause)
 	r.store.fetched(r.key, "failed", took, cause)
 	r.failing.Store(true)
 	if err != nil {
@@ -284,6 +289,15 @@ func (r *Reader[V]) giveUp(f *flight[V], l lease, cause error, took time.Duratio
 		return true
 	}
 	return outcome == released
+}
+
+// handBack gives the lease back with no word of a failure, also when the store is closing. What is not given back runs out.
+func (r *Reader[V]) handBack(l lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.store.ctx), r.store.timeout)
+	defer cancel()
+	if _, err := r.store.release(ctx, r.key, l, failure{}, 0); err != nil {
+		r.store.failed(err)
+	}
 }
 
 // backoff is the pause after the count-th failure in a row.

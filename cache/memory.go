@@ -113,7 +113,7 @@ func (r *Reader[V]) ask() (*entry[V], error) {
 //  4. two reads, the older admitted last: it carries an older generation, or the push that separates the two is
 //     still on its way and removes it within trustWindow.
 func (r *Reader[V]) look() (*entry[V], error) {
-	epoch, gen := r.store.epoch.Load(), r.gen.Load()
+	began, epoch, gen := r.store.now(), r.store.epoch.Load(), r.gen.Load()
 	prev := r.memory.Load()
 	have := ""
 	if prev != nil {
@@ -126,6 +126,7 @@ func (r *Reader[V]) look() (*entry[V], error) {
 		return nil, err
 	}
 	r.noteFailure(rec)
+	r.void(rec, began)
 	if rec.etag == "" || rec.layout != layout {
 		r.forget(prev)
 		return nil, nil //nolint:nilnil // no document and no fault: a miss

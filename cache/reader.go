@@ -100,6 +100,7 @@ type Reader[V any] struct {
 	heard    chan struct{} // closed at the next invalidation
 	asking   *asking[V]
 	flight   *flight[V]
+	loading  guarded
 	lastETag string // of the document last held, purged or not,
 	lastAt   int64  // and when its content changed, Unix milliseconds
 	damaged  string // the etag of a body in Redis that cannot be used

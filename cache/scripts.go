@@ -5,8 +5,10 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,13 +49,19 @@ type record struct {
 	etag string
 	// Unix milliseconds, 0 where missing or not a number.
 	fetchedAt, changedAt, freshUntil, leaseUntil int64
+	hasFreshUntil                                bool // a lease taken while nothing was held has none
 
 	upstreamETag, upstreamLastModified, layout, source, lease string
 }
 
 // look reads the hash in one round trip. The body is nil when its etag is have.
+//
+// It changes nothing, so that a connection which turns out to be closed is no reason not to ask on another.
 func (s *Store) look(ctx context.Context, key, have string) (record, error) {
 	reply, err := s.run(ctx, lookScript, key, have)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		reply, err = s.run(ctx, lookScript, key, have)
+	}
 	if err != nil {
 		return record{}, err
 	}
@@ -66,6 +74,7 @@ func (s *Store) look(ctx context.Context, key, have string) (record, error) {
 	}
 	rec.etag = reply.text(2)
 	rec.fetchedAt, rec.changedAt, rec.freshUntil = reply.int(3), reply.int(4), reply.int(5)
+	rec.hasFreshUntil = reply.text(5) != ""
 	rec.upstreamETag, rec.upstreamLastModified = reply.text(6), reply.text(7)
 	rec.layout, rec.source, rec.lease = reply.text(8), reply.text(9), reply.text(10)
 	rec.leaseUntil = reply.int(11)

@@ -254,6 +254,11 @@ func (c *connector) watcherOptions(addr, prefix string) *redis.Options {
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = quiet()
 	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		// Where HELLO is refused, go-redis goes on in RESP2, in which tracking can be switched on, heartbeats are
+		// answered, and no push ever comes.
+		if err := cn.Hello(ctx, o.Protocol, "", "", "").Err(); err != nil {
+			return err
+		}
 		return cn.Do(ctx, "client", "tracking", "on", "bcast", "prefix", prefix).Err()
 	}
 	return &o

@@ -39,11 +39,23 @@ func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	default:
 		return nil, &ContentError{Reason: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	}
-	body, err := io.ReadAll(in)
+	body, err := readAll(in, resp.ContentLength)
 	if err != nil {
 		return nil, damaged(err)
 	}
 	return body, checkBody(body)
+}
+
+// readAll reads in to its end. Where its length is announced, nothing is read
+// into room that turns out too small; compressed it is a lower bound.
+func readAll(in io.Reader, announced int64) ([]byte, error) {
+	if announced < 0 {
+		return io.ReadAll(in)
+	}
+	var into bytes.Buffer
+	into.Grow(int(announced) + bytes.MinRead)
+	_, err := into.ReadFrom(in)
+	return into.Bytes(), err
 }
 
 // damaged says what reading err means: too large, or cut off or garbled on its way.

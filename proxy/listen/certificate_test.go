@@ -219,9 +219,10 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
 	f.put(t, first)
 	addr, log := watched(t, f)
-	stays := func(what string) {
+	stays := func(what string, change func()) {
 		t.Helper()
 		before := strings.Count(log.String(), "stays as it was")
+		change()
 		eventually(t, what+" is logged", func() bool { return strings.Count(log.String(), "stays as it was") > before })
 		conn, name, err := dial(addr, first)
 		if err != nil || name != "first" {
@@ -229,14 +230,13 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 		}
 		conn.Close()
 	}
-	replace(t, f.cert(), second.cert)
-	stays("a certificate without its key")
-	replace(t, f.cert(), []byte("no PEM"))
-	stays("a file that is no certificate")
-	if err := os.Remove(f.cert()); err != nil {
-		t.Fatal(err)
-	}
-	stays("a file that is gone")
+	stays("a certificate without its key", func() { replace(t, f.cert(), second.cert) })
+	stays("a file that is no certificate", func() { replace(t, f.cert(), []byte("no PEM")) })
+	stays("a file that is gone", func() {
+		if err := os.Remove(f.cert()); err != nil {
+			t.Fatal(err)
+		}
+	})
 	if n := strings.Count(log.String(), "stays as it was"); n != 3 {
 		t.Errorf("three faults are logged %d times:\n%s", n, log)
 	}

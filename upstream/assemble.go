@@ -22,7 +22,7 @@ type request struct {
 	path     string // relative to the upstream, perhaps with a query
 	query    string // added to that of path
 	headers  map[string]string
-	limit    int64 // of the body
+	limit    sizeLimit
 }
 
 // asker makes one exchange with the upstream, its retries included.

@@ -11,10 +11,14 @@ import (
 	"strings"
 )
 
+// sizeLimit is how many bytes an answer may have: what other answers for the
+// same document have left of the most that all may have together.
+type sizeLimit struct{ left, most int64 }
+
 // readBody reads the answer to its end, decompressed, if it is JSON in UTF-8 of
-// at most limit bytes, on the wire and after decompression. Its errors are
+// the size it may have, on the wire and after decompression. Its errors are
 // *ContentError and hold nothing of the body.
-func readBody(resp *http.Response, limit int64) ([]byte, error) {
+func readBody(resp *http.Response, limit sizeLimit) ([]byte, error) {
 	if err := checkType(resp.Header); err != nil {
 		if err.Page {
 			// What kind of page is worth a look at its beginning, and no failure of its own.
@@ -23,10 +27,10 @@ func readBody(resp *http.Response, limit int64) ([]byte, error) {
 		}
 		return nil, err
 	}
-	if resp.ContentLength > limit {
-		return nil, tooLarge(limit)
+	if resp.ContentLength > limit.left {
+		return nil, tooLarge(limit.most)
 	}
-	var in io.Reader = &capped{in: resp.Body, left: limit, limit: limit}
+	var in io.Reader = &capped{in: resp.Body, left: limit.left, limit: limit.most}
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
 	switch encoding {
 	case "", "identity":
@@ -35,7 +39,7 @@ func readBody(resp *http.Response, limit int64) ([]byte, error) {
 		if err != nil {
 			return nil, damaged(err)
 		}
-		in = &capped{in: unpacked, left: limit, limit: limit}
+		in = &capped{in: unpacked, left: limit.left, limit: limit.most}
 	default:
 		return nil, &ContentError{Reason: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	}

@@ -137,7 +137,7 @@ func (s *httpSource) describe(h http.Header, own map[string]string, held Validat
 // accept takes what an attempt brought into got, or says why it does not. It is
 // a retryablehttp.ResponseHandlerFunc, so that a body cut short is an attempt
 // that failed; and it closes resp in any case.
-func (s *httpSource) accept(resp *http.Response, conditional bool, limit int64, got *answer) error {
+func (s *httpSource) accept(resp *http.Response, conditional bool, limit sizeLimit, got *answer) error {
 	defer func() {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain) // only for the connection's sake
 		_ = resp.Body.Close()
@@ -148,7 +148,7 @@ func (s *httpSource) accept(resp *http.Response, conditional bool, limit int64, 
 // take reads resp into got, if it brings a document, or the news that the one
 // held is still good, to a request that was conditional. Credentials says
 // whether the request had some.
-func (got *answer) take(resp *http.Response, limit int64, conditional, credentials bool) error {
+func (got *answer) take(resp *http.Response, limit sizeLimit, conditional, credentials bool) error {
 	got.status, got.header = resp.StatusCode, resp.Header
 	got.validators = Validators{
 		ETag:         resp.Header.Get("ETag"),

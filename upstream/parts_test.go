@@ -73,9 +73,11 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 	for _, path := range []string{"/artists", "/artworks", "/galleries"} {
 		cms.HandlePath(path, upstreamtest.JSON(`[{"id":1,"x":"`+strings.Repeat("x", 400)+`"}]`))
 	}
-	client := of(t, cms, "drf", threeLists)
-	setLimits(t, client, 1000)
-	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+	small := newClient(t, cms.URL, func(o *Options) {
+		o.MaxBytes = 1000
+		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: threeLists}
+	})
+	_, err := small.Fetch(t.Context(), shape.Catalogue, Validators{})
 	wantError(t, err, ErrAnswer, "the body is larger than 1000 bytes")
 
 	release := cms.Block()
@@ -86,16 +88,6 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 	})
 	_, err = slow.Fetch(t.Context(), shape.Catalogue, Validators{})
 	wantError(t, err, ErrTimeout, "no whole answer within 50ms")
-}
-
-// setLimits gives the client's recipes another size limit.
-func setLimits(t *testing.T, c *Client, bytes int64) {
-	t.Helper()
-	for _, b := range c.source.(*standbys).bases {
-		for _, r := range b.source.(*httpSource).recipes {
-			r.maxBytes = bytes
-		}
-	}
 }
 
 func TestProgramErrorsShowProgramLineAndInput(t *testing.T) {
@@ -208,11 +200,11 @@ func TestSourceCoversPartsPresetAndPrograms(t *testing.T) {
 		"ids":            func(o *ResourceOptions) { o.Parts[0].IDs = "number" },
 		"resource's map": func(o *ResourceOptions) { o.Map = "." },
 	} {
-		print := source(change)
-		if other, taken := seen[print]; taken {
+		made := source(change)
+		if other, taken := seen[made]; taken {
 			t.Errorf("%s and %s have one source", name, other)
 		}
-		seen[print] = name
+		seen[made] = name
 	}
 	secret := source(func(o *ResourceOptions) { o.Parts[0].Headers = map[string]string{"X-A": "c"} })
 	if seen[secret] != "header" {

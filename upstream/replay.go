@@ -30,7 +30,7 @@ func (f *folder) replay(r shape.Resource, name string, got answer) (answer, erro
 		return fail(&ContentError{Reason: "not a recorded HTTP answer"})
 	}
 	defer func() { _ = resp.Body.Close() }() // it is read from memory
-	if err := got.take(resp, f.maxBytes, false, false); err != nil {
+	if err := got.take(resp, sizeLimit{f.maxBytes, f.maxBytes}, false, false); err != nil {
 		return fail(err)
 	}
 	got.validators = Validators{} // of a CMS, not of this folder

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"vitrine/upstream/mapping"
@@ -71,12 +69,12 @@ func (w *walk) read(ctx context.Context, held Validators) (walked, error) {
 			before = got.identities
 		}
 		if n >= w.part.paging.Walks {
-			return got, w.refused(got.last, &PagingError{Path: w.part.root, Walks: n, Reason: torn.reason})
+			return got, w.wrong(got.last, &PagingError{Path: w.part.root, Walks: n, Reason: torn.reason})
 		}
 		held = Validators{}
 		w.spend.give(got.bytes)
 		if err := w.pause(ctx); err != nil {
-			return got, w.refused(got.last, err)
+			return got, w.recipe.failed(ctx, got.last, err)
 		}
 	}
 }
@@ -93,17 +91,8 @@ func (w *walk) pause(ctx context.Context) error {
 	}
 }
 
-func (w *walk) refused(last answer, err error) error {
+func (w *walk) wrong(last answer, err error) error {
 	return w.recipe.failed(context.Background(), last, err)
-}
-
-// place is where in its list a walk is.
-type place struct {
-	page   int    // how many pages were asked for, this one included
-	offset int    // how many items came before
-	size   int    // of the first page, where the CMS chose it
-	query  string // of a link
-	cursor string
 }
 
 // once reads the list from its first page to its last.
@@ -116,7 +105,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 	for {
 		want := w.request(at)
 		if asked[want.query] {
-			return got, w.refused(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read yet", Got: "a link in a circle"})
+			return got, w.wrong(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read yet", Got: "a link in a circle"})
 		}
 		asked[want.query] = true
 		one, err := w.ask.exchange(ctx, want, held)
@@ -138,7 +127,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 		held = Validators{}
 		got.bytes += len(one.body)
 		if err := w.spend.take(len(one.body), w.recipe.maxBytes); err != nil {
-			return got, w.refused(one, err)
+			return got, w.wrong(one, err)
 		}
 		if at.page == 1 && w.recipe.untouched(w.part) && isWhole(one.body, w.part.list) {
 			got.untouched = one.body
@@ -150,7 +139,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 		}
 		got.items = append(got.items, page.Items...)
 		if len(got.items) > w.part.paging.MaxItems {
-			return got, w.refused(one, tooManyItems(w.part))
+			return got, w.wrong(one, tooManyItems(w.part))
 		}
 		if w.part.paging.Total == "-" {
 			page.Total = -1
@@ -163,7 +152,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 		}
 		next, more, err := w.next(at, want, page, len(got.items), total)
 		if err != nil {
-			return got, w.refused(one, err)
+			return got, w.wrong(one, err)
 		}
 		if more || at.page > 1 {
 			if err := w.identify(&got, seen); err != nil {
@@ -174,7 +163,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 			break
 		}
 		if at = next; at.page > w.part.paging.MaxPages {
-			return got, w.refused(one, &shape.RefusedError{
+			return got, w.wrong(one, &shape.RefusedError{
 				Path: w.part.root, Want: fmt.Sprintf("at most %d pages", w.part.paging.MaxPages), Got: "more"})
 		}
 	}
@@ -280,85 +269,4 @@ func (w *walk) itemsOf(ctx context.Context, v any) ([][]byte, error) {
 		}
 	}
 	return items, nil
-}
-
-// next is the place after at, if the list goes on. items have come so far.
-func (w *walk) next(at place, want request, page mapping.Page, items, total int) (place, bool, error) {
-	next := place{page: at.page + 1, offset: items, size: max(at.size, len(page.Items))}
-	if page.Whole {
-		return next, false, nil
-	}
-	switch w.part.paging.Style {
-	case PagingPage, PagingOffset:
-		switch {
-		case page.Pages >= 0 && w.part.paging.Style == PagingPage:
-			return next, at.page < page.Pages, nil
-		case len(page.Items) == 0:
-			return next, false, nil
-		case total >= 0:
-			return next, items < total, nil
-		case page.Size > 0:
-			return next, len(page.Items) >= page.Size, nil
-		default: // Only an empty page is the end: a short one may be all that the CMS ever gives.
-			return next, true, nil
-		}
-	case PagingLink, PagingHeader:
-		if page.Next == "" {
-			return next, false, nil
-		}
-		link, err := w.ask.follow(want, page.Next, w.part.paging.Hosts)
-		if err != nil {
-			return next, false, &shape.RefusedError{Path: w.part.root, Want: "a link to the next page of the same list", Got: err.Error()}
-		}
-		next.query = link.RawQuery
-		return next, true, nil
-	case PagingCursor:
-		next.cursor = page.Next
-		return next, page.Next != "", nil
-	default:
-		return next, false, nil
-	}
-}
-
-// request is the one for the page at a place.
-func (w *walk) request(at place) request {
-	p := w.part
-	want := request{
-		resource: w.recipe.resource, part: p.name, page: at.page, path: p.path, headers: p.headers,
-		limit: max(w.spend.left.Load(), 1),
-	}
-	if at.query != "" {
-		// The link has the whole query, that of the path included.
-		want.path, want.query = pathOnly(p.path), at.query
-		return want
-	}
-	query := url.Values{}
-	for name, values := range p.query {
-		query[name] = values
-	}
-	first := 1
-	if p.paging.First != nil {
-		first = *p.paging.First
-	}
-	size := strconv.Itoa(p.paging.Size)
-	switch p.paging.Style {
-	case PagingPage:
-		query.Set(p.paging.Param, strconv.Itoa(first+at.page-1))
-	case PagingOffset:
-		query.Set(p.paging.Param, strconv.Itoa(at.offset))
-		if p.all != "" && at.page == 1 {
-			size = p.all
-		} else if p.all != "" {
-			size = strconv.Itoa(at.size)
-		}
-	case PagingCursor:
-		if at.cursor != "" {
-			query.Set(p.paging.Param, at.cursor)
-		}
-	}
-	if p.paging.SizeParam != "" && p.list {
-		query.Set(p.paging.SizeParam, size)
-	}
-	want.query = query.Encode()
-	return want
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // run gives the JSON of each output.
-func run(t *testing.T, ctx context.Context, source, input string, limits mapping.Limits) ([]string, error) {
+func run(ctx context.Context, t *testing.T, source, input string, limits mapping.Limits) ([]string, error) {
 	t.Helper()
 	program, err := mapping.Compile("prog", source)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestProgramsHaveWhatMappingNeeds(t *testing.T) {
 		{`[infinite, nan, 1.5]`, `null`, `[1.7976931348623157e+308,null,1.5]`},
 		{`env, $ENV`, `null`, `{} {}`},
 	} {
-		got, err := run(t, t.Context(), c.source, c.input, mapping.Limits{})
+		got, err := run(t.Context(), t, c.source, c.input, mapping.Limits{})
 		if c.source == "stable_id" && err == nil && len(got) == 1 {
 			if got[0] == "0" || len(got[0]) > 16 {
 				t.Errorf("stable_id %s does not fit JavaScript's numbers", got[0])
@@ -77,7 +77,7 @@ func TestErrorsShowProgramLineAndInput(t *testing.T) {
 		{`input`, `7`, `prog, line 1 (input): input(s)/0 is not allowed`},
 		{``, `7`, ``},
 	} {
-		_, err := run(t, t.Context(), c.source, c.input, mapping.Limits{})
+		_, err := run(t.Context(), t, c.source, c.input, mapping.Limits{})
 		if c.source == "" {
 			continue // jq's identity
 		}
@@ -99,12 +99,12 @@ func TestProgramsAreBoundedInTimeAndOutput(t *testing.T) {
 	defer cancel()
 	for _, source := range []string{"def f: f; f", "[limit(1e9; repeat(1))] | length", "last(range(1e12))"} {
 		began := time.Now()
-		_, err := run(t, ctx, source, `null`, mapping.Limits{})
+		_, err := run(ctx, t, source, `null`, mapping.Limits{})
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
 			t.Errorf("%s: %v after %v", source, err, time.Since(began))
 		}
 	}
-	if _, err := run(t, t.Context(), "range(11)", `null`, mapping.Limits{Values: 10}); err == nil || !strings.Contains(err.Error(), "it yields more than 10 values") {
+	if _, err := run(t.Context(), t, "range(11)", `null`, mapping.Limits{Values: 10}); err == nil || !strings.Contains(err.Error(), "it yields more than 10 values") {
 		t.Error(err)
 	}
 	if _, err := mapping.Append(nil, "in", strings.Repeat("x", 1000), 999); !errors.Is(err, shape.ErrRefused) {

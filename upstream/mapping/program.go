@@ -113,7 +113,7 @@ func (p *Program) Run(ctx context.Context, path string, input any, limits Limits
 	if failed == nil {
 		return nil
 	}
-	refused, ok := errors.AsType[*refusedByCaller](failed)
+	refused, ok := errors.AsType[*callerError](failed)
 	if ok {
 		return refused.err
 	}
@@ -134,10 +134,10 @@ func (p *Program) fails(ctx context.Context, prefix string, input any, limits Li
 	return p.run(ctx, code, input, limits, func(any) error { return nil }) != nil
 }
 
-// refusedByCaller tells what emit returned from what the program did.
-type refusedByCaller struct{ err error }
+// callerError tells what emit returned from what the program did.
+type callerError struct{ err error }
 
-func (e *refusedByCaller) Error() string { return e.err.Error() }
+func (e *callerError) Error() string { return e.err.Error() }
 
 func (*Program) run(ctx context.Context, code *gojq.Code, input any, limits Limits, emit func(any) error) error {
 	values := 0
@@ -157,7 +157,7 @@ func (*Program) run(ctx context.Context, code *gojq.Code, input any, limits Limi
 			return fmt.Errorf("it yields more than %d values", limits.Values)
 		}
 		if err := emit(v); err != nil {
-			return &refusedByCaller{err}
+			return &callerError{err}
 		}
 	}
 }

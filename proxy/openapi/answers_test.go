@@ -3,11 +3,8 @@ package openapi
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,19 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"vitrine/cache"
-	"vitrine/proxy"
 	"vitrine/upstream"
-	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
 
@@ -49,93 +41,6 @@ func TestTheDocumentIsOpenAPI31(t *testing.T) {
 	if doc.OpenAPI != "3.1.0" || doc.Paths.Len() != len(shape.Resources()) {
 		t.Errorf("OpenAPI %s with %d paths", doc.OpenAPI, doc.Paths.Len())
 	}
-}
-
-// held is a source that holds a document, or fails.
-type held struct {
-	mu     sync.Mutex
-	answer cache.Answer[*proxy.Prepared]
-	err    error
-}
-
-func (h *held) Get(context.Context) (cache.Answer[*proxy.Prepared], error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.answer, h.err
-}
-
-func (h *held) hold(t *testing.T, r shape.Resource, body []byte) {
-	t.Helper()
-	now := time.Now()
-	d := &cache.Document{Body: body, ETag: cache.ETag(body), FetchedAt: now, ChangedAt: now.Add(-time.Hour), FreshUntil: now.Add(time.Minute)}
-	p, err := proxy.Prepare(r)(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.answer, h.err = cache.Answer[*proxy.Prepared]{Value: p, Document: d, Status: cache.Status{Hit: true, Detail: cache.DetailMemory}}, nil
-}
-
-func (h *held) fail(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.answer, h.err = cache.Answer[*proxy.Prepared]{}, err
-}
-
-// start serves the sample until the test ends.
-func start(t *testing.T) (url string, sources map[shape.Resource]*held) {
-	t.Helper()
-	sources = map[shape.Resource]*held{}
-	o := proxy.Options{Sources: map[shape.Resource]proxy.Source{}, CORSOrigins: []string{"*"}, Logger: slog.New(slog.DiscardHandler)}
-	for r, body := range sampleDocuments(t) {
-		sources[r] = new(held)
-		sources[r].hold(t, r, body)
-		o.Sources[r] = sources[r]
-	}
-	server, err := proxy.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + l.Addr().String(), sources
-}
-
-func sampleDocuments(t *testing.T) map[shape.Resource][]byte {
-	t.Helper()
-	all := map[shape.Resource][]byte{}
-	for _, r := range shape.Resources() {
-		raw, err := sample.FS.ReadFile(string(r) + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[r] = normalized(t, r, raw)
-	}
-	return all
-}
-
-func normalized(t *testing.T, r shape.Resource, raw []byte) []byte {
-	t.Helper()
-	d, err := shape.Normalize(r, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d.Body
 }
 
 // general are the fields that any answer of any server may have, and those that are for browsers alone.

@@ -41,6 +41,7 @@ type overview struct {
 	Replicas                   []neighbour
 	Commands                   []Command
 	Redis, Prefix, CMS, Public string
+	PublicURL                  string // Public where it can be followed
 }
 
 // told is a sentence and how good it is: good, warn or bad.
@@ -88,6 +89,9 @@ func overviewOf(st *Status, points []measure.Point) (overview, error) {
 	}
 	for _, r := range st.Replicas.List {
 		o.Replicas = append(o.Replicas, neighbourOf(r, st.Now))
+	}
+	if strings.HasPrefix(st.Public, "http://") || strings.HasPrefix(st.Public, "https://") {
+		o.PublicURL = st.Public
 	}
 	back, _ := windowOf(points, st.Now)
 	o.Window = "The last hour"

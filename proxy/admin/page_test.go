@@ -1,0 +1,238 @@
+package admin
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/proxy/measure"
+	"vitrine/upstream/sample"
+	"vitrine/upstream/shape"
+)
+
+// hostile is text that must not become a part of a page.
+const hostile = `<img src=x onerror=alert(1)>"'`
+
+// stocked are the options of a server that holds the sample, and knows of everything that can be told.
+func stocked(t *testing.T) Options {
+	t.Helper()
+	documents := map[shape.Resource]*cache.Document{}
+	now := time.Now()
+	for _, r := range shape.Resources() {
+		raw, err := sample.FS.ReadFile(string(r) + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := shape.Normalize(r, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents[r] = &cache.Document{
+			Body: doc.Body, ETag: cache.ETag(doc.Body), FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
+		}
+	}
+	meter, err := measure.New(measure.Options{Look: func() measure.State { return measure.State{RedisUp: true, Tracking: true} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
+	meter.Purged("banners", "hard")
+	meter.Observe(1, measure.Answer{Cache: measure.Hit, Code: 200, Took: 4 * time.Microsecond})
+	return Options{
+		Meter:    meter,
+		Document: func(r shape.Resource) *cache.Document { return documents[r] },
+		Status: func() Status {
+			st := Status{
+				Version: hostile, Started: now.Add(-time.Hour), Public: "javascript:alert(1)",
+				Upstream: Upstream{URL: "https://cms.example/" + hostile, Source: "s"}, Redis: Redis{Address: "redis:6379", Prefix: "vitrine:", Up: true, Listening: true},
+				Resources: map[shape.Resource]Resource{},
+				Replicas: Replicas{Known: true, List: []Replica{
+					{Name: "here", Self: true, Report: Report{Source: "s", Started: now, ETags: map[shape.Resource]string{"rules": "a", "banners": "b"}}},
+					{Name: hostile, Report: Report{Source: "s", Started: now, ETags: map[shape.Resource]string{"rules": "a", "banners": "other"}}},
+					{Name: "starting", Report: Report{Source: "s", Started: now}},
+				}},
+				Commands: []Command{{Does: "Forget the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
+			}
+			for r, d := range documents {
+				st.Resources[r] = Resource{
+					State: cache.StateFresh, Held: HeldOf(cache.Snapshot{State: cache.StateFresh, Document: d}, time.Now()),
+					LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3},
+				}
+			}
+			return st
+		},
+	}
+}
+
+// fetch returns a page.
+func fetch(t *testing.T, s *Server, path string) (*http.Response, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.http.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Result(), string(body)
+}
+
+var inline = regexp.MustCompile(`(?i)<script(?: [^>]*)?>[^<]|<style|\sstyle=|\son[a-z]+="|href="(javascript|data):|<img`)
+
+func TestPagesHoldNothingInlineAndEscapeEverything(t *testing.T) {
+	s, err := New(stocked(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"/", "/documents/catalogue", "/documents/rules", "/documents/banners?q=%3Cimg+src%3Dx%3E&sort=title_en&list=%22%3E", "/documents/banners/banners/1",
+	} {
+		resp, body := fetch(t, s, path)
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", path, resp.StatusCode, body)
+		}
+		if m := inline.FindString(body); m != "" {
+			t.Errorf("%s holds %q", path, m)
+		}
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'", "X-Content-Type-Options": "nosniff",
+			"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		} {
+			if got := resp.Header.Get(name); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %s: %q", path, name, got)
+			}
+		}
+		if strings.Contains(resp.Header.Get("Content-Security-Policy"), "unsafe") {
+			t.Errorf("%s: the policy allows what is unsafe", path)
+		}
+	}
+}
+
+func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
+	s, err := New(stocked(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body := fetch(t, s, "/")
+	for _, want := range []string{
+		"rules[0].id: want an integer", "Banners purged.", "something else", "The replicas do not hold the same.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	_, body = fetch(t, s, "/api/status")
+	for _, want := range []string{`"items": 34`, `"agree": false`, `"kind": "refusal"`, `"reason": "rules[0].id: want`, `"level": "good"`, `"at": []`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the status does not say %s", want)
+		}
+	}
+	resp, body := fetch(t, s, "/metrics")
+	if resp.StatusCode != 200 || !strings.Contains(body, `vitrine_refused_documents_total{resource="rules"} 1`) || !strings.Contains(body, "go_goroutines") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+func TestAPageThatKnowsNothingSaysSo(t *testing.T) {
+	s, err := New(Options{Document: func(shape.Resource) *cache.Document { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/": "nothing is held", "/documents/rules": "Nothing is held of it now.", "/documents/rules/rules/1": "Not found", "/documents/pictures": "Not found",
+		"/assets/overview.html": "Not found", "/assets/..%2fpage.go": "Not found", "/assets/nope.css": "Not found",
+	} {
+		if _, body := fetch(t, s, path); !strings.Contains(body, want) {
+			t.Errorf("%s does not say %q: %s", path, want, body)
+		}
+	}
+}
+
+func TestTheAssetsAreSmallAndAskedForOnce(t *testing.T) {
+	s, err := New(stocked(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page := fetch(t, s, "/")
+	all := len(page)
+	for _, name := range []string{"style.css", "script.js", "icon.svg"} {
+		resp, body := fetch(t, s, "/assets/"+name)
+		all += len(body)
+		r := httptest.NewRequest(http.MethodGet, "/assets/"+name, http.NoBody)
+		r.Header.Set("If-None-Match", resp.Header.Get("ETag"))
+		w := httptest.NewRecorder()
+		s.http.Handler.ServeHTTP(w, r)
+		if resp.StatusCode != 200 || resp.Header.Get("Content-Type") == "" || w.Code != http.StatusNotModified {
+			t.Errorf("%s: %d, and again %d", name, resp.StatusCode, w.Code)
+		}
+	}
+	if all > 60_000 {
+		t.Errorf("%d bytes in all", all)
+	}
+}
+
+func TestDocumentsAreFoundSortedAndCut(t *testing.T) {
+	var body strings.Builder
+	body.WriteString(`[`)
+	for i := range 120 {
+		if i > 0 {
+			body.WriteString(`,`)
+		}
+		body.WriteString(`{"id":` + []string{"9", "10", "100"}[i%3] + `,"title":"` + strings.Repeat("é", 100) + `","deep":[{"name":"Zoë"},{"street":null,"id":3}],"none":null}`)
+	}
+	body.WriteString(`]`)
+	lists, err := listsOf(shape.Rules, []byte(body.String()))
+	if err != nil || len(lists) != 1 || len(lists[0].items) != 120 {
+		t.Fatalf("%d lists, %v", len(lists), err)
+	}
+	tab, err := tableOf(lists[0], query{Sort: "-id", Page: 3, Search: " ZOË "})
+	if err != nil || tab.Found != 120 || tab.Pages != 3 || len(tab.Rows) != 20 || tab.Rows[0].ID != "9" {
+		t.Errorf("%+v, %v", tab, err)
+	}
+	if got := strings.Join(tab.Rows[0].Cells[2:], "|"); got != "Zoë, 3|" || len([]rune(tab.Rows[0].Cells[1])) != maxText+1 {
+		t.Errorf("%q", tab.Rows[0].Cells)
+	}
+	for _, q := range []query{{Search: "title"}, {Search: "nowhere"}} {
+		if tab, err := tableOf(lists[0], q); err != nil || tab.Found != 0 || tab.Page != 1 {
+			t.Errorf("%v finds %+v, %v: names of fields are no content", q, tab, err)
+		}
+	}
+	if found, err := withID(lists[0], "100"); err != nil || len(found) != 40 {
+		t.Errorf("%d with the id, %v", len(found), err)
+	}
+	for _, broken := range []string{``, `{}`, `[`, `[1`, `[{"a"`} {
+		if _, err := listsOf(shape.Rules, []byte(broken)); err == nil {
+			t.Errorf("%q is taken for a list", broken)
+		}
+	}
+}
+
+func TestTimesAndNumbersAreWrittenAsAPersonSaysThem(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 999 * time.Millisecond: "0 s", 42 * time.Second: "42 s", 61 * time.Second: "1 min 1 s", time.Hour: "1 h",
+		23*time.Hour + 59*time.Minute: "23 h", 26 * time.Hour: "1 d 2 h", -time.Minute: "1 min",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("span(%v) = %q, want %q", d, got, want)
+		}
+	}
+	for ratio, want := range map[float64]string{1: "100%", 0.99999: "99.9%", 0.5: "50.0%", 0.00001: "0.1%", 0: "0.0%"} {
+		if got := percent(ratio); got != want {
+			t.Errorf("percent(%v) = %q, want %q", ratio, got, want)
+		}
+	}
+	for ms, want := range map[float64]string{0.0042: "4.2 µs", 12: "12 ms", 2500: "2.5 s"} {
+		if got := milliseconds(ms); got != want {
+			t.Errorf("milliseconds(%v) = %q, want %q", ms, got, want)
+		}
+	}
+	for most, want := range map[float64]float64{0: 1, 0.3: 0.4, 3: 4, 41: 50, 1000: 1000} {
+		if got := niceTop(most); got < want*0.999 || got > want*1.001 {
+			t.Errorf("niceTop(%v) = %v, want %v", most, got, want)
+		}
+	}
+}

@@ -255,11 +255,11 @@ func TestAStaleCopyIsServedWhileItIsRevalidated(t *testing.T) {
 		if got := get(t, url+"/cms/rules/"); !bytes.Equal(got.body, first.body) {
 			t.Errorf("while vitrine is being asked: %d %s", got.StatusCode, got.body)
 		}
+		if asked = append(asked, v.log.take()...); len(asked) != 1 {
+			t.Errorf("vitrine is asked %d times at once", len(asked))
+		}
 		release()
 		eventually(t, "the new document shows", func() bool { return string(get(t, url+"/cms/rules/").body) == "[]" })
-		if asked = append(asked, v.log.take()...); len(asked) != 1 {
-			t.Errorf("vitrine was asked %d times", len(asked))
-		}
 	})
 }
 

@@ -22,18 +22,23 @@ func TestClaimIsOfOneProcessUntilItIsGivenBackOrRunsOut(t *testing.T) {
 		if left := b.client.PTTL(t.Context(), "vitrine:probe:cms").Val(); left < time.Minute || left > time.Hour {
 			t.Errorf("the claim expires in %v", left)
 		}
-		release()
+		release(0)
 		give, ok := other.Claim(t.Context(), "probe:cms", time.Hour)
 		if !ok {
 			t.Fatal("what was given back is not free")
 		}
-		release() // of a claim that is over
+		release(0) // of a claim that is over
 		if _, ok := one.Claim(t.Context(), "probe:cms", time.Hour); ok {
 			t.Error("a claim that is over gave back another's")
 		}
-		give()
-		if _, ok := one.Claim(t.Context(), "probe:cms", 20*time.Millisecond); !ok {
+		give(0)
+		keep, ok := one.Claim(t.Context(), "probe:cms", time.Hour)
+		if !ok {
 			t.Fatal("what was given back is not free")
+		}
+		keep(20 * time.Millisecond)
+		if left := b.client.PTTL(t.Context(), "vitrine:probe:cms").Val(); left > 20*time.Millisecond {
+			t.Errorf("it is kept for %v", left)
 		}
 		if b.name == "redis-server" {
 			eventually(t, "the claim runs out", func() bool {
@@ -53,6 +58,6 @@ func TestClaimIsGivenWhileRedisIsAway(t *testing.T) {
 		if !ok {
 			t.Fatal("nothing was given")
 		}
-		release()
+		release(0)
 	}
 }

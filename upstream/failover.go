@@ -33,9 +33,9 @@ type Failover struct {
 	ReturnAfter time.Duration
 	// Claim is asked before a base URL whose breaker is half open is probed, so
 	// that one process does it at a time. It claims name for d, and reports
-	// whether it got it; release gives it back. Nil means that this process is
-	// the only one, or does not mind the others.
-	Claim func(ctx context.Context, name string, d time.Duration) (release func(), ok bool)
+	// whether it got it; release keeps it for so much longer, and with 0 gives it
+	// back. Nil means that this process is the only one, or does not mind the others.
+	Claim func(ctx context.Context, name string, d time.Duration) (release func(keep time.Duration), ok bool)
 }
 
 func (f Failover) withDefaults() (Failover, error) {

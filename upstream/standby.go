@@ -26,8 +26,9 @@ import (
 //
 // Each has a breaker. A fetch that is let through while it is half open is the
 // probe: gobreaker lets one through in this process, and Failover.Claim one
-// among all processes. A probe that failed keeps its claim until that runs out,
-// so that however many processes there are, the CMS is bothered by one.
+// among all processes. A probe that failed keeps its claim for as long as the
+// breaker is open again, so that however many processes there are, the CMS is
+// bothered by one.
 type standbys struct {
 	bases   []*base
 	options Failover
@@ -176,9 +177,9 @@ func (s *standbys) ask(ctx context.Context, b *base, r shape.Resource, held Vali
 	}
 	outcome := errNotAsked
 	defer func() { done(outcome) }() // a panic counts for nothing
-	release := func() {}
+	release := func(time.Duration) {}
 	if b.breaker.State() == gobreaker.StateHalfOpen && s.options.Claim != nil {
-		give, ok := s.options.Claim(ctx, "probe:"+hash(b.name), max(s.timeout, s.options.OpenFor))
+		give, ok := s.options.Claim(ctx, "probe:"+hash(b.name), s.timeout+s.options.OpenFor)
 		if !ok {
 			return answer{}, s.open(b, r)
 		}
@@ -201,11 +202,13 @@ func (s *standbys) ask(ctx context.Context, b *base, r shape.Resource, held Vali
 	outcome = err
 	if errors.Is(ctx.Err(), context.Canceled) {
 		outcome = context.Canceled // whatever else came of it
-		release()
+		release(0)
 		return got, err
 	}
-	if err == nil || !judge(err).trips {
-		release()
+	if err != nil && judge(err).trips {
+		release(s.options.OpenFor)
+	} else {
+		release(0)
 	}
 	s.note(b, r, err)
 	return got, err

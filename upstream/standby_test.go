@@ -193,14 +193,18 @@ type claims struct {
 	until map[string]time.Time
 }
 
-func (c *claims) claim(_ context.Context, name string, d time.Duration) (func(), bool) {
+func (c *claims) claim(_ context.Context, name string, d time.Duration) (func(time.Duration), bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Now().Before(c.until[name]) {
 		return nil, false
 	}
 	c.until[name] = time.Now().Add(d)
-	return func() { c.mu.Lock(); defer c.mu.Unlock(); delete(c.until, name) }, true
+	return func(keep time.Duration) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.until[name] = time.Now().Add(keep)
+	}, true
 }
 
 func TestReplicasProbeOneAtATimeAndAFailedProbeCountsForAll(t *testing.T) {

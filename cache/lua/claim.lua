@@ -1,10 +1,9 @@
--- Take a name for a while, unless somebody has it.
--- ARGV: token, how long in ms (0: give it back).
+-- Take a name for a while, unless somebody has it; or say how much longer one's own is kept.
+-- ARGV: token, how long in ms, 'claim' or 'keep' (0: give it back).
 -- Returns {'granted'|'held'|'released'|'lost', now}.
-local mine = kind() == 'hash' and redis.call('HGET', key, 'token') == ARGV[1]
-if tonumber(ARGV[2]) <= 0 then
-  if not mine then return {'lost', now} end
-  redis.call('DEL', key)
+if ARGV[3] == 'keep' then
+  if kind() ~= 'hash' or redis.call('HGET', key, 'token') ~= ARGV[1] then return {'lost', now} end
+  if tonumber(ARGV[2]) > 0 then redis.call('PEXPIRE', key, ARGV[2]) else redis.call('DEL', key) end
   return {'released', now}
 end
 if redis.call('EXISTS', key) == 1 then return {'held', now} end

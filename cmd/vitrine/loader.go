@@ -53,7 +53,7 @@ func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc) (*upstrea
 	return client, nil
 }
 
-type claimFunc = func(ctx context.Context, name string, d time.Duration) (release func(), ok bool)
+type claimFunc = func(ctx context.Context, name string, d time.Duration) (release func(keep time.Duration), ok bool)
 
 // resourceOptions turns what is configured into what the upstream takes.
 func resourceOptions(c config.Resource) upstream.ResourceOptions {

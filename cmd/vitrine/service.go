@@ -76,7 +76,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 }
 
 // claim is asked when the CMS is left alone, and there is a store by then.
-func (s *service) claim(ctx context.Context, name string, d time.Duration) (release func(), ok bool) {
+func (s *service) claim(ctx context.Context, name string, d time.Duration) (release func(keep time.Duration), ok bool) {
 	return s.store.Claim(ctx, name, d)
 }
 

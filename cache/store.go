@@ -245,7 +245,11 @@ func (s *Store) invalidate(key string) {
 }
 
 func (s *Store) purged(key, kind string) {
-	s.log.Info("purge heard", "resource", key, "kind", kind)
+	serving := "nothing older than what is fetched now"
+	if kind == "soft" {
+		serving = "the stale copy, until a new one is there"
+	}
+	s.log.Info("purge heard", "resource", key, "kind", kind, "serving", serving)
 	if s.events.Purged != nil {
 		s.events.Purged(key, kind)
 	}

@@ -58,7 +58,7 @@ func (s *service) contents() string {
 	if s.cfg.Upstream.URL == "sample:" {
 		return "the bundled sample; set VITRINE_UPSTREAM_URL for a CMS"
 	}
-	return s.client.String()
+	return s.client.Load().String()
 }
 
 // redis names the store.

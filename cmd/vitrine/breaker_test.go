@@ -73,7 +73,7 @@ func TestStandbyServesAndDocumentsStayFresh(t *testing.T) {
 	urls := "VITRINE_UPSTREAM_URL=" + preferred.URL + "," + standby.URL
 	r := start(t, urls, "VITRINE_UPSTREAM_RETRIES=0", "VITRINE_REDIS_URL="+redis.URL())
 	r.allAnswer(t, "hit")
-	source := r.client.Source()
+	source := r.client.Load().Source()
 	preferred.Down()
 	redisDo(t, redis, "DEL vitrine:banners")
 	if got := r.get(t, shape.Banners); got.status != http.StatusOK || standby.Count(shape.Banners) != 1 {
@@ -82,7 +82,7 @@ func TestStandbyServesAndDocumentsStayFresh(t *testing.T) {
 	if told := r.status().Upstream.Breakers; !told[1].InUse || told[0].InUse {
 		t.Errorf("in use: %+v", told)
 	}
-	if r.client.Source() != source {
+	if r.client.Load().Source() != source {
 		t.Error("the fingerprint changed with the failover")
 	}
 	if got := r.get(t, shape.Catalogue); !strings.Contains(got.cacheStatus, "hit") || standby.Count(shape.Catalogue) != 0 {

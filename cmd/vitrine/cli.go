@@ -14,6 +14,8 @@ type program struct {
 	environ []string
 	stdout  io.Writer
 	stderr  io.Writer
+	// hangups starts to tell when to read the configuration again. Nil: never.
+	hangups func() <-chan struct{}
 }
 
 // commandLine is every command. Each has a Run method in a file of its name.

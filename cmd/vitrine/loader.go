@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vitrine/cache"
@@ -70,38 +70,38 @@ func resourceOptions(c config.Resource) upstream.ResourceOptions {
 // loader is the upstream as the cache sees it: it fetches one resource, and
 // tells the log what an operator should know of the CMS's answers.
 type loader struct {
-	client   *upstream.Client
+	client   *atomic.Pointer[upstream.Client] // shared; a reload replaces it
 	resource shape.Resource
 	meter    *measure.Meter
-	log      *slog.Logger
+	teller   teller
 
 	mu      sync.Mutex // guards what follows
-	last    *admin.Fetch
-	failure string // what was told last, so that it is told once
-	repairs string
-	known   string // the ETag of the document that the client knows of
-	suspect string
+	known   string     // the ETag of the document
+	knownBy *upstream.Client
 }
 
 // lastFetch tells of the last fetch, nil when there was none. It is not
 // written to any more.
-func (l *loader) lastFetch() *admin.Fetch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
-}
+func (l *loader) lastFetch() *admin.Fetch { return l.teller.lastFetch() }
 
 // Load fetches. The validators of the version held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
+	client := l.client.Load()
 	var validators upstream.Validators
 	if held != nil {
-		l.recall(held)
+		l.recall(client, held)
 		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
 	}
-	result, err := l.client.Fetch(ctx, l.resource, validators)
-	l.tell(ctx, result, err)
+	result, err := client.Fetch(ctx, l.resource, validators)
+	l.teller.tell(ctx, result, err)
 	if err != nil {
 		return cache.Loaded{}, err
+	}
+	for _, suspicion := range result.Suspicions {
+		l.meter.Suspected(l.resource, suspicion.Kind)
+	}
+	if !result.NotModified {
+		l.know(client, cache.ETag(result.Document.Body))
 	}
 	return cache.Loaded{
 		NotModified:          result.NotModified,
@@ -114,65 +114,18 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 
 // recall tells the client of a document that another replica has fetched, so
 // that a list which is empty now is noticed by whoever fetches first.
-func (l *loader) recall(held *cache.Document) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if held.ETag != l.known {
-		l.known = held.ETag
-		l.client.Recall(l.resource, held.Body)
+func (l *loader) recall(client *upstream.Client, held *cache.Document) {
+	if l.know(client, held.ETag) {
+		client.Recall(l.resource, held.Body)
 	}
 }
 
-// tell logs a fetch: what is new at its level, and what was told before at
-// debug, so that a CMS that is away for a night does not fill the log.
-func (l *loader) tell(ctx context.Context, result upstream.Result, err error) {
-	if errors.Is(err, context.Canceled) {
-		return // the program ends
-	}
-	log := l.log.With("resource", l.resource, "duration", result.Duration, "attempts", result.Attempts)
+// know notes that the client knows of the document with this ETag, and reports
+// whether it did not before.
+func (l *loader) know(client *upstream.Client, etag string) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = &admin.Fetch{
-		At: time.Now(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
-		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
-	}
-	if err != nil {
-		l.last.Error = err.Error()
-		level := slog.LevelDebug
-		if text := err.Error(); text != l.failure {
-			level, l.failure = slog.LevelWarn, text
-		}
-		if errors.Is(err, shape.ErrRefused) {
-			log.Log(ctx, level, "refused what the CMS sent", "error", err)
-		} else {
-			log.Log(ctx, level, "cannot fetch", "error", err)
-		}
-		return
-	}
-	if l.failure != "" {
-		l.failure = ""
-		log.InfoContext(ctx, "the CMS answers again")
-	}
-	log.DebugContext(ctx, "fetched", "status", result.Status, "not_modified", result.NotModified,
-		"bytes", len(result.Document.Body), "items", result.Document.Items)
-	if result.NotModified {
-		return
-	}
-	for _, suspicion := range result.Suspicions {
-		l.meter.Suspected(l.resource, suspicion.Kind)
-	}
-	if text := fmt.Sprint(result.Suspicions); text != l.suspect {
-		l.suspect = text
-		for _, suspicion := range result.Suspicions {
-			log.WarnContext(ctx, "serving what looks wrong", "kind", suspicion.Kind, "suspicion", suspicion.String())
-		}
-	}
-	l.known = cache.ETag(result.Document.Body)
-	repairs := result.Document.Repairs
-	if text := fmt.Sprint(repairs.LogValue()); text != l.repairs {
-		l.repairs = text
-		if repairs.Total() > 0 {
-			log.InfoContext(ctx, "repaired what the CMS sent", "repairs", repairs)
-		}
-	}
+	news = l.known != etag || l.knownBy != client
+	l.known, l.knownBy = etag, client
+	return news
 }

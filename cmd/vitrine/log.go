@@ -9,17 +9,15 @@ import (
 )
 
 // newLogger makes the program's log. The configuration has checked level and
-// format.
-func newLogger(w io.Writer, c config.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		level = slog.LevelInfo
-	}
+// format; the level may be set to another later.
+func newLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(levelOf(c))
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(slog.NewJSONHandler(w, options)), level
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
 // accessLog is where each request is logged: with everything else, but whatever

@@ -20,5 +20,18 @@ func main() {
 	// The first signal asks to stop; with its handler gone the second one ends
 	// the process at once.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr}))
+	os.Exit(run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups}))
+}
+
+// hangups tells of SIGHUP, which from then on does not end the process. Those
+// that come while one is being answered are one.
+func hangups() <-chan struct{} {
+	signals, asked := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for range signals {
+			asked <- struct{}{}
+		}
+	}()
+	return asked
 }

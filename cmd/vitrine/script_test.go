@@ -35,7 +35,8 @@ func TestScripts(t *testing.T) {
 			"httpget":    scriptGet,
 			"waitfor":    scriptWaitFor,
 			"occupy":     scriptOccupy,
-			"sigterm":    scriptTerminate,
+			"sigterm":    scriptSignal(syscall.SIGTERM),
+			"sighup":     scriptSignal(syscall.SIGHUP),
 			"mkcert":     scriptMakeCertificate,
 			"waittls":    scriptWaitForTLS,
 			"waitsocket": scriptWaitForSocket,
@@ -130,21 +131,23 @@ func scriptOccupy(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { _ = l.Close() })
 }
 
-// sigterm WORD sends SIGTERM to the background commands with that argument,
-// which testscript's kill cannot.
-func scriptTerminate(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: sigterm WORD")
-	}
-	told := 0
-	for _, command := range ts.BackgroundCmds() {
-		if slices.Contains(command.Args, args[0]) {
-			ts.Check(command.Process.Signal(syscall.SIGTERM))
-			told++
+// scriptSignal makes sigterm WORD and sighup WORD: they send it to the
+// background commands with that argument, which testscript's kill cannot.
+func scriptSignal(signal syscall.Signal) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 1 {
+			ts.Fatalf("usage: sigterm WORD, sighup WORD")
 		}
-	}
-	if told == 0 {
-		ts.Fatalf("no background command has the argument %s", args[0])
+		told := 0
+		for _, command := range ts.BackgroundCmds() {
+			if slices.Contains(command.Args, args[0]) {
+				ts.Check(command.Process.Signal(signal))
+				told++
+			}
+		}
+		if told == 0 {
+			ts.Fatalf("no background command has the argument %s", args[0])
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+
+	"vitrine/config"
 )
 
 // serveCommand runs the proxy.
@@ -25,7 +27,7 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(p.stderr, cfg.Log)
+	log, level := newLogger(p.stderr, cfg.Log)
 	s, err := open(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -35,10 +37,15 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 			return errors.Join(err, s.close())
 		}
 	}
-	log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.String(), "redis", s.store.Addr())
+	log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.Load().String(), "redis", s.store.Addr())
 	if s.operator != nil {
 		log.InfoContext(ctx, "operator's address", "address", s.operator.Addr().String(),
 			"loopback", cfg.Admin.IsLoopback(), "token", cfg.Admin.Token.Reveal() != "")
 	}
-	return errors.Join(s.run(ctx), s.close())
+	s.level = level
+	var asked <-chan struct{}
+	if p.hangups != nil {
+		asked = p.hangups()
+	}
+	return errors.Join(s.runReloading(ctx, asked, func() (config.Config, error) { return c.load(p) }), s.close())
 }

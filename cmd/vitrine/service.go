@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,7 +33,9 @@ type service struct {
 	public      net.Listener
 	operator    net.Listener        // nil when the operator's address is off
 	certificate *listen.Certificate // nil without TLS
-	client      *upstream.Client
+	client      atomic.Pointer[upstream.Client]
+	level       *slog.LevelVar                // of log; nil when it cannot change
+	present     atomic.Pointer[config.Config] // cfg, with what was reloaded since
 	store       *cache.Store
 	loaders     map[shape.Resource]*loader
 	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
@@ -47,6 +50,7 @@ type service struct {
 // Redis nor the CMS need be there. On an error nothing is left open.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service, err error) {
 	s := &service{cfg: cfg, started: time.Now(), log: log}
+	s.present.Store(&cfg)
 	if s.meter, err = measure.New(measure.Options{Look: s.look}); err != nil {
 		return nil, err
 	}
@@ -63,9 +67,11 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 			return nil, err
 		}
 	}
-	if s.client, err = newUpstream(cfg, log, s.claim); err != nil {
+	client, err := newUpstream(cfg, log, s.claim)
+	if err != nil {
 		return nil, err
 	}
+	s.client.Store(client)
 	if s.store, err = openStore(ctx, cfg, log, events(s.meter)); err != nil {
 		return nil, err
 	}
@@ -104,26 +110,20 @@ func isSystemError(err error) bool {
 }
 
 // ttl is how long each resource is fresh.
-func (s *service) ttl() map[shape.Resource]time.Duration {
-	return map[shape.Resource]time.Duration{
-		shape.Catalogue: s.cfg.TTL.Catalogue,
-		shape.Rules:     s.cfg.TTL.Rules,
-		shape.Banners:   s.cfg.TTL.Banners,
-	}
-}
+func (s *service) ttl() map[shape.Resource]time.Duration { return ttlOf(s.present.Load()) }
 
 func (s *service) openReaders() error {
-	ttl := s.ttl()
 	s.loaders = make(map[shape.Resource]*loader)
 	s.readers = make(map[shape.Resource]*cache.Reader[*proxy.Prepared])
 	for _, r := range shape.Resources() {
-		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, log: s.log}
+		policy := policyOf(&s.cfg, r, s.client.Load().Source())
+		s.loaders[r] = &loader{client: &s.client, resource: r, meter: s.meter, teller: teller{resource: r, log: s.log}}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
-			TTL:                  ttl[r],
-			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
-			StaleIfError:         s.cfg.StaleIfError,
-			FetchTimeout:         s.cfg.Upstream.Timeout,
-			Source:               s.client.Source(),
+			TTL:                  policy.TTL,
+			StaleWhileRevalidate: policy.StaleWhileRevalidate,
+			StaleIfError:         policy.StaleIfError,
+			FetchTimeout:         policy.FetchTimeout,
+			Source:               policy.Source,
 			Loader:               s.loaders[r],
 			Prepare:              proxy.Prepare(r),
 			ErrorCode:            upstream.Code,
@@ -132,6 +132,8 @@ func (s *service) openReaders() error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", r, err)
 		}
+		held := reader.Snapshot
+		s.loaders[r].teller.held.Store(&held)
 		s.readers[r] = reader
 	}
 	return nil
@@ -142,19 +144,20 @@ func (s *service) openServers() (err error) {
 	for r, reader := range s.readers {
 		sources[r] = reader
 	}
+	terms := termsOf(&s.cfg)
 	if s.proxy, err = proxy.New(proxy.Options{
 		Sources:              sources,
-		MaxAge:               s.cfg.HTTP.MaxAge,
-		StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
-		StaleIfError:         s.cfg.StaleIfError,
-		CORSOrigins:          s.cfg.CORS.Origins,
+		MaxAge:               terms.MaxAge,
+		StaleWhileRevalidate: terms.StaleWhileRevalidate,
+		StaleIfError:         terms.StaleIfError,
+		CORSOrigins:          terms.CORSOrigins,
 		Logger:               s.log,
 		AccessLog:            accessLog(s.log, s.cfg.Log),
 		Meter:                s.meter,
 
-		CDNMaxAge:               s.cfg.HTTP.CDNMaxAge,
-		CDNStaleWhileRevalidate: s.cfg.HTTP.CDNStaleWhileRevalidate,
-		HSTS:                    s.cfg.HTTP.HSTS,
+		CDNMaxAge:               terms.CDNMaxAge,
+		CDNStaleWhileRevalidate: terms.CDNStaleWhileRevalidate,
+		HSTS:                    terms.HSTS,
 
 		TrustedProxies:    s.cfg.Proxies.Trusted,
 		ClientHeader:      s.cfg.Proxies.ClientHeader,
@@ -184,7 +187,12 @@ func (s *service) openServers() (err error) {
 // started has ended when it returns. It is called once.
 func (s *service) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.proxy.Serve(s.public) })
+	group.Go(func() error {
+		if err := s.proxy.Serve(s.public); !errors.Is(err, proxy.ErrClosed) { // told to stop before it began
+			return err
+		}
+		return nil
+	})
 	if s.admin != nil {
 		group.Go(func() error { return s.admin.Serve(s.operator) })
 	}
@@ -222,14 +230,15 @@ func (s *service) run(ctx context.Context) error {
 // delay in which a balancer may notice, requests under way finish. Those that
 // do not in time are cut off, which is logged and no failure of the stop.
 func (s *service) drain(ctx context.Context) error {
-	s.log.InfoContext(ctx, "stopping", "delay", s.cfg.Shutdown.Delay, "timeout", s.cfg.Shutdown.Timeout)
+	bounds := s.present.Load().Shutdown
+	s.log.InfoContext(ctx, "stopping", "delay", bounds.Delay, "timeout", bounds.Timeout)
 	if s.admin != nil {
 		s.admin.SetDraining()
 	}
-	if s.cfg.Shutdown.Delay > 0 {
-		<-time.After(s.cfg.Shutdown.Delay)
+	if bounds.Delay > 0 {
+		<-time.After(bounds.Delay)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Shutdown.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
 	err := s.proxy.Shutdown(ctx)
 	if s.admin != nil {
@@ -255,8 +264,8 @@ func (s *service) close() error {
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
-	if s.client != nil {
-		s.client.Close()
+	if client := s.client.Load(); client != nil {
+		client.Close()
 	}
 	return errors.Join(errs...)
 }

@@ -21,8 +21,8 @@ func (s *service) status() admin.Status {
 		Started: s.started,
 		Public:  urlOf(s.cfg.Listen, s.public),
 		Upstream: admin.Upstream{
-			URL: s.client.String(), Source: s.client.Source(),
-			BreakerOpen: s.client.BreakerOpen(), Breakers: s.client.Breakers(),
+			URL: s.client.Load().String(), Source: s.client.Load().Source(),
+			BreakerOpen: s.client.Load().BreakerOpen(), Breakers: s.client.Load().Breakers(),
 		},
 		Redis: admin.Redis{
 			Address: s.store.Addr(), Embedded: s.store.Embedded(), Prefix: s.store.Prefix(),

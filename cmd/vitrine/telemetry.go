@@ -21,7 +21,7 @@ func events(m *measure.Meter) cache.Events {
 
 // look tells the meter how things are. It is called once all is open.
 func (s *service) look() measure.State {
-	state := measure.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.BreakerOpen()}
+	state := measure.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Load().BreakerOpen()}
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
 		told := &state.Documents[measure.TargetOf(r)]
@@ -102,7 +102,7 @@ func (s *service) report(ctx context.Context) {
 
 func (s *service) reportOnce(ctx context.Context) ([]cache.Replica, error) {
 	info, _ := debug.ReadBuildInfo()
-	told := admin.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Source(), ETags: map[shape.Resource]string{}}
+	told := admin.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Load().Source(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
 		if d := reader.Snapshot().Document; d != nil {
 			told.ETags[r] = d.ETag

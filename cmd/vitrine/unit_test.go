@@ -3,13 +3,17 @@ package main
 import (
 	"log/slog"
 	"net/http/httptest"
+	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"vitrine/cache"
 	"vitrine/config"
 	"vitrine/proxy/measure"
+	"vitrine/upstream"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -102,7 +106,12 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &loader{client: client, resource: shape.Banners, meter: newMeter(t), log: slog.New(slog.NewTextHandler(&log, nil))}, &log
+	var current atomic.Pointer[upstream.Client]
+	current.Store(client)
+	return &loader{
+		client: &current, resource: shape.Banners, meter: newMeter(t),
+		teller: teller{resource: shape.Banners, log: slog.New(slog.NewTextHandler(&log, nil))},
+	}, &log
 }
 
 func TestADocumentThatDidNotChangeIsNotFetchedAgain(t *testing.T) {
@@ -156,4 +165,39 @@ func newMeter(t *testing.T) *measure.Meter {
 		t.Fatal(err)
 	}
 	return meter
+}
+
+func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {
+	cms := upstreamtest.New(t)
+	l, log := newLoader(t, cms.URL)
+	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
+	l.teller.now = func() time.Time { return now }
+	held := func() cache.Snapshot {
+		return cache.Snapshot{State: cache.StateStale, ServableUntil: now.Add(time.Hour)}
+	}
+	l.teller.held.Store(&held)
+	load := func() { _, _ = l.Load(t.Context(), "banners", nil) }
+
+	cms.Fail(500)
+	for range 3 {
+		load()
+		now = now.Add(4 * time.Minute)
+	}
+	load() // 12 minutes after the first
+	cms.Recover()
+	load()
+	want := []string{
+		`msg="cannot fetch" resource=banners .* reason=answer .*status 500.* failures=1 for=0s serving="the stale copy held, until 2026-05-01T04:00:00Z"`,
+		`msg="cannot fetch" .* failures=4 for=12m0s`,
+		`msg="the CMS answers again" .* failures=4 after=12m0s`,
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) < len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), log)
+	}
+	for i, line := range lines[:len(want)] { // what the document is like comes after
+		if !regexp.MustCompile(want[i]).MatchString(line) {
+			t.Errorf("line %d is %s\nwant %s", i+1, line, want[i])
+		}
+	}
 }

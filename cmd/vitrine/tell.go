@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/proxy/admin"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+// remindEvery is how often a failure that goes on is told again.
+const remindEvery = 10 * time.Minute
+
+// A teller logs what becomes of the fetches of one resource: what is new at
+// its level, and what was told before at debug, so that a CMS that is away for
+// a night does not fill the log. What was not repeated is counted.
+type teller struct {
+	resource shape.Resource
+	log      *slog.Logger
+	held     atomic.Pointer[func() cache.Snapshot] // nil until there is a reader
+	now      func() time.Time                      // nil: time.Now
+
+	mu      sync.Mutex // guards what follows
+	last    *admin.Fetch
+	failing failing
+	repairs string // what was told last
+	suspect string
+}
+
+// failing is a failure that goes on.
+type failing struct {
+	kind  string // "" while there is none
+	since time.Time
+	told  time.Time // when the log had a line of it last
+	count int       // fetches in a row
+}
+
+func (t *teller) lastFetch() *admin.Fetch {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+func (t *teller) time() time.Time {
+	if t.now != nil {
+		return t.now()
+	}
+	return time.Now()
+}
+
+// tell logs one fetch.
+func (t *teller) tell(ctx context.Context, result upstream.Result, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the program ends
+	}
+	log := t.log.With("resource", t.resource, "duration", result.Duration, "attempts", result.Attempts)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = &admin.Fetch{
+		At: t.time(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
+		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
+	}
+	if err != nil {
+		t.last.Error = err.Error()
+		t.fail(ctx, log, err)
+		return
+	}
+	if f := t.failing; f.kind != "" {
+		t.failing = failing{}
+		log.InfoContext(ctx, "the CMS answers again", "failures", f.count, "after", t.time().Sub(f.since).Round(time.Second))
+	}
+	log.DebugContext(ctx, "fetched", "status", result.Status, "not_modified", result.NotModified,
+		"bytes", len(result.Document.Body), "items", result.Document.Items)
+	if !result.NotModified {
+		t.describe(ctx, log, result)
+	}
+}
+
+// fail logs a fetch that failed.
+func (t *teller) fail(ctx context.Context, log *slog.Logger, err error) {
+	reason, refused := upstream.Code(err), errors.Is(err, shape.ErrRefused)
+	if refused {
+		reason = "refused"
+	}
+	now, level := t.time(), slog.LevelDebug
+	switch kind := failureKind(reason, err); {
+	case kind != t.failing.kind:
+		if t.failing.kind == "" {
+			t.failing.since = now
+		}
+		t.failing.kind, level = kind, slog.LevelWarn
+	case now.Sub(t.failing.told) >= remindEvery:
+		level = slog.LevelWarn
+	}
+	t.failing.count++
+	if level == slog.LevelWarn {
+		t.failing.told = now
+	}
+	log = log.With("reason", reason, "error", err, "failures", t.failing.count,
+		"for", now.Sub(t.failing.since).Round(time.Second), "serving", t.serving())
+	if refused {
+		log.Log(ctx, level, "refused what the CMS sent")
+	} else {
+		log.Log(ctx, level, "cannot fetch")
+	}
+}
+
+// failureKind tells a failure from one that was told. Its text would not do:
+// it may hold the port of a connection, which is another each time.
+func failureKind(reason string, err error) string {
+	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+		return reason + " " + refused.Error()
+	}
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		return fmt.Sprint(reason, " ", status.Code)
+	}
+	return reason
+}
+
+// serving is what visitors get meanwhile.
+func (t *teller) serving() string {
+	held := t.held.Load()
+	if held == nil {
+		return "errors, as nothing is held"
+	}
+	switch s := (*held)(); s.State {
+	case cache.StateFresh:
+		return "the copy held, which is fresh"
+	case cache.StateStale:
+		return "the stale copy held, until " + s.ServableUntil.UTC().Format(time.RFC3339)
+	default:
+		return "errors, as nothing is held"
+	}
+}
+
+// describe logs what is to be said of a new document.
+func (t *teller) describe(ctx context.Context, log *slog.Logger, result upstream.Result) {
+	if text := fmt.Sprint(result.Suspicions); text != t.suspect {
+		t.suspect = text
+		for _, suspicion := range result.Suspicions {
+			log.WarnContext(ctx, "serving what looks wrong", "kind", suspicion.Kind, "suspicion", suspicion.String())
+		}
+	}
+	repairs := result.Document.Repairs
+	if text := fmt.Sprint(repairs.LogValue()); text != t.repairs {
+		t.repairs = text
+		if repairs.Total() > 0 {
+			log.InfoContext(ctx, "repaired what the CMS sent", "repairs", repairs)
+		}
+	}
+}

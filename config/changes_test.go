@@ -1,0 +1,39 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"vitrine/config"
+)
+
+func TestChangesNameWhatIsDifferentAndNoSecret(t *testing.T) {
+	before := load(t, config.Sources{Environ: []string{
+		"VITRINE_UPSTREAM_AUTHORIZATION=Token hunter2", "VITRINE_REDIS_URL=redis://:hunter2@a", "VITRINE_ADMIN_TOKEN=hunter2hunter2",
+	}})
+	if got := before.Changes(before); len(got) > 0 {
+		t.Errorf("nothing changed, and yet %+v", got)
+	}
+	after := load(t, config.Sources{
+		File:    write(t, "ttl: {banners: 5s}\nlisten: :1\nlog: {level: debug}\n"),
+		Environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION=Token hunter3", "VITRINE_REDIS_URL=redis://:hunter3@b"},
+	})
+	var live, restart []string
+	for _, c := range after.Changes(before) {
+		if text := fmt.Sprintf("%+v", c); strings.Contains(text, "hunter") || c.Origin == "" {
+			t.Errorf("%s", text)
+		}
+		if c.Restart {
+			restart = append(restart, c.Key)
+		} else {
+			live = append(live, c.Key)
+		}
+	}
+	if got, want := strings.Join(live, " "), "admin.token upstream.authorization ttl.banners log.level"; got != want {
+		t.Errorf("while running: %s, want %s", got, want)
+	}
+	if got, want := strings.Join(restart, " "), "listen redis.url"; got != want {
+		t.Errorf("by a restart: %s, want %s", got, want)
+	}
+}

@@ -188,6 +188,7 @@ func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T)
 func TestOlderOfTwoReadsAdmittedLastIsNotServed(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
+	d.src2.deaf = true
 	release := d.src2.hold()
 	waiting := inBackground(t, d.two)
 	<-d.src2.entered // the second fetches version 1
@@ -210,6 +211,7 @@ func TestOlderOfTwoReadsAdmittedLastIsNotServed(t *testing.T) {
 func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
+	d.src1.deaf = true
 	release := d.src1.hold()
 	defer release()
 	slow := inBackground(t, d.one)

@@ -20,6 +20,7 @@ type origin struct {
 	underWay atomic.Int64
 	most     atomic.Int64  // loads under way at once, at the most
 	latency  time.Duration // a load takes up to this long, at random
+	deaf     bool          // a load that has begun cannot be ended: its answer is on the way
 
 	mu      sync.Mutex
 	began   []time.Time
@@ -62,6 +63,10 @@ func (o *origin) load(ctx context.Context) (int64, error) {
 	o.mu.Unlock()
 	if gate != nil {
 		o.entered <- version
+		if o.deaf {
+			<-gate
+			return version, nil
+		}
 		select {
 		case <-gate:
 		case <-ctx.Done():

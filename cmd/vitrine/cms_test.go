@@ -161,8 +161,8 @@ func TestDRFExampleFollowsPages(t *testing.T) {
 		t.Errorf("in pages it is another document (-plain +paged):\n%s", diff)
 	}
 	serve(t, cms, "/cms/rules/", [2]string{"", "drf/paged-rules-page1"})
-	if n := len(document(t, example(t, "drf", cms), shape.Rules).([]any)); n != 2 {
-		t.Errorf("%d rules, want 2", n)
+	if rules := list(document(t, example(t, "drf", cms), shape.Rules)); len(rules) != 2 {
+		t.Errorf("%d rules, want 2", len(rules))
 	}
 }
 

@@ -44,6 +44,7 @@ type conn struct {
 	trusted bool       // the peer is a proxy whose word about its clients is taken
 	unended int        // bytes read since the last end of a line
 	closed  atomic.Bool
+	request request // the one under way
 }
 
 // A secureConn is a conn over TLS, which fasthttp knows by these methods.

@@ -14,7 +14,8 @@ import (
 
 // A Source gives the current document of a resource, prepared by [Prepare]. A cache.Reader is one.
 //
-// It is asked by every GET and HEAD, concurrently; a hit must neither lock nor allocate. When nothing can be served,
+// It is asked by every GET and HEAD, concurrently; a hit must neither lock nor allocate. Ctx must not be kept beyond the
+// call, since it is used again; it is a [cache.Lender] for who needs its values later. When nothing can be served,
 // its error says why by the sentinels of upstream, and may hold a *cache.RetryError; the status may be filled then.
 type Source interface {
 	Get(ctx context.Context) (cache.Answer[*Prepared], error)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -41,12 +40,15 @@ func (r *request) Lend() context.Context {
 	return upstream.WithTrace(r.Context, t)
 }
 
-// requests are used again: one that is handed to a source would be allocated otherwise.
-var requests = sync.Pool{New: func() any { return new(request) }}
-
-// newRequest reads a request's fields. Each is looked for once, in one walk over what was sent.
+// newRequest reads a request's fields, in one walk over what was sent. A connection has one request at a time, and
+// keeps the room for it: what is handed to a source would be allocated otherwise.
 func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
-	r, _ := requests.Get().(*request)
+	var r *request
+	if c := connOf(ctx); c != nil {
+		r = &c.request
+	} else {
+		r = new(request)
+	}
 	*r = request{Context: s.base, terms: s.terms.Load()}
 	for name, value := range ctx.Request.Header.All() {
 		if field := r.field(name); field != nil {
@@ -56,11 +58,8 @@ func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 	return r
 }
 
-// release gives r back. Nothing may hold it any more.
-func (r *request) release() {
-	*r = request{}
-	requests.Put(r)
-}
+// release ends the request. Nothing may hold it any more.
+func (r *request) release() { *r = request{} }
 
 // field is where the value of a field belongs, nil for one that nothing depends on.
 func (r *request) field(name []byte) *[]byte {

@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"slices"
+	"testing"
+)
+
+func TestRFC9112Messages(t *testing.T) {
+	r, _ := newRuleRig(t, Options{})
+	// exchange sends bytes as they are, and returns the answers to requests of these methods.
+	exchange := func(t *testing.T, sent string, methods ...string) (all []reply, open bool) {
+		conn := r.dial(t)
+		defer conn.Close()
+		if _, err := io.WriteString(conn, sent); err != nil {
+			t.Fatal(err)
+		}
+		from := bufio.NewReader(conn)
+		for _, m := range methods {
+			all = append(all, readReply(t, from, m))
+		}
+		last := all[len(all)-1]
+		return all, !last.Close
+	}
+	for _, tc := range []struct {
+		name, sent string
+		methods    []string
+		statuses   []int
+		open       bool
+	}{
+		{"2.2 empty lines before a request are skipped", "\r\n\r\nGET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n", []string{"GET"}, []int{200}, true},
+		{"2.3 HTTP/1.0 closes", "GET /gvapp/ HTTP/1.0\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"9.3 HTTP/1.0 that asks to keep alive", "GET /gvapp/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", []string{"GET"}, []int{200}, true},
+		{"2.3 HTTP/1.1 stays open", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n", []string{"GET"}, []int{200}, true},
+		{"3 no HTTP", "hello\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"3.2 HTTP/1.1 without Host", "GET /gvapp/ HTTP/1.1\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"3.2 two Hosts", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"3.2.2 absolute form", "GET http://elsewhere.example/gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n", []string{"GET"}, []int{200}, true},
+		{"3.2.4 asterisk form", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", []string{"OPTIONS"}, []int{404}, true},
+		{"5.1 a blank before the colon", "GET /gvapp/ HTTP/1.1\r\nHost : x\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"6.3 two lengths that differ", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", []string{"GET"}, []int{400}, false},
+		{"2.3 a later minor version is spoken as 1.1", "GET /gvapp/ HTTP/1.2\r\nHost: x\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"2.3 another major version is 505 (RFC 9110, 15.6.6)", "GET /gvapp/ HTTP/3.0\r\nHost: x\r\n\r\n", []string{"GET"}, []int{505}, false},
+		{"2.3 also as the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []string{"GET"}, []int{505}, false},
+		{"5 a NUL in a field", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nX: a\x00b\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"2.2 a bare CR in a field", "GET /gvapp/ HTTP/1.1\r\nHost: x\rX: y\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"3.2 a blank in the target", "GET /gvapp/ x HTTP/1.1\r\nHost: x\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"6.1 chunks and a length: the chunks count, then it closes",
+			"GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nGET /nope HTTP/1.1\r\nHost: x\r\n\r\n",
+			[]string{"GET"}, []int{200}, false},
+		{"6.1 a transfer coding that is not known", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: foo\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"6.2 a length that is no number", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na", []string{"GET"}, []int{400}, false},
+		{"7.1 a chunked body", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", []string{"GET"}, []int{200}, true},
+		{"7.1 a chunk of no size", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", []string{"GET"}, []int{400}, false},
+		{"9.3.2 pipelining keeps the order",
+			"GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\nHEAD /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\nGET /nope HTTP/1.1\r\nHost: x\r\n\r\nGET /gvapp HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+			[]string{"GET", "HEAD", "GET", "GET"}, []int{200, 200, 404, 301}, false},
+		{"9.3.2 and skips bodies", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nGETGET /nope HTTP/1.1\r\nHost: x\r\n\r\n", []string{"GET", "GET"}, []int{200, 404}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			all, open := exchange(t, tc.sent, tc.methods...)
+			var statuses []int
+			for _, got := range all {
+				statuses = append(statuses, got.StatusCode)
+				if got.StatusCode >= 400 && got.Header.Get("Content-Type") != "application/json" {
+					t.Errorf("%d is not told in JSON: %v", got.StatusCode, got.Header)
+				}
+			}
+			if got := all[0].Header; got.Get("X-Content-Type-Options") == "" {
+				t.Errorf("not an answer of ours: %v", got)
+			}
+			if !slices.Equal(statuses, tc.statuses) || open != tc.open {
+				t.Errorf("%v, open %t; want %v, %t", statuses, open, tc.statuses, tc.open)
+			}
+		})
+	}
+}
+
+func TestRFC3986Targets(t *testing.T) {
+	run(t, Options{}, []rule{
+		{"2.1 an unreserved character may be encoded", "GET /%67vapp/", 200, nil, nil},
+		{"2.1 hexadecimal digits of either case", "GET /gvapp%2f", 200, nil, nil},
+		{"2.1 a percent sign alone is itself", "GET /gvapp%", 404, nil, nil},
+		{"2.1 and with one digit", "GET /gvapp/%2", 404, nil, nil},
+		{"2.1 and with none", "GET /%zz", 404, nil, nil},
+		{"2.1 an encoded NUL", "GET /gvapp/%00", 404, nil, nil},
+		{"2.1 bytes that are no UTF-8", "GET /gvapp/%ff%fe", 404, nil, nil},
+		{"3.3 a path is compared with case", "GET /GVAPP/", 404, nil, nil},
+		{"3.4 an empty query", "GET /gvapp/?", 200, nil, nil},
+		{"3.4 a question mark in a query", "GET /gvapp/?a?b", 200, nil, nil},
+		{"3.4 a broken escape in a query", "GET " + bannersPath + "?ordering=%zz", 200, []string{"ETag: TAG"}, nil},
+		{"3.5 a fragment is not sent, so it is of the query", "GET /gvapp/?a#b", 200, nil, nil},
+		{"5.2.4 a dot segment is not removed for the client", "GET /./gvapp/", 404, nil, nil},
+		{"5.2.4 nor two dots", "GET /x/../gvapp/", 404, nil, nil},
+		{"5.2.4 nor encoded ones", "GET /%2e%2e/gvapp/", 404, nil, nil},
+		{"6.2.2 duplicate slashes are another path", "GET //gvapp/", 404, nil, nil},
+		{"6.2.2 at the end as well", "GET /gvapp//", 404, nil, nil},
+		{"6.2.2 and never lead a redirect to another host", "GET //example.com/gvapp", 404, []string{"Location: -"}, nil},
+	})
+}

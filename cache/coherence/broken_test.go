@@ -120,7 +120,7 @@ func TestCheckerFindsABrokenCacheAndNothingInASoundOne(t *testing.T) {
 		found bool
 	}{
 		"sound":                       {&model{}, false},
-		"late within the bound":       {&model{late: 20 * time.Millisecond}, false},
+		"late within the bound":       {&model{late: time.Millisecond}, false},
 		"late fills admitted":         {&model{admits: true}, true},
 		"one purge in five not heard": {&model{deafTo: 5}, true},
 		"purges heard after 70 ms":    {&model{late: 70 * time.Millisecond}, true},

@@ -61,7 +61,7 @@ func TestPurgeReachesTheLastReplicaWithin50ms(t *testing.T) {
 	// Who does not wait is given what memory holds, or nothing: so one goroutine can watch all replicas.
 	hurried, cancel := context.WithCancel(t.Context())
 	cancel()
-	var took delays
+	var took, older delays
 	for range 300 {
 		for _, n := range nodes {
 			eventually(t, "memory", func() bool {
@@ -72,22 +72,24 @@ func TestPurgeReachesTheLastReplicaWithin50ms(t *testing.T) {
 		want := origins["banners"].version.Add(1)
 		must(t, client.Del(t.Context(), prefix+"banners").Err())
 		acked := time.Now()
-		var last time.Duration
+		var last, oldest time.Duration
 		for old := slices.Clone(nodes); len(old) > 0; {
 			old = slices.DeleteFunc(old, func(n *node) bool {
 				asked := time.Since(acked)
 				if a, err := n.readers["banners"].Get(hurried); err == nil && a.Value < want {
+					oldest = asked
 					return false
 				}
 				last = asked
 				return true
 			})
 		}
-		took = append(took, last)
+		took, older = append(took, last), append(older, oldest)
 	}
 	t.Logf("from the acknowledgement until no replica can answer with the old version: %v", took)
-	if worst := took.quantile(1); worst > bound {
-		t.Errorf("at the worst %v, want %v", worst, bound)
+	// How long nobody asked is the machine's doing; that somebody asked and was given the old version is the cache's.
+	if worst := older.quantile(1); worst > bound {
+		t.Errorf("asked for %v after the purge, and the old version came; want none after %v", worst, bound)
 	}
 }
 

@@ -99,8 +99,8 @@ func TestProgramErrorsShowProgramLineAndInput(t *testing.T) {
 	})
 	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
 	wantError(t, err, ErrAnswer, `catalogue.artist[1]: upstream.resources.catalogue.parts[0].map, line 2 (.tag = (.tags | map(ascii_downcase))): cannot iterate over: number (7)`)
-	if !errors.Is(err, mapping.ErrProgram) {
-		t.Error("is no ErrProgram")
+	if !errors.Is(err, mapping.ErrProgram) || !errors.Is(err, shape.ErrRefused) {
+		t.Error("is no refusal by a program")
 	}
 }
 

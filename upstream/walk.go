@@ -91,14 +91,15 @@ func (w *walk) pause(ctx context.Context) error {
 	}
 }
 
+// wrong is the error of a list that is not as it should be.
 func (w *walk) wrong(last answer, err error) error {
-	return w.recipe.failed(context.Background(), last, err)
+	return &FetchError{Resource: w.recipe.resource, Op: last.op, Kind: ErrAnswer, Err: err}
 }
 
 // once reads the list from its first page to its last.
 func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 	var got walked
-	total := -1
+	total, last := -1, -1 // items and pages in all, as far as the CMS says
 	seen := make(map[string]bool)
 	asked := make(map[string]bool)
 	at := place{page: 1}
@@ -111,12 +112,11 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 		one, err := w.ask.exchange(ctx, want, held)
 		got.attempts += one.attempts
 		if err != nil {
-			if end, torn := w.past(at, total, err); torn != nil {
+			if end, torn := w.past(at, total >= 0 || last >= at.page, err); torn != nil {
 				return got, torn
 			} else if end {
 				break
 			}
-			one.attempts = 0
 			got.last = one
 			return got, err
 		}
@@ -150,6 +150,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 		if page.Total >= 0 {
 			total = page.Total
 		}
+		last = page.Pages
 		next, more, err := w.next(at, want, page, len(got.items), total)
 		if err != nil {
 			return got, w.wrong(one, err)
@@ -191,14 +192,14 @@ func (w *walk) identify(got *walked, seen map[string]bool) error {
 }
 
 // past says what an error on a later page means: that the list has come to its
-// end, or, where it was to go on, that it became shorter.
-func (w *walk) past(at place, total int, err error) (end bool, torn error) {
+// end, or, where it was to go on by its own count or link, that it became shorter.
+func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok || at.page == 1 || !slices.Contains(w.part.past, status.Code) {
 		return false, nil
 	}
 	style := w.part.paging.Style
-	if total < 0 && (style == PagingPage || style == PagingOffset) {
+	if !counted && (style == PagingPage || style == PagingOffset) {
 		return true, nil
 	}
 	return false, &tornError{fmt.Sprintf("page %d is gone (status %d)", at.page, status.Code)}

@@ -405,6 +405,17 @@ func TestWordPressPagesEndByTheirHeaders(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a page gone, though the total is not looked at", func(t *testing.T) {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/wp-json/wp/v2/banners", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Query().Get("page") != "1" {
+				upstreamtest.Status(400).ServeHTTP(w, req)
+				return
+			}
+			upstreamtest.JSON("["+list(1, 2)+"]", "X-WP-Total", "3", "X-WP-TotalPages", "2").ServeHTTP(w, req)
+		}))
+		wantRefusal(t, paged(t, cms, "wordpress", Part{Paging: Paging{Total: "-"}}), "in 3 walks: page 2 is gone (status 400)")
+	})
 	t.Run("hidden posts that are known of", func(t *testing.T) {
 		cms := upstreamtest.New(t)
 		cms.HandlePath("/wp-json/wp/v2/banners", upstreamtest.JSON("["+list(1, 2)+"]", "X-WP-Total", "3", "X-WP-TotalPages", "1"))

@@ -22,6 +22,8 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"vitrine/upstream/shape"
 )
 
 // ErrProgram is what every failure of a program is, be it at compiling or running.
@@ -48,8 +50,11 @@ func (e *ProgramError) Error() string {
 
 func (e *ProgramError) Unwrap() error { return e.Err }
 
-// Is makes every ProgramError an [ErrProgram].
-func (e *ProgramError) Is(target error) bool { return target == ErrProgram }
+// Is makes every ProgramError an [ErrProgram], and one about what a CMS sent a
+// refusal of that.
+func (e *ProgramError) Is(target error) bool {
+	return target == ErrProgram || target == shape.ErrRefused && e.Input != ""
+}
 
 // Program is a jq program, compiled. It is safe for concurrent use.
 type Program struct {

@@ -78,7 +78,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 	if err = s.openReaders(); err != nil {
 		return nil, err
 	}
-	return s, s.openServers()
+	return s, s.openServers() //nolint:contextcheck // a request does not end with the opening of the servers
 }
 
 // claim is asked when the CMS is left alone, and there is a store by then.

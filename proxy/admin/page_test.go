@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -69,16 +68,11 @@ func stocked(t *testing.T) Options {
 	}
 }
 
-// fetch returns a page.
-func fetch(t *testing.T, s *Server, path string) (*http.Response, string) {
-	t.Helper()
+// fetch returns the answer to a GET.
+func fetch(s *Server, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.http.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
-	body, err := io.ReadAll(w.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w.Result(), string(body)
+	return w
 }
 
 var inline = regexp.MustCompile(`(?i)<script(?: [^>]*)?>[^<]|<style|\sstyle=|\son[a-z]+="|href="(javascript|data):|<img`)
@@ -91,9 +85,10 @@ func TestPagesHoldNothingInlineAndEscapeEverything(t *testing.T) {
 	for _, path := range []string{
 		"/", "/documents/catalogue", "/documents/rules", "/documents/banners?q=%3Cimg+src%3Dx%3E&sort=title_en&list=%22%3E", "/documents/banners/banners/1",
 	} {
-		resp, body := fetch(t, s, path)
-		if resp.StatusCode != 200 {
-			t.Fatalf("%s: %d %s", path, resp.StatusCode, body)
+		resp := fetch(s, path)
+		body := resp.Body.String()
+		if resp.Code != 200 {
+			t.Fatalf("%s: %d %s", path, resp.Code, body)
 		}
 		if m := inline.FindString(body); m != "" {
 			t.Errorf("%s holds %q", path, m)
@@ -102,11 +97,11 @@ func TestPagesHoldNothingInlineAndEscapeEverything(t *testing.T) {
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'", "X-Content-Type-Options": "nosniff",
 			"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
 		} {
-			if got := resp.Header.Get(name); !strings.HasPrefix(got, want) {
+			if got := resp.Header().Get(name); !strings.HasPrefix(got, want) {
 				t.Errorf("%s: %s: %q", path, name, got)
 			}
 		}
-		if strings.Contains(resp.Header.Get("Content-Security-Policy"), "unsafe") {
+		if strings.Contains(resp.Header().Get("Content-Security-Policy"), "unsafe") {
 			t.Errorf("%s: the policy allows what is unsafe", path)
 		}
 	}
@@ -117,7 +112,7 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body := fetch(t, s, "/")
+	body := fetch(s, "/").Body.String()
 	for _, want := range []string{
 		"rules[0].id: want an integer", "Banners purged.", "something else", "The replicas do not hold the same.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
 	} {
@@ -125,15 +120,16 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	_, body = fetch(t, s, "/api/status")
+	body = fetch(s, "/api/status").Body.String()
 	for _, want := range []string{`"items": 34`, `"agree": false`, `"kind": "refusal"`, `"reason": "rules[0].id: want`, `"level": "good"`, `"at": []`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the status does not say %s", want)
 		}
 	}
-	resp, body := fetch(t, s, "/metrics")
-	if resp.StatusCode != 200 || !strings.Contains(body, `vitrine_refused_documents_total{resource="rules"} 1`) || !strings.Contains(body, "go_goroutines") {
-		t.Errorf("%d %s", resp.StatusCode, body)
+	resp := fetch(s, "/metrics")
+	body = resp.Body.String()
+	if resp.Code != 200 || !strings.Contains(body, `vitrine_refused_documents_total{resource="rules"} 1`) || !strings.Contains(body, "go_goroutines") {
+		t.Errorf("%d %s", resp.Code, body)
 	}
 }
 
@@ -146,7 +142,7 @@ func TestAPageThatKnowsNothingSaysSo(t *testing.T) {
 		"/": "nothing is held", "/documents/rules": "Nothing is held of it now.", "/documents/rules/rules/1": "Not found", "/documents/pictures": "Not found",
 		"/assets/overview.html": "Not found", "/assets/..%2fpage.go": "Not found", "/assets/nope.css": "Not found",
 	} {
-		if _, body := fetch(t, s, path); !strings.Contains(body, want) {
+		if body := fetch(s, path).Body.String(); !strings.Contains(body, want) {
 			t.Errorf("%s does not say %q: %s", path, want, body)
 		}
 	}
@@ -157,17 +153,16 @@ func TestTheAssetsAreSmallAndAskedForOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, page := fetch(t, s, "/")
-	all := len(page)
+	all := fetch(s, "/").Body.Len()
 	for _, name := range []string{"style.css", "script.js", "icon.svg"} {
-		resp, body := fetch(t, s, "/assets/"+name)
-		all += len(body)
+		resp := fetch(s, "/assets/"+name)
+		all += resp.Body.Len()
 		r := httptest.NewRequest(http.MethodGet, "/assets/"+name, http.NoBody)
-		r.Header.Set("If-None-Match", resp.Header.Get("ETag"))
+		r.Header.Set("If-None-Match", resp.Header().Get("ETag"))
 		w := httptest.NewRecorder()
 		s.http.Handler.ServeHTTP(w, r)
-		if resp.StatusCode != 200 || resp.Header.Get("Content-Type") == "" || w.Code != http.StatusNotModified {
-			t.Errorf("%s: %d, and again %d", name, resp.StatusCode, w.Code)
+		if resp.Code != 200 || resp.Header().Get("Content-Type") == "" || w.Code != http.StatusNotModified {
+			t.Errorf("%s: %d, and again %d", name, resp.Code, w.Code)
 		}
 	}
 	if all > 60_000 {

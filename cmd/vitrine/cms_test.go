@@ -25,10 +25,13 @@ import (
 // example is a client of cms with one of the example files.
 func example(t *testing.T, name string, cms *upstreamtest.CMS) *upstream.Client {
 	t.Helper()
-	cfg, err := config.Load(config.Sources{
-		File:  filepath.Join("..", "..", "docs", "cms", "examples", name+".yaml"),
-		Flags: map[string]string{"upstream-url": cms.URL},
-	})
+	return clientOf(t, filepath.Join("..", "..", "docs", "cms", "examples", name+".yaml"), cms)
+}
+
+// clientOf is the client that a configuration file makes, of cms.
+func clientOf(t *testing.T, file string, cms *upstreamtest.CMS) *upstream.Client {
+	t.Helper()
+	cfg, err := config.Load(config.Sources{File: file, Flags: map[string]string{"upstream-url": cms.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}

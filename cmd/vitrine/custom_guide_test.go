@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"vitrine/config"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -85,16 +83,7 @@ func (g guide) file(t *testing.T) string {
 
 func (g guide) client(t *testing.T, cms *upstreamtest.CMS) *upstream.Client {
 	t.Helper()
-	cfg, err := config.Load(config.Sources{File: g.file(t), Flags: map[string]string{"upstream-url": cms.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
+	return clientOf(t, g.file(t), cms)
 }
 
 func TestCustomGuideBringsWhatItSays(t *testing.T) {

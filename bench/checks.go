@@ -26,13 +26,13 @@ const (
 const starts = 9
 
 // check measures what is not throughput.
-func (l *lab) check(w io.Writer) (met bool, err error) {
+func (l *lab) check(w io.Writer) (good bool, err error) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "what\tmeasured\tbudget\t\t")
-	met = true
-	row := func(what, measured, budget string, good bool) {
-		met = met && good
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", what, measured, budget, verdict(good))
+	good = true
+	row := func(what, measured, budget string, within bool) {
+		good = good && within
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", what, measured, budget, judge(within))
 	}
 	own, whole, err := l.memory()
 	if err != nil {
@@ -51,7 +51,7 @@ func (l *lab) check(w io.Writer) (met bool, err error) {
 	addr, stop, err := l.startRedis()
 	if err != nil {
 		fmt.Fprintf(table, "first answer with Redis warm\t%v\t\tskipped\t\n", err)
-		return met, table.Flush()
+		return good, table.Flush()
 	}
 	defer stop()
 	if took, err = l.startTimes("redis://"+addr, false); err != nil {
@@ -62,7 +62,7 @@ func (l *lab) check(w io.Writer) (met bool, err error) {
 		return false, err
 	}
 	row("start to first answer, Redis warm", times(took), budgetFirstAnswer.String(), middle(took) <= budgetFirstAnswer)
-	return met, table.Flush()
+	return good, table.Flush()
 }
 
 func megabytes(n int) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
@@ -78,14 +78,11 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // memory is what vitrine has in RAM after it has made every representation and has been loaded, in bytes: its own, and
 // with the pages of the program's file, which the system shares and can drop.
 func (l *lab) memory() (own, whole int, err error) {
-	p, err := l.startVitrine("embedded:127.0.0.1:0")
+	p, err := started(l.startVitrine("embedded:127.0.0.1:0"))
 	if err != nil {
 		return 0, 0, err
 	}
 	defer p.stop()
-	if _, err := p.listening(); err != nil {
-		return 0, 0, err
-	}
 	for _, target := range []string{
 		"/gvapp/", "/cms/rules/", "/gvapp/singlebanner", "/gvapp/singlebanner?ordering=-id",
 		"/gvapp/?format=api", "/cms/rules/?format=api", "/gvapp/singlebanner?format=api",
@@ -190,10 +187,9 @@ func (l *lab) startRedis() (addr string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	p, err := start(addr, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", l.dir)
+	p, err := started(start(addr, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", l.dir))
 	if err != nil {
 		return "", nil, err
 	}
-	_, err = p.listening()
-	return addr, p.stop, err
+	return addr, p.stop, nil
 }

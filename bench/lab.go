@@ -134,6 +134,18 @@ func (p *process) listening() (time.Duration, error) {
 	return 0, fmt.Errorf("%s does not listen at %s", p.cmd.Path, p.addr)
 }
 
+// started waits until a process that was just started listens. It takes what start returns.
+func started(p *process, err error) (*process, error) {
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.listening(); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
 // stop ends the process.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // unless it has ended

@@ -76,14 +76,11 @@ func median(all []float64) float64 {
 // measure loads both servers with one kind of request.
 func (l *lab) measure(k kind, s settings) (result, error) {
 	var r result
-	vitrine, err := l.startVitrine("embedded:127.0.0.1:0")
+	vitrine, err := started(l.startVitrine("embedded:127.0.0.1:0"))
 	if err != nil {
 		return r, err
 	}
 	defer vitrine.stop()
-	if _, err := vitrine.listening(); err != nil {
-		return r, err
-	}
 	// The first answer is a miss, and makes what is prepared; the second is what every other looks like.
 	var raw []byte
 	for range 2 {
@@ -141,12 +138,7 @@ func (l *lab) startBare(k kind, answer []byte) (*process, error) {
 		return nil, err
 	}
 	path, _, _ := strings.Cut(k.target, "?")
-	p, err := start(addr, self, "bare", addr, path, file)
-	if err != nil {
-		return nil, err
-	}
-	_, err = p.listening()
-	return p, err
+	return started(start(addr, self, "bare", addr, path, file))
 }
 
 // alike makes sure that both send the same: status, body, and as many bytes of fields, but for the digits of a moment.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -70,27 +69,22 @@ func (s *service) report(ctx context.Context) {
 	defer ticker.Stop()
 	refused := false
 	for {
+		var list *[]cache.Replica
 		if s.store.Up() {
-			list, err := s.reportOnce(ctx)
-			level := slog.LevelDebug
-			switch {
-			case ctx.Err() != nil:
-			case err != nil:
-				s.roster.list.Store(nil)
-				if !refused {
-					level = slog.LevelWarn
-				}
+			all, err := s.reportOnce(ctx)
+			if err == nil {
+				list, refused = &all, false
+			} else if ctx.Err() == nil && !refused && s.store.Ping(ctx) == nil { // a Redis that is away is told of elsewhere
 				refused = true
-				s.log.Log(ctx, level, "cannot report this replica to the others: the operator's page does not list them", "error", err)
-			default:
-				refused = false
-				s.roster.list.Store(&list)
+				s.log.WarnContext(ctx, "redis does not let this replica report itself to the others: the operator's page does not list them", "error", err)
 			}
-		} else {
-			s.roster.list.Store(nil)
 		}
+		s.roster.list.Store(list)
 		select {
 		case <-ctx.Done():
+			if !s.store.Up() {
+				return
+			}
 			if err := s.store.Withdraw(context.WithoutCancel(ctx)); err != nil {
 				s.log.DebugContext(ctx, "cannot take this replica off the list", "error", err)
 			}

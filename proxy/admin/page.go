@@ -134,11 +134,7 @@ func (s *Server) documentsPage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var st Status
-	if s.options.Status != nil {
-		st = s.options.Status()
-	}
-	st.Now = time.Now()
+	st := s.told()
 	base := "/documents/" + string(resource)
 	page := documents{frame: s.frame(capital(string(resource)), base, &st), Route: st.Resources[resource].Route, Held: doc != nil}
 	if doc == nil {
@@ -254,11 +250,7 @@ func (s *Server) itemPage(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, append(bytes.Clone(found[0]), '\n'))
 		return
 	}
-	var st Status
-	if s.options.Status != nil {
-		st = s.options.Status()
-	}
-	st.Now = time.Now()
+	st := s.told()
 	base := "/documents/" + string(resource)
 	page := item{frame: s.frame(capital(name)+" "+id, base, &st), Back: base + "?list=" + url.QueryEscape(name), List: string(resource)}
 	page.Told = fmt.Sprintf("As it is served now: version %s of the %s.", tag(doc.ETag), resource)

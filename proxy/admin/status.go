@@ -154,13 +154,19 @@ func HeldOf(s cache.Snapshot, now time.Time) *Held {
 	}
 }
 
-// collect asks for the status, and adds what this package knows and counts.
-func (s *Server) collect() (Status, []measure.Point) {
+// told is what the options tell, and this server knows by itself.
+func (s *Server) told() Status {
 	var st Status
 	if s.options.Status != nil {
 		st = s.options.Status()
 	}
 	st.Now, st.Draining = time.Now(), s.draining.Load()
+	return st
+}
+
+// collect asks for the status, and adds what this package knows and counts.
+func (s *Server) collect() (Status, []measure.Point) {
+	st := s.told()
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
 	}

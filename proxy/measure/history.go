@@ -147,7 +147,6 @@ func (m *Meter) remember(now time.Time) {
 	}
 	state.Tracking = m.deaf < deafLooks
 	cms, redis := state.levels()
-	// While the process starts, Redis is not yet known to be there: that it comes is no event.
 	if m.before != nil {
 		cmsBefore, redisBefore := m.before.levels()
 		if cms != cmsBefore {
@@ -157,9 +156,7 @@ func (m *Meter) remember(now time.Time) {
 			m.note(Event{At: now, Kind: KindRedis, Detail: redis.String()})
 		}
 	}
-	if m.before != nil || redis == Good {
-		m.before = &state
-	}
+	m.before = &state
 	for t, d := range state.Documents {
 		v := &m.versions[t]
 		if d.Held && (len(v.last) == 0 || v.last[0].ETag != d.ETag) {

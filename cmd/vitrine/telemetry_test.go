@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"vitrine/proxy/admin"
+)
+
+// operatorStatus is what /api/status of a running vitrine says.
+func operatorStatus(r running) (told admin.Status, err error) {
+	response, err := http.Get("http://" + r.operator.Addr().String() + "/api/status")
+	if err != nil {
+		return told, err
+	}
+	defer response.Body.Close()
+	return told, json.NewDecoder(response.Body).Decode(&told)
+}
+
+func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
+	one := start(t)
+	two := start(t, "VITRINE_REDIS_URL=redis://"+one.store.Addr())
+	one.allAnswer(t, "hit")
+	two.allAnswer(t, "hit")
+	lists := func(n int) func() error {
+		return func() error {
+			told, err := operatorStatus(one)
+			if err != nil || !told.Replicas.Known || !told.Replicas.Agree || len(told.Replicas.List) != n {
+				return fmt.Errorf("want %d that agree, got %+v, %v", n, told.Replicas, err)
+			}
+			for _, r := range told.Replicas.List {
+				if len(r.ETags) != 3 || r.Source == "" || r.Version == "" || time.Since(r.Started) > time.Minute {
+					return fmt.Errorf("a report is not whole: %+v", r)
+				}
+			}
+			return nil
+		}
+	}
+	if err := eventually(lists(2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := eventually(lists(1)); err != nil {
+		t.Errorf("after one has stopped: %v", err)
+	}
+}
+
+func TestLookingFetchesNothing(t *testing.T) {
+	vitrine := start(t, "VITRINE_TTL=1s")
+	vitrine.allAnswer(t, "hit")
+	before, err := operatorStatus(vitrine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eventually(func() error {
+		told, err := operatorStatus(vitrine)
+		for r, now := range told.Resources {
+			if now.State != "stale" {
+				err = fmt.Errorf("%s is %s", r, now.State)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := operatorStatus(vitrine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, now := range after.Resources {
+		if now.Fetches != before.Resources[r].Fetches {
+			t.Errorf("%s was fetched %d times, and %d before anybody looked", r, now.Fetches, before.Resources[r].Fetches)
+		}
+	}
+}

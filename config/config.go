@@ -31,6 +31,8 @@ type Config struct {
 	Admin Admin
 	// TLS is for the public address.
 	TLS TLS
+	// Hook is where a CMS says that content changed.
+	Hook Hook
 	// Upstream is where content comes from.
 	Upstream Upstream
 	// Redis is where documents are shared.
@@ -68,6 +70,27 @@ type Admin struct {
 	Token Secret
 	// TokenFile is the file that Token was read from, if any.
 	TokenFile string
+}
+
+// Hook is the webhook at the operator's address.
+type Hook struct {
+	// Secret is what a delivery shows that it knows. Empty: there is no hook.
+	Secret Secret
+	// SecretFile is the file that Secret was read from, if any.
+	SecretFile string
+	// SignatureHeader holds the HMAC of a delivery.
+	SignatureHeader string
+	// TimestampHeader holds its time. Empty: times are not signed.
+	TimestampHeader string
+	// Window is how far that time may be from now.
+	Window time.Duration
+	// Match has a jq program for each resource.
+	Match HookMatch
+}
+
+// HookMatch says by the body of a delivery which resources it concerns.
+type HookMatch struct {
+	Catalogue, Rules, Banners string
 }
 
 // TLS names the files with the certificate and its key. Both are empty where

@@ -32,6 +32,49 @@ var settings = named([]Setting{
 		field: func(c *Config) any { return &c.Admin.TokenFile },
 	},
 	{
+		Key: "hook.secret", optional: true, check: checkToken,
+		allowed: "8 to 512 printable ASCII characters without spaces",
+		Doc:     "what a CMS shows that it knows when it says at /hooks/content that content changed, as the key of an HMAC-SHA256 or as a bearer's token; without one nothing listens there",
+		field:   func(c *Config) any { return &c.Hook.Secret },
+	},
+	{
+		Key: "hook.secret_file", optional: true, allowed: aSecretFile, contents: "hook.secret",
+		Doc:   "a file that holds that secret instead",
+		field: func(c *Config) any { return &c.Hook.SecretFile },
+	},
+	{
+		Key: "hook.signature_header", Default: "X-Vitrine-Signature", check: checkClientHeader,
+		allowed: "the name of a header",
+		Doc:     "where the HMAC is, in hexadecimal, with or without `sha256=` before it, or in base64",
+		field:   func(c *Config) any { return &c.Hook.SignatureHeader },
+	},
+	{
+		Key: "hook.timestamp_header", optional: true, check: checkClientHeader,
+		allowed: "the name of a header",
+		Doc:     "where the Unix time of the delivery is, if it is signed too, as TIME.BODY; a delivery then counts once, and only within the window",
+		field:   func(c *Config) any { return &c.Hook.TimestampHeader },
+	},
+	{
+		Key: "hook.window", Default: "5m", min: int64(time.Second), max: int64(24 * time.Hour),
+		Doc:   "how far that time may be from the time here",
+		field: func(c *Config) any { return &c.Hook.Window },
+	},
+	{
+		Key: "hook.match.catalogue", Default: "true", allowed: "a jq program",
+		Doc:   "a jq program over the body of a delivery: the catalogue is purged softly when it yields anything but false or null",
+		field: func(c *Config) any { return &c.Hook.Match.Catalogue },
+	},
+	{
+		Key: "hook.match.rules", Default: "true", allowed: "a jq program",
+		Doc:   "the same for the rules",
+		field: func(c *Config) any { return &c.Hook.Match.Rules },
+	},
+	{
+		Key: "hook.match.banners", Default: "true", allowed: "a jq program",
+		Doc:   "the same for the banners",
+		field: func(c *Config) any { return &c.Hook.Match.Banners },
+	},
+	{
 		Key: "tls.cert_file", optional: true, allowed: aPEMFile,
 		Doc:   "the certificate for the public address, with those that it was signed by, in PEM; read again when it changes; if nothing is said there is no TLS",
 		field: func(c *Config) any { return &c.TLS.CertFile },

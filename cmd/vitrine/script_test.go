@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":      scriptExits,
 			"httpget":    scriptGet,
+			"httppost":   scriptPost,
+			"waitmetric": scriptWaitMetric,
 			"waitfor":    scriptWaitFor,
 			"occupy":     scriptOccupy,
 			"sigterm":    scriptSignal(syscall.SIGTERM),
@@ -85,6 +88,53 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "\n%s\n", body)
 	if strconv.Itoa(response.StatusCode) != want {
 		ts.Fatalf("GET %s: status %d, want %s\n%s", args[0], response.StatusCode, want, body)
+	}
+}
+
+// httppost URL BODY STATUS [FIELD] wants that status and shows the body as
+// stdout.
+func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: httppost URL BODY STATUS [FIELD]")
+	}
+	request, err := http.NewRequest(http.MethodPost, args[0], strings.NewReader(args[1]))
+	ts.Check(err)
+	for _, field := range args[3:] {
+		name, value, _ := strings.Cut(field, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%s\n", body)
+	if strconv.Itoa(response.StatusCode) != args[2] {
+		ts.Fatalf("POST %s: status %d, want %s\n%s", args[0], response.StatusCode, args[2], body)
+	}
+}
+
+// waitmetric URL SERIES VALUE asks until the series has the value.
+func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: waitmetric URL SERIES VALUE")
+	}
+	if err := eventually(func() error {
+		response, err := http.Get(args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(body), "\n"+args[1]+" "+args[2]+"\n") {
+			return errors.New("another value")
+		}
+		return nil
+	}); err != nil {
+		ts.Fatalf("waitmetric %v: %v", args, err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"vitrine/config"
 	"vitrine/proxy"
 	"vitrine/proxy/admin"
+	"vitrine/proxy/hook"
 	"vitrine/proxy/listen"
 	"vitrine/proxy/measure"
 	"vitrine/proxy/openapi"
@@ -43,6 +44,7 @@ type service struct {
 	admin       *admin.Server // nil when the operator's address is off
 	meter       *measure.Meter
 	roster      roster
+	hook        *hook.Hook // nil when there is none
 }
 
 // open takes the addresses first, so that one that is in use is told before
@@ -176,10 +178,17 @@ func (s *service) openServers() (err error) {
 	if s.operator == nil {
 		return nil
 	}
-	s.admin, err = admin.New(admin.Options{
+	options := admin.Options{
 		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
 		Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(),
-	})
+	}
+	if s.hook, err = s.newHook(); err != nil {
+		return err
+	}
+	if s.hook != nil {
+		options.Hook = s.hook
+	}
+	s.admin, err = admin.New(options)
 	return err
 }
 
@@ -199,6 +208,12 @@ func (s *service) run(ctx context.Context) error {
 	if s.certificate != nil {
 		group.Go(func() error {
 			s.certificate.Watch(running)
+			return nil
+		})
+	}
+	if s.hook != nil {
+		group.Go(func() error {
+			s.hook.Run(running)
 			return nil
 		})
 	}

@@ -42,6 +42,8 @@ type Options struct {
 	Meter *measure.Meter
 	// OpenAPI is what /openapi.json shows. Nil means that there is no such path.
 	OpenAPI []byte
+	// Hook takes what is sent to HookPath, and sees to it itself who may. Nil means that there is no such path.
+	Hook http.Handler
 	// ReadyTimeout bounds /readyz. Zero means 2 s.
 	ReadyTimeout time.Duration
 	// Token is asked for by everything but /livez and /readyz; see also SetToken. Empty asks for none, which is for
@@ -92,6 +94,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.OpenAPI != nil {
 		mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
+	}
+	if o.Hook != nil {
+		mux.Handle(HookPath, o.Hook)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{

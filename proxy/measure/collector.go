@@ -20,6 +20,7 @@ var (
 	trackingDesc   = describe("tracking_up", "Whether purges are being heard.")
 	breakerDesc    = describe("breaker_open", "Whether the CMS is left in peace after failures.")
 	suspicionsDesc = describe("suspicions_total", "Documents of the CMS that are served although they look wrong.", "resource", "kind")
+	deliveriesDesc = describe("hook_deliveries_total", "Deliveries of the webhook, by what became of them.", "outcome")
 	incoherentDesc = describe("incoherent_samples_total", "Background samples that found memory to differ from Redis.", "resource")
 )
 
@@ -31,7 +32,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func (m *Meter) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		requestsDesc, durationDesc, fetchesDesc, fetchTimeDesc, collapsedDesc, purgesDesc,
-		refusedDesc, freshDesc, redisDesc, trackingDesc, breakerDesc, incoherentDesc, suspicionsDesc,
+		refusedDesc, freshDesc, redisDesc, trackingDesc, breakerDesc, incoherentDesc, suspicionsDesc, deliveriesDesc,
 	} {
 		ch <- d
 	}
@@ -44,6 +45,9 @@ func (m *Meter) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for i, outcome := range deliveryOutcomes {
+		count(deliveriesDesc, m.deliveries[i].Load(), outcome)
 	}
 	c := m.count()
 	for t := range Other + 1 {

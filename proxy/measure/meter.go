@@ -44,6 +44,7 @@ type Meter struct {
 	refused    [Other]atomic.Uint64
 	incoherent [Other]atomic.Uint64
 	suspicions suspicions
+	deliveries [len(deliveryOutcomes)]atomic.Uint64
 
 	mu       sync.Mutex // guards what follows
 	past     []past     // the last hour, oldest first

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+
+	"vitrine/proxy/hook"
+	"vitrine/upstream/mapping"
+	"vitrine/upstream/shape"
+)
+
+// newHook makes the configured webhook, nil if there is none.
+func (s *service) newHook() (*hook.Hook, error) {
+	c := s.cfg.Hook
+	if c.Secret.Reveal() == "" {
+		return nil, nil //nolint:nilnil // nobody wants one
+	}
+	match := make(map[shape.Resource]func(context.Context, []byte) (bool, error))
+	for r, source := range map[shape.Resource]string{
+		shape.Catalogue: c.Match.Catalogue, shape.Rules: c.Match.Rules, shape.Banners: c.Match.Banners,
+	} {
+		if source == "true" { // whatever is sent, even if it is no JSON
+			continue
+		}
+		key := "hook.match." + string(r)
+		program, err := mapping.Compile(key, source)
+		if err != nil {
+			return nil, s.cfg.Refuse(key, err)
+		}
+		match[r] = predicate(program)
+	}
+	return hook.New(hook.Options{
+		Secret:          c.Secret.Reveal(),
+		SignatureHeader: c.SignatureHeader,
+		TimestampHeader: c.TimestampHeader,
+		Window:          c.Window,
+		Match:           match,
+		Purge: func(ctx context.Context, r shape.Resource) error {
+			_, err := s.store.Purge(ctx, string(r), true)
+			return err
+		},
+		Count:  s.meter.Delivered,
+		Logger: s.log,
+	})
+}
+
+// predicate reports whether program yields anything but false and null.
+func predicate(program *mapping.Program) func(context.Context, []byte) (bool, error) {
+	return func(ctx context.Context, body []byte) (bool, error) {
+		input, err := mapping.Decode("delivery", body)
+		if err != nil {
+			return false, err
+		}
+		matched := false
+		err = program.Run(ctx, "delivery", input, mapping.Limits{Values: 100}, func(v any) error {
+			matched = matched || v != nil && v != false
+			return nil
+		})
+		return matched, err
+	}
+}

@@ -1,0 +1,215 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/upstream/shape"
+)
+
+const secret = "the-secret-of-the-cms"
+
+func sign(text string) []byte {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
+// rig is a hook whose purges are told on a channel.
+type rig struct {
+	*Hook
+	purged chan shape.Resource
+	counts map[string]int
+	log    *bytes.Buffer
+}
+
+func newRig(t *testing.T, o Options) *rig {
+	t.Helper()
+	r := &rig{purged: make(chan shape.Resource, 100), counts: map[string]int{}, log: new(bytes.Buffer)}
+	o.Secret, o.Count, o.Logger = secret, func(s string) { r.counts[s]++ }, slog.New(slog.NewTextHandler(r.log, nil))
+	if o.Purge == nil {
+		o.Purge = func(_ context.Context, res shape.Resource) error { r.purged <- res; return nil }
+	}
+	var err error
+	if r.Hook, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// deliver sends body with the given fields, "Name: value".
+func (r *rig) deliver(body string, fields ...string) int {
+	request := httptest.NewRequest(http.MethodPost, "/hooks/content", strings.NewReader(body))
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		request.Header.Set(name, value)
+	}
+	recorder := httptest.NewRecorder()
+	r.ServeHTTP(recorder, request)
+	return recorder.Code
+}
+
+func TestADeliveryHasToKnowTheSecret(t *testing.T) {
+	r := newRig(t, Options{SignatureHeader: "X-Hub-Signature-256"})
+	const body = `{"event":"entry.update"}`
+	sum := sign(body)
+	for field, want := range map[string]int{
+		"X-Hub-Signature-256: sha256=" + hex.EncodeToString(sum):            202,
+		"X-Hub-Signature-256: " + hex.EncodeToString(sum):                   202,
+		"X-Hub-Signature-256: " + base64.StdEncoding.EncodeToString(sum):    202,
+		"Authorization: Bearer " + secret:                                   202,
+		"Authorization: Bearer " + secret + "x":                             401,
+		"Authorization: Bearer ":                                            401,
+		"Authorization: Basic " + secret:                                    401,
+		"X-Hub-Signature-256: sha256=" + hex.EncodeToString(sign(body+" ")): 401,
+		"X-Hub-Signature-256: sha256=" + hex.EncodeToString(sum[:16]):       401,
+		"X-Hub-Signature-256: ":                                             401,
+		"X-Vitrine-Signature: " + hex.EncodeToString(sum):                   401,
+	} {
+		if got := r.deliver(body, field); got != want {
+			t.Errorf("%s: %d, want %d", field, got, want)
+		}
+	}
+	if lines := strings.Count(r.log.String(), "is refused"); lines != 1 || strings.Contains(r.log.String(), secret) {
+		t.Errorf("%d lines for the refusals of a minute, want 1, and no secret:\n%s", lines, r.log)
+	}
+	if r.counts["accepted"] != 4 || r.counts["refused"] != 7 {
+		t.Errorf("counted %v", r.counts)
+	}
+}
+
+func TestADeliveryCountsOnceAndNotLater(t *testing.T) {
+	r := newRig(t, Options{TimestampHeader: "X-Time"})
+	const body = `{}`
+	signed := func(at time.Time) []string {
+		stamp := strconv.FormatInt(at.Unix(), 10)
+		return []string{"X-Time: " + stamp, "X-Vitrine-Signature: " + hex.EncodeToString(sign(stamp+"."+body))}
+	}
+	now := time.Now()
+	if got := r.deliver(body, signed(now)...); got != 202 {
+		t.Errorf("the first: %d", got)
+	}
+	if got := r.deliver(body, signed(now)...); got != 401 || r.counts["replayed"] != 1 {
+		t.Errorf("the same again: %d, %v", got, r.counts)
+	}
+	if got := r.deliver(body, signed(now.Add(time.Second))...); got != 202 {
+		t.Errorf("another: %d", got)
+	}
+	for _, at := range []time.Time{now.Add(-6 * time.Minute), now.Add(6 * time.Minute)} {
+		if got := r.deliver(body, signed(at)...); got != 401 {
+			t.Errorf("at %v: %d", at, got)
+		}
+	}
+	moved := signed(now.Add(-6 * time.Minute))
+	moved[0] = "X-Time: " + strconv.FormatInt(now.Unix(), 10)
+	if got := r.deliver(body, moved...); got != 401 {
+		t.Errorf("an old signature under a new time: %d", got)
+	}
+}
+
+func TestADeliveryPurgesWhatItConcernsOnceForMany(t *testing.T) {
+	matches := func(word string) func(context.Context, []byte) (bool, error) {
+		return func(_ context.Context, body []byte) (bool, error) {
+			if bytes.Contains(body, []byte("broken")) {
+				return false, errors.New("broken")
+			}
+			return bytes.Contains(body, []byte(word)), nil
+		}
+	}
+	release, entered := make(chan struct{}), make(chan shape.Resource, 10)
+	r := newRig(t, Options{
+		Pause: time.Millisecond,
+		Match: map[shape.Resource]func(context.Context, []byte) (bool, error){
+			shape.Catalogue: matches("artist"), shape.Rules: matches("rule"), shape.Banners: matches("banner"),
+		},
+		Purge: func(_ context.Context, res shape.Resource) error {
+			entered <- res
+			<-release
+			return nil
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Run(ctx) }()
+	authorized := "Authorization: Bearer " + secret
+	if got := r.deliver("banner", authorized); got != 202 {
+		t.Fatal(got)
+	}
+	if got := <-entered; got != shape.Banners {
+		t.Errorf("purges %s", got)
+	}
+	for range 50 { // while it purges
+		r.deliver("banner rule", authorized)
+	}
+	close(release)
+	if a, b := <-entered, <-entered; a != shape.Rules || b != shape.Banners {
+		t.Errorf("then %s and %s", a, b)
+	}
+	if got := r.deliver("nothing of ours", authorized); got != 202 || r.counts["unmatched"] != 1 {
+		t.Errorf("unmatched: %d %v", got, r.counts)
+	}
+	if got := r.deliver("broken", authorized); got != 400 || r.counts["unreadable"] != 1 {
+		t.Errorf("broken: %d %v", got, r.counts)
+	}
+	cancel()
+	<-ended
+	if len(entered) > 0 {
+		t.Errorf("%d more purges", len(entered))
+	}
+}
+
+func TestAPurgeThatFailsIsDoneAgain(t *testing.T) {
+	tries := make(chan int, 10)
+	n := 0
+	r := newRig(t, Options{Pause: time.Millisecond, Purge: func(context.Context, shape.Resource) error {
+		n++
+		tries <- n
+		if n <= 3 {
+			return errors.New("redis is away")
+		}
+		return nil
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Run(ctx) }()
+	r.deliver("{}", "Authorization: Bearer "+secret)
+	for range 6 { // three that fail, and three again
+		<-tries
+	}
+	cancel()
+	<-ended
+}
+
+func TestADeliveryIsBounded(t *testing.T) {
+	r := newRig(t, Options{MaxBytes: 10})
+	if got := r.deliver("12345678901", "Authorization: Bearer "+secret); got != 413 {
+		t.Errorf("11 bytes: %d", got)
+	}
+	recorder := httptest.NewRecorder()
+	r.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/hooks/content", nil))
+	if recorder.Code != 405 || recorder.Header().Get("Allow") != "POST" {
+		t.Errorf("GET: %d", recorder.Code)
+	}
+}
+
+func TestUnusableOptionsAreRefused(t *testing.T) {
+	purge := func(context.Context, shape.Resource) error { return nil }
+	for _, o := range []Options{{}, {Secret: "x"}, {Purge: purge}, {Secret: "x", Purge: purge, Window: -1}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%s is taken", fmt.Sprint(o))
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/bits"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
@@ -40,7 +41,7 @@ func compress(e encoding, body []byte, how effort) ([]byte, error) {
 	var w io.WriteCloser
 	switch e {
 	case brotliEncoding:
-		w = brotli.NewWriterLevel(&out, brotliLevel(len(body), how))
+		w = brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: brotliLevel(len(body), how), LGWin: brotliWindow(len(body))})
 	case gzipEncoding:
 		level := gzip.BestCompression
 		if how == quick {
@@ -72,13 +73,26 @@ func brotliLevel(size int, how effort) int {
 	return brotli.BestCompression
 }
 
+// brotliWindow is the base-2 logarithm of a window that holds a body of this size, within the format's bounds. What
+// brotli allocates grows with its window: 32 MB for the default of 22, which none of these documents fills.
+func brotliWindow(size int) int {
+	const reserved = 16                                      // of each window (RFC 7932, section 9.1)
+	return min(max(bits.Len(uint(size+reserved-1)), 10), 22) //nolint:gosec // a length is not negative
+}
+
+// zstdBest is the size in bytes from which zstd's best level is worth the 34 MB that its tables take.
+const zstdBest = 1 << 20
+
 func compressZstd(body []byte, how effort) ([]byte, error) {
 	level := zstd.SpeedBestCompression
-	if how == quick {
+	switch {
+	case how == quick:
 		level = zstd.SpeedDefault
+	case len(body) < zstdBest:
+		level = zstd.SpeedBetterCompression
 	}
 	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true))
+		zstd.WithWindowSize(max(zstd.MinWindowSize, min(zstdWindow, 1<<bits.Len(uint(len(body)))))), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, fmt.Errorf("compress: %w", err)
 	}

@@ -102,9 +102,11 @@ func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
 		damaged := r.damaged
 		r.mu.Unlock()
 		p := r.policy.Load() // before the load, whose loader may follow it
-		l, err := r.acquire(ctx, p, damaged)
+		token := r.store.token()
+		l, err := r.acquire(ctx, p, token, damaged)
 		if err != nil {
 			r.store.failed(err)
+			r.orphan(token)
 			continue
 		}
 		switch l.outcome {
@@ -137,10 +139,10 @@ func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
 	}
 }
 
-func (r *Reader[V]) acquire(ctx context.Context, p *Policy, damaged string) (lease, error) {
+func (r *Reader[V]) acquire(ctx context.Context, p *Policy, token, damaged string) (lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.store.timeout)
 	defer cancel()
-	return r.store.acquire(ctx, r.key, r.store.token(), p.Source, damaged, p.FetchTimeout+leaseMargin, p.TTL)
+	return r.store.acquire(ctx, r.key, token, p.Source, damaged, p.FetchTimeout+leaseMargin, p.TTL)
 }
 
 // await waits until the key changes or its lease has run out. Only a process that cannot hear of changes asks at intervals.

@@ -127,6 +127,7 @@ func (r *Reader[V]) look() (*entry[V], error) {
 	}
 	r.noteFailure(rec)
 	r.void(rec, began)
+	r.adopt(rec.lease)
 	if rec.etag == "" || rec.layout != layout {
 		r.forget(prev)
 		return nil, nil //nolint:nilnil // no document and no fault: a miss

@@ -101,6 +101,7 @@ type Reader[V any] struct {
 	asking   *asking[V]
 	flight   *flight[V]
 	loading  guarded
+	orphaned string // the token of a lease that this process may hold without knowing
 	lastETag string // of the document last held, purged or not,
 	lastAt   int64  // and when its content changed, Unix milliseconds
 	damaged  string // the etag of a body in Redis that cannot be used

@@ -101,7 +101,8 @@ type lease struct {
 }
 
 func (s *Store) acquire(ctx context.Context, key, token, source, damaged string, length, ttl time.Duration) (lease, error) {
-	reply, err := s.run(ctx, acquireScript, key, token, length.Milliseconds(), layout, source, ttl.Milliseconds(), sourceGrace.Milliseconds(), damaged)
+	reply, err := s.run(ctx, acquireScript, key, token, length.Milliseconds(), layout, source, ttl.Milliseconds(), sourceGrace.Milliseconds(), damaged,
+		s.holder+"/")
 	if err != nil {
 		return lease{}, err
 	}

@@ -147,13 +147,16 @@ func startEmbedded(addr string) (*embedded.Store, error) {
 	return local, nil
 }
 
+// stores counts those of this process, so that each has a name of its own.
+var stores atomic.Uint64
+
 // holderName is what a lease shows: enough for a person to find the process.
 func holderName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), time.Now().UnixMicro())
+	return fmt.Sprintf("%s/%d/%x.%d", host, os.Getpid(), time.Now().UnixMicro(), stores.Add(1))
 }
 
 // Addr is where redis-cli reaches the store, host:port: of the first server where there are several.

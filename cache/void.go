@@ -6,6 +6,27 @@ import (
 	"time"
 )
 
+// orphan notes a lease that Redis may have given although the answer did not come: the next look gives it back, so that
+// nobody waits for a fetch that nobody makes.
+func (r *Reader[V]) orphan(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.orphaned = token
+}
+
+// adopt gives the lease back that a look has found to be an orphan.
+func (r *Reader[V]) adopt(found string) {
+	r.mu.Lock()
+	mine := found != "" && found == r.orphaned
+	if mine {
+		r.orphaned = ""
+	}
+	r.mu.Unlock()
+	if mine {
+		r.handBack(lease{token: found})
+	}
+}
+
 // errVoid ends a load whose result would be refused.
 var errVoid = errors.New("purged while it was fetched")
 

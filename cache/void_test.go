@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 )
 
 func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
@@ -52,6 +53,38 @@ func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
 					t.Error("a void load was taken for a failure of the CMS")
 				}
 			})
+		}
+	})
+}
+
+func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		store, r := replica(t, b.url, options(src))
+		_, other := replica(t, b.url, options(src))
+		// Redis gives this process a lease, and the answer does not come.
+		lose := func() string {
+			token := store.token()
+			l, err := store.acquire(t.Context(), "banners", token, "test", "", time.Hour, time.Minute)
+			must(t, err)
+			if l.outcome != granted {
+				t.Fatalf("not granted: %+v", l)
+			}
+			return token
+		}
+		r.orphan(lose())
+		r.wake()
+		get(t, other) // waits no longer than it takes to give the lease back
+		if n := src.loads.Load(); n != 1 {
+			t.Errorf("%d loads, want 1", n)
+		}
+
+		must(t, b.client.Del(t.Context(), key).Err())
+		eventually(t, "the purge is heard", func() bool { return r.memory.Load() == nil })
+		lose() // and this time nobody even knows of it: the process takes over from itself
+		get(t, r)
+		if n := src.loads.Load(); n != 2 {
+			t.Errorf("%d loads, want 2", n)
 		}
 	})
 }

@@ -1,5 +1,6 @@
 -- Take the lease, if a fetch is due and nobody else has it.
--- ARGV: token, lease in ms, layout, source, ttl in ms, grace for another source in ms, etag of a body known to be damaged.
+-- ARGV: token, lease in ms, layout, source, ttl in ms, grace for another source in ms, etag of a body known to be damaged,
+-- what this process's tokens begin with: it fetches one at a time, so that a lease of its own is one it never heard it got.
 -- Returns {'granted', now, mark, failures, etag, source}, or one of {'fresh'|'held'|'failed', now, ms left, lease}.
 local k = kind()
 if k ~= 'hash' and k ~= 'none' then redis.call('DEL', key) end
@@ -12,7 +13,8 @@ if held and now < fresh and now < fetched + ARGV[5] and not other then return {'
 local soft = h[5] and fresh <= 0   -- an operator's HSET fresh_until 0: whoever failed before is asked again
 local left = num(h[7]) - now
 local failed = string.sub(lease, 1, 7) == 'failed:'
-if lease ~= '' and left > 0 and not (failed and soft) then
+local orphan = string.sub(lease, 1, #ARGV[8]) == ARGV[8]
+if lease ~= '' and left > 0 and not orphan and not (failed and soft) then
   return {failed and 'failed' or 'held', now, left, lease}
 end
 

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var monitoring = filepath.Join("..", "..", "docs", "monitoring")
+
+func TestTheAlertsAreThoseThatTheirTestHolds(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		lacking(t, "promtool", "prometheus")
+	}
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		command := exec.CommandContext(t.Context(), "promtool", args...)
+		command.Dir = monitoring
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// No query names a metric or a label that is not there.
+func TestEveryQueryOfTheDashboardFindsWhatItAsksFor(t *testing.T) {
+	if _, err := exec.LookPath("prometheus"); err != nil {
+		lacking(t, "prometheus", "prometheus")
+	}
+	vitrine := start(t, "VITRINE_ADMIN_TOKEN=open-sesame")
+	vitrine.allAnswer(t, "hit")
+	at := prometheus(t, vitrine.operator.Addr().String())
+	for _, expr := range append(dashboardQueries(t), alertMetrics(t)...) {
+		if err := eventually(func() error { return hasSamples(at, expr) }); err != nil {
+			t.Errorf("%s: %v", expr, err)
+		}
+	}
+}
+
+// prometheus scrapes target until the test ends, and returns its address.
+func prometheus(t *testing.T, target string) string {
+	t.Helper()
+	dir, address := t.TempDir(), freeAddress(t)
+	config := fmt.Sprintf(`{global: {scrape_interval: 200ms}, scrape_configs: [{job_name: vitrine,
+		authorization: {credentials: open-sesame}, static_configs: [{targets: [%q]}]}]}`, target)
+	file := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+dir,
+		"--web.listen-address="+address, "--log.level=warn")
+	command.Stderr = t.Output()
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		_ = command.Wait()
+	})
+	if err := eventually(func() error {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// hasSamples runs a query and wants an answer that is not empty.
+func hasSamples(at, expr string) error {
+	response, err := http.Get("http://" + at + "/api/v1/query?query=" + url.QueryEscape(expr))
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var told struct {
+		Status, Error string
+		Data          struct{ Result []json.RawMessage }
+	}
+	if err := json.NewDecoder(response.Body).Decode(&told); err != nil {
+		return err
+	}
+	switch {
+	case told.Status != "success":
+		return errors.New(told.Error)
+	case len(told.Data.Result) == 0:
+		return errors.New("no samples")
+	}
+	return nil
+}
+
+// dashboardQueries are the queries as Grafana would send them.
+func dashboardQueries(t *testing.T) []string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(monitoring, "dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(content, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			out = append(out, strings.NewReplacer("$__rate_interval", "1m", "$instance", ".+").Replace(target.Expr))
+		}
+	}
+	if len(out) < 12 {
+		t.Fatalf("only %d queries in the dashboard", len(out))
+	}
+	return out
+}
+
+// alertMetrics are the metrics that the alerts look at. The alerts themselves
+// have no samples while all is well.
+func alertMetrics(t *testing.T) []string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(monitoring, "alerts.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(content, &rules); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, rule := range rules.Groups[0].Rules {
+		for word := range strings.FieldsFuncSeq(rule.Expr, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+			if strings.HasPrefix(word, "vitrine_") {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
+}

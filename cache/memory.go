@@ -191,6 +191,9 @@ func (r *Reader[V]) entry(rec record, prev *entry[V]) *entry[V] {
 func (r *Reader[V]) admit(e *entry[V]) {
 	r.mu.Lock()
 	r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
+	if r.damaged == e.doc.ETag {
+		r.damaged = "" // the same content, whole again
+	}
 	r.mu.Unlock()
 	for {
 		cur := r.memory.Load()

@@ -271,6 +271,26 @@ func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
 	})
 }
 
+func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r1 := replica(t, b.url, options(src))
+		get(t, r1)
+		must(t, b.client.HSet(t.Context(), key, "body", "tampered with").Err())
+		_, r2 := replica(t, b.url, options(src)) // whose memory has no copy of it
+		if a := get(t, r2); a.Value != 1 || src.loads.Load() != 2 {
+			t.Fatalf("after %d loads: %+v", src.loads.Load(), a)
+		}
+		// The content, and with it the etag, is what it was. A flight for nothing, such as one that another
+		// replica was faster than, finds it fresh.
+		f, _ := r2.fly(t.Context())
+		<-f.done
+		if n := src.loads.Load(); n != 2 {
+			t.Errorf("%d loads, want 2: what is whole was taken for damaged", n)
+		}
+	})
+}
+
 func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()

@@ -53,20 +53,20 @@ func leaks(text string) []string {
 
 // shared is a buffer for everything that is written anywhere.
 type shared struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu   sync.Mutex
+	kept bytes.Buffer
 }
 
 func (s *shared) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Buffer.Write(p)
+	return s.kept.Write(p)
 }
 
 func (s *shared) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Buffer.String()
+	return s.kept.String()
 }
 
 // Every failure is run with credentials that can be recognized, and everything

@@ -264,11 +264,21 @@ func (r *Reader[V]) load(ctx context.Context, p *Policy, base *Document) (loaded
 	}
 	doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified
 	doc.ChangedAt = time.UnixMilli(time.Now().UnixMilli())
-	value, err = r.o.Prepare(doc)
-	if err != nil {
+	value, err = r.prepare(doc)
+	return loaded, doc, value, err
+}
+
+// prepare calls Prepare, whose panic is an error: those who wait for what it makes would wait for ever.
+func (r *Reader[V]) prepare(doc *Document) (value V, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("preparing %s: panic: %v\n%s", r.key, p, debug.Stack())
+		}
+	}()
+	if value, err = r.o.Prepare(doc); err != nil {
 		err = fmt.Errorf("preparing %s: %w", r.key, err)
 	}
-	return loaded, doc, value, err
+	return value, err
 }
 
 // giveUp leaves word of the failure with the lease. A purge that came meanwhile makes the fetch due again.

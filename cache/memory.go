@@ -172,7 +172,7 @@ func (r *Reader[V]) entry(rec record, prev *entry[V]) *entry[V] {
 			e.doc = prev.doc // the very same: its times on this clock must not jump by the length of a round trip
 		}
 	} else {
-		value, err := r.o.Prepare(doc)
+		value, err := r.prepare(doc)
 		if err != nil {
 			r.damage(rec.etag, err.Error())
 			return nil

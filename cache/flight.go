@@ -201,6 +201,11 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], p *Policy, l lease)
 	defer cancel()
 	wrote, err := r.store.fill(writing, r.key, l, fill)
 	if err != nil {
+		if r.store.ctx.Err() != nil { // closing: what was written of it, if anything, is whole
+			r.handBack(l)
+			f.err = errClosed
+			return true
+		}
 		r.store.failed(err)
 		if r.gen.Load() != before {
 			// A purge may have been heard during the load, which nobody is left to refuse the fill for.

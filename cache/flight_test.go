@@ -1,8 +1,11 @@
 package cache
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	"vitrine/cache/redistest"
 )
 
 func TestAPanicInPrepareIsAnErrorAndHoldsUpNobody(t *testing.T) {
@@ -20,4 +23,35 @@ func TestAPanicInPrepareIsAnErrorAndHoldsUpNobody(t *testing.T) {
 			t.Error("the next one is told nothing")
 		}
 	})
+}
+
+func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
+	server := redistest.Start(t)
+	for name, end := range map[string]func(context.Context) (Loaded, error){
+		"the load ends":     func(ctx context.Context) (Loaded, error) { return Loaded{}, ctx.Err() },
+		"the load succeeds": func(context.Context) (Loaded, error) { return Loaded{Body: body(1)}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, server.Client().FlushDB(t.Context()).Err())
+			s, err := Open(t.Context(), Options{URL: server.URL()})
+			must(t, err)
+			entered := make(chan struct{})
+			r, err := NewReader(s, "banners", options(LoaderFunc(func(ctx context.Context, _ string, _ *Document) (Loaded, error) {
+				close(entered)
+				<-ctx.Done()
+				return end(ctx)
+			})))
+			must(t, err)
+			got := make(chan error, 1)
+			go func() { _, err := r.Get(t.Context()); got <- err }()
+			<-entered
+			must(t, s.Close())
+			if err := <-got; err == nil {
+				t.Error("an answer that nothing is behind")
+			}
+			if left := server.Client().HGetAll(t.Context(), key).Val(); len(left) > 0 {
+				t.Errorf("the others wait for %v", left)
+			}
+		})
+	}
 }

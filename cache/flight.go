@@ -319,9 +319,13 @@ func (r *Reader[V]) handBack(l lease) {
 
 // backoff is the pause after the count-th failure in a row.
 func (r *Reader[V]) backoff(count int) time.Duration {
-	d := r.o.BackoffMost
-	if count < 30 {
-		d = min(d, r.o.BackoffFirst<<(count-1))
+	d := min(r.o.BackoffFirst, r.o.BackoffMost)
+	for range count - 1 {
+		if d > r.o.BackoffMost/2 {
+			d = r.o.BackoffMost
+			break
+		}
+		d *= 2
 	}
 	return max(jitter(d), time.Millisecond)
 }

@@ -2,8 +2,10 @@ package cache
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"vitrine/cache/redistest"
 )
@@ -54,4 +56,19 @@ func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestThePauseDoublesUpToItsMost(t *testing.T) {
+	o := options(newSource())
+	o.BackoffFirst, o.BackoffMost = time.Minute, 10*time.Hour
+	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	for count, want := range map[int]time.Duration{
+		1: time.Minute, 2: 2 * time.Minute, 10: 512 * time.Minute, 11: 10 * time.Hour, 29: 10 * time.Hour, 1000: 10 * time.Hour,
+		math.MaxInt: 10 * time.Hour,
+	} {
+		if got := r.backoff(count); got < want-want/4 || got > want+want/4 {
+			t.Errorf("after %d failures %v, want %v and a quarter to either side", count, got, want)
+		}
+	}
+	r.backoff(math.MinInt) // what somebody wrote into Redis, and one more
 }

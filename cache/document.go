@@ -37,7 +37,7 @@ func ETag(representation []byte) string {
 type Loaded struct {
 	// NotModified says that the held document is still right; Body is then not looked at.
 	NotModified bool
-	// Body is the normalized content.
+	// Body is the normalized content. One that is empty is an error.
 	Body []byte
 	// UpstreamETag and UpstreamLastModified are kept with the document and given back with the next load.
 	UpstreamETag, UpstreamLastModified string

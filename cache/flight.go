@@ -265,6 +265,9 @@ func (r *Reader[V]) load(ctx context.Context, p *Policy, base *Document) (loaded
 			return loaded, doc, value, nil
 		}
 	} else {
+		if len(loaded.Body) == 0 { // which a fill would take for a renewal
+			return loaded, nil, value, fmt.Errorf("loading %s: an empty body", r.key)
+		}
 		doc = &Document{Body: loaded.Body, ETag: ETag(loaded.Body)}
 	}
 	doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified

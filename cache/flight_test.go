@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -71,4 +72,18 @@ func TestThePauseDoublesUpToItsMost(t *testing.T) {
 		}
 	}
 	r.backoff(math.MinInt) // what somebody wrote into Redis, and one more
+}
+
+func TestAnEmptyBodyIsAFailureOfTheLoad(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		loads := 0
+		_, r := replica(t, b.url, options(LoaderFunc(func(context.Context, string, *Document) (Loaded, error) {
+			loads++ // one at a time, and the reader waits for it
+			return Loaded{}, nil
+		})))
+		var retry *RetryError
+		if _, err := r.Get(t.Context()); !errors.As(err, &retry) || loads != 1 {
+			t.Errorf("after %d loads: %v", loads, err)
+		}
+	})
 }

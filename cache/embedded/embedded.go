@@ -15,8 +15,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// expiryTick is how often keys past their time are removed: what a key may outlive its time by.
-const expiryTick = time.Second
+// expiryTick is how often the keys' clock moves: what a key may outlive its time by, or fall short of it.
+const expiryTick = 50 * time.Millisecond
 
 // A Store is a running embedded store.
 type Store struct {

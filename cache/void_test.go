@@ -79,6 +79,7 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 			t.Errorf("%d loads, want 1", n)
 		}
 
+		warm(t, r)
 		must(t, b.client.Del(t.Context(), key).Err())
 		eventually(t, "the purge is heard", func() bool { return r.memory.Load() == nil })
 		lose() // and this time nobody even knows of it: the process takes over from itself

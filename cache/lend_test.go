@@ -56,14 +56,11 @@ func TestALoadSeesTheValuesOfWhoeverCausedItAndNotItsEnd(t *testing.T) {
 		t.Error("a visitor who hung up got an answer")
 	}
 	joined := &visit{Context: t.Context(), over: make(chan struct{})}
-	answered := make(chan error, 1)
-	go func() {
-		_, err := r.Get(joined)
-		answered <- err
-	}()
+	f, joins := r.fly(joined) // as Get does, and certainly before the load ends
 	release()
-	if err := <-answered; err != nil {
-		t.Errorf("the load ended with the visitor who caused it: %v", err)
+	<-f.done
+	if !joins || f.err != nil {
+		t.Errorf("the load ended with the visitor who caused it: joined %t, %v", joins, f.err)
 	}
 	if v := <-seen; v != "first" {
 		t.Errorf("the load saw %v", v)

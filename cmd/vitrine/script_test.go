@@ -202,9 +202,9 @@ func scriptSignal(signal syscall.Signal) func(ts *testscript.TestScript, neg boo
 }
 
 // eventually asks check every few milliseconds until it is content, and
-// returns its last complaint after ten seconds.
+// returns its last complaint after half a minute: machines are slow at times.
 func eventually(check func() error) error {
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {

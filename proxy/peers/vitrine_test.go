@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,7 +61,7 @@ func startVitrine(t *testing.T, o terms) *vitrine {
 	if o.origins == nil {
 		o.origins = []string{"*"}
 	}
-	v := &vitrine{cms: upstreamtest.New(t), log: new(exchanges)}
+	v := &vitrine{cms: upstreamtest.New(t), log: newExchanges()}
 	log := slog.New(slog.DiscardHandler)
 	client, err := upstream.New(upstream.Options{URL: v.cms.URL, Logger: log})
 	if err != nil {
@@ -128,14 +129,35 @@ type exchange struct {
 // exchanges is a log of what reached a listener. What comes in is looked at before vitrine reads it, and what goes
 // out before it is sent, so that a client with an answer finds it here.
 type exchanges struct {
-	mu  sync.Mutex
-	all []*exchange
+	mu       sync.Mutex
+	answered *sync.Cond // on mu: an exchange has its status
+	all      []*exchange
 }
 
-// take returns what arrived since the last call.
+// answerTime is how long take waits for an answer that a peer is being given.
+const answerTime = 2 * time.Second
+
+func newExchanges() *exchanges {
+	e := &exchanges{}
+	e.answered = sync.NewCond(&e.mu)
+	return e
+}
+
+// take returns what arrived since the last call, once it has been answered: a peer may give its own client a stale copy
+// while it asks.
 func (e *exchanges) take() []exchange {
+	late := false
+	defer time.AfterFunc(answerTime, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		late = true
+		e.answered.Broadcast()
+	}).Stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for !late && slices.ContainsFunc(e.all, func(x *exchange) bool { return x.status == "" }) {
+		e.answered.Wait()
+	}
 	var taken []exchange
 	for _, x := range e.all {
 		taken = append(taken, *x)
@@ -194,6 +216,7 @@ func (c *tappedConn) Write(p []byte) (int, error) {
 			c.asked.status, _, _ = strings.Cut(rest, " ")
 		}
 		c.asked = nil
+		c.log.answered.Broadcast()
 	}
 	c.log.mu.Unlock()
 	return c.Conn.Write(p)

@@ -85,6 +85,9 @@ func (g given) show(s Setting) string {
 		return "nothing"
 	case s.isHidden():
 		return "a value that is not shown"
+	case s.isParts():
+		shown, _ := Parts{YAML: g.Text}.masked()
+		return fmt.Sprintf("%q", shown)
 	default:
 		return fmt.Sprintf("%q", maskURL(g.Text))
 	}

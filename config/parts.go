@@ -137,34 +137,35 @@ var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|cookie|sessio
 
 // masked is the canonical form with such values masked, and whether there were any.
 func (p Parts) masked() (text string, hides bool) {
-	lines := strings.SplitAfter(p.YAML, "\n")
-	values := map[string]bool{}
-	for _, part := range p.List {
-		for name, value := range part.Headers {
-			if secretive.MatchString(name) {
-				values[value] = true
-			}
-		}
-		for name, all := range part.Query {
-			if secretive.MatchString(name) {
-				for _, value := range all {
-					values[value] = true
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(p.YAML), &document); err != nil || len(document.Content) == 0 {
+		return "", false // there is none, or it would have been refused
+	}
+	hide := func(n *yaml.Node, text string) { n.Value, n.Style, hides = text, 0, true }
+	for _, part := range document.Content[0].Content {
+		for i := 0; i+1 < len(part.Content); i += 2 {
+			value := part.Content[i+1]
+			switch part.Content[i].Value {
+			case "path":
+				if before, query, ok := strings.Cut(value.Value, "?"); ok && secretive.MatchString(query) {
+					hide(value, before+"?"+mask)
+				}
+			case "headers", "query":
+				for j := 0; j+1 < len(value.Content); j += 2 {
+					if !secretive.MatchString(value.Content[j].Value) {
+						continue
+					}
+					hide(value.Content[j+1], mask) // a list of texts as well
+					value.Content[j+1].Kind, value.Content[j+1].Tag, value.Content[j+1].Content = yaml.ScalarNode, "!!str", nil
 				}
 			}
 		}
-		if _, inPath, ok := strings.Cut(part.Path, "?"); ok && secretive.MatchString(inPath) {
-			values[inPath] = true
-		}
 	}
-	for i, line := range lines {
-		for value := range values {
-			if value != "" && strings.Contains(line, value) {
-				lines[i] = strings.ReplaceAll(line, value, mask)
-				line = lines[i]
-			}
-		}
+	text, err := canonical(document.Content[0])
+	if err != nil {
+		return mask, true
 	}
-	return strings.Join(lines, ""), len(values) > 0
+	return text, hides
 }
 
 // parseParts reads the list of parts. Its error is the first mistake, a *nodeError.

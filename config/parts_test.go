@@ -72,11 +72,28 @@ upstream:
       parts:
         - path: list?access_token=hunter1
           query: {api_key: hunter2}
-          headers: {X-Auth: hunter3}
+          headers: {X-Auth: hunter3, X-Key: 'quoted''hunter4'}
 `)
 	printed := string(load(t, config.Sources{File: file}).YAML())
 	if strings.Contains(printed, "hunter") || !strings.Contains(printed, "#   - path: list?********") {
 		t.Errorf("printed\n%s", printed)
 	}
 	load(t, config.Sources{File: write(t, printed)}) // is still a file
+}
+
+func TestAChangeOfPartsShowsNoSecret(t *testing.T) {
+	with := func(key string) config.Config {
+		return load(t, config.Sources{File: write(t, `
+upstream:
+  resources:
+    banners:
+      parts:
+        - path: list
+          headers: {X-Api-Key: `+key+`}
+`)})
+	}
+	changes := with("hunter3").Changes(with("hunter2"))
+	if len(changes) != 1 || !strings.Contains(changes[0].To, "path: list") || strings.Contains(changes[0].From+changes[0].To, "hunter") {
+		t.Errorf("%+v", changes)
+	}
 }

@@ -136,7 +136,9 @@ func (s *standbys) fetch(ctx context.Context, r shape.Resource, held Validators)
 		attempts += got.attempts
 		got.attempts = attempts
 		if err == nil {
-			s.use(b)
+			if i > 0 { // else another fetch may have left b meanwhile, with reason
+				s.use(b)
+			}
 			s.probeAside(b, r, held) //nolint:contextcheck // it goes on after the fetch, until close
 			return got, nil
 		}

@@ -23,15 +23,20 @@ type scripted struct {
 	err   error
 	hang  bool
 	asked int
-	held  Validators // of the last fetch
+	held  Validators    // of the last fetch
+	slow  chan struct{} // where not nil, rules come when it is closed
 }
 
 func (s *scripted) fetch(ctx context.Context, r shape.Resource, held Validators) (answer, error) {
 	s.mu.Lock()
 	s.asked++
 	s.held = held
-	err, hang := s.err, s.hang
+	err, hang, slow := s.err, s.hang, s.slow
 	s.mu.Unlock()
+	if slow != nil && r == shape.Rules {
+		<-slow
+		err = nil
+	}
 	if hang {
 		<-ctx.Done()
 		return answer{attempts: 1}, &FetchError{Resource: r, Op: "GET " + s.name, Kind: ErrTimeout, Err: &lateError{}}
@@ -312,6 +317,27 @@ func TestPreferredComesBackOnlyAfterItHasDoneWellForLongEnough(t *testing.T) {
 		fetchFrom(t, c, shape.Banners, "http://0")
 		if s[1].count() != before {
 			t.Error("the standby is asked while the preferred one is in use")
+		}
+	})
+}
+
+func TestAFetchBegunBeforeAFailoverDoesNotUndoIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := between(t, 2, Failover{})
+		s[0].slow = make(chan struct{})
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			if got, err := c.Fetch(t.Context(), shape.Rules, held); err != nil || got.Upstream != "http://0" {
+				t.Errorf("from %q (%v)", got.Upstream, err)
+			}
+		})
+		synctest.Wait()
+		s[0].fail(err503)
+		fetchFrom(t, c, shape.Banners, "http://1")
+		close(s[0].slow)
+		slow.Wait()
+		if told := c.Breakers(); told[0].InUse || !told[1].InUse {
+			t.Errorf("in use is the one that has just failed: %+v", told)
 		}
 	})
 }

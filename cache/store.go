@@ -112,7 +112,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.holder = holderName()
 	redis.SetLogger(clientLog{o.Logger})
 	if addr, ok := strings.CutPrefix(o.URL, "embedded:"); ok {
-		local, err := startEmbedded(addr)
+		local, err := startEmbedded(addr, o.Logger)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-func startEmbedded(addr string) (*embedded.Store, error) {
+func startEmbedded(addr string, log *slog.Logger) (*embedded.Store, error) {
 	if addr != "" {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			return nil, fmt.Errorf("embedded store: want embedded: or embedded:HOST:PORT, got %q", "embedded:"+addr)
@@ -141,10 +141,14 @@ func startEmbedded(addr string) (*embedded.Store, error) {
 		return embedded.Start(addr)
 	}
 	local, err := embedded.Start(embeddedAddr)
-	if err != nil {
-		return embedded.Start("127.0.0.1:0")
+	if err == nil {
+		return local, nil
 	}
-	return local, nil
+	local, anywhere := embedded.Start("127.0.0.1:0")
+	if anywhere == nil {
+		log.Warn("the embedded store is not where redis-cli and other commands look for it", "wanted", embeddedAddr, "error", err, "address", local.Addr())
+	}
+	return local, anywhere
 }
 
 // stores counts those of this process, so that each has a name of its own.

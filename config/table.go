@@ -184,7 +184,7 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "ttl.default", Env: "VITRINE_TTL", Flag: "ttl", Default: "60s", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "how long a document is fresh; in the file, `ttl: 60s` says it too",
+		Doc:   "how long a document is fresh, at least: each gets up to a tenth more, in which it is refreshed if it is being read; in the file, `ttl: 60s` says it too",
 		field: func(c *Config) any { return &c.TTL.Default },
 	},
 	{

@@ -76,8 +76,8 @@ func brotliLevel(size int, how effort) int {
 // brotliWindow is the base-2 logarithm of a window that holds a body of this size, within the format's bounds. What
 // brotli allocates grows with its window: 32 MB for the default of 22, which none of these documents fills.
 func brotliWindow(size int) int {
-	const reserved = 16                                      // of each window (RFC 7932, section 9.1)
-	return min(max(bits.Len(uint(size+reserved-1)), 10), 22) //nolint:gosec // a length is not negative
+	const reserved = 16 // of each window (RFC 7932, section 9.1)
+	return min(max(bits.Len(uint(size+reserved-1)), 10), 22)
 }
 
 // zstdBest is the size in bytes from which zstd's best level is worth the 34 MB that its tables take.

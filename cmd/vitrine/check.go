@@ -144,7 +144,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 // reachRedis asks for a sign of life. Its error is one of the configuration.
 func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 	if strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {
-		return storeReport{Address: "embedded, started by serve", OK: true}, nil
+		return storeReport{Address: "embedded: not tried, serve starts it", OK: true}, nil
 	}
 	store, err := cache.Open(ctx, cache.Options{URL: cfg.Redis.URL.Reveal(), Prefix: cfg.Redis.Prefix})
 	if err != nil {

@@ -28,8 +28,11 @@ func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
 	lists := func(n int) func() error {
 		return func() error {
 			told, err := operatorStatus(one)
-			if err != nil || !told.Replicas.Known || !told.Replicas.Agree || len(told.Replicas.List) != n {
-				return fmt.Errorf("want %d that agree, got %+v, %v", n, told.Replicas, err)
+			if err != nil {
+				return err
+			}
+			if !told.Replicas.Known || !told.Replicas.Agree || len(told.Replicas.List) != n {
+				return fmt.Errorf("want %d that agree, got %+v", n, told.Replicas)
 			}
 			for _, r := range told.Replicas.List {
 				if len(r.ETags) != 3 || r.Source == "" || r.Version == "" || time.Since(r.Started) > time.Minute {

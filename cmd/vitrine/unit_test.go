@@ -34,8 +34,8 @@ func TestTheVersionIsTheBestThatIsKnown(t *testing.T) {
 		{"", &debug.BuildInfo{Main: debug.Module{Version: "v1.4.0"}}, "v1.4.0"},
 		{"", commit("0123456789abcdef", "false"), "0123456789ab"},
 		{"", commit("0123456789abcdef", "true"), "0123456789ab+changes"},
-		{"", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "unknown"},
-		{"", nil, "unknown"},
+		{"", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "dev"},
+		{"", nil, "dev"},
 	} {
 		if got := versionOf(test.linked, test.info); got != test.want {
 			t.Errorf("versionOf(%q, %+v) = %q, want %q", test.linked, test.info, got, test.want)

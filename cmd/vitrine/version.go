@@ -23,13 +23,13 @@ func (versionCommand) Run(p program) error {
 }
 
 // versionOf is what the linker was told, else the module's version, else the
-// commit, else "unknown": a build need not know any of these.
+// commit, else "dev": a build need not know any of these.
 func versionOf(linked string, info *debug.BuildInfo) string {
 	if linked != "" {
 		return linked
 	}
 	if info == nil {
-		return "unknown"
+		return "dev"
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -40,7 +40,7 @@ func versionOf(linked string, info *debug.BuildInfo) string {
 	}
 	revision := settings["vcs.revision"]
 	if revision == "" {
-		return "unknown"
+		return "dev"
 	}
 	revision = revision[:min(12, len(revision))]
 	if settings["vcs.modified"] == "true" {

@@ -10,8 +10,8 @@
 //  5. of that document the form that is wanted is picked (the CMS's order or another, compact or indented), and of
 //     the form the representation that Accept-Encoding asks for (form.go). Each was made once and is shared;
 //  6. the conditions of the request decide between 200 and 304 (conditional.go), and prepared header fields and bytes
-//     are written (answer.go). What changes with the second (Age, Cache-Control, Cache-Status) is rendered once a
-//     second and shared too (moment.go).
+//     are written (answer.go). What changes with the second (Age, Cache-Control, Cache-Status) is rendered once or
+//     twice a second and shared too (moment.go).
 //
 // Whatever goes wrong on the way is an error that is returned, and one table says how it is answered (errors.go).
 package proxy

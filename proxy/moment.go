@@ -9,12 +9,14 @@ import (
 )
 
 // A moment is what the header says of a document in one second: fields that change with time, rendered once and
-// shared by all requests of that second that were answered in the same way.
+// shared by all requests of that second that were answered in the same way. Where a second of the document's freshness
+// ends within it, there are two: who was told at its beginning what is left would keep a document past its freshness.
 type moment struct {
 	// What it was rendered for.
 	document *cache.Document
 	policy   *policy
 	second   int64
+	until    time.Time // from then on less freshness is left than it says
 	status   cache.Status
 
 	modified                      time.Time // whole seconds
@@ -23,11 +25,11 @@ type moment struct {
 	cacheStatus                   []byte
 }
 
-// at returns the moment for an answer. It renders one only if the last was for another second, document or status.
+// at returns the moment for an answer. It renders one only if the last was for another time, document or status.
 func (p *Prepared) at(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
 	second := now.Unix()
 	m := p.moment.Load()
-	if m != nil && m.second == second && m.document == d && m.policy == pol && m.status == *status {
+	if m != nil && m.second == second && !now.After(m.until) && m.document == d && m.policy == pol && m.status == *status {
 		return m
 	}
 	m = newMoment(pol, d, status, now)
@@ -41,6 +43,7 @@ func newMoment(pol *policy, d *cache.Document, status *cache.Status, now time.Ti
 	ttl := wholeSeconds(d.FreshUntil.Sub(now))
 	return &moment{
 		document: d, policy: pol, second: now.Unix(), status: *status,
+		until:           d.FreshUntil.Add(-time.Duration(ttl) * time.Second),
 		modified:        modified,
 		lastModified:    []byte(modified.Format(http.TimeFormat)),
 		age:             strconv.AppendInt(nil, age, 10),

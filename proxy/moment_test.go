@@ -81,7 +81,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 
 func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
-	doc := &cache.Document{FetchedAt: at, ChangedAt: at, FreshUntil: at.Add(time.Minute)}
+	doc := &cache.Document{FetchedAt: at, ChangedAt: at, FreshUntil: at.Add(time.Minute + 999*time.Millisecond)}
 	hit := cache.Status{Hit: true}
 	var p Prepared
 	var pol policy
@@ -98,6 +98,28 @@ func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 	} {
 		if other == first {
 			t.Errorf("%s is told what was true before", name)
+		}
+	}
+}
+
+func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
+	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	doc := &cache.Document{FetchedAt: at.Add(-5 * time.Second), ChangedAt: at, FreshUntil: at.Add(10*time.Second + 500*time.Millisecond)}
+	pol := newPolicy(&Terms{MaxAge: time.Hour})
+	hit := cache.Status{Hit: true}
+	var p Prepared
+	for _, want := range []struct {
+		after   time.Duration
+		control string
+	}{
+		{0, "public, max-age=15"},
+		{500 * time.Millisecond, "public, max-age=15"},
+		{501 * time.Millisecond, "public, max-age=14"},
+		{999 * time.Millisecond, "public, max-age=14"},
+		{1500 * time.Millisecond, "public, max-age=15"}, // of which one more is past
+	} {
+		if got := string(p.at(&pol, doc, &hit, at.Add(want.after)).cacheControl); got != want.control {
+			t.Errorf("after %v: %s, want %s", want.after, got, want.control)
 		}
 	}
 }

@@ -56,8 +56,9 @@ type Options struct {
 
 // Hook hears deliveries. It is an http.Handler; Run does what they ask for.
 type Hook struct {
-	o    Options
-	wake chan struct{} // capacity 1
+	o        Options
+	patience time.Duration // bounds what one delivery may cost
+	wake     chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards what follows
 	pending map[shape.Resource]bool
@@ -87,7 +88,7 @@ func New(o Options) (*Hook, error) {
 		o.Logger = slog.Default()
 	}
 	return &Hook{
-		o: o, wake: make(chan struct{}, 1),
+		o: o, patience: defaultPatience, wake: make(chan struct{}, 1),
 		pending: map[shape.Resource]bool{}, seen: map[[sha256.Size]byte]time.Time{},
 	}, nil
 }
@@ -99,8 +100,8 @@ func setDefault[T comparable](p *T, def T) {
 	}
 }
 
-// patience bounds what one delivery may cost.
-const patience = 5 * time.Second
+// defaultPatience is that of a Hook.
+const defaultPatience = 5 * time.Second
 
 // ServeHTTP takes one delivery.
 func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +110,11 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusMethodNotAllowed, `{"detail":"Method not allowed."}`)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), h.patience)
 	defer cancel()
+	// Reading does not end with the context, and whoever sends this has shown no secret yet. It fails where there is
+	// no connection, and then nothing to wait for.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBytes))
 	if err != nil {
 		h.o.Count("unreadable")

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/hmac"
@@ -9,7 +10,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -202,6 +205,32 @@ func TestADeliveryIsBounded(t *testing.T) {
 	r.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/hooks/content", nil))
 	if recorder.Code != 405 || recorder.Header().Get("Allow") != "POST" {
 		t.Errorf("GET: %d", recorder.Code)
+	}
+}
+
+func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
+	r := newRig(t, Options{})
+	r.patience = 20 * time.Millisecond
+	server := httptest.NewServer(r)
+	defer server.Close()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "POST /hooks/content HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != 400 || !answer.Close {
+		t.Errorf("status %d, connection closed: %v", answer.StatusCode, answer.Close)
 	}
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 	r.send(t, "HEAD /cms/rules/ HTTP/1.1\nHost: x")
 	r.send(t, "GET /cms/rules/ HTTP/1.1\nHost: x\nIf-None-Match: *")
 	r.send(t, "OPTIONS /cms/rules/ HTTP/1.1\nHost: x")
+	r.send(t, "OPTIONS /cms/rules/ HTTP/1.1\nHost: x\nOrigin: https://a.example\nAccess-Control-Request-Method: GET")
 	r.send(t, "POST /cms/rules/ HTTP/1.1\nHost: x\nContent-Length: 0")
 	r.send(t, "BREW /cms/rules/ HTTP/1.1\nHost: x")
 	r.get(t, "/cms/rules")
@@ -69,7 +71,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"rules 200 hit": 3, "rules 304 hit": 1, "rules 200 none": 1, "rules 405 none": 2,
+		"rules 200 hit": 3, "rules 304 hit": 1, "rules 200 none": 1, "rules 204 none": 1, "rules 405 none": 2,
 		"other 301 none": 1, "other 404 none": 1, "other 414 none": 1,
 		"banners 200 stale": 1, "banners 200 miss": 1, "banners 503 miss": 1, "banners 502 miss": 1,
 	}
@@ -78,6 +80,26 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 	}
 	if collapsed != 1 {
 		t.Errorf("%v collapsed, want 1", collapsed)
+	}
+}
+
+func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
+	meter := newMeter(t)
+	for _, f := range append(slices.Clone(failures), internalFailure) {
+		meter.Observe(0, measure.Answer{Target: measure.Other, Code: f.status})
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(meter)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "vitrine_requests_total" && m.GetLabel()[1].GetValue() == "other" && m.GetCounter().GetValue() > 0 {
+				t.Errorf("counted as other: %v", m)
+			}
+		}
 	}
 }
 

@@ -52,11 +52,11 @@ func (c Cache) String() string { return [caches]string{"none", "hit", "stale", "
 
 // codes are the statuses that the proxy answers with; any other is counted as the last.
 var codes = [...]int{
-	http.StatusOK, http.StatusMovedPermanently, http.StatusNotModified, http.StatusBadRequest, http.StatusNotFound,
+	http.StatusOK, http.StatusNoContent, http.StatusMovedPermanently, http.StatusNotModified, http.StatusBadRequest, http.StatusNotFound,
 	http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestTimeout, http.StatusPreconditionFailed,
 	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusTooManyRequests,
 	http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-	otherCode,
+	http.StatusHTTPVersionNotSupported, otherCode,
 }
 
 const otherCode = 0

@@ -116,7 +116,7 @@ func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
 			}
 		case fresh:
 			f.at = r.store.now()
-			e, err := r.ask()
+			e, err := r.ask(f.at)
 			if err != nil {
 				r.store.failed(err)
 				continue

@@ -57,7 +57,7 @@ func (r *Reader[V]) current() (*entry[V], string) {
 		return e, DetailMemory
 	}
 	if r.store.Up() {
-		e, err := r.ask()
+		e, err := r.ask(now - trustWindow)
 		if err == nil {
 			return e, DetailRedis
 		}
@@ -77,9 +77,8 @@ type asking[V any] struct {
 	err   error
 }
 
-// ask looks at Redis, or shares a look that began no longer than trustWindow ago.
-func (r *Reader[V]) ask() (*entry[V], error) {
-	begun := r.store.now()
+// ask looks at Redis, or shares a look that began after since.
+func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
 	for {
 		r.mu.Lock()
 		a := r.asking
@@ -96,7 +95,7 @@ func (r *Reader[V]) ask() (*entry[V], error) {
 		}
 		r.mu.Unlock()
 		<-a.done
-		if a.err != nil || a.at > begun-trustWindow {
+		if a.err != nil || a.at > since {
 			return a.entry, a.err
 		}
 	}

@@ -159,8 +159,14 @@ func (r *Reader[V]) attend() {
 			return
 		case <-r.poke:
 		}
-		e, detail := r.current()
-		if e != nil && detail != DetailRedisAway && e.soft {
+		if !r.store.Up() {
+			continue // whoever finds it back wakes everybody
+		}
+		// A look that somebody began before the invalidation may not have seen what it was about.
+		e, err := r.ask(r.store.now())
+		if err != nil {
+			r.store.failed(err)
+		} else if e != nil && e.soft {
 			r.fly(r.store.ctx)
 		}
 	}

@@ -1,0 +1,27 @@
+package cache
+
+import "testing"
+
+func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, options(src))
+		warm(t, r)
+		filled := s.now()
+		eventually(t, "the fill itself has been heard of", func() bool { return s.heardSince(filled) })
+		warm(t, r)
+		// A visitor's look is under way. It has seen the copy as it was, and comes back after the purge is heard.
+		early := &asking[int64]{done: make(chan struct{}), at: s.now(), entry: r.memory.Load()}
+		r.mu.Lock()
+		r.asking = early
+		r.mu.Unlock()
+		gen := r.gen.Load()
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		eventually(t, "the purge is heard", func() bool { return r.gen.Load() > gen })
+		r.mu.Lock()
+		r.asking = nil
+		r.mu.Unlock()
+		close(early.done)
+		eventually(t, "it is fetched anew, though nobody reads", func() bool { return src.loads.Load() == 2 })
+	})
+}

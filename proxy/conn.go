@@ -109,7 +109,8 @@ const (
 	refusalNotice = time.Minute
 )
 
-// refuse answers a connection that cannot be served with 503, and closes it.
+// refuse answers a connection that cannot be served with 503, and closes it. One that was accepted while Shutdown
+// closed the listener is just closed: Shutdown may not be waiting any more for who would answer it.
 func (s *Server) refuse(c net.Conn) {
 	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
 		s.log.Warn("too many connections: some are refused", "limit", s.maxConns)
@@ -118,6 +119,13 @@ func (s *Server) refuse(c net.Conn) {
 	case s.refusals <- struct{}{}:
 	default:
 		_ = c.Close() // nothing was promised to it
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		<-s.refusals
+		_ = c.Close() // as above
 		return
 	}
 	s.refusing.Go(func() {

@@ -50,6 +50,20 @@ func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
 	}
 }
 
+func TestAConnectionRefusedAfterShutdownHasNobodyToWaitFor(t *testing.T) {
+	r := newRig(t, Options{MaxConnections: 1})
+	r.get(t, "/gvapp/") // it serves
+	if err := r.server.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client, refused := net.Pipe()
+	defer client.Close()
+	r.server.refuse(refused)
+	if answer, err := io.ReadAll(client); len(answer) > 0 || err != nil {
+		t.Errorf("answered behind the back of Shutdown: %q (%v)", answer, err)
+	}
+}
+
 func TestAClientsRateIsBoundedInTheWordsOfDjangoRESTFramework(t *testing.T) {
 	r := newRig(t, Options{RequestsPerSecond: 0.01, Burst: 2, TrustedProxies: []string{"127.0.0.1"}})
 	from := func(client string) reply { return r.get(t, "/gvapp/", "X-Forwarded-For: "+client) }

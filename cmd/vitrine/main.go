@@ -3,7 +3,7 @@
 //
 // One run goes: the command line picks a command and its flags (cli.go); the
 // command reads the configuration (settings.go); serve, the usual one, opens
-// every listener and store (stack.go), says what it serves and how to try it
+// every listener and store (service.go), says what it serves and how to try it
 // (banner.go), and runs until a signal, then drains (serve.go). Whatever
 // fails on the way is one line on stderr and an exit code (exit.go).
 package main

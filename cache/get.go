@@ -42,7 +42,9 @@ func (r *Reader[V]) get(ctx context.Context) (Answer[V], error) {
 // try is one attempt. It is late when what it waited for was decided longer than trustWindow ago, so that a purge may
 // have been acknowledged since: a process that was held up between the two, not a slow CMS.
 func (r *Reader[V]) try(ctx context.Context) (a Answer[V], late bool, err error) {
+	began := time.Now()
 	e, detail := r.current()
+	traceLook(ctx, r.key, began, detail)
 	now := r.store.now()
 	switch {
 	case e == nil:

@@ -191,7 +191,9 @@ type reply []any
 var errReply = errors.New("unexpected reply from a script")
 
 func (s *Store) run(ctx context.Context, script *redis.Script, key string, args ...any) (reply, error) {
+	span := startCall(ctx, operation(script), key)
 	v, err := script.Run(ctx, s.client, []string{s.prefix + key}, args...).Slice()
+	endCall(span, err)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}

@@ -19,6 +19,7 @@ const apiIndent = 4
 func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 	r := s.newRequest(ctx)
 	defer r.release()
+	o.span = s.startSpan(r)
 	allowed := s.writeCommon(ctx, r)
 	if s.throttle != nil {
 		if err := s.throttle.admit(s.proxies.client(connOf(ctx), &ctx.Request.Header), time.Now()); err != nil {

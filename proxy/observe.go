@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
 	"vitrine/proxy/measure"
@@ -14,6 +15,9 @@ type observed struct {
 	target    measure.Target
 	cache     measure.Cache
 	collapsed bool
+	done      bool // the answer has been made
+
+	span trace.Span // nil where nothing is traced
 }
 
 // document notes how the document was come by.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"vitrine/cache"
 	"vitrine/proxy/measure"
 	"vitrine/upstream/shape"
@@ -49,6 +51,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Meter counts every answer. Nil means that nothing is counted.
 	Meter *measure.Meter
+
+	// Tracer makes a span for every request that its sampler wants. Nil makes none, at no cost.
+	Tracer trace.Tracer
 
 	// AccessLog gets a line for every request, at level info. Nil means none.
 	AccessLog *slog.Logger

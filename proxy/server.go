@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/proxy/measure"
 )
@@ -25,6 +26,7 @@ type Server struct {
 	ids     *requestIDs
 	access  *slog.Logger   // nil for no access log
 	meter   *measure.Meter // nil when nothing is counted
+	tracer  trace.Tracer   // nil when nothing is traced
 
 	proxies  proxies
 	throttle *throttle // nil for none
@@ -62,6 +64,7 @@ func New(o Options) (*Server, error) {
 		access:    o.AccessLog,
 		ids:       newRequestIDs(),
 		meter:     o.Meter,
+		tracer:    o.Tracer,
 		maxTarget: o.MaxTargetBytes,
 		maxHeader: o.MaxHeaderBytes,
 		maxConns:  int64(o.MaxConnections),
@@ -145,10 +148,12 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 // handle answers one request, or says why not, and counts it.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	o := observed{target: measure.Other}
+	defer s.endSpan(ctx, &o)
 	if err := s.answer(ctx, &o); err != nil {
 		s.fail(ctx, err)
 	}
 	s.observe(ctx, o)
+	o.done = true
 }
 
 // panicked turns a panic into a 500.

@@ -24,6 +24,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"vitrine/upstream/shape"
 )
 
@@ -33,6 +35,7 @@ type Client struct {
 	fingerprint string
 	timeout     time.Duration
 	lists       *lists
+	tracer      trace.Tracer
 }
 
 // source is where documents come from. Its errors are a *FetchError, or the
@@ -105,7 +108,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{source: s, fingerprint: fingerprint, timeout: o.Timeout, lists: newLists()}, nil
+	return &Client{source: s, fingerprint: fingerprint, timeout: o.Timeout, lists: newLists(), tracer: o.Tracer}, nil
 }
 
 // Fetch gets r, or learns that the copy which held belongs to is still good.
@@ -113,10 +116,17 @@ func New(o Options) (*Client, error) {
 // only where ctx was cancelled it is ctx's. A deadline of ctx that comes before
 // the client's own timeout is ErrTimeout as well: the CMS did not make it.
 func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (Result, error) {
-	start := time.Now()
 	if !r.Valid() {
 		return Result{}, fmt.Errorf("fetch: no resource %q", r)
 	}
+	ctx, span := c.startFetch(ctx, r)
+	result, err := c.fetch(ctx, r, held)
+	endFetch(span, result, err)
+	return result, err
+}
+
+func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators) (Result, error) {
+	start := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	got, err := c.source.fetch(bounded, r, held)
@@ -140,7 +150,7 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 	}
 	if !got.notModified {
 		normalizing := time.Now()
-		result.Document, err = shape.Normalize(r, got.body)
+		result.Document, err = normalize(ctx, r, got.body)
 		result.Steps.Normalize = time.Since(normalizing)
 		if err != nil {
 			result.Duration = time.Since(start)

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"vitrine/upstream/shape"
 )
 
@@ -65,6 +68,8 @@ type Options struct {
 	Headers map[string]string
 	// Logger is told of retries. Nil discards.
 	Logger *slog.Logger
+	// Tracer makes the spans of fetches. Nil makes none.
+	Tracer trace.Tracer
 }
 
 // reserved are the headers that the client itself must have in hand.
@@ -110,6 +115,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer(scope)
 	}
 	return o, nil
 }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"vitrine/upstream/shape"
 )
 
@@ -73,7 +75,7 @@ func between(t *testing.T, n int, f Failover) (*Client, []*scripted) {
 		}
 		s.add(sources[i], mark)
 	}
-	c := &Client{source: s, timeout: 10 * time.Second, lists: newLists()}
+	c := &Client{source: s, timeout: 10 * time.Second, lists: newLists(), tracer: noop.NewTracerProvider().Tracer(scope)}
 	t.Cleanup(c.Close)
 	return c, sources
 }

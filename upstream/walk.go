@@ -109,7 +109,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 			return got, w.wrong(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read yet", Got: "a link in a circle"})
 		}
 		asked[want.query] = true
-		one, err := w.ask.exchange(ctx, want, held)
+		one, err := w.page(ctx, want, held)
 		got.attempts += one.attempts
 		if err != nil {
 			if end, torn := w.past(at, total >= 0 || last >= at.page, err); torn != nil {

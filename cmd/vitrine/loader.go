@@ -18,7 +18,7 @@ import (
 
 // newUpstream makes the client of the configured CMS. Claim, which may be nil,
 // lets one replica at a time probe a CMS that is left alone.
-func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc) (*upstream.Client, error) {
+func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc, traces *tracing) (*upstream.Client, error) {
 	o := upstream.Options{
 		URL:           cfg.Upstream.URL,
 		Preset:        cfg.Upstream.Preset,
@@ -28,6 +28,7 @@ func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc) (*upstrea
 		MaxBytes:      int64(cfg.Upstream.MaxBytes),
 		Failover:      upstream.Failover{Claim: claim},
 		Logger:        log,
+		Tracer:        traces.tracer("vitrine/upstream"),
 	}
 	o.Paths = make(map[shape.Resource]string)
 	o.Resources = make(map[shape.Resource]upstream.ResourceOptions)

@@ -45,6 +45,8 @@ type service struct {
 	meter       *measure.Meter
 	roster      roster
 	hook        *hook.Hook // nil when there is none
+	tracing     *tracing   // nil when nothing is traced
+	stopBy      time.Time  // when the time for a shutdown is up; zero before one
 }
 
 // open takes the addresses first, so that one that is in use is told before
@@ -69,7 +71,10 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 			return nil, err
 		}
 	}
-	client, err := newUpstream(cfg, log, s.claim)
+	if s.tracing, err = openTracing(ctx, log); err != nil {
+		return nil, err
+	}
+	client, err := newUpstream(cfg, log, s.claim, s.tracing)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +161,7 @@ func (s *service) openServers() (err error) {
 		Logger:               s.log,
 		AccessLog:            accessLog(s.log, s.cfg.Log),
 		Meter:                s.meter,
+		Tracer:               s.tracing.tracer("vitrine/proxy"),
 
 		CDNMaxAge:               terms.CDNMaxAge,
 		CDNStaleWhileRevalidate: terms.CDNStaleWhileRevalidate,
@@ -253,7 +259,8 @@ func (s *service) drain(ctx context.Context) error {
 	if bounds.Delay > 0 {
 		<-time.After(bounds.Delay)
 	}
-	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
+	s.stopBy = time.Now().Add(bounds.Timeout)
+	ctx, cancel := context.WithDeadline(ctx, s.stopBy)
 	defer cancel()
 	err := s.proxy.Shutdown(ctx)
 	if s.admin != nil {
@@ -282,5 +289,9 @@ func (s *service) close() error {
 	if client := s.client.Load(); client != nil {
 		client.Close()
 	}
+	if s.stopBy.IsZero() { // it never ran
+		s.stopBy = time.Now().Add(s.cfg.Shutdown.Timeout)
+	}
+	s.tracing.close(s.log, s.stopBy) // after the store, whose fetches make spans
 	return errors.Join(errs...)
 }

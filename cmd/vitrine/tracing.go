@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// tracing is the export of spans. A nil one makes no spans.
+type tracing struct {
+	provider *sdktrace.TracerProvider
+	base     context.Context // of the last export, which comes when everything else has ended
+}
+
+// openTracing begins to export over OTLP where OpenTelemetry's own variables
+// name an endpoint, and is nil where they do not. What the standard leaves to
+// the exporter and to the SDK (headers, TLS, the sampler, sizes and times) they
+// read themselves.
+func openTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
+	if !tracingWanted(ctx, log) {
+		return nil, nil //nolint:nilnil // nil is documented to make no spans
+	}
+	otel.SetErrorHandler(&traceErrors{log: log})
+	otel.SetLogger(logr.FromSlogHandler(misread{log}))
+	info, _ := debug.ReadBuildInfo()
+	about, err := resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", versionOf(version, info))),
+		resource.WithFromEnv(), // over what is above
+	)
+	if err != nil {
+		// Its text repeats what was found, which may be meant for other eyes.
+		log.WarnContext(ctx, "OTEL_RESOURCE_ATTRIBUTES was not understood in full")
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", bareURL(err))
+	}
+	return &tracing{
+		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)),
+		base:     context.WithoutCancel(ctx),
+	}, nil
+}
+
+// tracingWanted is what the standard's variables say.
+func tracingWanted(ctx context.Context, log *slog.Logger) bool {
+	get := func(name string) string { return strings.TrimSpace(os.Getenv(name)) }
+	if get("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		return false
+	}
+	if strings.EqualFold(get("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	switch exporter := get("OTEL_TRACES_EXPORTER"); exporter {
+	case "", "otlp":
+	case "none":
+		return false
+	default:
+		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER can be otlp or none", "found", exporter)
+		return false
+	}
+	protocol := get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+	if protocol == "" {
+		protocol = get("OTEL_EXPORTER_OTLP_PROTOCOL")
+	}
+	if protocol != "" && protocol != "http/protobuf" {
+		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL can be http/protobuf", "found", protocol)
+		return false
+	}
+	return true
+}
+
+// tracer makes the spans of a package; nil where there are none.
+func (t *tracing) tracer(name string) trace.Tracer {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Tracer(name)
+}
+
+// close exports, until then, what was not exported yet. That a collector is
+// away does not make the stop a failure.
+func (t *tracing) close(log *slog.Logger, until time.Time) {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithDeadline(t.base, until)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		log.WarnContext(ctx, "the last traces were not exported", "error", bareURL(err))
+	}
+}
+
+// bareURL leaves out of an error the URL, which may have credentials.
+func bareURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+// traceErrorsEvery is how often the log is told that traces cannot be exported.
+const traceErrorsEvery = time.Minute
+
+// traceErrors tells the log of failed exports, counted rather than repeated.
+type traceErrors struct {
+	log *slog.Logger
+
+	mu     sync.Mutex // guards what follows
+	told   time.Time
+	untold int
+}
+
+// Handle implements otel.ErrorHandler.
+func (e *traceErrors) Handle(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := time.Now(); e.told.IsZero() || now.Sub(e.told) >= traceErrorsEvery {
+		e.log.Warn("traces cannot be exported", "error", bareURL(err), "since_last", e.untold)
+		e.told, e.untold = now, 0
+		return
+	}
+	e.untold++
+}
+
+// misread tells the log which of the standard's variables the SDK could not
+// read, without the value: one of them has the exporter's credentials.
+type misread struct{ log *slog.Logger }
+
+// Enabled implements slog.Handler.
+func (misread) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelError }
+
+// Handle implements slog.Handler.
+func (m misread) Handle(ctx context.Context, r slog.Record) error {
+	m.log.WarnContext(ctx, "a variable of OpenTelemetry was not understood", "while", r.Message)
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (m misread) WithAttrs([]slog.Attr) slog.Handler { return m }
+
+// WithGroup implements slog.Handler.
+func (m misread) WithGroup(string) slog.Handler { return m }

@@ -24,7 +24,7 @@ import (
 // tracing is the export of spans. A nil one makes no spans.
 type tracing struct {
 	provider *sdktrace.TracerProvider
-	base     context.Context // of the last export, which comes when everything else has ended
+	shutdown func(until time.Time) error // the last export, when everything else has ended
 }
 
 // openTracing begins to export over OTLP where OpenTelemetry's own variables
@@ -51,10 +51,12 @@ func openTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", bareURL(err))
 	}
-	return &tracing{
-		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)),
-		base:     context.WithoutCancel(ctx),
-	}, nil
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	return &tracing{provider: provider, shutdown: func(until time.Time) error {
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+		defer cancel()
+		return provider.Shutdown(ctx)
+	}}, nil
 }
 
 // tracingWanted is what the standard's variables say.
@@ -99,10 +101,8 @@ func (t *tracing) close(log *slog.Logger, until time.Time) {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithDeadline(t.base, until)
-	defer cancel()
-	if err := t.provider.Shutdown(ctx); err != nil {
-		log.WarnContext(ctx, "the last traces were not exported", "error", bareURL(err))
+	if err := t.shutdown(until); err != nil {
+		log.Warn("the last traces were not exported", "error", bareURL(err))
 	}
 }
 

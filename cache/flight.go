@@ -76,11 +76,16 @@ func (v valued) Value(key any) any {
 
 var errClosed = errors.New("cache: the store is closed")
 
+// land ends the flight. A soft purge heard since its fill would have joined it in vain: the attendant looks once more.
 func (r *Reader[V]) land(f *flight[V]) {
 	r.mu.Lock()
 	r.flight = nil
 	r.mu.Unlock()
 	close(f.done)
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
 }
 
 // obtain makes the flight: acquire the lease, fetch, fill; or wait for whoever has it.

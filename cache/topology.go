@@ -121,8 +121,10 @@ func (s *Store) reconcile(c *connector, running map[string]*supervised, addrs []
 	}
 	if changed {
 		s.log.Info("redis masters", "redis", addrs)
+		// What was admitted while another server was master is checked against the new one: nothing is trusted until the
+		// list and the epoch are both new, and confirmed again.
+		s.confirmed.Store(never)
 		s.watchers.Store(&list)
-		// What was admitted while another server was master is checked against the new one.
 		s.epoch.Add(1)
 		s.wakeAll()
 	}

@@ -70,6 +70,8 @@ type Admin struct {
 	Token Secret
 	// TokenFile is the file that Token was read from, if any.
 	TokenFile string
+	// Pprof is on or off: whether there are profiles at /debug/pprof/.
+	Pprof string
 }
 
 // Hook is the webhook at the operator's address.

@@ -32,6 +32,11 @@ var settings = named([]Setting{
 		field: func(c *Config) any { return &c.Admin.TokenFile },
 	},
 	{
+		Key: "admin.pprof", Default: "off", words: []string{"off", "on"},
+		Doc:   "whether the operator's address has Go's profiles at /debug/pprof/",
+		field: func(c *Config) any { return &c.Admin.Pprof },
+	},
+	{
 		Key: "hook.secret", optional: true, check: checkToken,
 		allowed: "8 to 512 printable ASCII characters without spaces",
 		Doc:     "what a CMS shows that it knows when it says at /hooks/content that content changed, as the key of an HMAC-SHA256 or as a bearer's token; without one nothing listens there",

@@ -32,8 +32,14 @@ const (
 // zstdWindow is the largest window that every browser can be asked to have (RFC 9659, section 3).
 const zstdWindow = 8 << 20
 
-// compress encodes body. The result has no spare capacity, since it is held for long.
-func compress(e encoding, body []byte, how effort) ([]byte, error) {
+// compress encodes body. The result has no spare capacity, since it is held for long. An encoder that panics has failed:
+// the document can be served without it.
+func compress(e encoding, body []byte, how effort) (encoded []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			encoded, err = nil, fmt.Errorf("compress: panic: %v", p)
+		}
+	}()
 	if e == zstdEncoding {
 		return compressZstd(body, how)
 	}

@@ -6,7 +6,7 @@ local k = kind()
 if k ~= 'hash' and k ~= 'none' then redis.call('DEL', key) end
 local h = redis.call('HMGET', key, 'etag', 'layout', 'source', 'fetched_at', 'fresh_until', 'lease', 'lease_until')
 local etag, fetched, fresh, lease = h[1], num(h[4]), num(h[5]), h[6] or ''
-local held = etag and h[2] == ARGV[3] and etag ~= ARGV[7]
+local held = etag and etag ~= '' and h[2] == ARGV[3] and etag ~= ARGV[7]
 local other = h[3] ~= ARGV[4] and now >= fetched + ARGV[6]
 if held and now < fresh and now < fetched + ARGV[5] and not other then return {'fresh', now, 0, ''} end
 

@@ -186,7 +186,7 @@ func (s *service) openServers() (err error) {
 	}
 	options := admin.Options{
 		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
-		Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(),
+		Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(), Profiles: s.cfg.Admin.Pprof == "on",
 	}
 	if s.hook, err = s.newHook(); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,8 @@ type Options struct {
 	Meter *measure.Meter
 	// OpenAPI is what /openapi.json shows. Nil means that there is no such path.
 	OpenAPI []byte
+	// Profiles says that Go's profiles are at /debug/pprof/, for whoever has the token.
+	Profiles bool
 	// Hook takes what is sent to HookPath, and sees to it itself who may. Nil means that there is no such path.
 	Hook http.Handler
 	// ReadyTimeout bounds /readyz. Zero means 2 s.
@@ -94,6 +97,13 @@ func New(o Options) (*Server, error) {
 	}
 	if o.OpenAPI != nil {
 		mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
+	}
+	if o.Profiles {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	if o.Hook != nil {
 		mux.Handle(HookPath, o.Hook)

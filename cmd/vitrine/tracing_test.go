@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"vitrine/upstream/sample"
+	"vitrine/upstream/shape"
 )
 
 // A collectorStandIn takes traces over OTLP/HTTP.
@@ -103,6 +105,14 @@ func visitCold(t *testing.T, vitrine running, flags string) {
 	t.Helper()
 	vitrine.allAnswer(t, "hit")
 	if _, err := vitrine.store.Purge(t.Context(), "banners", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := eventually(func() error { // a purge is heard a moment after it is acknowledged
+		if vitrine.readers[shape.Banners].Snapshot().Document != nil {
+			return errors.New("the banners are still held")
+		}
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,

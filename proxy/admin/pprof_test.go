@@ -15,7 +15,7 @@ func TestProfilesAreThereOnlyWhenSwitchedOnAndWithTheToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := httptest.NewServer(s.http.Handler)
-		defer server.Close()
+		t.Cleanup(server.Close)
 		ask := func(token string) (int, string) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/debug/pprof/goroutine?debug=1", nil)
 			if err != nil {

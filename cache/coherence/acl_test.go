@@ -19,7 +19,7 @@ import (
 var rights = []string{
 	"~vitrine:*",
 	"+ping", "+client|tracking", "+eval", "+evalsha",
-	"+hmget", "+hget", "+hgetall", "+hset", "+hdel", "+del", "+exists", "+type", "+pttl", "+pexpire", "+time",
+	"+hmget", "+hget", "+hgetall", "+hset", "+hdel", "+del", "+type", "+pttl", "+pexpire", "+time",
 }
 
 // TestSmallestACL goes through everything that vitrine does in Redis under those rights, and then without each of them.
@@ -110,6 +110,14 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	if _, err := store.Announce(ctx, []byte("here"), time.Minute); err != nil {
 		return err
 	}
+	release, ok := store.Claim(ctx, "probe:test", time.Minute)
+	if !ok {
+		return errors.New("what nobody has could not be claimed")
+	}
+	if _, twice := store.Claim(ctx, "probe:test", time.Minute); twice {
+		return errors.New("it could be claimed twice")
+	}
+	release()
 	if err := purge(false); err != nil {
 		return fmt.Errorf("hard purge: %w", err)
 	}

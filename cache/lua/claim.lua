@@ -6,7 +6,7 @@ if ARGV[3] == 'keep' then
   if tonumber(ARGV[2]) > 0 then redis.call('PEXPIRE', key, ARGV[2]) else redis.call('DEL', key) end
   return {'released', now}
 end
-if redis.call('EXISTS', key) == 1 then return {'held', now} end
+if kind() ~= 'none' then return {'held', now} end
 redis.call('HSET', key, 'token', ARGV[1])
 redis.call('PEXPIRE', key, ARGV[2])
 return {'granted', now}

@@ -77,14 +77,14 @@ func (v valued) Value(key any) any {
 var errClosed = errors.New("cache: the store is closed")
 
 // land ends the flight. A soft purge heard since its fill would have joined it in vain: the attendant looks once more.
+// A process that does not hear of purges has heard of none.
 func (r *Reader[V]) land(f *flight[V]) {
 	r.mu.Lock()
 	r.flight = nil
 	r.mu.Unlock()
 	close(f.done)
-	select {
-	case r.poke <- struct{}{}:
-	default:
+	if r.store.Listening() {
+		r.rouse()
 	}
 }
 

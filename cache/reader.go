@@ -144,6 +144,11 @@ func (r *Reader[V]) wake() {
 	close(r.heard)
 	r.heard = make(chan struct{})
 	r.mu.Unlock()
+	r.rouse()
+}
+
+// rouse makes the attendant look at Redis.
+func (r *Reader[V]) rouse() {
 	select {
 	case r.poke <- struct{}{}:
 	default:

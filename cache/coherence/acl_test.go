@@ -117,7 +117,7 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	if _, twice := store.Claim(ctx, "probe:test", time.Minute); twice {
 		return errors.New("it could be claimed twice")
 	}
-	release()
+	release(0)
 	if err := purge(false); err != nil {
 		return fmt.Errorf("hard purge: %w", err)
 	}

@@ -32,8 +32,8 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 		if err != nil {
 			return nil, fmt.Errorf("redis URL (Sentinel): %w", redacted(err, u))
 		}
-		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
-		o.DialerRetries = 1 // the store's prober is who tries again
+		o.ReadTimeout, o.WriteTimeout, o.DialTimeout = patience(timeout)
+		o.MaxRetries, o.DialerRetries = -1, 1 // the store's prober is who tries again
 		o.ContextTimeoutEnabled = true
 		return &connector{failover: o}, nil
 	case query.Has("addr"):
@@ -41,8 +41,8 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 		if err != nil {
 			return nil, fmt.Errorf("redis URL (Cluster): %w", redacted(err, u))
 		}
-		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
-		o.DialerRetries = 1
+		o.ReadTimeout, o.WriteTimeout, o.DialTimeout = patience(timeout)
+		o.MaxRetries, o.DialerRetries = -1, 1
 		o.ContextTimeoutEnabled = true
 		o.MaintNotificationsConfig = quiet()
 		return &connector{cluster: o}, nil
@@ -51,11 +51,16 @@ func parseURL(raw string, timeout time.Duration) (*connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", redacted(err, u))
 	}
-	o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaxRetries = writeTimes*timeout, writeTimes*timeout, dialTimeout(timeout), -1
-	o.DialerRetries = 1
+	o.ReadTimeout, o.WriteTimeout, o.DialTimeout = patience(timeout)
+	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = quiet()
 	return &connector{single: o}, nil
+}
+
+// patience is how long a connection may take to read, to write and to be made, where one call may take timeout.
+func patience(timeout time.Duration) (read, write, dial time.Duration) {
+	return writeTimes * timeout, writeTimes * timeout, dialTimeout(timeout)
 }
 
 // quiet asks the server not to announce its maintenance: the watchers find out by themselves.

@@ -76,7 +76,7 @@ func TestWaiterGivesUpAndTheFetchGoesOn(t *testing.T) {
 	src := newSource()
 	release := src.hold()
 	o := options(src)
-	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	_, r := replica(t, embeddedURL(t), o)
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan error, 1)
 	go func() { _, err := r.Get(ctx); got <- err }()
@@ -98,7 +98,7 @@ func TestSlowSourceDoesNotKeepAVisitorWhoCouldHaveTheStaleCopy(t *testing.T) {
 	src := newSource()
 	o := options(src)
 	o.TTL, o.StaleWhileRevalidate, o.StaleWait = time.Millisecond, 0, 20*time.Millisecond
-	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	_, r := replica(t, embeddedURL(t), o)
 	get(t, r)
 	release := src.hold()
 	defer release()

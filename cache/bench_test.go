@@ -8,7 +8,7 @@ import (
 
 // BenchmarkHit is a read that memory answers: no lock, no allocation, no I/O.
 func BenchmarkHit(b *testing.B) {
-	_, r := replica(b, "embedded:127.0.0.1:0", options(newSource()))
+	_, r := replica(b, embeddedURL(b), options(newSource()))
 	warm(b, r)
 	ctx := context.Background()
 	b.ReportAllocs()
@@ -21,7 +21,7 @@ func BenchmarkHit(b *testing.B) {
 
 // BenchmarkHitParallel is the same from all cores at once: what a lock would show in.
 func BenchmarkHitParallel(b *testing.B) {
-	_, r := replica(b, "embedded:127.0.0.1:0", options(newSource()))
+	_, r := replica(b, embeddedURL(b), options(newSource()))
 	warm(b, r)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
@@ -37,7 +37,7 @@ func BenchmarkHitParallel(b *testing.B) {
 
 // BenchmarkCheckedAgainstRedis is a read while purges are not being heard: one round trip, without the body.
 func BenchmarkCheckedAgainstRedis(b *testing.B) {
-	s, r := replica(b, "embedded:127.0.0.1:0", options(newSource()))
+	s, r := replica(b, embeddedURL(b), options(newSource()))
 	warm(b, r)
 	s.watchers.Store(nil)
 	ctx := context.Background()
@@ -55,7 +55,7 @@ func warm(tb testing.TB, r *Reader[int64]) {
 }
 
 func TestHitAllocatesNothing(t *testing.T) {
-	_, r := replica(t, "embedded:127.0.0.1:0", options(newSource()))
+	_, r := replica(t, embeddedURL(t), options(newSource()))
 	warm(t, r)
 	ctx := t.Context()
 	var misses int
@@ -74,7 +74,7 @@ func TestHitAllocatesNothing(t *testing.T) {
 }
 
 func TestHitDoesNotWaitForALock(t *testing.T) {
-	s, r := replica(t, "embedded:127.0.0.1:0", options(newSource()))
+	s, r := replica(t, embeddedURL(t), options(newSource()))
 	warm(t, r)
 	r.mu.Lock()
 	s.mu.Lock()

@@ -21,12 +21,12 @@ type connector struct {
 func parseURL(raw string, timeout time.Duration) (*connector, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, fmt.Errorf("redis URL: want redis://, rediss://, unix:// or embedded:, got one that does not parse as a URL")
+		return nil, fmt.Errorf("redis URL: want redis://, rediss:// or unix://, got one that does not parse as a URL")
 	}
 	query := u.Query()
 	switch {
 	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
-		return nil, fmt.Errorf("redis URL: want redis://, rediss://, unix:// or embedded:, got the scheme %q", u.Scheme)
+		return nil, fmt.Errorf("redis URL: want redis://, rediss:// or unix://, got the scheme %q", u.Scheme)
 	case query.Has("master_name"):
 		o, err := redis.ParseFailoverURL(raw)
 		if err != nil {

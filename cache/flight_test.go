@@ -62,7 +62,7 @@ func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
 func TestThePauseDoublesUpToItsMost(t *testing.T) {
 	o := options(newSource())
 	o.BackoffFirst, o.BackoffMost = time.Minute, 10*time.Hour
-	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	_, r := replica(t, embeddedURL(t), o)
 	for count, want := range map[int]time.Duration{
 		1: time.Minute, 2: 2 * time.Minute, 10: 512 * time.Minute, 11: 10 * time.Hour, 29: 10 * time.Hour, 1000: 10 * time.Hour,
 		math.MaxInt: 10 * time.Hour,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"vitrine/cache/embedded"
 	"vitrine/cache/redistest"
 )
 
@@ -112,13 +114,24 @@ type backend struct {
 // backends runs the test against the embedded store and against a real server.
 func backends(t *testing.T, test func(t *testing.T, b backend)) {
 	t.Run("embedded", func(t *testing.T) {
-		host := openStore(t, "embedded:127.0.0.1:0")
-		test(t, backend{"embedded", "redis://" + host.Addr(), dial(t, host.Addr())})
+		url := embeddedURL(t)
+		test(t, backend{"embedded", url, dial(t, strings.TrimPrefix(url, "redis://"))})
 	})
 	t.Run("redis-server", func(t *testing.T) {
 		s := redistest.Start(t)
 		test(t, backend{"redis-server", s.URL(), s.Client()})
 	})
+}
+
+// embeddedURL starts an embedded store that ends with the test, after those who use it.
+func embeddedURL(t testing.TB) string {
+	t.Helper()
+	s, err := embedded.Start("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s.URL()
 }
 
 func dial(t testing.TB, addr string) *redis.Client {

@@ -40,7 +40,7 @@ func TestALoadSeesTheValuesOfWhoeverCausedItAndNotItsEnd(t *testing.T) {
 		seen <- ctx.Value(visitorKey{})
 		return loaded, err
 	}))
-	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	_, r := replica(t, embeddedURL(t), o)
 
 	ctx, hangUp := context.WithCancel(t.Context())
 	starter := &visit{Context: ctx, over: make(chan struct{})}

@@ -71,7 +71,7 @@ func TestADocumentOfAnotherSourceIsFetchedAnew(t *testing.T) {
 
 func TestAPolicyThatIsNoneChangesNothing(t *testing.T) {
 	o := options(newSource())
-	_, r := replica(t, "embedded:127.0.0.1:0", o)
+	_, r := replica(t, embeddedURL(t), o)
 	for _, p := range []Policy{{}, {TTL: time.Second, StaleIfError: -1}, {TTL: time.Second, FetchTimeout: -1}} {
 		if err := r.SetPolicy(t.Context(), p); err == nil {
 			t.Errorf("%+v is taken", p)

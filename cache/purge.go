@@ -7,10 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// EmbeddedAddr is where the embedded store of a process listens when its URL names no address and nobody was there
-// before it.
-const EmbeddedAddr = embeddedAddr
-
 // hardScript removes a document, the lease of one that is being fetched, or whatever stands there instead. A lease alone is
 // no document.
 var hardScript = redis.NewScript(prelude + `

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -12,15 +11,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"vitrine/cache/embedded"
 )
 
 // Options say where the store is and how patient this process is with it.
 type Options struct {
 	// URL is redis://, rediss:// or unix:// for one server; the same with ?master_name=NAME for Sentinel, whose
-	// addresses are then the host and each addr=…; with ?addr=… alone for a Cluster; or embedded:[HOST:PORT] for a
-	// store inside this process. Required.
+	// addresses are then the host and each addr=…; or with ?addr=… alone for a Cluster. A store inside this process
+	// ([vitrine/cache/embedded]) is opened apart, and its URL given here. Required.
 	URL string
 	// Prefix is of every key; "" is "vitrine:".
 	Prefix string
@@ -48,8 +45,6 @@ type Events struct {
 const (
 	defaultPrefix  = "vitrine:"
 	defaultTimeout = 300 * time.Millisecond
-	// embeddedAddr is where the embedded store listens, or on any free port if somebody is there already.
-	embeddedAddr = "127.0.0.1:6380"
 	// probeFirst and probeMost bound the pause between two attempts to reach a Redis that is away.
 	probeFirst = 50 * time.Millisecond
 	probeMost  = time.Second
@@ -65,7 +60,6 @@ type Store struct {
 	events  Events
 	addr    string
 	holder  string // what this process calls itself in a lease
-	local   *embedded.Store
 	started time.Time
 
 	// epoch numbers the periods in which invalidations were heard without a gap. It is raised before a new period
@@ -94,7 +88,7 @@ type invalidated interface {
 }
 
 // Open makes a store. It does not wait for Redis, and does not fail because Redis is away; it fails on a URL that
-// cannot be used, or an embedded address that is taken.
+// cannot be used.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
@@ -111,19 +105,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.holder = holderName()
 	redis.SetLogger(clientLog{o.Logger})
-	if addr, ok := strings.CutPrefix(o.URL, "embedded:"); ok {
-		local, err := startEmbedded(addr, o.Logger)
-		if err != nil {
-			return nil, err
-		}
-		s.local = local
-		o.URL = "redis://" + local.Addr()
-	}
 	conn, err := parseURL(o.URL, o.Timeout)
 	if err != nil {
-		if s.local != nil {
-			s.local.Close()
-		}
 		return nil, err
 	}
 	s.client, s.addr = conn.client(), conn.addr()
@@ -131,24 +114,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.tasks.Go(s.probe)
 	s.watch(conn)
 	return s, nil
-}
-
-func startEmbedded(addr string, log *slog.Logger) (*embedded.Store, error) {
-	if addr != "" {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return nil, fmt.Errorf("embedded store: want embedded: or embedded:HOST:PORT, got %q", "embedded:"+addr)
-		}
-		return embedded.Start(addr)
-	}
-	local, err := embedded.Start(embeddedAddr)
-	if err == nil {
-		return local, nil
-	}
-	local, anywhere := embedded.Start("127.0.0.1:0")
-	if anywhere == nil {
-		log.Warn("the embedded store is not where redis-cli and other commands look for it", "wanted", embeddedAddr, "error", err, "address", local.Addr())
-	}
-	return local, anywhere
 }
 
 // stores counts those of this process, so that each has a name of its own.
@@ -168,9 +133,6 @@ func (s *Store) Addr() string { return s.addr }
 
 // Prefix is of every key.
 func (s *Store) Prefix() string { return s.prefix }
-
-// Embedded says that the store is inside this process.
-func (s *Store) Embedded() bool { return s.local != nil }
 
 // Up says that Redis answered when last asked.
 func (s *Store) Up() bool { return !s.away.Load() }
@@ -195,11 +157,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.cancel()
 	s.tasks.Wait()
-	err := s.client.Close()
-	if s.local != nil {
-		s.local.Close()
-	}
-	return err
+	return s.client.Close()
 }
 
 // goTask runs f until the store closes; false when it has.

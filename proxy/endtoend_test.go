@@ -169,7 +169,7 @@ func cosmetic(t *testing.T, body []byte) string {
 // redisOfItsOwn is a store that outlives the processes that use it.
 func redisOfItsOwn(t *testing.T) string {
 	t.Helper()
-	redis, err := embedded.Start("127.0.0.1:0")
+	redis, err := embedded.Start("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
+	"vitrine/cache/embedded"
 	"vitrine/cache/redistest"
 )
 
@@ -35,13 +36,15 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 	c.mostlyHeld(t, v)
 }
 
-// TestEmbeddedStoreIsAsCoherent is the same against the store inside a process, which one of the replicas has.
+// TestEmbeddedStoreIsAsCoherent is the same against the store inside this process.
 func TestEmbeddedStoreIsAsCoherent(t *testing.T) {
 	t.Parallel()
 	origins := newOrigins(5*time.Millisecond, keys...)
-	nodes := startFleet(t, "embedded:127.0.0.1:0", 1, origins, setup{timeout: patient})
-	nodes = append(nodes, startFleet(t, "redis://"+nodes[0].store.Addr(), 3, origins, setup{timeout: patient})...)
-	client := redis.NewClient(&redis.Options{Addr: nodes[0].store.Addr(), MaxRetries: -1})
+	store, err := embedded.Start("127.0.0.1:0", nil)
+	must(t, err)
+	t.Cleanup(store.Close)
+	nodes := startFleet(t, store.URL(), 4, origins, setup{timeout: patient})
+	client := redis.NewClient(&redis.Options{Addr: store.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
 	c := &campaign{origins: origins, replicas: named(nodes), purge: operator(client), kinds: all, soft: soft}
 	c.begin(t)

@@ -9,6 +9,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 
@@ -26,8 +27,33 @@ type Store struct {
 	done   chan struct{}
 }
 
-// Start listens on addr, a host and a port of which 0 means any that is free.
-func Start(addr string) (*Store, error) {
+// DefaultAddr is where a store listens when no address was given and nobody listens there.
+const DefaultAddr = "127.0.0.1:6380"
+
+// Start listens on addr, HOST:PORT, where port 0 means any free one. If addr is "", it listens on
+// [DefaultAddr], or on any free port if that is taken, which log, unless nil, gets a warning of.
+//
+// A store outlives those who use it: any number of clients, one after the other or at once, share
+// what it holds, until it is closed.
+func Start(addr string, log *slog.Logger) (*Store, error) {
+	if addr != "" {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return nil, fmt.Errorf("embedded store: want embedded: or embedded:HOST:PORT, got %q", "embedded:"+addr)
+		}
+		return start(addr)
+	}
+	s, err := start(DefaultAddr)
+	if err == nil {
+		return s, nil
+	}
+	s, anywhere := start("127.0.0.1:0")
+	if anywhere == nil && log != nil {
+		log.Warn("the embedded store is not at its usual address", "usual", DefaultAddr, "error", err, "address", s.Addr())
+	}
+	return s, anywhere
+}
+
+func start(addr string) (*Store, error) {
 	redis := miniredis.NewMiniRedis()
 	if err := redis.StartAddr(addr); err != nil {
 		return nil, fmt.Errorf("embedded store: %w", err)
@@ -43,6 +69,9 @@ func Start(addr string) (*Store, error) {
 func (s *Store) Addr() string {
 	return net.JoinHostPort(s.redis.Host(), s.redis.Port())
 }
+
+// URL is the address as a setting: redis://host:port.
+func (s *Store) URL() string { return "redis://" + s.Addr() }
 
 // Redis is the miniredis beneath, whose clock a test can move.
 func (s *Store) Redis() *miniredis.Miniredis { return s.redis }

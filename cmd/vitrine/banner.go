@@ -63,7 +63,7 @@ func (s *service) contents() string {
 
 // redis names the store.
 func (s *service) redis() string {
-	if s.store.Embedded() {
+	if s.embedded != nil {
 		return "inside this process at " + s.store.Addr() + "; set VITRINE_REDIS_URL to share one"
 	}
 	return s.store.Addr()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vitrine/cache"
+	"vitrine/cache/embedded"
 	"vitrine/config"
 	"vitrine/upstream/shape"
 )
@@ -70,12 +71,12 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 // purgeURL is the store to purge: an embedded one is reached as the Redis that
 // it speaks like, in the process that has it.
 func purgeURL(cfg config.Config) string {
-	address, embedded := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
+	address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
 	switch {
-	case !embedded:
+	case !local:
 		return cfg.Redis.URL.Reveal()
 	case address == "":
-		return "redis://" + cache.EmbeddedAddr
+		return "redis://" + embedded.DefaultAddr
 	default:
 		return "redis://" + address
 	}

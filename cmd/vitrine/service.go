@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"vitrine/cache"
+	"vitrine/cache/embedded"
 	"vitrine/config"
 	"vitrine/proxy"
 	"vitrine/proxy/admin"
@@ -37,6 +38,7 @@ type service struct {
 	client      atomic.Pointer[upstream.Client]
 	level       *slog.LevelVar                // of log; nil when it cannot change
 	present     atomic.Pointer[config.Config] // cfg, with what was reloaded since
+	embedded    *embedded.Store               // nil where Redis is another process
 	store       *cache.Store
 	loaders     map[shape.Resource]*loader
 	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
@@ -79,7 +81,10 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 		return nil, err
 	}
 	s.client.Store(client)
-	if s.store, err = openStore(ctx, cfg, log, events(s.meter)); err != nil {
+	if s.embedded, err = openEmbedded(cfg, log); err != nil {
+		return nil, err
+	}
+	if s.store, err = openStore(ctx, cfg, s.embedded, log, events(s.meter)); err != nil {
 		return nil, err
 	}
 	if err = s.openReaders(); err != nil {
@@ -93,21 +98,34 @@ func (s *service) claim(ctx context.Context, name string, d time.Duration) (rele
 	return s.store.Claim(ctx, name, d)
 }
 
-// openStore opens the configured Redis, or the store inside this process.
-func openStore(ctx context.Context, cfg config.Config, log *slog.Logger, events cache.Events) (*cache.Store, error) {
-	store, err := cache.Open(ctx, cache.Options{
-		URL:    cfg.Redis.URL.Reveal(),
-		Prefix: cfg.Redis.Prefix,
-		Logger: log,
-		Events: events,
-	})
-	if err == nil {
-		return store, nil
+// openEmbedded opens the store inside this process, where one is configured. Any number of services
+// can use it, one after the other or at once.
+func openEmbedded(cfg config.Config, log *slog.Logger) (*embedded.Store, error) {
+	address, ok := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
+	if !ok {
+		return nil, nil //nolint:nilnil // none is configured
 	}
-	if address, ok := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:"); ok && isSystemError(err) {
+	local, err := embedded.Start(address, log)
+	switch {
+	case err == nil:
+		return local, nil
+	case isSystemError(err):
 		return nil, cannotListen("redis.url", "embedded:", address, err)
 	}
 	return nil, cfg.Refuse("redis.url", err)
+}
+
+// openStore opens the configured Redis, or local if that is not nil.
+func openStore(ctx context.Context, cfg config.Config, local *embedded.Store, log *slog.Logger, events cache.Events) (*cache.Store, error) {
+	url := cfg.Redis.URL.Reveal()
+	if local != nil {
+		url = local.URL()
+	}
+	store, err := cache.Open(ctx, cache.Options{URL: url, Prefix: cfg.Redis.Prefix, Logger: log, Events: events})
+	if err != nil {
+		return nil, cfg.Refuse("redis.url", err)
+	}
+	return store, nil
 }
 
 // isSystemError tells what the system refused from what cannot be meant.
@@ -285,6 +303,9 @@ func (s *service) close() error {
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
+	}
+	if s.embedded != nil {
+		s.embedded.Close()
 	}
 	if client := s.client.Load(); client != nil {
 		client.Close()

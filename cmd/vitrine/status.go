@@ -25,7 +25,7 @@ func (s *service) status() admin.Status {
 			BreakerOpen: s.client.Load().BreakerOpen(), Breakers: s.client.Load().Breakers(),
 		},
 		Redis: admin.Redis{
-			Address: s.store.Addr(), Embedded: s.store.Embedded(), Prefix: s.store.Prefix(),
+			Address: s.store.Addr(), Embedded: s.embedded != nil, Prefix: s.store.Prefix(),
 			Up: s.store.Up(), Listening: s.store.Listening(),
 		},
 		Resources: make(map[shape.Resource]admin.Resource),

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cache/embedded"
 	"vitrine/proxy"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -68,7 +69,12 @@ func startVitrine(t *testing.T, o terms) *vitrine {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	if v.store, err = cache.Open(t.Context(), cache.Options{URL: "embedded:127.0.0.1:0", Logger: log}); err != nil {
+	redis, err := embedded.Start("127.0.0.1:0", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	if v.store, err = cache.Open(t.Context(), cache.Options{URL: redis.URL(), Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { v.store.Close() })

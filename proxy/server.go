@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -49,9 +48,6 @@ type Server struct {
 	listeners []net.Listener
 	closed    bool // Shutdown was called
 }
-
-// ErrClosed is what Serve returns after Shutdown was called.
-var ErrClosed = errors.New("proxy: server closed")
 
 // New makes a server that is ready to Serve. It fails if the options are not usable.
 func New(o Options) (*Server, error) {
@@ -168,11 +164,12 @@ func (s *Server) panicked(ctx *fasthttp.RequestCtx, r any) {
 	s.observe(ctx, observed{target: measure.Other})
 }
 
-// Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
+// Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was called before. It
+// closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	if !s.register(ln) {
 		_ = ln.Close() // nothing was accepted from it
-		return ErrClosed
+		return nil
 	}
 	if err := s.app.Listener(&listener{Listener: ln, server: s}); err != nil {
 		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)

@@ -220,12 +220,7 @@ func (s *service) openServers() (err error) {
 // started has ended when it returns. It is called once.
 func (s *service) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := s.proxy.Serve(s.public); !errors.Is(err, proxy.ErrClosed) { // told to stop before it began
-			return err
-		}
-		return nil
-	})
+	group.Go(func() error { return s.proxy.Serve(s.public) })
 	if s.admin != nil {
 		group.Go(func() error { return s.admin.Serve(s.operator) })
 	}

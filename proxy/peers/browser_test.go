@@ -24,7 +24,7 @@ type page struct {
 // openBrowser starts a headless Chromium until the test ends, and returns a function that opens pages in it.
 func openBrowser(t *testing.T) (open func() page) {
 	t.Helper()
-	program := need(t, "chromium", "apt-get install chromium")
+	program := browserTool.path(t)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()))
 	if os.Geteuid() == 0 { // who cannot have the sandbox
 		options = append(options, chromedp.NoSandbox)
@@ -98,7 +98,7 @@ func methods(all []exchange) string {
 }
 
 func TestAPageOfAnotherOriginFetchesAllRoutes(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, browserTool)
 	front := openBrowser(t)()
 	for r, path := range routes {
 		url := "http://" + v.addr + path
@@ -134,7 +134,7 @@ func TestAPageOfAnotherOriginFetchesAllRoutes(t *testing.T) {
 }
 
 func TestAPageMaySendAHeaderOfItsOwn(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, browserTool)
 	front := openBrowser(t)()
 	url := "http://" + v.addr + "/gvapp/singlebanner?ordering=-id"
 	got := front.fetch(t, url, `{"headers": {"X-Front-End": "shop/1.2", "X-Request-Id": "0ea1f9a2"}}`)

@@ -19,12 +19,13 @@ import (
 // A peer is a cache in front of vitrine. start runs it and returns its base URL.
 type peer struct {
 	name  string
+	tools []tool
 	start func(t *testing.T, v *vitrine) string
 }
 
 var caches = []peer{
-	{name: "nginx", start: startNginx},
-	{name: "Varnish", start: startVarnish},
+	{name: "nginx", tools: []tool{nginxTool}, start: startNginx},
+	{name: "Varnish", tools: []tool{varnishTool, gccTool}, start: startVarnish},
 }
 
 // behind runs a test behind each of the caches.
@@ -32,7 +33,7 @@ func behind(t *testing.T, o terms, test func(t *testing.T, v *vitrine, p peer, u
 	for _, p := range caches {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			v := startVitrine(t, o)
+			v := startVitrine(t, o, p.tools...)
 			test(t, v, p, p.start(t, v))
 		})
 	}

@@ -18,7 +18,7 @@ import (
 // curl runs the real one and returns the head and the body of what it got.
 func curl(t *testing.T, args ...string) (head, body string) {
 	t.Helper()
-	program := need(t, "curl", "apt-get install curl")
+	program := curlTool.path(t)
 	out, err := exec.CommandContext(t.Context(), program, append([]string{"--silent", "--show-error", "--include", "--max-time", "10"}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("curl %q: %v\n%s", args, err, out)
@@ -43,7 +43,7 @@ func field(head, name string) string {
 }
 
 func TestCurlGetsAllRoutesOverHTTP10And11(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, curlTool)
 	for _, version := range []string{"--http1.0", "--http1.1"} {
 		for r, path := range routes {
 			head, body := curl(t, version, "http://"+v.addr+path)
@@ -65,7 +65,7 @@ func TestCurlGetsAllRoutesOverHTTP10And11(t *testing.T) {
 }
 
 func TestCurlHeadHasTheHeadersOfGet(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, curlTool)
 	url := "http://" + v.addr + "/gvapp/"
 	curl(t, url) // so that both are hits
 	got, _ := curl(t, url)
@@ -85,7 +85,7 @@ func TestCurlHeadHasTheHeadersOfGet(t *testing.T) {
 }
 
 func TestCurlCompressedDecodesToTheDocument(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, curlTool)
 	url := "http://" + v.addr + "/gvapp/"
 	_, plain := curl(t, url)
 	head, body := curl(t, "--compressed", url)
@@ -95,7 +95,7 @@ func TestCurlCompressedDecodesToTheDocument(t *testing.T) {
 }
 
 func TestCurlConditionalRequestsAreAnsweredWith304(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, curlTool)
 	url, dir := "http://"+v.addr+"/cms/rules/", t.TempDir()
 	tag, doc := filepath.Join(dir, "etag"), filepath.Join(dir, "doc")
 	curl(t, "--etag-save", tag, "--output", doc, url)
@@ -117,7 +117,7 @@ func TestCurlConditionalRequestsAreAnsweredWith304(t *testing.T) {
 
 // TestCurlRangesAreAnsweredWhole: RFC 9110, section 14.2: a server may ignore Range; then it must not say 206.
 func TestCurlRangesAreAnsweredWhole(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, curlTool)
 	url := "http://" + v.addr + "/cms/rules/"
 	_, whole := curl(t, url)
 	for _, asked := range []string{"0-9", "-10", "0-0,5-6", "99999999-"} {
@@ -128,7 +128,7 @@ func TestCurlRangesAreAnsweredWhole(t *testing.T) {
 }
 
 func TestCurlFollowsTheRedirectToTheRightSlash(t *testing.T) {
-	v := startVitrine(t, terms{})
+	v := startVitrine(t, terms{}, curlTool)
 	_, want := curl(t, "http://"+v.addr+"/gvapp/singlebanner?ordering=-id")
 	head, body := curl(t, "--location", "http://"+v.addr+"/gvapp/singlebanner/?ordering=-id")
 	// With --location the heads of both answers come, one after the other.

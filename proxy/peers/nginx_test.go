@@ -27,7 +27,7 @@ http {
 
 func startNginx(t *testing.T, v *vitrine) string {
 	t.Helper()
-	program := need(t, "nginx", "apt-get install nginx-light")
+	program := nginxTool.path(t)
 	dir, addr := t.TempDir(), freeAddress(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {

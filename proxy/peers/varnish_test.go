@@ -8,8 +8,7 @@ import (
 
 func startVarnish(t *testing.T, v *vitrine) string {
 	t.Helper()
-	program := need(t, "varnishd", "apt-get install varnish")
-	need(t, "gcc", "apt-get install gcc libc6-dev")
+	program := varnishTool.path(t)
 	dir, addr := t.TempDir(), freeAddress(t)
 	host, port, err := net.SplitHostPort(v.addr)
 	if err != nil {

@@ -53,9 +53,13 @@ type vitrine struct {
 	stop  func() // ends it as a crash of the machine would: nobody listens any more
 }
 
-// startVitrine runs it until the test ends or stop is called.
-func startVitrine(t *testing.T, o terms) *vitrine {
+// startVitrine runs it until the test ends or stop is called. Tools are the programs that the test runs beside it: where
+// one is missing, the test skips before anything is started.
+func startVitrine(t *testing.T, o terms, tools ...tool) *vitrine {
 	t.Helper()
+	for _, needed := range tools {
+		needed.path(t)
+	}
 	if o.ttl == 0 {
 		o.ttl = time.Minute
 	}
@@ -228,20 +232,31 @@ func (c *tappedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// need returns the path of a program, or skips the test and says how to get it. Where CI is set it has to be there.
-func need(t *testing.T, program, install string) string {
+// A tool is a program that tests run, and the Debian package that it comes from.
+type tool struct{ program, debian string }
+
+var (
+	nginxTool   = tool{"nginx", "nginx-light"}
+	varnishTool = tool{"varnishd", "varnish"}
+	gccTool     = tool{"gcc", "gcc libc6-dev"} // varnishd compiles its configuration
+	curlTool    = tool{"curl", "curl"}
+	browserTool = tool{"chromium", "chromium"}
+)
+
+// path returns where the program is, or skips the test and says how to install it. Where CI is set it has to be there.
+func (n tool) path(t *testing.T) string {
 	t.Helper()
-	path, err := exec.LookPath(program)
+	path, err := exec.LookPath(n.program)
 	if err != nil { // Debian has servers where only root looks for them
-		path, err = exec.LookPath(filepath.Join("/usr/sbin", program))
+		path, err = exec.LookPath(filepath.Join("/usr/sbin", n.program))
 	}
 	if err == nil {
 		return path
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is not installed: %s", program, install)
+		t.Fatalf("%s is not installed: apt-get install %s", n.program, n.debian)
 	}
-	t.Skipf("%s is not installed: %s", program, install)
+	t.Skipf("%s is not installed: apt-get install %s", n.program, n.debian)
 	return ""
 }
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -138,36 +139,48 @@ const (
 	tableEnds   = "<!-- settings:end -->\n"
 )
 
-// The page on configuration has the table between two marks; the README may
-// have it, too.
+// The page on configuration has the table between two marks.
 func TestTheDocumentedTableIsTheTable(t *testing.T) {
-	pages := []string{filepath.Join("..", "docs", "configuration.md"), filepath.Join("..", "README.md")}
-	for i, page := range pages {
-		content, err := os.ReadFile(page)
-		if os.IsNotExist(err) && i > 0 {
+	page := filepath.Join("..", "docs", "configuration.md")
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, marked := strings.Cut(string(content), tableBegins)
+	table, after, ended := strings.Cut(rest, tableEnds)
+	if !marked || !ended {
+		t.Fatalf("%s has no table between %q and %q", page, tableBegins, tableEnds)
+	}
+	if table == config.Markdown() {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s does not match config/table.go; run go test ./config -update\n%s", page, cmp.Diff(table, config.Markdown()))
+	}
+	if err := os.WriteFile(page, []byte(before+tableBegins+config.Markdown()+tableEnds+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Settings that name a file are left to an override, which also mounts it.
+func TestTheComposeFilePassesOnEveryOtherSetting(t *testing.T) {
+	compose, err := os.ReadFile(filepath.Join("..", "docker-compose.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, s := range config.Settings() {
+		known[s.Env] = true
+		if s.Env == "" || strings.HasSuffix(s.Env, "_FILE") {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
+		if !strings.Contains(string(compose), "\n      "+s.Env+":") {
+			t.Errorf("docker-compose.yml does not pass on %s", s.Env)
 		}
-		before, rest, marked := strings.Cut(string(content), tableBegins)
-		table, after, ended := strings.Cut(rest, tableEnds)
-		if !marked && i > 0 {
-			continue
-		}
-		if !marked || !ended {
-			t.Errorf("%s has no table between %q and %q", page, tableBegins, tableEnds)
-			continue
-		}
-		if table == config.Markdown() {
-			continue
-		}
-		if !*update {
-			t.Errorf("%s has another table than config/table.go; run go test ./config -update\n%s", page, cmp.Diff(table, config.Markdown()))
-			continue
-		}
-		if err := os.WriteFile(page, []byte(before+tableBegins+config.Markdown()+tableEnds+after), 0o644); err != nil {
-			t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^ +(VITRINE_[A-Z_]+):`).FindAllStringSubmatch(string(compose), -1) {
+		if !known[line[1]] {
+			t.Errorf("docker-compose.yml passes on %s, which is not a setting", line[1])
 		}
 	}
 }

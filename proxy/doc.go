@@ -1,5 +1,5 @@
-// Package proxy is vitrine's HTTP face: three routes, answered as contract.md ("Public answers") says, out of
-// prepared representations. Fiber stops here.
+// Package proxy is vitrine's HTTP server: three routes, answered as docs/http.md describes from prepared
+// representations. Only this package uses Fiber.
 //
 // One request goes through it in this order, which is that of Django REST Framework:
 //

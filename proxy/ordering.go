@@ -15,7 +15,7 @@ type orderingField struct {
 	compare func(a, b *shape.Banner) int
 }
 
-// orderingFields are the fields of a banner in the documented order (section 2.12).
+// orderingFields are the fields of a banner in the documented order (docs/interface.md, section 2.12).
 // Text is compared bytewise, which in UTF-8 is by code point; a normalized timestamp sorts as text.
 var orderingFields = [...]orderingField{
 	{"id", func(a, b *shape.Banner) int { return cmp.Compare(a.ID, b.ID) }},

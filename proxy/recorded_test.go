@@ -88,10 +88,10 @@ type deviation struct {
 }
 
 const (
-	htmlIsJSON = "contract.md: The answer to Accept: text/html is JSON"
-	apiIndents = "interface, section 1: format=api selects the browsable rendering, and the response is still JSON; contract.md: it indents it"
-	ownErrors  = `contract.md: Everything else is 404. Names and bodies of errors are those of Django REST Framework: {"detail":"…"}`
-	noAuth     = "interface, section 5: no authentication is documented; the credentials are the CMS's own and not looked at"
+	htmlIsJSON = "docs/http.md: the answer to Accept: text/html is JSON"
+	apiIndents = "docs/interface.md, section 1: format=api selects the browsable rendering, which is indented JSON here"
+	ownErrors  = `docs/interface.md, sections 4 and 7: any other path is 404; errors are {"detail":"…"}`
+	noAuth     = "docs/interface.md, section 5: Authorization is ignored"
 )
 
 var deviations = map[string]deviation{
@@ -119,21 +119,21 @@ var deviations = map[string]deviation{
 
 	"gvapp-basic-bad-403":   {because: noAuth, as: "gvapp-get"},
 	"gvapp-basic-wrong-403": {because: noAuth, as: "gvapp-get"},
-	"gvapp-host-invalid-400": {because: "contract.md: the three resources have a route, not a host; " +
-		"which names lead to vitrine is for what stands before it", as: "gvapp-get"},
+	"gvapp-host-invalid-400": {because: "docs/interface.md, section 4: a resource has a path and no host; " +
+		"which names lead to vitrine is up to the proxy in front", as: "gvapp-get"},
 }
 
 // notReplayed are the recordings of another CMS than the one whose documents are held, and why.
 var notReplayed = map[string]string{
-	"Pagination on (page_size 2)": "contract.md: each resource is one document; a paged CMS is read to its end upstream",
-	"Token required":              "interface, section 5: authentication is between vitrine and the CMS",
-	"With the session and auth middleware of startproject (CMS_SESSIONS=1)": "contract.md: Vary is exactly Accept; sessions are the CMS's",
+	"Pagination on (page_size 2)": "docs/interface.md, section 8: a resource is one document; a paged CMS is read to its end",
+	"Token required":              "docs/interface.md, section 5: authentication is between vitrine and the CMS",
+	"With the session and auth middleware of startproject (CMS_SESSIONS=1)": "docs/interface.md, section 1: Vary is Accept; sessions are the CMS's",
 	"ConditionalGetMiddleware (and Last-Modified)":                          "replayed with vitrine's own validators by TestRecordedConditionalRequests",
 
-	"singlebanner-slash-404": "contract.md: banners with a slash is 301; see TestPathsAreRedirectedToTheRightOne",
-	"singlebanner-options":   "contract.md: for banners the ordering fields too; see TestOptionsOfBannersNamesTheOrderingFields",
+	"singlebanner-slash-404": "docs/interface.md, section 4: banners with a slash is 301; see TestPathsAreRedirectedToTheRightOne",
+	"singlebanner-options":   "docs/interface.md, section 4: for banners the ordering fields too; see TestOptionsOfBannersNamesTheOrderingFields",
 	"host-urls-rules":        "the document of another host: what the CMS says in it is passed on",
-	"crash-500":              "contract.md: a CMS that fails is 502, or a stale copy",
+	"crash-500":              "docs/failures.md: a CMS that fails is 502, or a stale copy",
 	"gzip-get":               "its bytes are those of Python's gzip; see TestRecordedGzip",
 }
 
@@ -206,11 +206,11 @@ func expected(t *testing.T, rec recording) reply {
 // timestamp without microseconds, which is how the CMS writes one that has none.
 var bareTimestamp = regexp.MustCompile(`(\d\d:\d\d:\d\d)Z"`)
 
-// documented is a recorded answer with what the interface document and contract.md say otherwise for all of them.
+// documented is a recorded answer with what docs/interface.md says otherwise for all of them.
 func documented(r reply) reply {
-	// Interface, section 2: timestamps have microseconds and a trailing Z.
+	// docs/interface.md, section 2: timestamps have microseconds and a trailing Z.
 	r.body = bareTimestamp.ReplaceAll(r.body, []byte(`$1.000000Z"`))
-	// contract.md: from 1,400 bytes on there are variants, and Vary then also names Accept-Encoding.
+	// docs/http.md: from 1,400 bytes on there are variants, and Vary then also names Accept-Encoding.
 	document := r.StatusCode == http.StatusOK && !bytes.HasPrefix(r.body, []byte(`{"name"`)) && !bytes.HasPrefix(r.body, []byte("{\n    \"name\""))
 	if document && max(int64(len(r.body)), r.ContentLength) >= minCompressed {
 		r.Header.Set("Vary", "Accept, Accept-Encoding")

@@ -12,7 +12,8 @@ type route struct {
 	resource shape.Resource
 }
 
-// routes are those of section 4. Only the paths that end in a slash are redirected to when it is missing.
+// routes maps each public path to its resource (docs/interface.md, section 4). Only a path that ends in a slash is
+// redirected to when the slash is missing.
 var routes = [...]route{
 	{path: "/gvapp/", resource: shape.Catalogue},
 	{path: "/cms/rules/", resource: shape.Rules},

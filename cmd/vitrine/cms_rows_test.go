@@ -15,7 +15,7 @@ import (
 )
 
 // rows are those that every recorded CMS was filled with. documented makes the
-// documents of them by the interface document alone, with none of the code
+// documents of them by docs/interface.md alone, with none of the code
 // that is under test.
 type rows struct {
 	tables map[string][]map[string]any

@@ -9,7 +9,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// object is a JSON object whose members keep their order, which is that of the interface document.
+// object is a JSON object whose members keep their order, which is that of docs/interface.md.
 type object []member
 
 type member struct {
@@ -49,7 +49,7 @@ func marshal(v any) (string, error) {
 
 func ref(kind, name string) object { return object{{"$ref", "#/components/" + kind + "/" + name}} }
 
-// documented names, for each of the types that go over the wire, what the interface document calls it.
+// documented names, for each of the types that go over the wire, its section of docs/interface.md.
 var documented = []struct {
 	name, section, doc string
 	value              any
@@ -68,7 +68,7 @@ var documented = []struct {
 	{"Banner", "2.12", "A promotion in English, Dutch and French.", shape.Banner{}},
 }
 
-// notes are what the interface document says of single fields.
+// notes are what docs/interface.md says about single fields.
 var notes = map[string]string{
 	"Artist.name":              "The artist's name.",
 	"Address.nr":               "The house number; may contain letters.",
@@ -94,7 +94,7 @@ var notes = map[string]string{
 func schemas() object {
 	var all object
 	for _, d := range documented {
-		doc := strings.TrimSpace(d.doc + " Section " + d.section + " of the interface document.")
+		doc := strings.TrimSpace(d.doc + " Section " + d.section + " of docs/interface.md.")
 		all = append(all, member{d.name, structSchema(d.name, doc, reflect.TypeOf(d.value))})
 	}
 	texts := object{{"type", "array"}, {"items", object{{"type", "string"}}}}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The tables of sections 2.1 to 2.12 of the interface document, typed from it:
+// The tables of sections 2.1 to 2.12 of docs/interface.md, typed from it:
 // each field, in order, with its type. A "?" is what contract and document
 // allow to be null; any is a type that the document does not show.
 var documented = map[string]string{

@@ -1,5 +1,5 @@
-// Package shape holds the documents that vitrine serves, as the interface
-// document describes them, and turns what a CMS sent into exactly these.
+// Package shape defines the documents that vitrine serves and turns what a CMS
+// sent into exactly these. Section numbers in it are those of docs/interface.md.
 //
 // One call of [Normalize] reads the CMS's bytes once, from front to back:
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -46,7 +46,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, o *observed) error {
 		s.redirect(ctx, r, routes[i].path)
 		return nil
 	case exact:
-		o.target = measure.Target(i) //nolint:gosec // routes are in the order of shape.Resources
+		o.target = metrics.Target(i) //nolint:gosec // routes are in the order of shape.Resources
 	}
 	if isPreflight(ctx, r) {
 		s.preflight(ctx, r, allowed)

@@ -14,7 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream"
 )
 
@@ -184,7 +184,7 @@ func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	defer r.release()
 	s.writeCommon(ctx, r)
 	s.fail(ctx, s.unreadError(connOf(ctx), err))
-	s.observe(ctx, observed{target: measure.Other})
+	s.observe(ctx, observed{target: metrics.Other})
 	s.logAccess(ctx, time.Time{})
 }
 

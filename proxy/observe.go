@@ -7,13 +7,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 )
 
 // observed is what is counted of a request beside its status and its time.
 type observed struct {
-	target    measure.Target
-	cache     measure.Cache
+	target    metrics.Target
+	cache     metrics.Cache
 	collapsed bool
 	done      bool // the answer has been made
 
@@ -24,11 +24,11 @@ type observed struct {
 func (o *observed) document(s *cache.Status, err error) {
 	switch {
 	case err != nil, s.Fwd != "":
-		o.cache = measure.Miss
+		o.cache = metrics.Miss
 	case s.Stale:
-		o.cache = measure.Stale
+		o.cache = metrics.Stale
 	default:
-		o.cache = measure.Hit
+		o.cache = metrics.Hit
 	}
 	o.collapsed = s.Collapsed
 }
@@ -42,7 +42,7 @@ func (s *Server) observe(ctx *fasthttp.RequestCtx, o observed) {
 	if began := ctx.Time(); !began.IsZero() {
 		took = time.Since(began)
 	}
-	s.meter.Observe(ctx.ConnID(), measure.Answer{
+	s.meter.Observe(ctx.ConnID(), metrics.Answer{
 		Target: o.target, Cache: o.cache, Collapsed: o.collapsed, Code: ctx.Response.StatusCode(), Took: took,
 	})
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
-func newMeter(t testing.TB) *measure.Meter {
+func newMeter(t testing.TB) *metrics.Meter {
 	t.Helper()
-	m, err := measure.New(measure.Options{Look: func() measure.State { return measure.State{} }})
+	m, err := metrics.New(metrics.Options{Look: func() metrics.State { return metrics.State{} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
 	meter := newMeter(t)
 	for _, f := range append(slices.Clone(failures), internalFailure) {
-		meter.Observe(0, measure.Answer{Target: measure.Other, Code: f.status})
+		meter.Observe(0, metrics.Answer{Target: metrics.Other, Code: f.status})
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(meter)
@@ -105,8 +105,8 @@ func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
 
 func TestTargetsAreInTheOrderOfTheRoutes(t *testing.T) {
 	for i := range routes {
-		if measure.TargetOf(routes[i].resource) != measure.Target(i) {
-			t.Errorf("%s is target %d and route %d", routes[i].resource, measure.TargetOf(routes[i].resource), i)
+		if metrics.TargetOf(routes[i].resource) != metrics.Target(i) {
+			t.Errorf("%s is target %d and route %d", routes[i].resource, metrics.TargetOf(routes[i].resource), i)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -50,7 +50,7 @@ type Options struct {
 	// Logger gets what goes wrong. Nil means slog.Default().
 	Logger *slog.Logger
 	// Meter counts every answer. Nil means that nothing is counted.
-	Meter *measure.Meter
+	Meter *metrics.Meter
 
 	// Tracer makes a span for every request that its sampler wants. Nil makes none, at no cost.
 	Tracer trace.Tracer

@@ -13,7 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/trace"
 
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 )
 
 // Server answers the public routes.
@@ -24,7 +24,7 @@ type Server struct {
 	terms   atomic.Pointer[terms]
 	ids     *requestIDs
 	access  *slog.Logger   // nil for no access log
-	meter   *measure.Meter // nil when nothing is counted
+	meter   *metrics.Meter // nil when nothing is counted
 	tracer  trace.Tracer   // nil when nothing is traced
 
 	proxies  proxies
@@ -143,7 +143,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 
 // handle answers one request, or says why not, and counts it.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	o := observed{target: measure.Other}
+	o := observed{target: metrics.Other}
 	defer s.endSpan(ctx, &o)
 	if err := s.answer(ctx, &o); err != nil {
 		s.fail(ctx, err)
@@ -161,7 +161,7 @@ func (s *Server) panicked(ctx *fasthttp.RequestCtx, r any) {
 	defer req.release()
 	s.writeCommon(ctx, req)
 	s.fail(ctx, fmt.Errorf("%w: %v", errPanic, r))
-	s.observe(ctx, observed{target: measure.Other})
+	s.observe(ctx, observed{target: metrics.Other})
 }
 
 // Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was called before. It

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 )
 
 // startSpan begins the span of a request, under that which its traceparent names, and has the fetch that the request
@@ -45,12 +45,12 @@ func (s *Server) endSpan(ctx *fasthttp.RequestCtx, o *observed) {
 			code = fasthttp.StatusInternalServerError
 		}
 		o.span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", code))
-		if o.target != measure.Other {
+		if o.target != metrics.Other {
 			route := &routes[o.target]
 			o.span.SetName(method + " " + route.path)
 			o.span.SetAttributes(attribute.String("http.route", route.path), attribute.String("vitrine.resource", string(route.resource)))
 		}
-		if o.cache != measure.None {
+		if o.cache != metrics.None {
 			o.span.SetAttributes(attribute.String("vitrine.cache", o.cache.String()), attribute.Bool("vitrine.collapsed", o.collapsed))
 		}
 		if code >= fasthttp.StatusInternalServerError {

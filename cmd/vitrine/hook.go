@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 
-	"vitrine/proxy/hook"
+	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
 
 // newHook makes the configured webhook, nil if there is none.
-func (s *service) newHook() (*hook.Hook, error) {
+func (s *service) newHook() (*webhook.Hook, error) {
 	c := s.cfg.Hook
 	if c.Secret.Reveal() == "" {
 		return nil, nil //nolint:nilnil // nobody wants one
@@ -28,7 +28,7 @@ func (s *service) newHook() (*hook.Hook, error) {
 		}
 		match[r] = predicate(program)
 	}
-	return hook.New(hook.Options{
+	return webhook.New(webhook.Options{
 		Secret:          c.Secret.Reveal(),
 		SignatureHeader: c.SignatureHeader,
 		TimestampHeader: c.TimestampHeader,

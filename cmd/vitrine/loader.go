@@ -10,8 +10,8 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config"
-	"vitrine/proxy/admin"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -73,7 +73,7 @@ func resourceOptions(c config.Resource) upstream.ResourceOptions {
 type loader struct {
 	client   *atomic.Pointer[upstream.Client] // shared; a reload replaces it
 	resource shape.Resource
-	meter    *measure.Meter
+	meter    *metrics.Meter
 	teller   teller
 
 	mu      sync.Mutex // guards what follows
@@ -83,7 +83,7 @@ type loader struct {
 
 // lastFetch tells of the last fetch, nil when there was none. It is not
 // written to any more.
-func (l *loader) lastFetch() *admin.Fetch { return l.teller.lastFetch() }
+func (l *loader) lastFetch() *operator.Fetch { return l.teller.lastFetch() }
 
 // Load fetches. The validators of the version held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {

@@ -17,11 +17,11 @@ import (
 	"vitrine/cache/embedded"
 	"vitrine/config"
 	"vitrine/proxy"
-	"vitrine/proxy/admin"
-	"vitrine/proxy/hook"
 	"vitrine/proxy/listen"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/proxy/openapi"
+	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -43,12 +43,12 @@ type service struct {
 	loaders     map[shape.Resource]*loader
 	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
 	proxy       *proxy.Server
-	admin       *admin.Server // nil when the operator's address is off
-	meter       *measure.Meter
+	admin       *operator.Server // nil when the operator's address is off
+	meter       *metrics.Meter
 	roster      roster
-	hook        *hook.Hook // nil when there is none
-	tracing     *tracing   // nil when nothing is traced
-	stopBy      time.Time  // when the time for a shutdown is up; zero before one
+	hook        *webhook.Hook // nil when there is none
+	tracing     *tracing      // nil when nothing is traced
+	stopBy      time.Time     // when the time for a shutdown is up; zero before one
 }
 
 // open takes the addresses first, so that one that is in use is told before
@@ -57,7 +57,7 @@ type service struct {
 func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service, err error) {
 	s := &service{cfg: cfg, started: time.Now(), log: log}
 	s.present.Store(&cfg)
-	if s.meter, err = measure.New(measure.Options{Look: s.look}); err != nil {
+	if s.meter, err = metrics.New(metrics.Options{Look: s.look}); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -202,7 +202,7 @@ func (s *service) openServers() (err error) {
 	if s.operator == nil {
 		return nil
 	}
-	options := admin.Options{
+	options := operator.Options{
 		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
 		Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(), Profiles: s.cfg.Admin.Pprof == "on",
 	}
@@ -212,7 +212,7 @@ func (s *service) openServers() (err error) {
 	if s.hook != nil {
 		options.Hook = s.hook
 	}
-	s.admin, err = admin.New(options)
+	s.admin, err = operator.New(options)
 	return err
 }
 

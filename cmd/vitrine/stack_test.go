@@ -15,7 +15,7 @@ import (
 
 	"vitrine/cache/redistest"
 	"vitrine/config"
-	"vitrine/proxy/admin"
+	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -342,7 +342,7 @@ func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Set(shape.Banners, `[{"id":"x"}]`)
 	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
-	var told admin.Status
+	var told operator.Status
 	if err := eventually(func() error {
 		told = vitrine.status()
 		if told.Resources[shape.Banners].LastFetch == nil || told.Resources[shape.Rules].Held == nil {

@@ -7,40 +7,40 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/admin"
+	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 )
 
 // status gathers what an operator may want to know of this process. It asks
 // nobody: looking keeps nothing fresh.
-func (s *service) status() admin.Status {
+func (s *service) status() operator.Status {
 	now := time.Now()
 	info, _ := debug.ReadBuildInfo()
-	out := admin.Status{
+	out := operator.Status{
 		Version: versionOf(version, info),
 		Started: s.started,
 		Public:  urlOf(s.cfg.Listen, s.public),
-		Upstream: admin.Upstream{
+		Upstream: operator.Upstream{
 			URL: s.client.Load().String(), Source: s.client.Load().Source(),
 			BreakerOpen: s.client.Load().BreakerOpen(), Breakers: s.client.Load().Breakers(),
 		},
-		Redis: admin.Redis{
+		Redis: operator.Redis{
 			Address: s.store.Addr(), Embedded: s.embedded != nil, Prefix: s.store.Prefix(),
 			Up: s.store.Up(), Listening: s.store.Listening(),
 		},
-		Resources: make(map[shape.Resource]admin.Resource),
+		Resources: make(map[shape.Resource]operator.Resource),
 		Replicas:  s.roster.status(),
 		Commands:  s.commands(),
 	}
 	ttl := s.ttl()
 	for _, r := range shape.Resources() {
 		held := s.readers[r].Snapshot()
-		told := admin.Resource{
+		told := operator.Resource{
 			State:     held.State,
 			Route:     routes[r],
 			Key:       s.cfg.Redis.Prefix + string(r),
 			TTL:       ttl[r].Seconds(),
-			Held:      admin.HeldOf(held, now),
+			Held:      operator.HeldOf(held, now),
 			Failing:   held.Failing,
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].lastFetch(),
@@ -55,11 +55,11 @@ func (s *service) status() admin.Status {
 
 // commands are what an operator types to look into Redis and to purge, as they
 // are for this very Redis.
-func (s *service) commands() []admin.Command {
+func (s *service) commands() []operator.Command {
 	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
 	key := func(r shape.Resource) string { return quoted(s.store.Prefix() + string(r)) }
-	var all []admin.Command
-	add := func(does, command string) { all = append(all, admin.Command{Does: does, Command: command}) }
+	var all []operator.Command
+	add := func(does, command string) { all = append(all, operator.Command{Does: does, Command: command}) }
 	for _, r := range shape.Resources() {
 		add("Forget the "+string(r)+" on every replica, at once", cli+" DEL "+key(r))
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/proxy/admin"
+	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 )
 
@@ -74,23 +74,23 @@ func TestColourIsForTerminalsAndNotWithNoColor(t *testing.T) {
 
 func TestAStatusIsShownInWords(t *testing.T) {
 	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
-	s := admin.Status{
+	s := operator.Status{
 		Version: "1.2.3", Started: now.Add(-50 * time.Hour),
-		Upstream: admin.Upstream{URL: "https://cms.example"},
-		Redis:    admin.Redis{Address: "redis:6379", Up: true},
-		Resources: map[shape.Resource]admin.Resource{
+		Upstream: operator.Upstream{URL: "https://cms.example"},
+		Redis:    operator.Redis{Address: "redis:6379", Up: true},
+		Resources: map[shape.Resource]operator.Resource{
 			shape.Catalogue: {
-				Held: &admin.Held{
+				Held: &operator.Held{
 					Bytes: 12345, FetchedAt: now.Add(-15 * time.Second), ChangedAt: now.Add(-3*time.Hour - 5*time.Minute),
 					FreshUntil: now.Add(45 * time.Second),
 				},
-				LastFetch: &admin.Fetch{At: now.Add(-15 * time.Second), Status: 304, Milliseconds: 12.4, Repairs: 2},
+				LastFetch: &operator.Fetch{At: now.Add(-15 * time.Second), Status: 304, Milliseconds: 12.4, Repairs: 2},
 			},
 			shape.Rules: {
-				Held: &admin.Held{
+				Held: &operator.Held{
 					FetchedAt: now.Add(-5 * time.Minute), ChangedAt: now.Add(-5 * time.Minute), FreshUntil: now.Add(-4 * time.Minute), Stale: true,
 				},
-				LastFetch: &admin.Fetch{At: now.Add(-300 * time.Millisecond), Error: "fetch rules: status 503"},
+				LastFetch: &operator.Fetch{At: now.Add(-300 * time.Millisecond), Error: "fetch rules: status 503"},
 			},
 			shape.Banners: {Error: "fetch banners: refused"},
 		},
@@ -135,7 +135,7 @@ func TestTheStatusReadsBackAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var read admin.Status
+	var read operator.Status
 	if err := json.Unmarshal(told, &read); err != nil || read.Resources[shape.Banners].Held == nil {
 		t.Errorf("%v: %s", err, told)
 	}

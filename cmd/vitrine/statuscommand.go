@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"vitrine/config"
-	"vitrine/proxy/admin"
+	"vitrine/proxy/operator"
 )
 
 // statusCommand shows in a terminal what the operator's page shows in a
@@ -96,7 +96,7 @@ func (c *statusCommand) show(screen *screen, base string, body []byte) error {
 		screen.printf("%s", body)
 		return screen.flush()
 	}
-	var told admin.Status
+	var told operator.Status
 	if err := json.Unmarshal(body, &told); err != nil {
 		return fmt.Errorf("%s/api/status: %w", base, err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"vitrine/proxy/admin"
+	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 )
 
@@ -21,7 +21,7 @@ type view struct {
 // barWidth is how many characters the whole time of freshness takes.
 const barWidth = 10
 
-func (v view) show(base string, s *admin.Status) {
+func (v view) show(base string, s *operator.Status) {
 	v.printf("%s %s at %s, up %s\n", v.bold("vitrine"), s.Version, base, brief(v.now.Sub(s.Started)))
 	v.printf("  cms    %s\n", s.Upstream.URL)
 	v.printf("  redis  %s\n\n", v.redis(s.Redis))
@@ -43,7 +43,7 @@ func (v view) show(base string, s *admin.Status) {
 	v.printf("\n")
 }
 
-func (v view) redis(r admin.Redis) string {
+func (v view) redis(r operator.Redis) string {
 	where := r.Address
 	if r.Embedded {
 		where += ", inside the process"
@@ -59,7 +59,7 @@ func (v view) redis(r admin.Redis) string {
 }
 
 // row is one resource: what is held, and how the last fetch went.
-func (v view) row(r shape.Resource, told admin.Resource) []string {
+func (v view) row(r shape.Resource, told operator.Resource) []string {
 	row := []string{v.bold(string(r)), v.bad("missing"), "", "", "", "", "", v.fetch(told.LastFetch)}
 	held := told.Held
 	if held == nil {
@@ -80,7 +80,7 @@ func (v view) row(r shape.Resource, told admin.Resource) []string {
 	return row
 }
 
-func (v view) fetch(f *admin.Fetch) string {
+func (v view) fetch(f *operator.Fetch) string {
 	if f == nil {
 		return v.dim("none by this process")
 	}

@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/admin"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 )
 
 // events are what the store tells the meter.
-func events(m *measure.Meter) cache.Events {
+func events(m *metrics.Meter) cache.Events {
 	return cache.Events{Purged: m.Purged, Fetched: m.Fetched, Incoherent: m.Incoherent}
 }
 
 // look tells the meter how things are. It is called once all is open.
-func (s *service) look() measure.State {
-	state := measure.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Load().BreakerOpen()}
+func (s *service) look() metrics.State {
+	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Load().BreakerOpen()}
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
-		told := &state.Documents[measure.TargetOf(r)]
+		told := &state.Documents[metrics.TargetOf(r)]
 		told.Failing = held.Failing
 		if d := held.Document; d != nil {
 			told.Held, told.ETag, told.Bytes, told.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
@@ -46,17 +46,17 @@ type roster struct {
 
 // status is the roster for /api/status. A report that cannot be read is of a
 // replica all the same.
-func (l *roster) status() admin.Replicas {
-	out := admin.Replicas{List: []admin.Replica{}}
+func (l *roster) status() operator.Replicas {
+	out := operator.Replicas{List: []operator.Replica{}}
 	list := l.list.Load()
 	if list == nil {
 		return out
 	}
 	out.Known = true
 	for _, r := range *list {
-		told := admin.Replica{Name: r.Name, Self: r.Self, Age: r.Age.Seconds()}
+		told := operator.Replica{Name: r.Name, Self: r.Self, Age: r.Age.Seconds()}
 		if err := json.Unmarshal(r.Report, &told.Report); err != nil {
-			told.Report = admin.Report{}
+			told.Report = operator.Report{}
 		}
 		out.List = append(out.List, told)
 	}
@@ -96,7 +96,7 @@ func (s *service) report(ctx context.Context) {
 
 func (s *service) reportOnce(ctx context.Context) ([]cache.Replica, error) {
 	info, _ := debug.ReadBuildInfo()
-	told := admin.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Load().Source(), ETags: map[shape.Resource]string{}}
+	told := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Load().Source(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
 		if d := reader.Snapshot().Document; d != nil {
 			told.ETags[r] = d.ETag

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/proxy/admin"
+	"vitrine/proxy/operator"
 )
 
 // operatorStatus is what /api/status of a running vitrine says.
-func operatorStatus(r running) (told admin.Status, err error) {
+func operatorStatus(r running) (told operator.Status, err error) {
 	response, err := http.Get("http://" + r.operator.Addr().String() + "/api/status")
 	if err != nil {
 		return told, err

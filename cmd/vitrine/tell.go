@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/admin"
+	"vitrine/proxy/operator"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -28,7 +28,7 @@ type teller struct {
 	now      func() time.Time                      // nil: time.Now
 
 	mu      sync.Mutex // guards what follows
-	last    *admin.Fetch
+	last    *operator.Fetch
 	failing failing
 	repairs string // what was told last
 	suspect string
@@ -42,7 +42,7 @@ type failing struct {
 	count int       // fetches in a row
 }
 
-func (t *teller) lastFetch() *admin.Fetch {
+func (t *teller) lastFetch() *operator.Fetch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.last
@@ -63,7 +63,7 @@ func (t *teller) tell(ctx context.Context, result upstream.Result, err error) {
 	log := t.log.With("resource", t.resource, "duration", result.Duration, "attempts", result.Attempts)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = &admin.Fetch{
+	t.last = &operator.Fetch{
 		At: t.time(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
 		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
 	}

@@ -12,7 +12,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
@@ -158,9 +158,9 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func newMeter(t *testing.T) *measure.Meter {
+func newMeter(t *testing.T) *metrics.Meter {
 	t.Helper()
-	meter, err := measure.New(measure.Options{Look: func() measure.State { return measure.State{} }})
+	meter, err := metrics.New(metrics.Options{Look: func() metrics.State { return metrics.State{} }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 
 	"gonum.org/v1/plot"
 
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 )
 
 // chartsOf draws the last hour.
-func chartsOf(points []measure.Point, st *Status) ([]chart, error) {
+func chartsOf(points []metrics.Point, st *Status) ([]chart, error) {
 	var charts []chart
-	for _, draw := range []func([]measure.Point, *Status) (chart, error){requestsChart, ratioChart, latencyChart, stateChart} {
+	for _, draw := range []func([]metrics.Point, *Status) (chart, error){requestsChart, ratioChart, latencyChart, stateChart} {
 		c, err := draw(points, st)
 		if err != nil {
 			return nil, err
@@ -23,9 +23,9 @@ func chartsOf(points []measure.Point, st *Status) ([]chart, error) {
 	return charts, nil
 }
 
-func requestsChart(points []measure.Point, st *Status) (chart, error) {
+func requestsChart(points []metrics.Point, st *Status) (chart, error) {
 	p := newPlot(points, st.Now)
-	s := seriesOf(paintOne, points, func(p *measure.Point) *float64 { return &p.RequestsPerSecond })
+	s := seriesOf(paintOne, points, func(p *metrics.Point) *float64 { return &p.RequestsPerSecond })
 	top := niceTop(s.most())
 	p.Y.Min, p.Y.Max, p.Y.Tick.Marker = 0, top, fewTicks{}
 	add(p, true, s)
@@ -33,9 +33,9 @@ func requestsChart(points []measure.Point, st *Status) (chart, error) {
 	return chart{ID: "requests", Title: "Requests a second", Words: words}.drawn(p)
 }
 
-func ratioChart(points []measure.Point, st *Status) (chart, error) {
+func ratioChart(points []metrics.Point, st *Status) (chart, error) {
 	p := newPlot(points, st.Now)
-	s := seriesOf(paintOne, points, func(p *measure.Point) *float64 {
+	s := seriesOf(paintOne, points, func(p *metrics.Point) *float64 {
 		if p.HitRatio == nil {
 			return nil
 		}
@@ -51,10 +51,10 @@ func ratioChart(points []measure.Point, st *Status) (chart, error) {
 	return chart{ID: "ratio", Title: "Hit ratio", Words: words}.drawn(p)
 }
 
-func latencyChart(points []measure.Point, st *Status) (chart, error) {
+func latencyChart(points []metrics.Point, st *Status) (chart, error) {
 	p := newPlot(points, st.Now)
-	log := func(value func(*measure.Point) *float64) func(*measure.Point) *float64 {
-		return func(p *measure.Point) *float64 {
+	log := func(value func(*metrics.Point) *float64) func(*metrics.Point) *float64 {
+		return func(p *metrics.Point) *float64 {
 			v := value(p)
 			if v == nil || *v <= 0 {
 				return nil
@@ -63,9 +63,9 @@ func latencyChart(points []measure.Point, st *Status) (chart, error) {
 			return &l
 		}
 	}
-	p50 := seriesOf(paintOne, points, log(func(p *measure.Point) *float64 { return p.P50 }))
-	p95 := seriesOf(paintTwo, points, log(func(p *measure.Point) *float64 { return p.P95 }))
-	p99 := seriesOf(paintThree, points, log(func(p *measure.Point) *float64 { return p.P99 }))
+	p50 := seriesOf(paintOne, points, log(func(p *metrics.Point) *float64 { return p.P50 }))
+	p95 := seriesOf(paintTwo, points, log(func(p *metrics.Point) *float64 { return p.P95 }))
+	p99 := seriesOf(paintThree, points, log(func(p *metrics.Point) *float64 { return p.P99 }))
 	p.Y.Min, p.Y.Max, p.Y.Tick.Marker = -3, 4, decades{}
 	add(p, false, p99, p95, p50)
 	words := "There were no requests in the last minute."
@@ -92,15 +92,15 @@ func (decades) Ticks(from, to float64) []plot.Tick {
 	return ticks
 }
 
-func stateChart(points []measure.Point, st *Status) (chart, error) {
+func stateChart(points []metrics.Point, st *Status) (chart, error) {
 	p := newPlot(points, st.Now)
 	p.Y.Min, p.Y.Max = -0.5, 2.5
 	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 2, Label: "CMS"}, {Value: 1, Label: "Redis"}, {Value: 0, Label: "Marks"}}
 	p.Add(strips{points: points, events: st.Events})
-	bad := func(level func(*measure.Point) measure.Level) time.Duration {
+	bad := func(level func(*metrics.Point) metrics.Level) time.Duration {
 		var sum time.Duration
 		for i := range points {
-			if level(&points[i]) > measure.Good {
+			if level(&points[i]) > metrics.Good {
 				sum += time.Duration(points[i].Seconds * float64(time.Second))
 			}
 		}
@@ -108,12 +108,12 @@ func stateChart(points []measure.Point, st *Status) (chart, error) {
 	}
 	marks := 0
 	for _, e := range st.Events {
-		if e.Kind == measure.KindPurge || e.Kind == measure.KindSoftPurge || e.Kind == measure.KindRefusal {
+		if e.Kind == metrics.KindPurge || e.Kind == metrics.KindSoftPurge || e.Kind == metrics.KindRefusal {
 			marks++
 		}
 	}
 	words := fmt.Sprintf("In the last hour the CMS was not well for %s, and Redis for %s. There are %d marks for purges and refusals; the events are listed below.",
-		span(bad(func(p *measure.Point) measure.Level { return p.CMS })), span(bad(func(p *measure.Point) measure.Level { return p.Redis })), marks)
+		span(bad(func(p *metrics.Point) metrics.Level { return p.CMS })), span(bad(func(p *metrics.Point) metrics.Level { return p.Redis })), marks)
 	c := chart{ID: "state", Title: "CMS and Redis", Words: words, Keys: []key{
 		{"good", "well"}, {"degraded", "in part"}, {"down", "away"}, {"purge", "purge"}, {"refusal", "refusal"},
 	}}

@@ -1,4 +1,4 @@
-// Package admin is the operator's address: whether the process lives, whether it is ready, and what it holds.
+// Package operator is the operator's address: whether the process lives, whether it is ready, and what it holds.
 //
 // One request shows its token, where one is set, and goes to the handler at its path. /livez answers as long as the
 // process can. /readyz asks every resource at once whether it can be answered with 200, within a bound of time, and
@@ -9,7 +9,7 @@
 //
 // It is served by net/http and not by Fiber: what is added here over time (metrics, profiles) comes as net/http
 // handlers, and nothing of it has to be fast.
-package admin
+package operator
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	// Document returns what is held of a resource, nil when nothing is. Nil means that no documents can be read here.
 	Document func(shape.Resource) *cache.Document
 	// Meter is what has been counted. Nil means nothing, and no /metrics.
-	Meter *measure.Meter
+	Meter *metrics.Meter
 	// OpenAPI is what /openapi.json shows. Nil means that there is no such path.
 	OpenAPI []byte
 	// Profiles says that Go's profiles are at /debug/pprof/, for whoever has the token.
@@ -68,11 +68,11 @@ type Server struct {
 // New makes a server that is ready to Serve. It fails if the options are not usable.
 func New(o Options) (*Server, error) {
 	if o.ReadyTimeout < 0 {
-		return nil, fmt.Errorf("admin: ReadyTimeout is negative: %v", o.ReadyTimeout)
+		return nil, fmt.Errorf("operator: ReadyTimeout is negative: %v", o.ReadyTimeout)
 	}
 	for name, check := range o.Checks {
 		if check == nil {
-			return nil, fmt.Errorf("admin: no check for %s", name)
+			return nil, fmt.Errorf("operator: no check for %s", name)
 		}
 	}
 	if o.ReadyTimeout == 0 {
@@ -122,7 +122,7 @@ func New(o Options) (*Server, error) {
 // Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
+		return fmt.Errorf("operator: serve %s: %w", ln.Addr(), err)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (s *Server) SetDraining() { s.draining.Store(true) }
 // Shutdown stops accepting and lets the requests under way finish. If ctx ends first, its error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("admin: shut down: %w", err), s.http.Close())
+		return errors.Join(fmt.Errorf("operator: shut down: %w", err), s.http.Close())
 	}
 	return nil
 }

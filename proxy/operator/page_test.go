@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"net/http"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
@@ -35,13 +35,13 @@ func stocked(t *testing.T) Options {
 			Body: doc.Body, ETag: cache.ETag(doc.Body), FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
 		}
 	}
-	meter, err := measure.New(measure.Options{Look: func() measure.State { return measure.State{RedisUp: true, Tracking: true} }})
+	meter, err := metrics.New(metrics.Options{Look: func() metrics.State { return metrics.State{RedisUp: true, Tracking: true} }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
 	meter.Purged("banners", "hard")
-	meter.Observe(1, measure.Answer{Cache: measure.Hit, Code: 200, Took: 4 * time.Microsecond})
+	meter.Observe(1, metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
 	return Options{
 		Meter:    meter,
 		Document: func(r shape.Resource) *cache.Document { return documents[r] },

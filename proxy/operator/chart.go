@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 )
 
 // The size of a chart in its own units; the page scales it to its width.
@@ -49,11 +49,11 @@ var (
 
 // windows are how far back charts can go, and how far apart their marks are then.
 var windows = []struct{ back, tick time.Duration }{
-	{5 * time.Minute, time.Minute}, {15 * time.Minute, 3 * time.Minute}, {30 * time.Minute, 5 * time.Minute}, {measure.Window, 15 * time.Minute},
+	{5 * time.Minute, time.Minute}, {15 * time.Minute, 3 * time.Minute}, {30 * time.Minute, 5 * time.Minute}, {metrics.Window, 15 * time.Minute},
 }
 
 // windowOf is as far as the points go back, since a process that has just started has nothing to show of an hour.
-func windowOf(points []measure.Point, now time.Time) (back, tick time.Duration) {
+func windowOf(points []metrics.Point, now time.Time) (back, tick time.Duration) {
 	var age time.Duration
 	if len(points) > 0 {
 		age = now.Sub(points[0].At)
@@ -63,11 +63,11 @@ func windowOf(points []measure.Point, now time.Time) (back, tick time.Duration) 
 			return w.back, w.tick
 		}
 	}
-	return measure.Window, windows[len(windows)-1].tick
+	return metrics.Window, windows[len(windows)-1].tick
 }
 
 // newPlot is an empty chart of the time before now that there is something of.
-func newPlot(points []measure.Point, now time.Time) *plot.Plot {
+func newPlot(points []metrics.Point, now time.Time) *plot.Plot {
 	back, tick := windowOf(points, now)
 	p := plot.New()
 	small := font.From(plotter.DefaultFont, 11)
@@ -136,7 +136,7 @@ type series struct {
 }
 
 // seriesOf reads a value off each point; null is a gap.
-func seriesOf(paint color.RGBA, points []measure.Point, value func(*measure.Point) *float64) series {
+func seriesOf(paint color.RGBA, points []metrics.Point, value func(*metrics.Point) *float64) series {
 	s := series{paint: paint, points: make(plotter.XYs, 0, len(points))}
 	for i := range points {
 		y := math.NaN()
@@ -180,7 +180,7 @@ func (s series) runs() []plotter.XYs {
 	var current plotter.XYs
 	end := func() {
 		if len(current) == 1 {
-			current = plotter.XYs{{X: current[0].X - measure.Step.Seconds(), Y: current[0].Y}, current[0]}
+			current = plotter.XYs{{X: current[0].X - metrics.Step.Seconds(), Y: current[0].Y}, current[0]}
 		}
 		if len(current) > 0 {
 			runs = append(runs, current)
@@ -206,17 +206,17 @@ func under(line plotter.XYs) plotter.XYs {
 
 // strips draws how the CMS and Redis did, with marks for what happened.
 type strips struct {
-	points []measure.Point
-	events []measure.Event
+	points []metrics.Point
+	events []metrics.Event
 }
 
 // Plot implements plot.Plotter. The CMS is at 2, Redis at 1, and marks at 0 on the axis.
 func (s strips) Plot(c draw.Canvas, p *plot.Plot) {
 	tx, ty := p.Transforms(&c)
 	left, right := tx(p.X.Min), tx(p.X.Max)
-	for row, level := range map[float64]func(measure.Point) measure.Level{
-		2: func(p measure.Point) measure.Level { return p.CMS },
-		1: func(p measure.Point) measure.Level { return p.Redis },
+	for row, level := range map[float64]func(metrics.Point) metrics.Level{
+		2: func(p metrics.Point) metrics.Level { return p.CMS },
+		1: func(p metrics.Point) metrics.Level { return p.Redis },
 	} {
 		y, half := ty(row), vg.Length(11)
 		rect := func(paint color.RGBA, from, to vg.Length) {
@@ -231,7 +231,7 @@ func (s strips) Plot(c draw.Canvas, p *plot.Plot) {
 			for j < len(s.points) && level(s.points[j]) == level(s.points[i]) {
 				j++
 			}
-			began := s.points[i].At.Add(-measure.Step)
+			began := s.points[i].At.Add(-metrics.Step)
 			if i > 0 {
 				began = s.points[i-1].At
 			}
@@ -246,23 +246,23 @@ func (s strips) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		y, r := ty(0), vg.Length(6)
 		switch e.Kind {
-		case measure.KindPurge, measure.KindSoftPurge: // a diamond
+		case metrics.KindPurge, metrics.KindSoftPurge: // a diamond
 			c.FillPolygon(paintPurge, []vg.Point{{X: x - r, Y: y}, {X: x, Y: y - r}, {X: x + r, Y: y}, {X: x, Y: y + r}})
-		case measure.KindRefusal, measure.KindIncoherent: // a triangle
+		case metrics.KindRefusal, metrics.KindIncoherent: // a triangle
 			c.FillPolygon(paintRefusal, []vg.Point{{X: x - r, Y: y - r}, {X: x + r, Y: y - r}, {X: x, Y: y + r}})
 		}
 	}
 }
 
-func paintOf(l measure.Level) color.RGBA {
+func paintOf(l metrics.Level) color.RGBA {
 	switch l {
-	case measure.Good:
+	case metrics.Good:
 		return paintGood
-	case measure.Degraded:
+	case metrics.Degraded:
 		return paintDegraded
-	case measure.Down:
+	case metrics.Down:
 		return paintDown
-	case measure.Unknown:
+	case metrics.Unknown:
 	}
 	return paintUnknown
 }

@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -73,7 +73,7 @@ const (
 	bad  = "bad"
 )
 
-func overviewOf(st *Status, points []measure.Point) (overview, error) {
+func overviewOf(st *Status, points []metrics.Point) (overview, error) {
 	o := overview{
 		At:      clock(st.Now, st.Now),
 		Verdict: verdictOf(st),
@@ -95,7 +95,7 @@ func overviewOf(st *Status, points []measure.Point) (overview, error) {
 	}
 	back, _ := windowOf(points, st.Now)
 	o.Window = "The last hour"
-	if back < measure.Window {
+	if back < metrics.Window {
 		o.Window = fmt.Sprintf("The last %d minutes", int(back.Minutes()))
 	}
 	var err error
@@ -143,7 +143,7 @@ func verdictOf(st *Status) []told {
 	switch {
 	case !st.Redis.Up:
 		say(bad, "Redis is away: this replica serves on its own, and hears of no purge.")
-	case st.Redis.Level == measure.Degraded:
+	case st.Redis.Level == metrics.Degraded:
 		say(warn, "Purges are not being heard: every answer is checked against Redis.")
 	}
 	if st.Replicas.Known && !st.Replicas.Agree {
@@ -262,24 +262,24 @@ func tilesOf(st *Status) []fact {
 	return append(tiles, fact{Name: "Errors since the start", Value: compact(float64(t.Failures)), More: "of " + compact(float64(t.Requests))})
 }
 
-func happenedOf(e measure.Event, now time.Time) happened {
+func happenedOf(e metrics.Event, now time.Time) happened {
 	h := happened{At: clock(e.At, now), Level: "neutral"}
 	if e.Count > 1 {
 		h.Times = fmt.Sprintf("%d times", e.Count)
 	}
 	name := capital(e.Resource)
 	switch e.Kind {
-	case measure.KindPurge:
+	case metrics.KindPurge:
 		h.Level, h.Text = "purged", name+" purged."
-	case measure.KindSoftPurge:
+	case metrics.KindSoftPurge:
 		h.Level, h.Text = "purged", name+" declared stale (a soft purge)."
-	case measure.KindRefusal:
+	case metrics.KindRefusal:
 		h.Level, h.Text, h.Code = warn, name+" refused, the last good copy stays:", e.Detail
-	case measure.KindIncoherent:
+	case metrics.KindIncoherent:
 		h.Level, h.Text = bad, name+": a sample found memory to differ from Redis."
-	case measure.KindCMS:
+	case metrics.KindCMS:
 		h.Level, h.Text = changed(e.Detail, "The CMS answers again.", "Part of the CMS cannot be fetched from.", "The CMS cannot be fetched from.")
-	case measure.KindRedis:
+	case metrics.KindRedis:
 		h.Level, h.Text = changed(e.Detail, "Redis is back, and purges are heard.", "Purges are not being heard.", "Redis is away.")
 	}
 	return h
@@ -288,9 +288,9 @@ func happenedOf(e measure.Event, now time.Time) happened {
 // changed picks the sentence for a new level.
 func changed(level, well, degraded, down string) (string, string) {
 	switch level {
-	case measure.Good.String():
+	case metrics.Good.String():
 		return good, well
-	case measure.Degraded.String():
+	case metrics.Degraded.String():
 		return warn, degraded
 	}
 	return bad, down

@@ -1,4 +1,4 @@
-package measure
+package metrics
 
 import (
 	"errors"
@@ -59,7 +59,7 @@ type Meter struct {
 // New makes a meter.
 func New(o Options) (*Meter, error) {
 	if o.Look == nil {
-		return nil, errors.New("measure: Look is required")
+		return nil, errors.New("metrics: Look is required")
 	}
 	return &Meter{look: o.Look}, nil
 }

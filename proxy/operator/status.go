@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"net/http"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -22,8 +22,8 @@ type Status struct {
 	Upstream  Upstream                    `json:"upstream"`
 	Redis     Redis                       `json:"redis"`
 	Resources map[shape.Resource]Resource `json:"resources"`
-	Traffic   measure.Traffic             `json:"traffic"`
-	Events    []measure.Event             `json:"events"` // of the last hour, newest first
+	Traffic   metrics.Traffic             `json:"traffic"`
+	Events    []metrics.Event             `json:"events"` // of the last hour, newest first
 	Replicas  Replicas                    `json:"replicas"`
 	Commands  []Command                   `json:"commands"`
 	History   History                     `json:"history"`
@@ -33,7 +33,7 @@ type Status struct {
 type Upstream struct {
 	URL         string        `json:"url"`
 	Source      string        `json:"source"` // the fingerprint that documents in Redis carry
-	Level       measure.Level `json:"level"`
+	Level       metrics.Level `json:"level"`
 	BreakerOpen bool          `json:"breaker_open"`
 
 	Breakers []upstream.Breaker `json:"breakers"` // of each base URL, in order of preference
@@ -46,7 +46,7 @@ type Redis struct {
 	Embedded  bool          `json:"embedded"`
 	Up        bool          `json:"up"`
 	Listening bool          `json:"listening"` // purges are being heard
-	Level     measure.Level `json:"level"`
+	Level     metrics.Level `json:"level"`
 }
 
 // Resource is what is held of one, and how it was come by.
@@ -61,9 +61,9 @@ type Resource struct {
 	Error    string  `json:"error,omitempty"` // why nothing can be served
 
 	LastFetch    *Fetch            `json:"last_fetch"` // by this process
-	LastRefusal  *measure.Refusal  `json:"last_refusal"`
+	LastRefusal  *metrics.Refusal  `json:"last_refusal"`
 	VersionsSeen int               `json:"versions_seen"`
-	Versions     []measure.Version `json:"versions"` // the last few, newest first
+	Versions     []metrics.Version `json:"versions"` // the last few, newest first
 	Fetches      uint64            `json:"fetches"`
 	FetchErrors  uint64            `json:"fetch_errors"`
 	Purges       uint64            `json:"purges"`
@@ -136,8 +136,8 @@ type History struct {
 	P95               []*float64      `json:"p95_ms"`
 	P99               []*float64      `json:"p99_ms"`
 	Failures          []uint64        `json:"failures"`
-	CMS               []measure.Level `json:"cms"`
-	Redis             []measure.Level `json:"redis"`
+	CMS               []metrics.Level `json:"cms"`
+	Redis             []metrics.Level `json:"redis"`
 }
 
 // HeldOf describes what a reader holds.
@@ -165,12 +165,12 @@ func (s *Server) told() Status {
 }
 
 // collect asks for the status, and adds what this package knows and counts.
-func (s *Server) collect() (Status, []measure.Point) {
+func (s *Server) collect() (Status, []metrics.Point) {
 	st := s.told()
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
 	}
-	st.Events = []measure.Event{} // a list in JSON is never null
+	st.Events = []metrics.Event{} // a list in JSON is never null
 	for _, r := range shape.Resources() {
 		if held := st.Resources[r].Held; held != nil && s.options.Document != nil {
 			if d := s.options.Document(r); d != nil && d.ETag == held.ETag {
@@ -189,7 +189,7 @@ func (s *Server) collect() (Status, []measure.Point) {
 		r := shape.Resources()[i]
 		told := st.Resources[r]
 		told.LastRefusal, told.VersionsSeen = n.Refusal, n.VersionsSeen
-		told.Versions = append([]measure.Version{}, n.Versions...)
+		told.Versions = append([]metrics.Version{}, n.Versions...)
 		told.Fetches, told.FetchErrors, told.Purges, told.Incoherent = n.Fetches, n.FetchErrors, n.Purges, n.Incoherent
 		st.Resources[r] = told
 	}
@@ -215,12 +215,12 @@ func (rs *Replicas) compare(source string) {
 	}
 }
 
-func historyOf(points []measure.Point) History {
+func historyOf(points []metrics.Point) History {
 	n := len(points)
 	h := History{
 		At: make([]time.Time, 0, n), RequestsPerSecond: make([]float64, 0, n), HitRatio: make([]*float64, 0, n),
 		P50: make([]*float64, 0, n), P95: make([]*float64, 0, n), P99: make([]*float64, 0, n),
-		Failures: make([]uint64, 0, n), CMS: make([]measure.Level, 0, n), Redis: make([]measure.Level, 0, n),
+		Failures: make([]uint64, 0, n), CMS: make([]metrics.Level, 0, n), Redis: make([]metrics.Level, 0, n),
 	}
 	for _, p := range points {
 		h.At = append(h.At, p.At)

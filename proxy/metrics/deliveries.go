@@ -1,4 +1,4 @@
-package measure
+package metrics
 
 // deliveryOutcomes are what becomes of a delivery of the webhook.
 var deliveryOutcomes = [...]string{"accepted", "unmatched", "refused", "replayed", "unreadable"}

@@ -1,10 +1,10 @@
-// Package hook hears from a CMS that its content has changed.
+// Package webhook hears from a CMS that its content has changed.
 //
 // One delivery goes like this: its body is read, within a bound; it shows that it knows the secret, by an HMAC-SHA256
 // over the body or as a bearer's token; if times are signed, one that is too old, or was taken before, is refused; the
 // predicates say which resources it concerns; it is answered with 202, and these are purged softly behind it. Deliveries
 // that come close together are one purge: a CMS that saves a hundred items at once makes one fetch, not a hundred.
-package hook
+package webhook
 
 import (
 	"context"
@@ -71,11 +71,11 @@ type Hook struct {
 func New(o Options) (*Hook, error) {
 	switch {
 	case o.Secret == "":
-		return nil, errors.New("hook: Secret is required")
+		return nil, errors.New("webhook: Secret is required")
 	case o.Purge == nil:
-		return nil, errors.New("hook: Purge is required")
+		return nil, errors.New("webhook: Purge is required")
 	case o.Window < 0 || o.MaxBytes < 0 || o.Pause < 0:
-		return nil, errors.New("hook: a bound is negative")
+		return nil, errors.New("webhook: a bound is negative")
 	}
 	setDefault(&o.SignatureHeader, "X-Vitrine-Signature")
 	setDefault(&o.Window, 5*time.Minute)

@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"fmt"
@@ -9,17 +9,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"vitrine/proxy/measure"
+	"vitrine/proxy/metrics"
 )
 
 // metricsOf serves what was counted, and what Go knows of the process.
-func metricsOf(m *measure.Meter, log *slog.Logger) (http.Handler, error) {
+func metricsOf(m *metrics.Meter, log *slog.Logger) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
 	} {
 		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("admin: metrics: %w", err)
+			return nil, fmt.Errorf("operator: metrics: %w", err)
 		}
 	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{

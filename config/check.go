@@ -68,21 +68,6 @@ func checkUpstream(text string) error {
 	if dir, ok := strings.CutPrefix(text, "file:"); ok {
 		return checkFolder(dir)
 	}
-	urls := strings.Split(text, ",")
-	for i, one := range urls {
-		err := checkUpstreamURL(strings.TrimSpace(one))
-		if err != nil && !errors.Is(err, errUnsaid) && len(urls) > 1 {
-			return fmt.Errorf("number %d of %d: %w", i+1, len(urls), err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkUpstreamURL allows the base URL of a CMS.
-func checkUpstreamURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:

@@ -91,8 +91,8 @@ var settings = named([]Setting{
 	},
 	{
 		Key: "upstream.url", Default: "sample:", check: checkUpstream,
-		allowed: "sample:, file:DIR, or http(s)://HOST[:PORT][/BASE][,…]",
-		Doc:     "where content comes from: `sample:` the bundled content, `file:DIR` a folder with catalogue.json, rules.json and banners.json, or the CMS's base URL; several base URLs, separated by commas, are equal standbys in order of preference",
+		allowed: "sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]",
+		Doc:     "where content comes from: `sample:` the bundled content, `file:DIR` a folder with catalogue.json, rules.json and banners.json, or the CMS's base URL",
 		field:   func(c *Config) any { return &c.Upstream.URL },
 	},
 	{

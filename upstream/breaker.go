@@ -1,48 +1,88 @@
 package upstream
 
 import (
-	"slices"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"vitrine/upstream/shape"
 )
 
-// Breaker is the state of one base URL.
+// When the breaker opens, and for how long.
+const (
+	breakerFailures = 5
+	breakerOpenFor  = 10 * time.Second
+)
+
+// Breaker is the state of the circuit breaker.
 type Breaker struct {
-	Upstream string    `json:"upstream"`
 	State    string    `json:"state"` // "closed", "open", "half-open"
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures"` // in a row, of those that count
-	InUse    bool      `json:"in_use"`   // documents come from it, as long as it brings them
 }
 
-// Open reports whether the base URL is left alone, but for a probe.
+// Open reports whether the CMS is left alone, but for a probe.
 func (b Breaker) Open() bool { return b.State != gobreaker.StateClosed.String() }
 
-// Breakers returns the state of each base URL, in order of preference. A source
-// that is not HTTP has none.
-func (c *Client) Breakers() []Breaker {
-	s, ok := c.source.(*standbys)
-	if !ok {
-		return nil
-	}
-	told := make([]Breaker, len(s.bases))
-	for i, b := range s.bases {
-		state := b.breaker.State().String() // may change since
-		b.opening.Lock()
-		told[i] = Breaker{Upstream: b.name, State: state, Since: b.since}
-		b.opening.Unlock()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, b := range s.bases {
-		told[i].Failures, told[i].InUse = b.failures, i == s.inUse
-	}
-	return told
+// OpenError is a fetch that was not made, since the breaker is open.
+type OpenError struct {
+	After time.Duration // when the CMS will be asked again
 }
 
-// BreakerOpen reports whether the CMS is left alone: each base URL is, but for probes.
-func (c *Client) BreakerOpen() bool {
-	told := c.Breakers()
-	return len(told) > 0 && !slices.ContainsFunc(told, func(b Breaker) bool { return !b.Open() })
+// Error does not say when, so that the same state has the same words.
+func (*OpenError) Error() string { return "left alone after repeated failures" }
+
+// breaker leaves a CMS alone that fails again and again. While it is half open, one fetch is let
+// through as a probe.
+type breaker struct {
+	*gobreaker.TwoStepCircuitBreaker[any]
+
+	mu    sync.Mutex // guards since, which gobreaker reports under its own lock
+	since time.Time  // of its state
+}
+
+func newBreaker(name string, log *slog.Logger) *breaker {
+	b := &breaker{since: time.Now()}
+	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+		Name:         name,
+		MaxRequests:  1,
+		Timeout:      breakerOpenFor,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
+		IsSuccessful: func(err error) bool { return err == nil || !judge(err).trips },
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
+		OnStateChange: func(name string, from, to gobreaker.State) {
+			b.mu.Lock()
+			b.since = time.Now()
+			b.mu.Unlock()
+			level := slog.LevelInfo
+			if to == gobreaker.StateOpen && from == gobreaker.StateClosed {
+				level = slog.LevelWarn
+			}
+			log.Log(context.Background(), level, "circuit breaker of the upstream", "upstream", name, "from", from.String(), "to", to.String())
+		},
+	})
+	return b
+}
+
+// allow reports to done how the fetch went, or fails if the breaker is open.
+func (b *breaker) allow(r shape.Resource, op string) (done func(error), err error) {
+	if done, err = b.Allow(); err != nil {
+		b.mu.Lock()
+		left := breakerOpenFor - time.Since(b.since)
+		b.mu.Unlock()
+		return nil, &FetchError{Resource: r, Op: op, Kind: ErrOpen, Err: &OpenError{After: max(left, 0)}}
+	}
+	return done, nil
+}
+
+// Breaker returns the state of the circuit breaker.
+func (c *Client) Breaker() Breaker {
+	state, failures := c.breaker.State().String(), int(c.breaker.Counts().ConsecutiveFailures)
+	c.breaker.mu.Lock()
+	defer c.breaker.mu.Unlock()
+	return Breaker{State: state, Since: c.breaker.since, Failures: failures}
 }

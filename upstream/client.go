@@ -36,6 +36,7 @@ type Client struct {
 	timeout     time.Duration
 	lists       *lists
 	tracer      trace.Tracer
+	breaker     *breaker
 }
 
 // source is where documents come from. Its errors are a *FetchError, or the
@@ -54,9 +55,8 @@ type answer struct {
 	validators  Validators
 	status      int
 	attempts    int
-	upstream    string // the base URL it came from, for people; empty where there is only one source
-	drafts      int    // items that the CMS marks as not published
-	pages       int    // answers that body was made from
+	drafts      int // items that the CMS marks as not published
+	pages       int // answers that body was made from
 	header      http.Header
 	received    int           // bytes of all answers that body was made from; 0 where it is the answer
 	mapping     time.Duration // spent on making body from them
@@ -103,12 +103,12 @@ func New(o Options) (*Client, error) {
 	case strings.HasPrefix(o.URL, "file:"):
 		s, fingerprint, err = newFolder(o)
 	default:
-		s, fingerprint, err = newStandbys(o)
+		s, fingerprint, err = newHTTP(o)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Client{source: s, fingerprint: fingerprint, timeout: o.Timeout, lists: newLists(), tracer: o.Tracer}, nil
+	return &Client{source: s, fingerprint: fingerprint, timeout: o.Timeout, lists: newLists(), tracer: o.Tracer, breaker: newBreaker(s.String(), o.Logger)}, nil
 }
 
 // Fetch gets r, or learns that the copy which held belongs to is still good.
@@ -129,20 +129,17 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators) (
 	start := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	got, err := c.source.fetch(bounded, r, held)
+	got, err := c.guarded(bounded, r, held)
 	result := Result{
 		Status:   got.status,
 		Attempts: got.attempts,
-		Upstream: got.upstream,
+		Upstream: c.String(),
 		Pages:    got.pages,
 		Bytes:    got.received,
 		Steps:    Steps{Fetch: time.Since(start) - got.mapping, Map: got.mapping},
 	}
 	if result.Bytes == 0 {
 		result.Bytes = len(got.body)
-	}
-	if result.Upstream == "" {
-		result.Upstream = c.String()
 	}
 	if err != nil {
 		result.Duration = time.Since(start)
@@ -161,6 +158,21 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators) (
 	result.Suspicions = c.lists.suspect(r, got, result.Document)
 	result.Duration = time.Since(start)
 	return result, nil
+}
+
+// guarded fetches, unless the breaker is open.
+func (c *Client) guarded(ctx context.Context, r shape.Resource, held Validators) (answer, error) {
+	done, err := c.breaker.allow(r, "GET "+c.String())
+	if err != nil {
+		return answer{}, err
+	}
+	outcome := context.Canceled // of a fetch that panics: it counts for nothing
+	defer func() { done(outcome) }()
+	got, err := c.source.fetch(ctx, r, held)
+	if outcome = err; errors.Is(ctx.Err(), context.Canceled) {
+		outcome = context.Canceled // whatever else came of it
+	}
+	return got, err
 }
 
 // explain tells the caller's own end of a fetch from the client's.

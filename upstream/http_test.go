@@ -221,13 +221,9 @@ func trust(t *testing.T, client *Client, other *http.Client) {
 
 func transportOf(t *testing.T, client *Client) *http.Transport {
 	t.Helper()
-	all, ok := client.source.(*standbys)
+	s, ok := client.source.(*httpSource)
 	if !ok {
 		t.Fatalf("a %T", client.source)
-	}
-	s, ok := all.bases[0].source.(*httpSource)
-	if !ok {
-		t.Fatalf("a %T", all.bases[0].source)
 	}
 	return s.transport
 }

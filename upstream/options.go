@@ -32,14 +32,10 @@ type Options struct {
 	// URL is "sample:" for the bundled content, "file:DIR" for a folder with
 	// catalogue.json, rules.json and banners.json, or the base URL of a CMS,
 	// http or https, with or without a path or a trailing slash. It is required,
-	// and holds no user, query or fragment. Several base URLs, separated by
-	// commas, are one CMS and its standbys in order of preference: they have the
-	// same content at the same paths and take the same Authorization.
+	// and holds no user, query or fragment.
 	URL string
-	// Failover says when a base URL is left alone, and when one that failed is used again.
-	Failover Failover
 	// Authorization is the value of the Authorization header, "Bearer …". It is
-	// sent to the hosts of URL only and never logged. Empty sends none. The
+	// sent to the host of URL only and never logged. Empty sends none. The
 	// sources that are not HTTP do not look at it.
 	Authorization string
 	// Timeout bounds one Fetch as a whole, its retries and waits included. Zero means 10s.

@@ -30,8 +30,7 @@ import (
 // A verdict is what a failure leads to.
 type verdict struct {
 	kind  error // what it is in the end
-	again bool  // the same base URL is asked again, within the retries and the time
-	next  bool  // the next base URL is asked, where there is one
+	again bool  // it is asked again, within the retries and the time
 	trips bool  // it counts towards opening the breaker; any other counts as a sign of life
 }
 
@@ -44,22 +43,22 @@ type rule struct {
 
 // rules are the table.
 var rules = []rule{
-	{"the base URL is being left alone (the breaker is open)", is(ErrOpen), verdict{ErrOpen, false, true, false}},
-	{"the time for the fetch ran out", isLate, verdict{ErrTimeout, false, true, true}},
-	{"status 408, 425, 429", status(408, 425, 429), verdict{ErrAnswer, true, true, true}},
-	{"status 500, 502, 503, 504, 520 to 524", status(500, 502, 503, 504, 520, 521, 522, 523, 524), verdict{ErrAnswer, true, true, true}},
-	{"status 401 of a Strapi to a request without credentials: its database is down", isOutage, verdict{ErrAnswer, true, true, true}},
-	{"status 401, 403, 404, 407, 410, 451", status(401, 403, 404, 407, 410, 451), verdict{ErrAnswer, false, true, false}},
-	{"any other status from 400 to 499", statusIn(400, 499), verdict{ErrAnswer, false, false, false}},
-	{"any other status from 500 on", statusIn(500, 999), verdict{ErrAnswer, false, true, true}},
-	{"any other status; 304 without being asked", statusIn(0, 399), verdict{ErrAnswer, false, true, false}},
-	{"a redirect to another host, or too many", isRedirect, verdict{ErrAnswer, false, true, false}},
-	{"200 with a body that is empty, cut short or damaged", isDamaged, verdict{ErrAnswer, true, true, true}},
-	{"200 with an HTML page, a login form, or an error in JSON", isPage, verdict{ErrAnswer, false, true, true}},
-	{"200 with what is too large, or of another type, charset or encoding", isContent, verdict{ErrAnswer, false, false, false}},
-	{"200 with JSON that is refused", isRefused, verdict{ErrAnswer, false, false, false}},
-	{"a certificate that is not trusted; no TLS on that port", isTLS, verdict{ErrUnreachable, false, true, true}},
-	{"any other fault of name, connection or protocol", func(error) bool { return true }, verdict{ErrUnreachable, true, true, true}},
+	{"the breaker is open", is(ErrOpen), verdict{ErrOpen, false, false}},
+	{"the time for the fetch ran out", isLate, verdict{ErrTimeout, false, true}},
+	{"status 408, 425, 429", status(408, 425, 429), verdict{ErrAnswer, true, true}},
+	{"status 500, 502, 503, 504, 520 to 524", status(500, 502, 503, 504, 520, 521, 522, 523, 524), verdict{ErrAnswer, true, true}},
+	{"status 401 of a Strapi to a request without credentials: its database is down", isOutage, verdict{ErrAnswer, true, true}},
+	{"status 401, 403, 404, 407, 410, 451", status(401, 403, 404, 407, 410, 451), verdict{ErrAnswer, false, false}},
+	{"any other status from 400 to 499", statusIn(400, 499), verdict{ErrAnswer, false, false}},
+	{"any other status from 500 on", statusIn(500, 999), verdict{ErrAnswer, false, true}},
+	{"any other status; 304 without being asked", statusIn(0, 399), verdict{ErrAnswer, false, false}},
+	{"a redirect to another host, or too many", isRedirect, verdict{ErrAnswer, false, false}},
+	{"200 with a body that is empty, cut short or damaged", isDamaged, verdict{ErrAnswer, true, true}},
+	{"200 with an HTML page, a login form, or an error in JSON", isPage, verdict{ErrAnswer, false, true}},
+	{"200 with what is too large, or of another type, charset or encoding", isContent, verdict{ErrAnswer, false, false}},
+	{"200 with JSON that is refused", isRefused, verdict{ErrAnswer, false, false}},
+	{"a certificate that is not trusted; no TLS on that port", isTLS, verdict{ErrUnreachable, false, true}},
+	{"any other fault of name, connection or protocol", func(error) bool { return true }, verdict{ErrUnreachable, true, true}},
 }
 
 // judge finds the row of a failure. It leaves contexts that were cancelled to its callers.

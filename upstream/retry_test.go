@@ -27,28 +27,28 @@ func TestJudgeIsTheTableOfThePolicy(t *testing.T) {
 		err  error
 		want verdict
 	}
-	passing := verdict{kind: ErrAnswer, again: true, next: true, trips: true}
+	passing := verdict{kind: ErrAnswer, again: true, trips: true}
 	rows := []row{
 		{&ContentError{Damaged: true}, passing},
-		{&ContentError{Page: true}, verdict{kind: ErrAnswer, next: true, trips: true}},
+		{&ContentError{Page: true}, verdict{kind: ErrAnswer, trips: true}},
 		{&ContentError{}, verdict{kind: ErrAnswer}},
 		{&shape.RefusedError{}, verdict{kind: ErrAnswer}},
 		{&FetchError{Kind: ErrAnswer, Err: errors.New("the pages have no end")}, verdict{kind: ErrAnswer}},
-		{&url.Error{Err: &RedirectError{Code: 302}}, verdict{kind: ErrAnswer, next: true}},
-		{&url.Error{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, verdict{kind: ErrUnreachable, next: true, trips: true}},
-		{&url.Error{Err: tls.RecordHeaderError{}}, verdict{kind: ErrUnreachable, next: true, trips: true}},
-		{&url.Error{Err: http.ErrSchemeMismatch}, verdict{kind: ErrUnreachable, next: true, trips: true}},
-		{&url.Error{Err: syscall.ECONNREFUSED}, verdict{ErrUnreachable, true, true, true}},
-		{&url.Error{Err: io.EOF}, verdict{ErrUnreachable, true, true, true}},
-		{&FetchError{Kind: ErrTimeout, Err: &lateError{last: &StatusError{Code: 404}}}, verdict{kind: ErrTimeout, next: true, trips: true}},
-		{&FetchError{Kind: ErrOpen, Err: &OpenError{}}, verdict{kind: ErrOpen, next: true}},
+		{&url.Error{Err: &RedirectError{Code: 302}}, verdict{kind: ErrAnswer}},
+		{&url.Error{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, verdict{kind: ErrUnreachable, trips: true}},
+		{&url.Error{Err: tls.RecordHeaderError{}}, verdict{kind: ErrUnreachable, trips: true}},
+		{&url.Error{Err: http.ErrSchemeMismatch}, verdict{kind: ErrUnreachable, trips: true}},
+		{&url.Error{Err: syscall.ECONNREFUSED}, verdict{ErrUnreachable, true, true}},
+		{&url.Error{Err: io.EOF}, verdict{ErrUnreachable, true, true}},
+		{&FetchError{Kind: ErrTimeout, Err: &lateError{last: &StatusError{Code: 404}}}, verdict{kind: ErrTimeout, trips: true}},
+		{&FetchError{Kind: ErrOpen, Err: &OpenError{}}, verdict{kind: ErrOpen}},
 		{&StatusError{Code: 401, Outage: true}, passing},
 	}
 	for want, codes := range map[verdict][]int{
-		passing: {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524},
-		{kind: ErrAnswer, next: true, trips: true}: {501, 505, 508, 511, 525, 530},
-		{kind: ErrAnswer, next: true}:              {201, 204, 206, 300, 301, 304, 401, 403, 404, 407, 410, 451},
-		{kind: ErrAnswer}:                          {400, 405, 406, 409, 418, 431},
+		passing:                        {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524},
+		{kind: ErrAnswer, trips: true}: {501, 505, 508, 511, 525, 530},
+		{kind: ErrAnswer}:              {201, 204, 206, 300, 301, 304, 401, 403, 404, 407, 410, 451},
+		{kind: ErrAnswer}:              {400, 405, 406, 409, 418, 431},
 	} {
 		for _, code := range codes {
 			rows = append(rows, row{&StatusError{Code: code}, want})
@@ -66,11 +66,11 @@ var update = flag.Bool("update", false, "write the table into docs/upstream.md")
 func TestTableInTheDocsIsTheOneInForce(t *testing.T) {
 	const file, from, to = "../docs/upstream.md", "<!-- table: upstream/retry.go -->\n", "<!-- end of the table -->\n"
 	var table strings.Builder
-	table.WriteString("| what an attempt met | again | next base URL | counts for the breaker | visitors without a copy get |\n|---|---|---|---|---|\n")
+	table.WriteString("| what an attempt met | again | counts for the breaker | visitors without a copy get |\n|---|---|---|---|\n")
 	yes := map[bool]string{true: "yes", false: "–"}
 	answered := map[error]string{ErrAnswer: "502", ErrUnreachable: "503", ErrTimeout: "504", ErrOpen: "503"}
 	for _, r := range rules {
-		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", r.met, yes[r.again], yes[r.next], yes[r.trips], answered[r.kind])
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", r.met, yes[r.again], yes[r.trips], answered[r.kind])
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {

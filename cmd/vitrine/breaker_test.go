@@ -59,39 +59,11 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want(t, "vitrine_breaker_open 1")
-	if told := r.status().Upstream; !told.BreakerOpen || len(told.Breakers) != 1 || told.Breakers[0].State != "open" || !told.Breakers[0].InUse {
+	if told := r.status().Upstream; !told.BreakerOpen || told.Breaker.State != "open" || told.Breaker.Failures != 0 && told.Breaker.Failures != 5 {
 		t.Errorf("status tells %+v", told)
 	}
 	if n := len(cms.Requests()); n != 5 {
 		t.Errorf("the CMS was asked %d times, want 5", n)
-	}
-}
-
-func TestStandbyServesAndDocumentsStayFresh(t *testing.T) {
-	redis := redistest.Start(t)
-	preferred, standby := upstreamtest.New(t), upstreamtest.New(t)
-	urls := "VITRINE_UPSTREAM_URL=" + preferred.URL + "," + standby.URL
-	r := start(t, urls, "VITRINE_UPSTREAM_RETRIES=0", "VITRINE_REDIS_URL="+redis.URL())
-	r.allAnswer(t, "hit")
-	source := r.client.Load().Source()
-	preferred.Down()
-	redisDo(t, redis, "DEL vitrine:banners")
-	if err := eventually(func() error { // the purge may take a moment to be heard
-		if got := r.get(t, shape.Banners); got.status != http.StatusOK || standby.Count(shape.Banners) != 1 {
-			return fmt.Errorf("%+v after %d requests at the standby", got, standby.Count(shape.Banners))
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if told := r.status().Upstream.Breakers; !told[1].InUse || told[0].InUse {
-		t.Errorf("in use: %+v", told)
-	}
-	if r.client.Load().Source() != source {
-		t.Error("the fingerprint changed with the failover")
-	}
-	if got := r.get(t, shape.Catalogue); !strings.Contains(got.cacheStatus, "hit") || standby.Count(shape.Catalogue) != 0 {
-		t.Errorf("what the other brought is not good any more: %s", got.cacheStatus)
 	}
 }
 

@@ -97,7 +97,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil, nil)
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}

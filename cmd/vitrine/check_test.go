@@ -108,16 +108,3 @@ func golden(t *testing.T, file, got string) {
 		t.Errorf("%s (-want +got; run with -update to take it):\n%s", file, diff)
 	}
 }
-
-func TestStandbyThatAnsweredIsNamed(t *testing.T) {
-	gone, cms := upstreamtest.New(t), upstreamtest.New(t)
-	gone.Down()
-	var out bytes.Buffer
-	environ := []string{"VITRINE_UPSTREAM_URL=" + gone.URL + "," + cms.URL, "VITRINE_UPSTREAM_RETRIES=0"}
-	if code := run(t.Context(), []string{"check"}, program{environ: environ, stdout: &out, stderr: t.Output()}); code != exitDone {
-		t.Errorf("exits %d", code)
-	}
-	if n := strings.Count(out.String(), "  from       "+cms.URL+", 1 answer of "); n != 3 {
-		t.Errorf("the standby is named %d times, want 3:\n%s", n, &out)
-	}
-}

@@ -35,7 +35,7 @@ func clientOf(t *testing.T, file string, cms *upstreamtest.CMS) *upstream.Client
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil, nil)
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

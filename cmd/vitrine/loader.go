@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"vitrine/cache"
 	"vitrine/config"
@@ -16,9 +15,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// newUpstream makes the client of the configured CMS. Claim, which may be nil,
-// lets one replica at a time probe a CMS that is left alone.
-func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc, traces *tracing) (*upstream.Client, error) {
+// newUpstream makes the client of the configured CMS.
+func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing) (*upstream.Client, error) {
 	o := upstream.Options{
 		URL:           cfg.Upstream.URL,
 		Preset:        cfg.Upstream.Preset,
@@ -26,7 +24,6 @@ func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc, traces *t
 		Timeout:       cfg.Upstream.Timeout,
 		Retries:       cfg.Upstream.Retries,
 		MaxBytes:      int64(cfg.Upstream.MaxBytes),
-		Failover:      upstream.Failover{Claim: claim},
 		Logger:        log,
 		Tracer:        traces.tracer("vitrine/upstream"),
 	}
@@ -53,8 +50,6 @@ func newUpstream(cfg config.Config, log *slog.Logger, claim claimFunc, traces *t
 	}
 	return client, nil
 }
-
-type claimFunc = func(ctx context.Context, name string, d time.Duration) (release func(keep time.Duration), ok bool)
 
 // resourceOptions turns what is configured into what the upstream takes.
 func resourceOptions(c config.Resource) upstream.ResourceOptions {

@@ -36,7 +36,7 @@ func (s *service) reload(ctx context.Context, next config.Config) error {
 	replaced := upstreamChanged(changes)
 	if replaced {
 		var err error
-		if client, err = newUpstream(next, s.log, s.claim, s.tracing); err != nil {
+		if client, err = newUpstream(next, s.log, s.tracing); err != nil {
 			return err
 		}
 	}

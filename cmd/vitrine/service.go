@@ -76,7 +76,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 	if s.tracing, err = openTracing(ctx, log); err != nil {
 		return nil, err
 	}
-	client, err := newUpstream(cfg, log, s.claim, s.tracing)
+	client, err := newUpstream(cfg, log, s.tracing)
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +91,6 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 		return nil, err
 	}
 	return s, s.openServers() //nolint:contextcheck // a request does not end with the opening of the servers
-}
-
-// claim is asked when the CMS is left alone, and there is a store by then.
-func (s *service) claim(ctx context.Context, name string, d time.Duration) (release func(keep time.Duration), ok bool) {
-	return s.store.Claim(ctx, name, d)
 }
 
 // openEmbedded opens the store inside this process, where one is configured. Any number of services

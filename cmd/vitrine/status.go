@@ -22,7 +22,7 @@ func (s *service) status() operator.Status {
 		Public:  urlOf(s.cfg.Listen, s.public),
 		Upstream: operator.Upstream{
 			URL: s.client.Load().String(), Source: s.client.Load().Source(),
-			BreakerOpen: s.client.Load().BreakerOpen(), Breakers: s.client.Load().Breakers(),
+			BreakerOpen: s.client.Load().Breaker().Open(), Breaker: s.client.Load().Breaker(),
 		},
 		Redis: operator.Redis{
 			Address: s.store.Addr(), Embedded: s.embedded != nil, Prefix: s.store.Prefix(),

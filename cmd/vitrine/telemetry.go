@@ -20,7 +20,7 @@ func events(m *metrics.Meter) cache.Events {
 
 // look tells the meter how things are. It is called once all is open.
 func (s *service) look() metrics.State {
-	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Load().BreakerOpen()}
+	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Load().Breaker().Open()}
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
 		told := &state.Documents[metrics.TargetOf(r)]

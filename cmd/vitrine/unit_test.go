@@ -101,7 +101,7 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil, nil)
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

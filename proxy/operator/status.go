@@ -36,7 +36,7 @@ type Upstream struct {
 	Level       metrics.Level `json:"level"`
 	BreakerOpen bool          `json:"breaker_open"`
 
-	Breakers []upstream.Breaker `json:"breakers"` // of each base URL, in order of preference
+	Breaker upstream.Breaker `json:"breaker"`
 }
 
 // Redis is the store.

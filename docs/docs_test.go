@@ -1,0 +1,108 @@
+// Package docs checks the pages against the repository: links, the names of tests, and the tour of the code.
+package docs
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pages returns every Markdown file of the repository by its path from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for path, text := range files(t, ".md") {
+		all[path] = string(text)
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d pages found", len(all))
+	}
+	return all
+}
+
+// files returns the files of the repository whose names end in suffix.
+func files(t *testing.T, suffix string) map[string][]byte {
+	t.Helper()
+	root := os.DirFS("..")
+	all := map[string][]byte{}
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, suffix):
+			return nil
+		}
+		all[path], err = fs.ReadFile(root, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var (
+	fence  = regexp.MustCompile("(?ms)^```.*?^```$")
+	inline = regexp.MustCompile("`[^`\n]*`")
+)
+
+func TestEveryLinkLeadsSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)|src="([^"]+)"`)
+	all := pages(t)
+	for path, text := range all {
+		for _, m := range link.FindAllStringSubmatch(inline.ReplaceAllString(fence.ReplaceAllString(text, ""), ""), -1) {
+			target := m[1] + m[2]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(target, "#")
+			at := path
+			if file != "" {
+				at = filepath.ToSlash(filepath.Join(filepath.Dir(path), file))
+			}
+			if _, err := os.Stat(filepath.Join("..", at)); err != nil {
+				t.Errorf("%s links to %s: %v", path, target, err)
+			} else if anchor != "" && !anchors(all[at])[anchor] {
+				t.Errorf("%s links to %s, and %s has no such heading", path, target, at)
+			}
+		}
+	}
+}
+
+// anchors returns the fragments that GitHub makes of a page's headings.
+func anchors(page string) map[string]bool {
+	all := map[string]bool{}
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(heading[1]), "")
+		all[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return all
+}
+
+// A name that ends in … stands for every test that begins so.
+func TestEveryTestThatThePagesNameExists(t *testing.T) {
+	name := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9_]*)(…?)")
+	var tests bytes.Buffer
+	for _, text := range files(t, "_test.go") {
+		tests.Write(text)
+	}
+	code := tests.String()
+	for path, text := range pages(t) {
+		for _, m := range name.FindAllStringSubmatch(text, -1) {
+			declared := "\nfunc " + m[1] + "("
+			if m[2] != "" {
+				declared = "\nfunc " + m[1]
+			}
+			if !strings.Contains(code, declared) {
+				t.Errorf("%s names %s, which is not a test", path, m[1])
+			}
+		}
+	}
+}

@@ -48,7 +48,7 @@ func TestAWatchGoesOnUntilItIsInterrupted(t *testing.T) {
 // The words that matter are in colour on a terminal, and nowhere else.
 func TestColourIsForTerminalsAndNotWithNoColor(t *testing.T) {
 	if _, err := exec.LookPath("script"); err != nil {
-		t.Fatal("this test needs a terminal, and script(1) makes one: apt-get install bsdutils")
+		lacking(t, "script", "bsdutils") // it makes a terminal
 	}
 	vitrine := start(t)
 	vitrine.allAnswer(t, "hit")

@@ -2,7 +2,9 @@
 // prints what matters of it: a line per package, and all that a failed test
 // said. Each test counts once, without its subtests. A skipped test counts as
 // failed unless it is listed, since a skip that nobody notices is a test that
-// nobody has.
+// nobody has. With -bare, the run is one on a machine that lacks the other
+// programs: a skip is right if it names what to install, and nothing is
+// counted, since the same tests count where everything is there.
 package main
 
 import (
@@ -30,13 +32,14 @@ type event struct {
 func main() {
 	skips := flag.String("skips", "", "file with the tests that may skip: one `name` per line, then why; empty allows none")
 	counts := flag.String("counts", "", "file to append a line passed, failed or skipped to for each test; empty appends nowhere")
+	bare := flag.Bool("bare", false, "allow the skips that say what to install, and count nothing")
 	flag.Parse()
 	allowed, err := readSkips(*skips)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
 	}
-	s := summary{allowed: allowed, out: os.Stdout, output: map[string]*strings.Builder{}}
+	s := summary{allowed: allowed, bare: *bare, out: os.Stdout, output: map[string]*strings.Builder{}}
 	if err := s.read(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
@@ -53,6 +56,7 @@ func main() {
 
 type summary struct {
 	allowed                 map[string]bool
+	bare                    bool
 	out                     io.Writer
 	output                  map[string]*strings.Builder // by package and test, until it is known how it ended
 	passed, failed, skipped int
@@ -129,6 +133,11 @@ func (s *summary) endTest(e event) (failed bool) {
 			s.passed++
 		}
 		return false
+	case e.Action == "skip" && s.bare && s.saysWhatToInstall(e):
+		if counts {
+			s.skipped++
+		}
+		return false
 	case e.Action == "skip" && s.allowed[e.Test]:
 		s.skipped++
 		s.printf("skip  %s %s (allowed)\n", e.Package, e.Test)
@@ -142,6 +151,12 @@ func (s *summary) endTest(e event) (failed bool) {
 		s.failed++
 	}
 	return counts
+}
+
+// saysWhatToInstall reports whether a skipped test named the way to run it.
+func (s *summary) saysWhatToInstall(e event) bool {
+	b := s.output[e.Package+" "+e.Test]
+	return b != nil && strings.Contains(b.String(), "install ")
 }
 
 // printf prints for a person; there is nobody to tell if that fails.

@@ -2,63 +2,28 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"unicode"
 
 	"vitrine/upstream/shape"
 )
 
-// orderingField is a field that banners can be ordered by.
-type orderingField struct {
-	name    string
-	compare func(a, b *shape.Banner) int
-}
-
 // orderingFields are the fields of a banner in the documented order (docs/interface.md, section 2.12).
-// Text is compared bytewise, which in UTF-8 is by code point; a normalized timestamp sorts as text.
-var orderingFields = [...]orderingField{
-	{"id", func(a, b *shape.Banner) int { return cmp.Compare(a.ID, b.ID) }},
-	{"title_en", func(a, b *shape.Banner) int { return cmp.Compare(a.TitleEN, b.TitleEN) }},
-	{"title_nl", func(a, b *shape.Banner) int { return cmp.Compare(a.TitleNL, b.TitleNL) }},
-	{"title_fr", func(a, b *shape.Banner) int { return cmp.Compare(a.TitleFR, b.TitleFR) }},
-	{"button_text_en", func(a, b *shape.Banner) int { return cmp.Compare(a.ButtonTextEN, b.ButtonTextEN) }},
-	{"button_text_nl", func(a, b *shape.Banner) int { return cmp.Compare(a.ButtonTextNL, b.ButtonTextNL) }},
-	{"button_text_fr", func(a, b *shape.Banner) int { return cmp.Compare(a.ButtonTextFR, b.ButtonTextFR) }},
-	{"redirect_link_en", func(a, b *shape.Banner) int { return cmp.Compare(a.RedirectLinkEN, b.RedirectLinkEN) }},
-	{"redirect_link_nl", func(a, b *shape.Banner) int { return cmp.Compare(a.RedirectLinkNL, b.RedirectLinkNL) }},
-	{"redirect_link_fr", func(a, b *shape.Banner) int { return cmp.Compare(a.RedirectLinkFR, b.RedirectLinkFR) }},
-	{"language_en", func(a, b *shape.Banner) int { return compareBool(a.LanguageEN, b.LanguageEN) }},
-	{"language_nl", func(a, b *shape.Banner) int { return compareBool(a.LanguageNL, b.LanguageNL) }},
-	{"language_fr", func(a, b *shape.Banner) int { return compareBool(a.LanguageFR, b.LanguageFR) }},
-	{"created_at", func(a, b *shape.Banner) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) }},
-	{"updated_at", func(a, b *shape.Banner) int { return cmp.Compare(a.UpdatedAt, b.UpdatedAt) }},
-}
-
-// compareBool puts false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
+var orderingFields = shape.BannerFields()
 
 // An ordering is what a value of the ordering parameter comes to: known fields, each at most once, the first the most
 // significant. It is comparable, and spellings that order alike through unknown, repeated or blank terms are equal.
 // The zero value is the CMS's order.
 type ordering struct {
 	n     uint8
-	terms [len(orderingFields)]orderingTerm
+	terms [shape.BannerFieldCount]orderingTerm
 }
 
 // An orderingTerm is an index into orderingFields, times two, plus one for descending.
 type orderingTerm uint8
 
 func (t orderingTerm) compare(a, b *shape.Banner) int {
-	c := orderingFields[t/2].compare(a, b)
+	c := a.Compare(b, int(t/2))
 	if t%2 == 1 {
 		return -c
 	}
@@ -71,7 +36,7 @@ func (t orderingTerm) compare(a, b *shape.Banner) int {
 func parseOrdering(encoded []byte) (o ordering) {
 	var scratch [256]byte // enough for each field once; a longer value costs an allocation
 	value := appendDecoded(scratch[:0], encoded)
-	var seen [len(orderingFields)]bool
+	var seen [shape.BannerFieldCount]bool
 	for len(value) > 0 && int(o.n) < len(o.terms) {
 		var term []byte
 		term, value = cut(value, ',')
@@ -97,7 +62,7 @@ func parseOrdering(encoded []byte) (o ordering) {
 
 func indexOfField(name []byte) int {
 	for i := range orderingFields {
-		if orderingFields[i].name == string(name) {
+		if orderingFields[i] == string(name) {
 			return i
 		}
 	}

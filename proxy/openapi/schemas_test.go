@@ -3,7 +3,6 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"vitrine/upstream/shape"
@@ -52,20 +51,19 @@ func ref(kind, name string) object { return object{{"$ref", "#/components/" + ki
 // documented names, for each of the types that go over the wire, its section of docs/interface.md.
 var documented = []struct {
 	name, section, doc string
-	value              any
 }{
-	{"Catalogue", "2.1", "Artists, artworks and galleries.", shape.Summary{}},
-	{"Artist", "2.2", "", shape.Artist{}},
-	{"GalleryRef", "2.3", "The gallery that an artist is tied to.", shape.GalleryRef{}},
-	{"Artwork", "2.4", "", shape.Artwork{}},
-	{"Gallery", "2.5", "", shape.Gallery{}},
-	{"Address", "2.6", "", shape.Address{}},
-	{"City", "2.7", "", shape.City{}},
-	{"Country", "2.8", "", shape.Country{}},
-	{"RuleSet", "2.9", "Rules for how background images and prompts are shown.", shape.RuleSet{}},
-	{"PageRule", "2.10", "", shape.PageRule{}},
-	{"Page", "2.11", "", shape.Page{}},
-	{"Banner", "2.12", "A promotion in English, Dutch and French.", shape.Banner{}},
+	{"Summary", "2.1", "Artists, artworks and galleries."},
+	{"Artist", "2.2", ""},
+	{"GalleryRef", "2.3", "The gallery that an artist is tied to."},
+	{"Artwork", "2.4", ""},
+	{"Gallery", "2.5", ""},
+	{"Address", "2.6", ""},
+	{"City", "2.7", ""},
+	{"Country", "2.8", ""},
+	{"RuleSet", "2.9", "Rules for how background images and prompts are shown."},
+	{"PageRule", "2.10", ""},
+	{"Page", "2.11", ""},
+	{"Banner", "2.12", "A promotion in English, Dutch and French."},
 }
 
 // notes are what docs/interface.md says about single fields.
@@ -93,9 +91,13 @@ var notes = map[string]string{
 // schemas describes the types, and what errors and OPTIONS are answered with.
 func schemas() object {
 	var all object
-	for _, d := range documented {
+	for i, t := range shape.Types() {
+		d := documented[i]
+		if d.name != t.Name {
+			panic(fmt.Sprintf("want %s described, got %s", t.Name, d.name))
+		}
 		doc := strings.TrimSpace(d.doc + " Section " + d.section + " of docs/interface.md.")
-		all = append(all, member{d.name, structSchema(d.name, doc, reflect.TypeOf(d.value))})
+		all = append(all, member{schemaName(t.Name), typeSchema(doc, t)})
 	}
 	texts := object{{"type", "array"}, {"items", object{{"type", "string"}}}}
 	return append(all,
@@ -127,22 +129,25 @@ func schemas() object {
 	)
 }
 
-// structSchema describes a struct of shape: every field is always there, in this order, and no other.
-func structSchema(name, doc string, t reflect.Type) object {
+// schemaName is the name of a type's schema: the summary is the catalogue.
+func schemaName(name string) string {
+	if name == "Summary" {
+		return "Catalogue"
+	}
+	return name
+}
+
+// typeSchema describes a type of shape: every field is always there, in this order, and no other.
+func typeSchema(doc string, t shape.Type) object {
 	var properties object
 	var required []string
-	for i := range t.NumField() {
-		f := t.Field(i)
-		field := f.Tag.Get("json")
-		schema := typeSchema(f.Type)
-		if field == "exlude_pages" { // the one part of unknown items that is known to be a list
-			schema = object{{"type", "array"}}
-		}
-		if note := notes[name+"."+field]; note != "" {
+	for _, f := range t.Fields {
+		schema := fieldSchema(f)
+		if note := notes[t.Name+"."+f.Name]; note != "" {
 			schema = append(schema, member{"description", note})
 		}
-		properties = append(properties, member{field, schema})
-		required = append(required, field)
+		properties = append(properties, member{f.Name, schema})
+		required = append(required, f.Name)
 	}
 	return object{
 		{"type", "object"}, {"description", doc}, {"properties", properties},
@@ -150,39 +155,33 @@ func structSchema(name, doc string, t reflect.Type) object {
 	}
 }
 
-// typeSchema describes the type of a field.
-func typeSchema(t reflect.Type) object {
-	switch t {
-	case reflect.TypeFor[shape.Timestamp]():
-		return ref("schemas", "Timestamp")
-	case reflect.TypeFor[json.RawMessage]():
-		return object{}
-	}
-	switch t.Kind() {
-	case reflect.Int64:
-		return object{{"type", "integer"}, {"format", "int64"}}
-	case reflect.String:
-		return object{{"type", "string"}}
-	case reflect.Bool:
-		return object{{"type", "boolean"}}
-	case reflect.Slice:
-		return object{{"type", "array"}, {"items", typeSchema(t.Elem())}}
-	case reflect.Struct:
-		return ref("schemas", nameOf(t))
-	case reflect.Pointer:
-		if t.Elem().Kind() == reflect.Int64 {
+func fieldSchema(f shape.Field) object {
+	var one object
+	switch f.Type {
+	case "any":
+	case "integer":
+		one = object{{"type", "integer"}, {"format", "int64"}}
+		if f.Null {
 			return object{{"type", []string{"integer", "null"}}, {"format", "int64"}}
 		}
-		return object{{"anyOf", []object{typeSchema(t.Elem()), {{"type", "null"}}}}}
+	case "text":
+		one = object{{"type", "string"}}
+	case "boolean":
+		one = object{{"type", "boolean"}}
+	case "timestamp":
+		one = ref("schemas", "Timestamp")
+	default:
+		one = ref("schemas", schemaName(f.Type))
 	}
-	panic(fmt.Sprintf("a field of type %v cannot be described", t))
-}
-
-func nameOf(t reflect.Type) string {
-	for _, d := range documented {
-		if reflect.TypeOf(d.value) == t {
-			return d.name
-		}
+	switch {
+	case f.List && one == nil: // of items of no documented type
+		return object{{"type", "array"}}
+	case f.List:
+		return object{{"type", "array"}, {"items", one}}
+	case f.Null:
+		return object{{"anyOf", []object{one, {{"type", "null"}}}}}
+	case one == nil:
+		return object{}
 	}
-	panic(fmt.Sprintf("%v is not among the documented types", t))
+	return one
 }

@@ -31,14 +31,6 @@ func (d *decoder) readListAsIs(to *json.RawMessage) error {
 	return d.readAsIs(to)
 }
 
-func appendAsIs(dst []byte, key string, value json.RawMessage) []byte {
-	dst = append(dst, key...)
-	if value == nil {
-		return appendNull(dst)
-	}
-	return append(dst, value...)
-}
-
 // appendValue reads a value of any kind and appends it to dst.
 func (d *decoder) appendValue(dst []byte) ([]byte, error) {
 	switch d.json.PeekKind() {

@@ -1,8 +1,6 @@
 package shape
 
-import "slices"
-
-// Banner is an element of the array served at /gvapp/singlebanner (section
+// Banner is an element of the array served at /gvapp/singlebanner (docs/interface.md, section
 // 2.12): a promotion in three languages.
 type Banner struct {
 	ID             int64     `json:"id"`
@@ -22,87 +20,34 @@ type Banner struct {
 	UpdatedAt      Timestamp `json:"updated_at"`
 }
 
-var bannerFields = []string{
-	"id",
-	"title_en", "title_nl", "title_fr",
-	"button_text_en", "button_text_nl", "button_text_fr",
-	"redirect_link_en", "redirect_link_nl", "redirect_link_fr",
-	"language_en", "language_nl", "language_fr",
-	"created_at", "updated_at",
-}
+var banners = tableOf("Banner",
+	row("id", func(b *Banner) *int64 { return &b.ID }, id),
+	row("title_en", func(b *Banner) *string { return &b.TitleEN }, text),
+	row("title_nl", func(b *Banner) *string { return &b.TitleNL }, text),
+	row("title_fr", func(b *Banner) *string { return &b.TitleFR }, text),
+	row("button_text_en", func(b *Banner) *string { return &b.ButtonTextEN }, text),
+	row("button_text_nl", func(b *Banner) *string { return &b.ButtonTextNL }, text),
+	row("button_text_fr", func(b *Banner) *string { return &b.ButtonTextFR }, text),
+	row("redirect_link_en", func(b *Banner) *string { return &b.RedirectLinkEN }, text),
+	row("redirect_link_nl", func(b *Banner) *string { return &b.RedirectLinkNL }, text),
+	row("redirect_link_fr", func(b *Banner) *string { return &b.RedirectLinkFR }, text),
+	row("language_en", func(b *Banner) *bool { return &b.LanguageEN }, boolean),
+	row("language_nl", func(b *Banner) *bool { return &b.LanguageNL }, boolean),
+	row("language_fr", func(b *Banner) *bool { return &b.LanguageFR }, boolean),
+	row("created_at", func(b *Banner) *Timestamp { return &b.CreatedAt }, timestamp),
+	row("updated_at", func(b *Banner) *Timestamp { return &b.UpdatedAt }, timestamp),
+)
 
-// BannerFields returns the names of a banner's fields in the documented
-// order. Any of them can be ordered by.
-func BannerFields() []string { return slices.Clone(bannerFields) }
-
-// DecodeBanners reads the banners document, with the repairs and refusals of
-// [Normalize]. The banners share the memory of one copy of body.
+// DecodeBanners reads the banners document, with the repairs and refusals of [Normalize]. The
+// banners share the memory of one copy of body.
 func DecodeBanners(body []byte) ([]Banner, error) {
-	var banners []Banner
+	var all []Banner
 	d := newDecoder(Banners, body)
-	if err := d.document(func() error { return array(d, &banners, (*Banner).decode) }); err != nil {
+	if err := d.document(func() error { return array(d, &all, banners.read) }); err != nil {
 		return nil, err
 	}
-	return banners, nil
+	return all, nil
 }
 
 // AppendBanners appends the banners document to dst: compact, every field.
-func AppendBanners(dst []byte, b []Banner) []byte {
-	return appendArray(dst, b, (*Banner).appendTo)
-}
-
-func (b *Banner) decode(d *decoder) error {
-	return d.object(bannerFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&b.ID)
-		case "title_en":
-			return d.readText(&b.TitleEN)
-		case "title_nl":
-			return d.readText(&b.TitleNL)
-		case "title_fr":
-			return d.readText(&b.TitleFR)
-		case "button_text_en":
-			return d.readText(&b.ButtonTextEN)
-		case "button_text_nl":
-			return d.readText(&b.ButtonTextNL)
-		case "button_text_fr":
-			return d.readText(&b.ButtonTextFR)
-		case "redirect_link_en":
-			return d.readText(&b.RedirectLinkEN)
-		case "redirect_link_nl":
-			return d.readText(&b.RedirectLinkNL)
-		case "redirect_link_fr":
-			return d.readText(&b.RedirectLinkFR)
-		case "language_en":
-			return d.readBool(&b.LanguageEN)
-		case "language_nl":
-			return d.readBool(&b.LanguageNL)
-		case "language_fr":
-			return d.readBool(&b.LanguageFR)
-		case "created_at":
-			return d.readTimestamp(&b.CreatedAt)
-		default:
-			return d.readTimestamp(&b.UpdatedAt)
-		}
-	})
-}
-
-func (b *Banner) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, b.ID)
-	dst = appendText(dst, `,"title_en":`, b.TitleEN)
-	dst = appendText(dst, `,"title_nl":`, b.TitleNL)
-	dst = appendText(dst, `,"title_fr":`, b.TitleFR)
-	dst = appendText(dst, `,"button_text_en":`, b.ButtonTextEN)
-	dst = appendText(dst, `,"button_text_nl":`, b.ButtonTextNL)
-	dst = appendText(dst, `,"button_text_fr":`, b.ButtonTextFR)
-	dst = appendText(dst, `,"redirect_link_en":`, b.RedirectLinkEN)
-	dst = appendText(dst, `,"redirect_link_nl":`, b.RedirectLinkNL)
-	dst = appendText(dst, `,"redirect_link_fr":`, b.RedirectLinkFR)
-	dst = appendBool(dst, `,"language_en":`, b.LanguageEN)
-	dst = appendBool(dst, `,"language_nl":`, b.LanguageNL)
-	dst = appendBool(dst, `,"language_fr":`, b.LanguageFR)
-	dst = appendTimestamp(dst, `,"created_at":`, b.CreatedAt)
-	dst = appendTimestamp(dst, `,"updated_at":`, b.UpdatedAt)
-	return append(dst, '}')
-}
+func AppendBanners(dst []byte, all []Banner) []byte { return banners.appendList(dst, all) }

@@ -2,7 +2,7 @@ package shape
 
 import "encoding/json"
 
-// Gallery is an element of a Summary's gallery (section 2.5), served at /gvapp/.
+// Gallery is an element of a Summary's gallery (docs/interface.md, section 2.5), served at /gvapp/.
 type Gallery struct {
 	ID           int64     `json:"id"`
 	Title        string    `json:"title"`
@@ -13,7 +13,17 @@ type Gallery struct {
 	Tag          []string  `json:"tag"`
 }
 
-// Address is an element of a Gallery's address (section 2.6), served at /gvapp/.
+var galleries = tableOf("Gallery",
+	row("id", func(g *Gallery) *int64 { return &g.ID }, id),
+	row("title", func(g *Gallery) *string { return &g.Title }, text),
+	row("about", func(g *Gallery) *string { return &g.About }, text),
+	row("address", func(g *Gallery) *[]Address { return &g.Address }, listOf(addresses)),
+	row("art_kunstkoop", func(g *Gallery) *bool { return &g.ArtKunstkoop }, boolean),
+	row("kunst_aan_zet", func(g *Gallery) *bool { return &g.KunstAanZet }, boolean),
+	row("tag", func(g *Gallery) *[]string { return &g.Tag }, tags),
+)
+
+// Address is an element of a Gallery's address (docs/interface.md, section 2.6), served at /gvapp/.
 type Address struct {
 	ID            int64     `json:"id"`
 	Street        string    `json:"street"`
@@ -26,7 +36,19 @@ type Address struct {
 	Country       *Country  `json:"country"`
 }
 
-// City is the city of an Address (section 2.7), served at /gvapp/.
+var addresses = tableOf("Address",
+	row("id", func(a *Address) *int64 { return &a.ID }, id),
+	row("street", func(a *Address) *string { return &a.Street }, text),
+	row("nr", func(a *Address) *string { return &a.Nr }, text),
+	row("postal_code", func(a *Address) *string { return &a.PostalCode }, text),
+	row("google_map_link", func(a *Address) *string { return &a.GoogleMapLink }, text),
+	row("created_at", func(a *Address) *Timestamp { return &a.CreatedAt }, timestamp),
+	row("updated_at", func(a *Address) *Timestamp { return &a.UpdatedAt }, timestamp),
+	row("city", func(a *Address) **City { return &a.City }, related(cities)),
+	row("country", func(a *Address) **Country { return &a.Country }, related(countries)),
+)
+
+// City is the city of an Address (docs/interface.md, section 2.7), served at /gvapp/.
 type City struct {
 	ID          int64           `json:"id"`
 	Typeof      string          `json:"typeof"` // a label, with the blank at its end
@@ -40,7 +62,20 @@ type City struct {
 	Parent      json.RawMessage `json:"parent"`  // of no known type: kept as it came
 }
 
-// Country is the country of an Address (section 2.8), served at /gvapp/.
+var cities = tableOf("City",
+	row("id", func(c *City) *int64 { return &c.ID }, id),
+	row("typeof", func(c *City) *string { return &c.Typeof }, text),
+	row("name", func(c *City) *string { return &c.Name }, text),
+	row("zip", func(c *City) *string { return &c.Zip }, text),
+	row("description", func(c *City) *string { return &c.Description }, text),
+	row("order_num", func(c *City) **int64 { return &c.OrderNum }, nullable),
+	row("created_at", func(c *City) *Timestamp { return &c.CreatedAt }, timestamp),
+	row("updated_at", func(c *City) *Timestamp { return &c.UpdatedAt }, timestamp),
+	row("country", func(c *City) **int64 { return &c.Country }, countryID),
+	row("parent", func(c *City) *json.RawMessage { return &c.Parent }, asIs),
+)
+
+// Country is the country of an Address (docs/interface.md, section 2.8), served at /gvapp/.
 type Country struct {
 	ID        int64     `json:"id"`
 	Name      string    `json:"name"`
@@ -48,171 +83,33 @@ type Country struct {
 	UpdatedAt Timestamp `json:"updated_at"`
 }
 
-var (
-	galleryFields = []string{"id", "title", "about", "address", "art_kunstkoop", "kunst_aan_zet", "tag"}
-	addressFields = []string{
-		"id", "street", "nr", "postal_code", "google_map_link",
-		"created_at", "updated_at", "city", "country",
-	}
-	cityFields = []string{
-		"id", "typeof", "name", "zip", "description", "order_num",
-		"created_at", "updated_at", "country", "parent",
-	}
-	countryFields = []string{"id", "name", "created_at", "updated_at"}
+var countries = tableOf("Country",
+	row("id", func(c *Country) *int64 { return &c.ID }, id),
+	row("name", func(c *Country) *string { return &c.Name }, text),
+	row("created_at", func(c *Country) *Timestamp { return &c.CreatedAt }, timestamp),
+	row("updated_at", func(c *Country) *Timestamp { return &c.UpdatedAt }, timestamp),
 )
 
-func (g *Gallery) decode(d *decoder) error {
-	return d.object(galleryFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&g.ID)
-		case "title":
-			return d.readText(&g.Title)
-		case "about":
-			return d.readText(&g.About)
-		case "address":
-			return list(d, &g.Address, (*Address).decode)
-		case "art_kunstkoop":
-			return d.readBool(&g.ArtKunstkoop)
-		case "kunst_aan_zet":
-			return d.readBool(&g.KunstAanZet)
-		default:
-			return d.readTags(&g.Tag)
+// countryID is the id of a country, or the id out of a whole country, which is what a CMS sends
+// that has its relations expanded.
+var countryID = kind[*int64]{
+	Field: Field{Type: "integer", Null: true},
+	read: func(d *decoder, to **int64) error {
+		if d.absent || d.json.PeekKind() != '{' {
+			return d.readInteger(to)
 		}
-	})
-}
-
-func (g *Gallery) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, g.ID)
-	dst = appendText(dst, `,"title":`, g.Title)
-	dst = appendText(dst, `,"about":`, g.About)
-	dst = appendArray(append(dst, `,"address":`...), g.Address, (*Address).appendTo)
-	dst = appendBool(dst, `,"art_kunstkoop":`, g.ArtKunstkoop)
-	dst = appendBool(dst, `,"kunst_aan_zet":`, g.KunstAanZet)
-	dst = appendTags(dst, g.Tag)
-	return append(dst, '}')
-}
-
-func (a *Address) decode(d *decoder) error {
-	return d.object(addressFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&a.ID)
-		case "street":
-			return d.readText(&a.Street)
-		case "nr":
-			return d.readText(&a.Nr)
-		case "postal_code":
-			return d.readText(&a.PostalCode)
-		case "google_map_link":
-			return d.readText(&a.GoogleMapLink)
-		case "created_at":
-			return d.readTimestamp(&a.CreatedAt)
-		case "updated_at":
-			return d.readTimestamp(&a.UpdatedAt)
-		case "city":
-			return related(d, &a.City, (*City).decode)
-		default:
-			return related(d, &a.Country, (*Country).decode)
-		}
-	})
-}
-
-func (a *Address) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, a.ID)
-	dst = appendText(dst, `,"street":`, a.Street)
-	dst = appendText(dst, `,"nr":`, a.Nr)
-	dst = appendText(dst, `,"postal_code":`, a.PostalCode)
-	dst = appendText(dst, `,"google_map_link":`, a.GoogleMapLink)
-	dst = appendTimestamp(dst, `,"created_at":`, a.CreatedAt)
-	dst = appendTimestamp(dst, `,"updated_at":`, a.UpdatedAt)
-	dst = appendObject(dst, `,"city":`, a.City, (*City).appendTo)
-	dst = appendObject(dst, `,"country":`, a.Country, (*Country).appendTo)
-	return append(dst, '}')
-}
-
-func (c *City) decode(d *decoder) error {
-	return d.object(cityFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&c.ID)
-		case "typeof":
-			return d.readText(&c.Typeof)
-		case "name":
-			return d.readText(&c.Name)
-		case "zip":
-			return d.readText(&c.Zip)
-		case "description":
-			return d.readText(&c.Description)
-		case "order_num":
-			return d.readNullable(&c.OrderNum)
-		case "created_at":
-			return d.readTimestamp(&c.CreatedAt)
-		case "updated_at":
-			return d.readTimestamp(&c.UpdatedAt)
-		case "country":
-			return c.decodeCountry(d)
-		default:
-			return d.readAsIs(&c.Parent)
-		}
-	})
-}
-
-// decodeCountry reads the id of a country, or the id out of a whole country,
-// which is what a CMS sends that has its relations expanded.
-func (c *City) decodeCountry(d *decoder) error {
-	if d.absent || d.json.PeekKind() != '{' {
-		return d.readInteger(&c.Country)
-	}
-	d.note(KindRelated)
-	id := new(int64)
-	err := d.object(countryFields, func(field string) error {
-		switch {
-		case field == "id":
-			return d.readID(id)
-		case d.absent:
-			return nil // only the id is wanted
-		default:
-			return d.skip()
-		}
-	})
-	c.Country = id
-	return err
-}
-
-func (c *City) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, c.ID)
-	dst = appendText(dst, `,"typeof":`, c.Typeof)
-	dst = appendText(dst, `,"name":`, c.Name)
-	dst = appendText(dst, `,"zip":`, c.Zip)
-	dst = appendText(dst, `,"description":`, c.Description)
-	dst = appendIntOrNull(dst, `,"order_num":`, c.OrderNum)
-	dst = appendTimestamp(dst, `,"created_at":`, c.CreatedAt)
-	dst = appendTimestamp(dst, `,"updated_at":`, c.UpdatedAt)
-	dst = appendIntOrNull(dst, `,"country":`, c.Country)
-	dst = appendAsIs(dst, `,"parent":`, c.Parent)
-	return append(dst, '}')
-}
-
-func (c *Country) decode(d *decoder) error {
-	return d.object(countryFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&c.ID)
-		case "name":
-			return d.readText(&c.Name)
-		case "created_at":
-			return d.readTimestamp(&c.CreatedAt)
-		default:
-			return d.readTimestamp(&c.UpdatedAt)
-		}
-	})
-}
-
-func (c *Country) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, c.ID)
-	dst = appendText(dst, `,"name":`, c.Name)
-	dst = appendTimestamp(dst, `,"created_at":`, c.CreatedAt)
-	dst = appendTimestamp(dst, `,"updated_at":`, c.UpdatedAt)
-	return append(dst, '}')
+		d.note(KindRelated)
+		*to = new(int64)
+		return d.object(countries.names, func(i int) error {
+			switch {
+			case countries.names[i] == "id":
+				return d.readID(*to)
+			case d.absent:
+				return nil // only the id is wanted
+			default:
+				return d.skip()
+			}
+		})
+	},
+	append: appendIntOrNull,
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object reads an object: read is called for each of fields, in the order in
-// which they come, and then, with d.absent, for those that did not come.
-// Others are dropped. There are at most 31 fields.
+// object reads an object: read is called with the index of each of fields, in the order in which
+// they come, and then, with d.absent, of those that did not come. Others are dropped.
 //
 // The last of a repeated field counts, as in Python. So a refusal inside a
 // field is held until the object ends: the field may come again.
-func (d *decoder) object(fields []string, read func(field string) error) error {
+func (d *decoder) object(fields []string, read func(i int) error) error {
 	if d.json.PeekKind() != '{' {
 		return d.refuse("an object")
 	}
@@ -51,7 +50,7 @@ func (d *decoder) object(fields []string, read func(field string) error) error {
 		seen |= 1 << i
 		next = i + 1
 		start := d.json.InputOffset()
-		if err := read(fields[i]); err != nil {
+		if err := read(i); err != nil {
 			if d.fatal {
 				return err
 			}
@@ -74,7 +73,7 @@ func (d *decoder) object(fields []string, read func(field string) error) error {
 		}
 		d.path[at].field = field
 		d.absent = true
-		err := read(field)
+		err := read(i)
 		d.absent = false
 		if err != nil {
 			return err
@@ -145,7 +144,7 @@ func (d *decoder) drop(name jsontext.Value) error {
 }
 
 // list reads a list, null or nothing into to, which is never nil afterwards.
-func list[T any](d *decoder, to *[]T, read func(*T, *decoder) error) error {
+func list[T any](d *decoder, to *[]T, read func(*decoder, *T) error) error {
 	*to = []T{}
 	if done, err := d.vacant(KindNull); done || err != nil {
 		return err
@@ -154,7 +153,7 @@ func list[T any](d *decoder, to *[]T, read func(*T, *decoder) error) error {
 }
 
 // array reads a list into to, which is never nil afterwards.
-func array[T any](d *decoder, to *[]T, read func(*T, *decoder) error) error {
+func array[T any](d *decoder, to *[]T, read func(*decoder, *T) error) error {
 	*to = []T{}
 	if d.json.PeekKind() != '[' {
 		return d.refuse("a list")
@@ -168,7 +167,7 @@ func array[T any](d *decoder, to *[]T, read func(*T, *decoder) error) error {
 	for d.json.PeekKind() != ']' {
 		items = append(items, *new(T))
 		d.path[at].index = len(items) - 1
-		if err := read(&items[len(items)-1], d); err != nil {
+		if err := read(d, &items[len(items)-1]); err != nil {
 			return err
 		}
 	}
@@ -177,20 +176,5 @@ func array[T any](d *decoder, to *[]T, read func(*T, *decoder) error) error {
 		return d.broken(err)
 	}
 	d.path = d.path[:at]
-	return nil
-}
-
-// related reads an object that another one refers to, or null or nothing,
-// which leave to nil.
-func related[T any](d *decoder, to **T, read func(*T, *decoder) error) error {
-	*to = nil
-	if done, err := d.vacant(KindVacant); done || err != nil {
-		return err
-	}
-	v := new(T)
-	if err := read(v, d); err != nil {
-		return err
-	}
-	*to = v
 	return nil
 }

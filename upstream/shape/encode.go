@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"encoding/json"
 	"strconv"
 	"unicode/utf8"
 )
@@ -63,37 +64,23 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// The functions below append one field each, its key given as it is written:
-// `,"title":`. A tag has the same key everywhere.
-
-func appendText(dst []byte, key, s string) []byte {
-	return appendString(append(dst, key...), s)
-}
-
-func appendTimestamp(dst []byte, key string, t Timestamp) []byte {
-	dst = append(dst, key...)
+func appendTimestamp(dst []byte, t Timestamp) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, t...)
 	return append(dst, '"')
 }
 
-func appendBool(dst []byte, key string, b bool) []byte {
-	return strconv.AppendBool(append(dst, key...), b)
-}
+func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
-func appendInt(dst []byte, key string, n int64) []byte {
-	return strconv.AppendInt(append(dst, key...), n, 10)
-}
-
-func appendIntOrNull(dst []byte, key string, n *int64) []byte {
+func appendIntOrNull(dst []byte, n *int64) []byte {
 	if n == nil {
-		return appendNull(append(dst, key...))
+		return append(dst, "null"...)
 	}
-	return appendInt(dst, key, *n)
+	return strconv.AppendInt(dst, *n, 10)
 }
 
 func appendTags(dst []byte, tags []string) []byte {
-	dst = append(dst, `,"tag":[`...)
+	dst = append(dst, '[')
 	for i, tag := range tags {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -103,25 +90,9 @@ func appendTags(dst []byte, tags []string) []byte {
 	return append(dst, ']')
 }
 
-func appendNull(dst []byte) []byte { return append(dst, "null"...) }
-
-// appendObject appends null, or *v as item does.
-func appendObject[T any](dst []byte, key string, v *T, item func(*T, []byte) []byte) []byte {
-	dst = append(dst, key...)
-	if v == nil {
-		return appendNull(dst)
+func appendAsIs(dst []byte, value json.RawMessage) []byte {
+	if value == nil {
+		return append(dst, "null"...)
 	}
-	return item(v, dst)
-}
-
-// appendArray appends all of list as item does.
-func appendArray[T any](dst []byte, list []T, item func(*T, []byte) []byte) []byte {
-	dst = append(dst, '[')
-	for i := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = item(&list[i], dst)
-	}
-	return append(dst, ']')
+	return append(dst, value...)
 }

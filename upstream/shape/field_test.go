@@ -72,7 +72,7 @@ func integers(more map[string]outcome) map[string]outcome {
 }
 
 // asIs are all values, compact; nothing and null are as given.
-func asIs(absent, null outcome) map[string]outcome {
+func passedThrough(absent, null outcome) map[string]outcome {
 	m := map[string]outcome{}
 	for v := range values {
 		m[v] = outcome{out: strings.NewReplacer(", ", ",", ": ", ":", "{ ", "{", " }", "}").Replace(v)}
@@ -125,9 +125,9 @@ func ruleOf(typ string) rule {
 			`["general", "home"]`: {out: `["general","home"]`}, "[null]": {kind: KindNull, out: `[""]`},
 		}}
 	case "any":
-		return rule{"", asIs(missingNull, outcome{out: "null"})}
+		return rule{"", passedThrough(missingNull, outcome{out: "null"})}
 	case "anylist":
-		return rule{"", asIs(outcome{kind: KindMissing, out: "[]"}, outcome{kind: KindNull, out: "[]"})}
+		return rule{"", passedThrough(outcome{kind: KindMissing, out: "[]"}, outcome{kind: KindNull, out: "[]"})}
 	default:
 		panic("no rule for " + typ)
 	}

@@ -2,7 +2,7 @@ package shape
 
 import "encoding/json"
 
-// RuleSet is an element of the array served at /cms/rules/ (section 2.9):
+// RuleSet is an element of the array served at /cms/rules/ (docs/interface.md, section 2.9):
 // rules for background images and prompts. What the interface shows no type
 // for is kept as it came, compact.
 type RuleSet struct {
@@ -20,7 +20,22 @@ type RuleSet struct {
 	UpdatedAt       Timestamp       `json:"updated_at"`
 }
 
-// PageRule is an element of a RuleSet's page_rules (section 2.10), served at
+var ruleSets = tableOf("RuleSet",
+	row("id", func(r *RuleSet) *int64 { return &r.ID }, id),
+	row("background_image", func(r *RuleSet) *string { return &r.BackgroundImage }, text),
+	row("page_rules", func(r *RuleSet) *[]PageRule { return &r.PageRules }, listOf(pageRules)),
+	row("exlude_pages", func(r *RuleSet) *json.RawMessage { return &r.ExludePages }, listAsIs),
+	row("title", func(r *RuleSet) *string { return &r.Title }, text),
+	row("page_depth", func(r *RuleSet) *json.RawMessage { return &r.PageDepth }, asIs),
+	row("page_view_count", func(r *RuleSet) *json.RawMessage { return &r.PageViewCount }, asIs),
+	row("days_delay", func(r *RuleSet) *json.RawMessage { return &r.DaysDelay }, asIs),
+	row("time", func(r *RuleSet) *json.RawMessage { return &r.Time }, asIs),
+	row("visible", func(r *RuleSet) *bool { return &r.Visible }, boolean),
+	row("created_at", func(r *RuleSet) *Timestamp { return &r.CreatedAt }, timestamp),
+	row("updated_at", func(r *RuleSet) *Timestamp { return &r.UpdatedAt }, timestamp),
+)
+
+// PageRule is an element of a RuleSet's page_rules (docs/interface.md, section 2.10), served at
 // /cms/rules/. Its integers are nil where the CMS sent none.
 type PageRule struct {
 	ID              int64     `json:"id"`
@@ -35,7 +50,20 @@ type PageRule struct {
 	UpdatedAt       Timestamp `json:"updated_at"`
 }
 
-// Page is the page of a PageRule (section 2.11), served at /cms/rules/.
+var pageRules = tableOf("PageRule",
+	row("id", func(p *PageRule) *int64 { return &p.ID }, id),
+	row("background_image", func(p *PageRule) *string { return &p.BackgroundImage }, text),
+	row("title", func(p *PageRule) *string { return &p.Title }, text),
+	row("page", func(p *PageRule) **Page { return &p.Page }, related(pages)),
+	row("name", func(p *PageRule) *string { return &p.Name }, text),
+	row("page_view_count", func(p *PageRule) **int64 { return &p.PageViewCount }, integer),
+	row("days_delay", func(p *PageRule) **int64 { return &p.DaysDelay }, integer),
+	row("time", func(p *PageRule) **int64 { return &p.Time }, integer),
+	row("created_at", func(p *PageRule) *Timestamp { return &p.CreatedAt }, timestamp),
+	row("updated_at", func(p *PageRule) *Timestamp { return &p.UpdatedAt }, timestamp),
+)
+
+// Page is the page of a PageRule (docs/interface.md, section 2.11), served at /cms/rules/.
 type Page struct {
 	ID        int64     `json:"id"`
 	Title     string    `json:"title"`
@@ -44,130 +72,10 @@ type Page struct {
 	UpdatedAt Timestamp `json:"updated_at"`
 }
 
-var (
-	ruleSetFields = []string{
-		"id", "background_image", "page_rules", "exlude_pages", "title",
-		"page_depth", "page_view_count", "days_delay", "time", "visible",
-		"created_at", "updated_at",
-	}
-	pageRuleFields = []string{
-		"id", "background_image", "title", "page", "name",
-		"page_view_count", "days_delay", "time", "created_at", "updated_at",
-	}
-	pageFields = []string{"id", "title", "url", "created_at", "updated_at"}
+var pages = tableOf("Page",
+	row("id", func(p *Page) *int64 { return &p.ID }, id),
+	row("title", func(p *Page) *string { return &p.Title }, text),
+	row("url", func(p *Page) *string { return &p.URL }, text),
+	row("created_at", func(p *Page) *Timestamp { return &p.CreatedAt }, timestamp),
+	row("updated_at", func(p *Page) *Timestamp { return &p.UpdatedAt }, timestamp),
 )
-
-func (r *RuleSet) decode(d *decoder) error {
-	return d.object(ruleSetFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&r.ID)
-		case "background_image":
-			return d.readText(&r.BackgroundImage)
-		case "page_rules":
-			return list(d, &r.PageRules, (*PageRule).decode)
-		case "exlude_pages":
-			return d.readListAsIs(&r.ExludePages)
-		case "title":
-			return d.readText(&r.Title)
-		case "page_depth":
-			return d.readAsIs(&r.PageDepth)
-		case "page_view_count":
-			return d.readAsIs(&r.PageViewCount)
-		case "days_delay":
-			return d.readAsIs(&r.DaysDelay)
-		case "time":
-			return d.readAsIs(&r.Time)
-		case "visible":
-			return d.readBool(&r.Visible)
-		case "created_at":
-			return d.readTimestamp(&r.CreatedAt)
-		default:
-			return d.readTimestamp(&r.UpdatedAt)
-		}
-	})
-}
-
-func (r *RuleSet) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, r.ID)
-	dst = appendText(dst, `,"background_image":`, r.BackgroundImage)
-	dst = append(dst, `,"page_rules":`...)
-	dst = appendArray(dst, r.PageRules, (*PageRule).appendTo)
-	dst = appendAsIs(dst, `,"exlude_pages":`, r.ExludePages)
-	dst = appendText(dst, `,"title":`, r.Title)
-	dst = appendAsIs(dst, `,"page_depth":`, r.PageDepth)
-	dst = appendAsIs(dst, `,"page_view_count":`, r.PageViewCount)
-	dst = appendAsIs(dst, `,"days_delay":`, r.DaysDelay)
-	dst = appendAsIs(dst, `,"time":`, r.Time)
-	dst = appendBool(dst, `,"visible":`, r.Visible)
-	dst = appendTimestamp(dst, `,"created_at":`, r.CreatedAt)
-	dst = appendTimestamp(dst, `,"updated_at":`, r.UpdatedAt)
-	return append(dst, '}')
-}
-
-func (r *PageRule) decode(d *decoder) error {
-	return d.object(pageRuleFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&r.ID)
-		case "background_image":
-			return d.readText(&r.BackgroundImage)
-		case "title":
-			return d.readText(&r.Title)
-		case "page":
-			return related(d, &r.Page, (*Page).decode)
-		case "name":
-			return d.readText(&r.Name)
-		case "page_view_count":
-			return d.readInteger(&r.PageViewCount)
-		case "days_delay":
-			return d.readInteger(&r.DaysDelay)
-		case "time":
-			return d.readInteger(&r.Time)
-		case "created_at":
-			return d.readTimestamp(&r.CreatedAt)
-		default:
-			return d.readTimestamp(&r.UpdatedAt)
-		}
-	})
-}
-
-func (r *PageRule) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, r.ID)
-	dst = appendText(dst, `,"background_image":`, r.BackgroundImage)
-	dst = appendText(dst, `,"title":`, r.Title)
-	dst = appendObject(dst, `,"page":`, r.Page, (*Page).appendTo)
-	dst = appendText(dst, `,"name":`, r.Name)
-	dst = appendIntOrNull(dst, `,"page_view_count":`, r.PageViewCount)
-	dst = appendIntOrNull(dst, `,"days_delay":`, r.DaysDelay)
-	dst = appendIntOrNull(dst, `,"time":`, r.Time)
-	dst = appendTimestamp(dst, `,"created_at":`, r.CreatedAt)
-	dst = appendTimestamp(dst, `,"updated_at":`, r.UpdatedAt)
-	return append(dst, '}')
-}
-
-func (p *Page) decode(d *decoder) error {
-	return d.object(pageFields, func(field string) error {
-		switch field {
-		case "id":
-			return d.readID(&p.ID)
-		case "title":
-			return d.readText(&p.Title)
-		case "url":
-			return d.readText(&p.URL)
-		case "created_at":
-			return d.readTimestamp(&p.CreatedAt)
-		default:
-			return d.readTimestamp(&p.UpdatedAt)
-		}
-	})
-}
-
-func (p *Page) appendTo(dst []byte) []byte {
-	dst = appendInt(dst, `{"id":`, p.ID)
-	dst = appendText(dst, `,"title":`, p.Title)
-	dst = appendText(dst, `,"url":`, p.URL)
-	dst = appendTimestamp(dst, `,"created_at":`, p.CreatedAt)
-	dst = appendTimestamp(dst, `,"updated_at":`, p.UpdatedAt)
-	return append(dst, '}')
-}

@@ -26,7 +26,7 @@ func (d *decoder) readText(to *string) error {
 
 // readTags reads a list of strings.
 func (d *decoder) readTags(to *[]string) error {
-	return list(d, to, func(tag *string, d *decoder) error { return d.readText(tag) })
+	return list(d, to, (*decoder).readText)
 }
 
 // readBool reads true or false, or null or nothing as false.

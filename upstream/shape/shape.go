@@ -26,7 +26,7 @@ import (
 type Resource string
 
 const (
-	// Catalogue is one object, served at /gvapp/ (section 2.1).
+	// Catalogue is one object, served at /gvapp/ (docs/interface.md, section 2.1).
 	Catalogue Resource = "catalogue"
 	// Rules is an array of rule sets, served at /cms/rules/ (section 2.9).
 	Rules Resource = "rules"
@@ -57,32 +57,26 @@ func Normalize(r Resource, in []byte) (Document, error) {
 	}
 	d := newDecoder(r, in)
 	var doc Document
+	var err error
 	switch r {
 	case Catalogue:
 		var s Summary
-		if err := d.document(func() error { return s.decode(d) }); err != nil {
-			return Document{}, err
-		}
+		err = d.document(func() error { return readSummary(d, &s) })
 		doc.Lists = []List{
 			{Path: "catalogue.artist", Items: len(s.Artist)},
 			{Path: "catalogue.artwork", Items: len(s.Artwork)},
 			{Path: "catalogue.gallery", Items: len(s.Gallery)},
 		}
-		doc.Body = s.appendTo(room(in))
+		if err == nil {
+			doc.Body = summaries.append(room(in), &s)
+		}
 	case Rules:
-		var rules []RuleSet
-		if err := d.document(func() error { return array(d, &rules, (*RuleSet).decode) }); err != nil {
-			return Document{}, err
-		}
-		doc.Lists = []List{{Path: "rules", Items: len(rules)}}
-		doc.Body = appendArray(room(in), rules, (*RuleSet).appendTo)
+		doc, err = normalizeList(d, ruleSets)
 	case Banners:
-		var banners []Banner
-		if err := d.document(func() error { return array(d, &banners, (*Banner).decode) }); err != nil {
-			return Document{}, err
-		}
-		doc.Lists = []List{{Path: "banners", Items: len(banners)}}
-		doc.Body = AppendBanners(room(in), banners)
+		doc, err = normalizeList(d, banners)
+	}
+	if err != nil {
+		return Document{}, err
 	}
 	for _, l := range doc.Lists {
 		doc.Items += l.Items
@@ -90,6 +84,18 @@ func Normalize(r Resource, in []byte) (Document, error) {
 	doc.Body = fitted(doc.Body)
 	doc.Repairs = d.repairs
 	return doc, nil
+}
+
+// normalizeList normalizes a document that is one list.
+func normalizeList[T any](d *decoder, t *table[T]) (Document, error) {
+	var items []T
+	if err := d.document(func() error { return array(d, &items, t.read) }); err != nil {
+		return Document{}, err
+	}
+	return Document{
+		Body:  t.appendList(room(d.in), items),
+		Lists: []List{{Path: string(d.root), Items: len(items)}},
+	}, nil
 }
 
 // room returns the slice to append a normalized document to. One eighth more

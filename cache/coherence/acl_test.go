@@ -15,7 +15,7 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// rights is the smallest ACL under which all works, as docs/coherence.md shows it. HELLO and AUTH need no right.
+// rights is the smallest ACL under which all works, as docs/purging.md shows it. HELLO and AUTH need no right.
 var rights = []string{
 	"~vitrine:*",
 	"+ping", "+client|tracking", "+eval", "+evalsha",

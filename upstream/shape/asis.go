@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 )
 
-// readAsIs reads a field whose type the interface does not show: any JSON
-// value, compact, its strings escaped as ours, its numbers and the order of
-// its keys as they came. nil is null, or nothing.
+// readAsIs reads a field of no documented type: any JSON value, compact, with our string escapes,
+// numbers and key order unchanged. nil is null, or a missing field.
 func (d *decoder) readAsIs(to *json.RawMessage) error {
 	*to = nil
 	switch {
@@ -21,8 +20,8 @@ func (d *decoder) readAsIs(to *json.RawMessage) error {
 	return err
 }
 
-// readListAsIs reads a list whose items the interface does not show. Null or
-// nothing becomes an empty list, as for any list.
+// readListAsIs reads a list whose items have no documented type. As for any list, null or a missing
+// field becomes an empty list.
 func (d *decoder) readListAsIs(to *json.RawMessage) error {
 	if done, err := d.vacant(KindNull); done || err != nil {
 		*to = json.RawMessage("[]")
@@ -73,15 +72,14 @@ func (d *decoder) appendElements(dst []byte) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// member is one of an object that is passed through: its name, and where in
-// dst the name and its value stand.
+// member is a member of an object that is passed through: its name, and its place in dst.
 type member struct {
 	name       string
 	start, end int
 }
 
-// appendMembers appends an object. Where a name comes again, its last value
-// takes the place of the first, as in a dict of Python.
+// appendMembers appends an object. The last value of a repeated name takes the place of the first,
+// as in a Python dict.
 func (d *decoder) appendMembers(dst []byte) ([]byte, error) {
 	if err := d.step(); err != nil {
 		return dst, err
@@ -130,7 +128,7 @@ func (d *decoder) appendMembers(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// reorder replaces what stands in dst from open on by the members alone.
+// reorder replaces everything in dst from open on with the given members.
 func reorder(dst []byte, open int, members []member) []byte {
 	var kept []byte
 	for i, m := range members {

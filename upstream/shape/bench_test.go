@@ -61,8 +61,8 @@ func BenchmarkIndent(b *testing.B) {
 	}
 }
 
-// TestFiveMegabytesAreNormalizedFrugally counts all that is allocated, which
-// bounds what is held at any moment; the input itself is one more.
+// TestFiveMegabytesAreNormalizedFrugally counts all that is allocated, which bounds what is held at
+// any moment; the input itself is one more.
 func TestFiveMegabytesAreNormalizedFrugally(t *testing.T) {
 	in := megabytes(t)
 	var before, after runtime.MemStats

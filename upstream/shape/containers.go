@@ -7,10 +7,10 @@ import (
 )
 
 // object reads an object: read is called with the index of each of fields, in the order in which
-// they come, and then, with d.absent, of those that did not come. Others are dropped.
+// they appear, and then, with d.absent, of the missing ones. Unknown fields are dropped.
 //
-// The last of a repeated field counts, as in Python. So a refusal inside a
-// field is held until the object ends: the field may come again.
+// The last of a repeated field counts, as in Python. So a refusal inside a field is held until the
+// object ends: the field may be repeated.
 func (d *decoder) object(fields []string, read func(i int) error) error {
 	if d.json.PeekKind() != '{' {
 		return d.refuse("an object")
@@ -83,7 +83,7 @@ func (d *decoder) object(fields []string, read func(i int) error) error {
 	return nil
 }
 
-// refusal is one that waits for the end of its object.
+// refusal is a refusal held until the end of its object.
 type refusal struct {
 	field int
 	err   error
@@ -98,8 +98,8 @@ func without(held []refusal, field int) []refusal {
 	return held
 }
 
-// recover reads on to the end of a field that was refused somewhere inside:
-// to the object's own depth, and past the value if nothing was read of it.
+// recover skips the rest of a field that was refused somewhere inside: up to the object's own
+// depth, and past the value if none of it was read.
 func (d *decoder) recover(depth int, start int64) error {
 	for d.json.StackDepth() > depth {
 		if err := d.step(); err != nil {
@@ -112,8 +112,8 @@ func (d *decoder) recover(depth int, start int64) error {
 	return nil
 }
 
-// find returns the index of a name, which is as it stands in the document,
-// in fields, or -1. Names come mostly in order, so next is tried first.
+// find returns the index in fields of a name as it appears in the document, or -1. Names are mostly
+// in order, so next is tried first.
 func (d *decoder) find(fields []string, next int, name jsontext.Value) int {
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name, _ = jsontext.AppendUnquote(d.scratch[:0], name) // valid: the reader read it
@@ -132,7 +132,7 @@ func (d *decoder) find(fields []string, next int, name jsontext.Value) int {
 	return -1
 }
 
-// drop reads past the value of a field that the interface does not have.
+// drop skips the value of an unknown field.
 func (d *decoder) drop(name jsontext.Value) error {
 	at := len(d.path) - 1
 	d.repairs.add(KindUnknown, func() string {
@@ -143,7 +143,7 @@ func (d *decoder) drop(name jsontext.Value) error {
 	return d.skip()
 }
 
-// list reads a list, null or nothing into to, which is never nil afterwards.
+// list reads a list, null or a missing field into to, which is never nil afterwards.
 func list[T any](d *decoder, to *[]T, read func(*decoder, *T) error) error {
 	*to = []T{}
 	if done, err := d.vacant(KindNull); done || err != nil {

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// maxDepth bounds nesting, also in what is dropped or passed through. The
-	// documents themselves are seven deep.
+	// maxDepth bounds nesting, also of values that are dropped or passed through. The documents
+	// themselves are seven deep.
 	maxDepth = 64
-	// A document of nothing but {"id":1} grows thirty-fold when its missing
-	// fields are filled in. It may grow to growth times its size plus slack,
-	// so that the limit on what is fetched also limits what is held.
+	// A document of nothing but {"id":1} grows thirty-fold when its missing fields are filled in.
+	// It may grow to growth times its size plus slack, so that the limit on a fetch also limits the
+	// document.
 	growth = 8
 	slack  = 1 << 20
-	// fieldCost is about what an empty field takes, as in "redirect_link_en":"" and a comma.
+	// fieldCost is about the size of an empty field, as in "redirect_link_en":"" and a comma.
 	fieldCost = 20
 )
 
-// decoder reads one document. Its methods that read a value leave the reader
-// after that value, or return a *RefusedError and leave it somewhere inside:
-// object finds its way out again, unless the refusal is fatal.
+// decoder reads one document. Its methods that read a value leave the reader after that value, or
+// return a *RefusedError and leave it somewhere inside; object recovers from that, unless the
+// refusal is fatal.
 type decoder struct {
 	root    Resource
 	in      []byte
-	text    string // in once more; texts without escapes are parts of it
+	text    string // a copy of in; strings without escapes are slices of it
 	json    *jsontext.Decoder
 	path    path
 	repairs Repairs
-	scratch []byte // for texts with escapes
-	budget  int    // bytes that the normalized document may still grow
+	scratch []byte // for strings with escapes
+	budget  int    // bytes by which the normalized document may still grow
 	absent  bool   // the field about to be read is not in the object
-	fatal   bool   // the reader cannot go on: what came is not JSON
+	fatal   bool   // the reader cannot continue: the input is not JSON
 }
 
 func newDecoder(root Resource, in []byte) *decoder {
@@ -46,13 +46,13 @@ func newDecoder(root Resource, in []byte) *decoder {
 		d.note(KindBOM)
 	}
 	d.in, d.text = in, string(in)
-	// Of a bytes.Buffer jsontext reads the bytes themselves, without a copy and
-	// without writing to them. Duplicate names are resolved in object.
+	// jsontext reads a bytes.Buffer in place, without copying or modifying it. Duplicate names are
+	// resolved in object.
 	d.json = jsontext.NewDecoder(bytes.NewBuffer(in), jsontext.AllowDuplicateNames(true))
 	return d
 }
 
-// document reads the one value of a document with read, and what follows it.
+// document reads the value of a document with read, and refuses anything after it.
 func (d *decoder) document(read func() error) error {
 	if err := read(); err != nil {
 		return err
@@ -63,17 +63,17 @@ func (d *decoder) document(read func() error) error {
 	return nil
 }
 
-// rest returns what stands from offset on, without blanks before it.
+// rest returns the input from offset on, without leading white space.
 func (d *decoder) rest(offset int64) []byte {
 	return bytes.TrimLeft(d.in[min(offset, int64(len(d.in))):], " \t\r\n")
 }
 
-// note counts a repair where the decoder stands.
+// note counts a repair at the current path.
 func (d *decoder) note(k Kind) {
 	d.repairs.add(k, func() string { return d.path.render(d.root) })
 }
 
-// refuse describes the value that comes, of which want was wanted.
+// refuse reads the next value and refuses it, saying what was wanted.
 func (d *decoder) refuse(want string) error {
 	if d.absent {
 		return d.refused(want, "nothing")
@@ -95,7 +95,7 @@ func (d *decoder) refused(want, got string) error {
 	return &RefusedError{Path: d.path.render(d.root), Want: want, Got: got}
 }
 
-// broken turns an error of the reader, which cannot go on, into a refusal.
+// broken turns an error of the reader, which cannot continue, into a refusal.
 func (d *decoder) broken(err error) error {
 	d.fatal = true
 	offset := d.json.InputOffset()
@@ -119,8 +119,8 @@ func (d *decoder) broken(err error) error {
 	}
 }
 
-// vacant reads null, or the absence of a field, and counts it: as KindMissing, or
-// as the kind that null is here. It reports false where a value comes.
+// vacant reads null, or the absence of a field, and counts it: as KindMissing, or null as the given
+// kind. It reports false if there is a value.
 func (d *decoder) vacant(null Kind) (bool, error) {
 	if d.absent {
 		d.note(KindMissing)
@@ -136,7 +136,7 @@ func (d *decoder) vacant(null Kind) (bool, error) {
 	return true, nil
 }
 
-// skip reads past one value of any kind.
+// skip skips one value of any kind.
 func (d *decoder) skip() error {
 	depth := d.json.StackDepth()
 	for {
@@ -149,7 +149,7 @@ func (d *decoder) skip() error {
 	}
 }
 
-// step reads past one token of something whose shape is not ours.
+// step skips one token of a value without a documented shape.
 func (d *decoder) step() error {
 	if _, err := d.json.ReadToken(); err != nil {
 		return d.broken(err)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The tables of sections 2.1 to 2.12 of docs/interface.md, typed from it:
-// each field, in order, with its type. A "?" is what contract and document
-// allow to be null; any is a type that the document does not show.
+// The tables of sections 2.1 to 2.12 of docs/interface.md, typed from it: each field, in order,
+// with its type. A "?" is what contract and document allow to be null; any is a type that the
+// document does not show.
 var documented = map[string]string{
 	"Summary": `artist: list Artist; artwork: list Artwork; gallery: list Gallery`,
 	"Artist":  `id: id; name: text; gallery_artists: GalleryRef?; visible: boolean; tag: tags`,
@@ -78,8 +78,8 @@ func documentedFields(tb testing.TB, name string) []documentedField {
 
 var utcMicroseconds = regexp.MustCompile(`^"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)?"$`)
 
-// conforms reports how value, of the documented type, is not as documented:
-// its fields, their order and each one's type.
+// conforms reports how value, of the documented type, is not as documented: its fields, their order
+// and each one's type.
 func conforms(tb testing.TB, typ string, value json.RawMessage) error {
 	tb.Helper()
 	if inner, ok := strings.CutSuffix(typ, "?"); ok {

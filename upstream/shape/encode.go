@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// special marks the bytes of a string that need a look before they can be
-// copied: quote, backslash, controls, and the first byte of U+2028 and U+2029.
+// special marks the bytes of a string that may need escaping: quote, backslash, controls, and the
+// first byte of U+2028 and U+2029.
 var special = func() (t [256]bool) {
 	for c := range ' ' {
 		t[c] = true
@@ -19,9 +19,9 @@ var special = func() (t [256]bool) {
 // lineSeparators is how U+2028 and U+2029 begin; the third byte is a8 or a9.
 const lineSeparators = "\xe2\x80"
 
-// appendString appends s as a JSON string, escaped as Python's json.dumps with
-// ensure_ascii=False escapes, and U+2028 and U+2029 besides, as Django REST
-// Framework does. Everything else stands for itself, <, > and U+007F too.
+// appendString appends s as a JSON string, escaped like Python's json.dumps with
+// ensure_ascii=False, plus U+2028 and U+2029, as Django REST Framework does. Everything else is
+// literal, <, > and U+007F included.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0

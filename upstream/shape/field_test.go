@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// outcome is what becomes of a value: out, after a repair of some kind ("" for
-// none), or a refusal that wanted something else.
+// outcome is what becomes of a value: out, after a repair of some kind ("" for none), or a refusal
+// that wanted something else.
 type outcome struct {
 	kind Kind
 	out  string
 	want string
 }
 
-// rule gives the outcome of the values it names (nothing is the absence of
-// the field); every other value is refused, with others as what was wanted.
+// rule gives the outcome of the values it names (nothing is the absence of the field); every other
+// value is refused, with others as what was wanted.
 type rule struct {
 	others string
 	values map[string]outcome
@@ -133,8 +133,8 @@ func ruleOf(typ string) rule {
 	}
 }
 
-// inside are the values whose outcome is not the field's but of what is in it;
-// TestRefusalsInside and the recordings have those.
+// inside are the values whose outcome is not the field's but of what is in it; TestRefusalsInside
+// and the recordings have those.
 func inside(typ, value string) bool {
 	switch {
 	case strings.HasPrefix(typ, "list "):
@@ -146,8 +146,8 @@ func inside(typ, value string) bool {
 	}
 }
 
-// TestEveryFieldTakesRepairsOrRefusesEveryValue puts each value into each
-// documented field and holds body, repairs, message and path against the rules.
+// TestEveryFieldTakesRepairsOrRefusesEveryValue puts each value into each documented field and
+// holds body, repairs, message and path against the rules.
 func TestEveryFieldTakesRepairsOrRefusesEveryValue(t *testing.T) {
 	for _, p := range places {
 		fields := documentedFields(t, p.name)
@@ -174,8 +174,8 @@ func TestEveryFieldTakesRepairsOrRefusesEveryValue(t *testing.T) {
 	}
 }
 
-// objectWith returns an object in which all of fields are as documented, but
-// the named one has value, or is not there.
+// objectWith returns an object in which all of fields are as documented, but the named one has
+// value, or is not there.
 func objectWith(fields []documentedField, name, value string) string {
 	var members []string
 	for _, f := range fields {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
 )
 
 func FuzzCatalogue(f *testing.F) {
@@ -25,8 +24,8 @@ func FuzzBanners(f *testing.F) {
 	fuzz(f, Banners, "singlebanner-get")
 }
 
-// fuzz holds that any input becomes a document as documented, or an error
-// that names its place, and never a panic.
+// fuzz holds that any input becomes a document as documented, or an error that names its place, and
+// never a panic.
 func fuzz(f *testing.F, r Resource, recordings ...string) {
 	f.Helper()
 	for _, name := range recordings {
@@ -102,8 +101,7 @@ func holdRefusal(t *testing.T, r Resource, err error) {
 	}
 }
 
-// standard decodes body into the same types and encodes them again, both by
-// the standard library.
+// standard decodes body into the same types and encodes them again, both by the standard library.
 func standard(t *testing.T, r Resource, body []byte) []byte {
 	t.Helper()
 	var v any

@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files from what comes out")
 
-// TestGolden normalizes, for each route, a document with a little of all that
-// a CMS can do to it, and holds body, indented body and repairs against files.
+// TestGolden normalizes, for each route, a document with a little of all that a CMS can do to it,
+// and holds body, indented body and repairs against files.
 func TestGolden(t *testing.T) {
 	for _, r := range Resources() {
 		t.Run(string(r), func(t *testing.T) {

@@ -1,11 +1,10 @@
 package shape
 
-// Indent appends compact, a document of this package, to dst as Python's
-// json.dumps(indent=n) writes it, with ": " after keys, which is what Django
-// REST Framework answers to Accept: application/json; indent=n. Empty lists and
-// objects stay [] and {}. With n of 0 or less, compact is appended unchanged.
-// What is not JSON is copied without judgement, and nothing is indented deeper
-// than a document of this package can be, so that the answer stays in bounds.
+// Indent appends compact, a document of this package, to dst as Python's json.dumps(indent=n)
+// writes it, with ": " after keys, which is what Django REST Framework answers to Accept:
+// application/json; indent=n. Empty lists and objects stay [] and {}. With n of 0 or less, compact
+// is appended unchanged. Input that is not JSON is copied as it is, and nothing is indented deeper
+// than a document of this package can be, so that the output is bounded.
 func Indent(dst, compact []byte, n int) []byte {
 	if n <= 0 {
 		return append(dst, compact...)

@@ -50,8 +50,8 @@ func TestIndentStaysInBoundsWhateverItGets(t *testing.T) {
 	}
 }
 
-// FuzzIndent holds Indent against the standard library on compact JSON, and
-// to no panic on anything else.
+// FuzzIndent holds Indent against the standard library on compact JSON, and to no panic on anything
+// else.
 func FuzzIndent(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":[]}],"c":"\"{"}`), 4)
 	f.Add([]byte(`"\`), 1)

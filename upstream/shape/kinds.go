@@ -6,22 +6,22 @@ import (
 	"strconv"
 )
 
-// The kinds of fields. Those without a comparison are in no type that is ordered.
+// The kinds of fields. Those without a comparison do not occur in a type that is ordered.
 var (
-	// id is an integer that must be there.
+	// id is a required integer.
 	id = kind[int64]{
 		Field:   Field{Type: "integer"},
 		read:    (*decoder).readID,
 		append:  appendInt,
 		compare: cmp.Compare[int64],
 	}
-	// integer is one that the CMS may leave out, which is counted.
+	// integer is an integer that the CMS may leave out, which is counted.
 	integer = kind[*int64]{
 		Field:  Field{Type: "integer", Null: true},
 		read:   (*decoder).readInteger,
 		append: appendIntOrNull,
 	}
-	// nullable is an integer where null is as documented as a number.
+	// nullable is an integer for which null is documented too.
 	nullable = kind[*int64]{
 		Field:  Field{Type: "integer", Null: true},
 		read:   (*decoder).readNullable,
@@ -50,7 +50,7 @@ var (
 		read:   (*decoder).readTags,
 		append: appendTags,
 	}
-	// asIs is of no documented type: any JSON value, kept as it came.
+	// asIs has no documented type: any JSON value, passed through as sent.
 	asIs = kind[json.RawMessage]{
 		Field:  Field{Type: "any"},
 		read:   (*decoder).readAsIs,

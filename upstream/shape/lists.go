@@ -13,9 +13,9 @@ type List struct {
 	Items int
 }
 
-// Lists counts the elements of a document's lists, in the documented order: of
-// the catalogue artist, artwork and gallery, of the others the array itself.
-// Body is one that [Normalize] made; its elements are stepped over, not read.
+// Lists counts the elements of a document's lists, in the documented order: of the catalogue
+// artist, artwork and gallery, of the others the array itself. Body is the result of [Normalize];
+// its elements are skipped, not decoded.
 func Lists(r Resource, body []byte) ([]List, error) {
 	if !r.Valid() {
 		return nil, fmt.Errorf("lists: no resource %q", r)
@@ -57,7 +57,7 @@ func countArray(d *jsontext.Decoder) (n int, err error) {
 	return n, err
 }
 
-// begin reads the delimiter that a list or the document begins with.
+// begin reads the opening delimiter of a list or of the document.
 func begin(d *jsontext.Decoder, want jsontext.Kind) error {
 	if got := d.PeekKind(); got != want {
 		return fmt.Errorf("lists: want %q, got %q", rune(want), rune(got))

@@ -2,9 +2,8 @@ package shape
 
 import "strconv"
 
-// path is where the decoder stands: a frame for each open object or array.
-// Frames hold what is at hand anyway; text is made of them only for a repair
-// that is kept or a refusal.
+// path is the decoder's position: a frame for each open object or array. It is rendered as text
+// only for a repair that is kept or a refusal.
 type path []frame
 
 // frame is one step: the current field of an object, or index of an array.
@@ -29,8 +28,8 @@ func (p path) render(root Resource) string {
 	return string(b)
 }
 
-// appendField appends .name, or ["name"] for a name that would be hard to
-// read in a path. Names that the CMS made up are shortened.
+// appendField appends .name, or ["name"] for a name that would be hard to read in a path. Long
+// names are shortened.
 func appendField(b []byte, name string) []byte {
 	if len(name) <= maxExcerpt && plain(name) {
 		b = append(b, '.')

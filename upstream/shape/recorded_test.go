@@ -23,12 +23,12 @@ func recorded(tb testing.TB, name string) []byte {
 	return body
 }
 
-// wholeSecond is a timestamp as Django REST Framework writes one that has no
-// microseconds: the one thing in which the recordings are not as documented.
+// wholeSecond is a timestamp as Django REST Framework writes one that has no microseconds: the one
+// thing in which the recordings are not as documented.
 var wholeSecond = regexp.MustCompile(`("(?:created|updated)_at":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z"`)
 
-// TestRecordingsComeOutByteForByte derives what is wanted from the recording
-// itself, so that nothing but the six digits may differ.
+// TestRecordingsComeOutByteForByte derives what is wanted from the recording itself, so that
+// nothing but the six digits may differ.
 func TestRecordingsComeOutByteForByte(t *testing.T) {
 	for _, c := range []struct {
 		resource Resource

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// ErrRefused is what every refusal is: the CMS answered with something that
-// is not the documented shape and cannot be repaired into it.
+// ErrRefused matches every refusal: the CMS sent something that does not have the documented shape
+// and cannot be repaired.
 var ErrRefused = errors.New("document refused")
 
-// RefusedError says why a document was refused. Got quotes the CMS, so it
-// belongs into logs and onto the operator's page, not into public answers.
+// RefusedError says why a document was refused. Got quotes the CMS, so it belongs in logs and on
+// the operator's page, not in public responses.
 type RefusedError struct {
 	Path string // where: banners[3].id
-	Want string // what the document wants there: an integer
-	Got  string // what stood there, shortened: "x"
+	Want string // what the interface documents there: an integer
+	Got  string // what was there, shortened: "x"
 }
 
 // Error returns path, want and got: banners[3].id: want an integer, got "x".
@@ -27,11 +27,11 @@ func (e *RefusedError) Error() string {
 // Is makes every refusal an [ErrRefused].
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// maxExcerpt bounds, in bytes, what a message quotes of the CMS.
+// maxExcerpt bounds a quotation from the CMS, in bytes.
 const maxExcerpt = 40
 
-// excerpt shortens JSON text for a message: at most maxExcerpt bytes of it,
-// on one line, valid UTF-8, and closed by its quote if it began with one.
+// excerpt shortens JSON text for a message: at most maxExcerpt bytes of it, on one line, valid
+// UTF-8, and closed by its quote if it began with one.
 func excerpt(raw []byte) string {
 	short := len(raw) <= maxExcerpt
 	if !short {
@@ -54,7 +54,7 @@ func excerpt(raw []byte) string {
 	}
 }
 
-// printable replaces what would break or disguise a line of a log.
+// printable replaces characters that would break or disguise a log line.
 func printable(r rune) rune {
 	switch {
 	case r < ' ' || r == 0x7f:

@@ -14,16 +14,16 @@ const (
 	KindBOM Kind = "bom"
 	// KindDuplicate is a field that came twice: the last one was taken, as Python does.
 	KindDuplicate Kind = "duplicate"
-	// KindUnknown is a field that the interface does not have, dropped.
+	// KindUnknown is a field that is not documented, dropped.
 	KindUnknown Kind = "unknown"
-	// KindMissing is a field that did not come: now "", [], false or null.
+	// KindMissing is a missing field: now "", [], false or null.
 	KindMissing Kind = "missing"
 	// KindNull is null where a text, timestamp, list or boolean belongs: now "", [] or false.
 	KindNull Kind = "null"
-	// KindVacant is null where an object or integer is documented. Nothing can stand
-	// for it, so it stays null, and is counted each time the document passes.
+	// KindVacant is null where an object or integer is documented. It has no empty value, so it
+	// stays null, and is counted in each fetch.
 	KindVacant Kind = "vacant"
-	// KindInteger is an integer that came as text or as a number such as 1.0 or 1e2.
+	// KindInteger is an integer sent as text or as a number such as 1.0 or 1e2.
 	KindInteger Kind = "integer"
 	// KindTimestamp is an instant written in another form of ISO 8601.
 	KindTimestamp Kind = "timestamp"
@@ -38,12 +38,11 @@ var kinds = [...]Kind{
 	KindVacant, KindInteger, KindTimestamp, KindZone, KindRelated,
 }
 
-// maxPaths is how many paths are kept of each kind, however many repairs a
-// document needed.
+// maxPaths is how many paths are kept of each kind, however many repairs a document needed.
 const maxPaths = 5
 
-// Repairs counts what had to be repaired in one document. The zero value
-// holds none. It is bounded: of each kind the count and the first few paths.
+// Repairs counts what had to be repaired in one document. The zero value holds none. It is bounded:
+// of each kind the count and the first few paths.
 type Repairs struct {
 	tallies [len(kinds)]tally
 }
@@ -81,8 +80,7 @@ func (r Repairs) Count(k Kind) int {
 	return 0
 }
 
-// Paths returns the JSON paths of the first few repairs of kind k, in the
-// order of the document.
+// Paths returns the JSON paths of the first few repairs of kind k, in the order of the document.
 func (r Repairs) Paths(k Kind) []string {
 	if i := slices.Index(kinds[:], k); i >= 0 {
 		return slices.Clone(r.tallies[i].paths)

@@ -2,9 +2,9 @@ package shape
 
 import "encoding/json"
 
-// RuleSet is an element of the array served at /cms/rules/ (docs/interface.md, section 2.9):
-// rules for background images and prompts. What the interface shows no type
-// for is kept as it came, compact.
+// RuleSet is an element of the array served at /cms/rules/ (docs/interface.md, section 2.9): rules
+// for background images and prompts. Fields of no documented type are passed through as sent,
+// compact.
 type RuleSet struct {
 	ID              int64           `json:"id"`
 	BackgroundImage string          `json:"background_image"` // a URL
@@ -36,7 +36,7 @@ var ruleSets = tableOf("RuleSet",
 )
 
 // PageRule is an element of a RuleSet's page_rules (docs/interface.md, section 2.10), served at
-// /cms/rules/. Its integers are nil where the CMS sent none.
+// /cms/rules/. Its integers are nil if the CMS sent none.
 type PageRule struct {
 	ID              int64     `json:"id"`
 	BackgroundImage string    `json:"background_image"` // a URL

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readText reads a string, or null or nothing as "".
+// readText reads a string; null and a missing field are "".
 func (d *decoder) readText(to *string) error {
 	*to = ""
 	if done, err := d.vacant(KindNull); done || err != nil {
@@ -29,7 +29,7 @@ func (d *decoder) readTags(to *[]string) error {
 	return list(d, to, (*decoder).readText)
 }
 
-// readBool reads true or false, or null or nothing as false.
+// readBool reads true or false; null and a missing field are false.
 func (d *decoder) readBool(to *bool) error {
 	*to = false
 	if done, err := d.vacant(KindNull); done || err != nil {
@@ -46,10 +46,10 @@ func (d *decoder) readBool(to *bool) error {
 	return nil
 }
 
-// wantInteger is what a refusal says was wanted.
+// wantInteger is the wording of a refusal.
 const wantInteger = "an integer"
 
-// readID reads an integer that must be there.
+// readID reads a required integer.
 func (d *decoder) readID(to *int64) error {
 	if d.absent {
 		return d.refuse(wantInteger)
@@ -72,8 +72,7 @@ func (d *decoder) readID(to *int64) error {
 	}
 }
 
-// readInteger reads an integer, or null or nothing, which leave to nil and
-// are counted.
+// readInteger reads an integer; null and a missing field leave to nil and are counted.
 func (d *decoder) readInteger(to **int64) error {
 	*to = nil
 	if done, err := d.vacant(KindVacant); done || err != nil {
@@ -87,7 +86,7 @@ func (d *decoder) readInteger(to **int64) error {
 	return nil
 }
 
-// readNullable reads an integer where null is as documented as a number.
+// readNullable reads an integer for which null is documented too.
 func (d *decoder) readNullable(to **int64) error {
 	*to = nil
 	if !d.absent && d.json.PeekKind() == 'n' {
@@ -99,7 +98,7 @@ func (d *decoder) readNullable(to **int64) error {
 	return d.readInteger(to)
 }
 
-// number sets to to a JSON number, if it is an integer in whatever notation.
+// number sets to to a JSON number that is an integer in any notation.
 func (d *decoder) number(to *int64, raw []byte) error {
 	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil && string(raw) != "-0" {
 		*to = n
@@ -117,8 +116,8 @@ func (d *decoder) number(to *int64, raw []byte) error {
 	return nil
 }
 
-// digits sets to to an integer that came as text: digits, and a minus before
-// them if it is negative.
+// digits sets to to an integer that came as text: digits, and a minus before them if it is
+// negative.
 func (d *decoder) digits(to *int64, raw []byte) error {
 	s := d.unquote(raw)
 	unsigned := s
@@ -137,9 +136,9 @@ func (d *decoder) digits(to *int64, raw []byte) error {
 	return nil
 }
 
-// exact returns the integer that a JSON number with a fraction or an exponent
-// stands for: 1.0, 1e2, 12.50e1. It reports whether the number is whole, and
-// whether it fits; a huge exponent costs no more than a small one.
+// exact returns the integer that a JSON number with a fraction or an exponent stands for: 1.0, 1e2,
+// 12.50e1. It reports whether the number is whole, and whether it fits; a huge exponent costs no
+// more than a small one.
 func exact(raw []byte) (n int64, whole, fits bool) {
 	negative := raw[0] == '-'
 	if negative {
@@ -192,8 +191,8 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// unquote returns the text of a string that was just read. Without escapes it
-// is part of the document's own copy, and nothing is allocated.
+// unquote returns the text of a string that was just read. Without escapes it is a slice of the
+// decoder's copy, and nothing is allocated.
 func (d *decoder) unquote(raw jsontext.Value) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		end := int(d.json.InputOffset())

@@ -1,17 +1,16 @@
-// Package shape defines the documents that vitrine serves and turns what a CMS
-// sent into exactly these. Section numbers in it are those of docs/interface.md.
+// Package shape defines the documents that vitrine serves, and normalizes a CMS's JSON into them.
+// Section numbers in it are those of docs/interface.md.
 //
 // One call of [Normalize] reads the CMS's bytes once, from front to back:
 //
-//  1. a pull decoder reads each value straight into the documented types,
-//     knowing at every moment its JSON path (banners[3].id);
-//  2. where a value is not as documented but means only one thing (null for
-//     a text without content, digits in a string, another UTC offset), it is
-//     repaired, and the repair counted by kind and path;
-//  3. where it is not, the whole document is refused with a [RefusedError]
-//     that says where, what was wanted and what was found;
-//  4. the types are appended to one slice of bytes: fields in the documented
-//     order, compact, escaped as Django REST Framework escapes.
+//  1. a pull decoder reads each value straight into the documented types, and always knows its JSON
+//     path (banners[3].id);
+//  2. a value that is not as documented but means only one thing (null for a text without content,
+//     digits in a string, another UTC offset) is repaired, and the repair counted by kind and path;
+//  3. for any other value the whole document is refused with a [RefusedError] that says where, what
+//     was wanted and what was found;
+//  4. the types are appended to one slice of bytes: fields in the documented order, compact,
+//     escaped as in Django REST Framework.
 //
 // The package does no I/O and keeps nothing between calls.
 package shape
@@ -21,8 +20,7 @@ import (
 	"slices"
 )
 
-// Resource names one of the three documents, and is the first part of every
-// JSON path into it.
+// Resource names one of the three documents, and is the first part of every JSON path into it.
 type Resource string
 
 const (
@@ -45,12 +43,12 @@ type Document struct {
 	Body    []byte  // compact JSON in UTF-8, as documented
 	Items   int     // elements of the array; for a catalogue, of its three lists together
 	Lists   []List  // the same by list, in the documented order
-	Repairs Repairs // what had to be changed to get here
+	Repairs Repairs // what had to be changed
 }
 
-// Normalize decodes in, which a CMS sent for r, and encodes it as documented.
-// It does not modify in and keeps no reference to it. What cannot be repaired
-// is a *[RefusedError]; any other error is a resource that does not exist.
+// Normalize decodes a CMS's JSON for r and encodes it as documented. It does not modify in and
+// keeps no reference to it. A document that cannot be repaired is a *[RefusedError]; the only other
+// error is an unknown resource.
 func Normalize(r Resource, in []byte) (Document, error) {
 	if !r.Valid() {
 		return Document{}, fmt.Errorf("normalize: no resource %q", r)
@@ -98,12 +96,12 @@ func normalizeList[T any](d *decoder, t *table[T]) (Document, error) {
 	}, nil
 }
 
-// room returns the slice to append a normalized document to. One eighth more
-// than what came holds the microseconds that a CMS leaves out of timestamps.
+// room returns the slice to append a normalized document to. An eighth more than the input leaves
+// room for the microseconds that a CMS omits from timestamps.
 func room(in []byte) []byte { return make([]byte, 0, len(in)+len(in)/8+64) }
 
-// fitted returns body without the memory that it does not use, since a
-// document is held for long: an indented one shrinks to half when compacted.
+// fitted returns body without much unused capacity, since a document is held for long: an indented
+// one shrinks to half when compacted.
 func fitted(body []byte) []byte {
 	if cap(body)-len(body) <= len(body)/4 {
 		return body

@@ -6,7 +6,7 @@ import "slices"
 // its kind. Decoding, encoding, ordering and the OpenAPI schema come from these rows alone.
 type field[T any] struct {
 	Field
-	key     string // as it is written: "title":
+	key     string // as written: "title":
 	read    func(*decoder, *T) error
 	append  func([]byte, *T) []byte
 	compare func(a, b *T) int
@@ -26,7 +26,7 @@ type Type struct {
 	Fields []Field
 }
 
-// kind is what the interface says about the values of a field.
+// kind is how the values of a field are read, written and compared.
 type kind[F any] struct {
 	Field   // without its name
 	read    func(*decoder, *F) error
@@ -34,7 +34,7 @@ type kind[F any] struct {
 	compare func(a, b F) int
 }
 
-// row makes a row of a table. The compiler holds the kind against the field.
+// row makes a row of a table. The compiler checks that the kind fits the field.
 func row[T, F any](name string, at func(*T) *F, k kind[F]) field[T] {
 	k.Name = name
 	return field[T]{

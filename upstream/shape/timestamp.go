@@ -2,9 +2,9 @@ package shape
 
 import "time"
 
-// Timestamp is an instant as the interface writes it, 2006-01-02T15:04:05.000000Z:
-// UTC, microseconds, years 0001 to 9999. "" is one that the CMS left empty.
-// All have the same form, so their order as text is their order in time.
+// Timestamp is an instant in the documented form, 2006-01-02T15:04:05.000000Z: UTC, microseconds,
+// years 0001 to 9999. "" is an empty one. All have the same form, so their order as text is their
+// order in time.
 type Timestamp string
 
 const (
@@ -12,7 +12,7 @@ const (
 	wantTimestamp   = "an ISO 8601 timestamp"
 )
 
-// readTimestamp reads an instant, or null, nothing or "" as "".
+// readTimestamp reads an instant; null, "" and a missing field are "".
 func (d *decoder) readTimestamp(to *Timestamp) error {
 	*to = ""
 	if done, err := d.vacant(KindNull); done || err != nil {
@@ -56,7 +56,7 @@ type moment struct {
 	micros                                 int
 	offset                                 int  // seconds east of UTC
 	zoned                                  bool // an offset was given
-	canonical                              bool // it is in the documented form already
+	canonical                              bool // already in the documented form
 }
 
 func (m moment) utc() time.Time {
@@ -67,9 +67,9 @@ func (m moment) utc() time.Time {
 //
 //	2023-04-05T06:07[:08[.123456789]][Z|±02|±0200|±02:00|±02:00:00]
 //
-// Seconds go to 59, since Python knows no leap second; digits beyond the sixth
-// are cut off, as Python does; offsets with seconds are what Python writes for
-// local mean time; without an offset it is UTC.
+// Seconds go to 59, since Python knows no leap second; digits beyond the sixth are cut off, as
+// Python does; offsets with seconds are what Python writes for local mean time; without an offset
+// it is UTC.
 func parseMoment(s string) (moment, bool) {
 	var m moment
 	p := parser{s: s, ok: true}
@@ -115,13 +115,13 @@ func daysIn(year, month int) int {
 	}
 }
 
-// parser consumes s from the front; ok turns false at the first thing amiss.
+// parser consumes s from the front; ok turns false at the first error.
 type parser struct {
 	s  string
 	ok bool
 }
 
-// number takes exactly n digits of a value between low and high.
+// number takes exactly n digits with a value from low to high.
 func (p *parser) number(n, low, high int) int {
 	if len(p.s) < n || !allDigits(p.s[:n]) {
 		p.ok = false
@@ -138,7 +138,7 @@ func (p *parser) number(n, low, high int) int {
 	return v
 }
 
-// next reports whether one of the characters of set comes.
+// next reports whether the next character is in set.
 func (p *parser) next(set string) bool {
 	for i := range len(set) {
 		if p.s != "" && p.s[0] == set[i] {
@@ -148,7 +148,7 @@ func (p *parser) next(set string) bool {
 	return false
 }
 
-// one takes one character, which must be of set.
+// one takes one character, which must be in set.
 func (p *parser) one(set string) byte {
 	if !p.next(set) {
 		p.ok = false
@@ -159,8 +159,8 @@ func (p *parser) one(set string) byte {
 	return c
 }
 
-// fraction takes the digits of a second, at least one, and returns the
-// microseconds and how many digits there were.
+// fraction takes the digits of a second, at least one, and returns the microseconds and how many
+// digits there were.
 func (p *parser) fraction() (micros, digits int) {
 	for digits < len(p.s) && p.s[digits] >= '0' && p.s[digits] <= '9' {
 		if digits < 6 {

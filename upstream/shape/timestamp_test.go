@@ -98,8 +98,8 @@ func TestTimestampsThatLeaveTheYears1To9999AreRefused(t *testing.T) {
 	}
 }
 
-// FuzzTimestamp holds that what is read is in the documented form, stays as it
-// is when read again, and is the instant that the time package reads.
+// FuzzTimestamp holds that what is read is in the documented form, stays as it is when read again,
+// and is the instant that the time package reads.
 func FuzzTimestamp(f *testing.F) {
 	for _, s := range []string{"2023-04-05T06:07:08.123456Z", "2023-04-05 06:07+02", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59,9z"} {
 		f.Add(s)

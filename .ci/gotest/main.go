@@ -1,10 +1,7 @@
-// Command gotest reads the output of go test -json on standard input and
-// prints what matters of it: a line per package, and all that a failed test
-// said. Each test counts once, without its subtests. A skipped test counts as
-// failed unless it is listed, since a skip that nobody notices is a test that
-// nobody has. With -bare, the run is one on a machine that lacks the other
-// programs: a skip is right if it names what to install, and nothing is
-// counted, since the same tests count where everything is there.
+// Command gotest reads the output of go test -json on standard input and prints a line per package
+// and the output of failed tests. Each test counts once, without its subtests. A skipped test
+// counts as failed unless it is listed, so that no skip goes unnoticed. With -bare, the machine
+// lacks the other programs: a skip is allowed if it names what to install, and nothing is counted.
 package main
 
 import (
@@ -97,8 +94,8 @@ func (s *summary) read(r io.Reader) error {
 	return lines.Err()
 }
 
-// endPackage prints the package's line. A package that failed though no test
-// of it did (it does not build, or its process died) is a failure of its own.
+// endPackage prints the package's line. A package that failed though no test of it did (it does not
+// build, or its process died) is a failure of its own.
 func (s *summary) endPackage(e event, failedTests int) {
 	key := e.Package + " "
 	switch e.Action {
@@ -110,8 +107,7 @@ func (s *summary) endPackage(e event, failedTests int) {
 		if failedTests == 0 {
 			s.failed++
 		}
-		// What is left of the package was said outside of any test, or by
-		// tests that never ended.
+		// The rest was printed outside of any test, or by tests that never ended.
 		for _, left := range slices.Sorted(maps.Keys(s.output)) {
 			if strings.HasPrefix(left, key) {
 				s.show(left)
@@ -123,8 +119,8 @@ func (s *summary) endPackage(e event, failedTests int) {
 	delete(s.output, key)
 }
 
-// endTest counts a test, shows what it said if it failed, and reports whether
-// it counts as a failure. Subtests are shown and not counted.
+// endTest counts a test, prints its output if it failed, and reports whether it counts as a
+// failure. Subtests are shown and not counted.
 func (s *summary) endTest(e event) (failed bool) {
 	counts := !strings.Contains(e.Test, "/")
 	switch {
@@ -159,7 +155,7 @@ func (s *summary) saysWhatToInstall(e event) bool {
 	return b != nil && strings.Contains(b.String(), "install ")
 }
 
-// printf prints for a person; there is nobody to tell if that fails.
+// printf prints to standard output; an error has nowhere to go.
 func (s *summary) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, format, args...)
 }

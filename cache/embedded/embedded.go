@@ -1,9 +1,9 @@
 // Package embedded is a Redis-speaking store inside the process, for a machine that has no Redis.
 //
-// It is miniredis with the two things that a cache needs and miniredis leaves out: keys that expire by themselves,
-// and CLIENT TRACKING in broadcast mode, so that what watches a real server watches this one unmodified.
-// A command passes through a hook before miniredis runs it: the hook lets it run, sees which keys it changed, and
-// tells every tracking connection before the reply goes out.
+// It is miniredis with the two features that the cache needs and miniredis lacks: keys that expire
+// by themselves, and CLIENT TRACKING in broadcast mode. A command passes through a hook before
+// miniredis runs it: the hook lets it run, sees which keys it changed, and notifies every tracking
+// connection before the reply is sent.
 package embedded
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// expiryTick is how often the keys' clock moves: what a key may outlive its time by, or fall short of it.
+// expiryTick is how often the keys' clock moves, and so the precision of expiry.
 const expiryTick = 50 * time.Millisecond
 
 // A Store is a running embedded store.
@@ -27,14 +27,14 @@ type Store struct {
 	done   chan struct{}
 }
 
-// DefaultAddr is where a store listens when no address was given and nobody listens there.
+// DefaultAddr is where a store listens if no address is given and the port is free.
 const DefaultAddr = "127.0.0.1:6380"
 
 // Start listens on addr, HOST:PORT, where port 0 means any free one. If addr is "", it listens on
-// [DefaultAddr], or on any free port if that is taken, which log, unless nil, gets a warning of.
+// [DefaultAddr], or on any free port if that is taken, with a warning to log, unless nil.
 //
-// A store outlives those who use it: any number of clients, one after the other or at once, share
-// what it holds, until it is closed.
+// Any number of clients, one after the other or at once, share what the store holds until it is
+// closed.
 func Start(addr string, log *slog.Logger) (*Store, error) {
 	if addr != "" {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
@@ -73,7 +73,7 @@ func (s *Store) Addr() string {
 // URL is the address as a setting: redis://host:port.
 func (s *Store) URL() string { return "redis://" + s.Addr() }
 
-// Redis is the miniredis beneath, whose clock a test can move.
+// Redis is the underlying miniredis, whose clock a test can move.
 func (s *Store) Redis() *miniredis.Miniredis { return s.redis }
 
 // Close ends all connections and forgets everything held.
@@ -83,7 +83,7 @@ func (s *Store) Close() {
 	s.redis.Close()
 }
 
-// expire moves miniredis's clock along with the real one: no key expires there by itself.
+// expire moves miniredis's clock along with the real one; without that no key expires.
 func (s *Store) expire(ctx context.Context) {
 	defer close(s.done)
 	ticker := time.NewTicker(expiryTick)
@@ -98,7 +98,7 @@ func (s *Store) expire(ctx context.Context) {
 	}
 }
 
-// Advance lets d pass for the keys' remaining times, and tells of those that expired by it.
+// Advance moves the keys' clock by d, and announces the keys that expire.
 func (s *Store) Advance(d time.Duration) {
 	before := s.redis.Keys()
 	s.redis.FastForward(d)

@@ -11,12 +11,13 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// tracking emulates CLIENT TRACKING ON BCAST: it tells connections which keys under their prefixes changed.
+// tracking emulates CLIENT TRACKING ON BCAST: it notifies connections of changes to keys under
+// their prefixes.
 type tracking struct {
 	redis *miniredis.Miniredis
 
 	mu       sync.Mutex                // guards the maps
-	trackers map[*server.Peer][]string // by connection, the prefixes it asked for
+	trackers map[*server.Peer][]string // by connection, the prefixes it tracks
 	queued   map[*server.Peer][]string // by connection in MULTI, the keys that EXEC will change
 	peers    map[*server.Peer]bool     // connections, and whether the hook has passed on a command of theirs
 }
@@ -30,7 +31,7 @@ func newTracking(redis *miniredis.Miniredis) *tracking {
 	}
 }
 
-// hook sees each command before miniredis does, and says whether it is done with.
+// hook sees each command before miniredis does, and reports whether it has handled it.
 func (t *tracking) hook(c *server.Peer, cmd string, args ...string) bool {
 	if !t.enters(c) {
 		return false
@@ -65,7 +66,8 @@ func (t *tracking) hook(c *server.Peer, cmd string, args ...string) bool {
 	case t.inMulti(c):
 		t.queue(c, keys)
 	case script:
-		// A script that only reads must not look like a write, or reading would invalidate what was read.
+		// A script that only reads must not look like a write, or reading would invalidate what was
+		// read.
 		t.changed(differing(keys, before, t.states(keys))...)
 	default:
 		t.changed(keys...)
@@ -73,9 +75,9 @@ func (t *tracking) hook(c *server.Peer, cmd string, args ...string) bool {
 	return true
 }
 
-// enters says whether the command comes from a connection for the first time: not passed on by the hook itself,
-// and not called by a script. A script calls on a peer of its own, made with a context, under miniredis's lock;
-// a connection has none before its first command.
+// enters reports whether the command comes from a connection, not from the hook itself or a script.
+// A script calls on a peer of its own, made with a context, under miniredis's lock; a connection
+// has none before its first command.
 func (t *tracking) enters(c *server.Peer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +103,7 @@ func (t *tracking) setPassing(c *server.Peer, passing bool) {
 	t.peers[c] = passing
 }
 
-// writes tells commands that cannot change a key, though miniredis does not mark them read-only.
+// writes lists commands that cannot change a key, though miniredis does not mark them read-only.
 func writes(cmd string) bool {
 	switch cmd {
 	case "HELLO", "AUTH", "CLIENT", "PING", "ECHO", "SELECT", "QUIT", "INFO", "COMMAND", "SCRIPT", "TIME", "WATCH", "UNWATCH",
@@ -111,7 +113,7 @@ func writes(cmd string) bool {
 	return true
 }
 
-// command is CLIENT TRACKING, as far as broadcasting goes.
+// command is CLIENT TRACKING, in broadcast mode only.
 func (t *tracking) command(c *server.Peer, args []string) {
 	if len(args) == 0 {
 		c.WriteError("ERR wrong number of arguments for 'client|tracking' command")
@@ -160,7 +162,7 @@ func (t *tracking) forget(c *server.Peer) {
 	delete(t.peers, c)
 }
 
-// changed tells every connection that tracks one of the keys.
+// changed notifies every connection that tracks one of the keys.
 func (t *tracking) changed(keys ...string) {
 	for c, prefixes := range t.listeners() {
 		for _, key := range keys {
@@ -171,7 +173,7 @@ func (t *tracking) changed(keys ...string) {
 	}
 }
 
-// flushed tells every tracking connection that anything may have changed.
+// flushed notifies every tracking connection that any key may have changed.
 func (t *tracking) flushed() {
 	for c := range t.listeners() {
 		push(c, func(w *server.Writer) { w.WriteNull() })
@@ -193,7 +195,8 @@ func push(c *server.Peer, keys func(*server.Writer)) {
 	})
 }
 
-// keysIn picks the arguments that somebody tracks. An argument that only looks like a key costs a needless check.
+// keysIn returns the arguments under a tracked prefix. One that merely looks like a key costs a
+// needless check.
 func (t *tracking) keysIn(args []string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -229,7 +232,7 @@ func (t *tracking) inMulti(c *server.Peer) bool {
 	return in
 }
 
-// state is what a script could have changed of a key.
+// state is everything about a key that a script can change.
 type state struct {
 	kind   string
 	ttl    time.Duration
@@ -259,7 +262,7 @@ func differing(keys []string, before, after []state) []string {
 	var changed []string
 	for i, key := range keys {
 		a, b := before[i], after[i]
-		opaque := a.kind != "" && a.kind != "hash" // other kinds are not looked into
+		opaque := a.kind != "" && a.kind != "hash" // other kinds are not compared
 		if opaque || a.kind != b.kind || a.ttl != b.ttl || !maps.Equal(a.fields, b.fields) {
 			changed = append(changed, key)
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// groupTimeout is how long several servers may take to agree on what they are.
+// groupTimeout is how long several servers may take to form a group.
 const groupTimeout = 30 * time.Second
 
-// MasterName is what the Sentinels of [StartSentinels] call their master.
+// MasterName is the name of the master of [StartSentinels].
 const MasterName = "vitrine-test"
 
 // Sentinels is a master with a replica, and three Sentinels that watch them.
@@ -25,8 +25,8 @@ type Sentinels struct {
 	Sentinels       []*Server
 }
 
-// StartSentinels starts the five processes and waits until the Sentinels know each other and the replica.
-// The Sentinels take the master for down after half a second.
+// StartSentinels starts the five processes and waits until the Sentinels know each other and the
+// replica. The Sentinels consider the master down after half a second.
 func StartSentinels(t testing.TB) *Sentinels {
 	t.Helper()
 	g := &Sentinels{Master: Start(t, "--repl-diskless-sync-delay", "0")}
@@ -98,15 +98,15 @@ func StartCluster(t testing.TB) *Cluster {
 	})
 	for i, n := range c.Nodes[3:] {
 		id := c.Nodes[i].Client().ClusterMyID(ctx).Val()
-		wait(t, "a replica to be one", func() bool { return n.Client().ClusterReplicate(ctx, id).Err() == nil })
+		wait(t, "a node to become a replica", func() bool { return n.Client().ClusterReplicate(ctx, id).Err() == nil })
 	}
 	for _, n := range c.Nodes[3:] {
-		// One that has never had its master's data may not take over.
+		// A replica that has never had its master's data cannot take over.
 		wait(t, "a replica to have its data", func() bool {
 			return strings.Contains(n.Client().Info(ctx, "replication").Val(), "master_link_status:up")
 		})
 	}
-	wait(t, "the Cluster to be whole", func() bool {
+	wait(t, "the Cluster to be complete", func() bool {
 		for _, n := range c.Nodes {
 			if !strings.Contains(n.Client().ClusterInfo(ctx).Val(), "cluster_state:ok") {
 				return false
@@ -150,7 +150,7 @@ func (c *Cluster) Owner(key string) (*Server, int) {
 			return n, slot
 		}
 	}
-	c.t.Fatalf("nobody holds slot %d", slot)
+	c.t.Fatalf("no master holds slot %d", slot)
 	return nil, 0
 }
 

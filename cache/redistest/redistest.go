@@ -20,7 +20,8 @@ import (
 // startTimeout is how long a server may take to answer its first PING.
 const startTimeout = 10 * time.Second
 
-// A Server is a redis-server process on a loopback port, with a folder of its own. It ends with the test.
+// A Server is a redis-server process on a loopback port, with its own folder. It ends with the
+// test.
 type Server struct {
 	Addr string // host:port
 	Port int
@@ -33,8 +34,8 @@ type Server struct {
 	conn  *redis.Client
 }
 
-// Start starts a server with the given extra arguments, such as "--maxmemory", "1mb".
-// Where no redis-server is installed the test is skipped, but fails in CI.
+// Start starts a server with the given extra arguments, such as "--maxmemory", "1mb". Where no
+// redis-server is installed the test is skipped, but fails in CI.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	Require(t)
@@ -57,7 +58,7 @@ func Require(t testing.TB) {
 	}
 }
 
-// FreePort is a loopback port that nothing listened on a moment ago.
+// FreePort returns a loopback port that was free a moment ago.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,21 +128,22 @@ func (s *Server) Kill() {
 		return
 	}
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // "signal: killed" is what was asked for
+	_ = s.cmd.Wait() // "signal: killed" is expected
 	s.cmd = nil
 }
 
-// Restart starts a killed server again on the same port and folder: empty, unless its arguments make it keep its data.
+// Restart starts a killed server again on the same port and folder: empty, unless its arguments
+// make it keep its data.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
 	s.run()
 }
 
-// Pause stops the process in its tracks (SIGSTOP): connections stay open and nothing answers.
+// Pause stops the process (SIGSTOP): connections stay open and nothing answers.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process go on (SIGCONT).
+// Resume continues a paused process (SIGCONT).
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {

@@ -43,15 +43,16 @@ func TestTheDocumentIsOpenAPI31(t *testing.T) {
 	}
 }
 
-// general are the fields that any answer of any server may have, and those that are for browsers alone.
+// general are the fields that any answer of any server may have, and those that are for browsers
+// alone.
 var general = map[string]bool{
 	"Date": true, "Content-Type": true, "Content-Length": true, "Content-Encoding": true, "Connection": true,
 	"Access-Control-Allow-Origin": true, "Access-Control-Expose-Headers": true,
 	"X-Content-Type-Options": true, "Content-Security-Policy": true, "Cross-Origin-Resource-Policy": true,
 }
 
-// conform holds a real answer against the document: its status is described, with the fields that it has to have and
-// a body in shape, and it has no field that is not described.
+// conform holds a real answer against the document: its status is described, with the fields that
+// it has to have and a body in shape, and it has no field that is not described.
 func conform(t *testing.T, doc *openapi3.T, req *http.Request, resp *http.Response) error {
 	t.Helper()
 	item := doc.Paths.Value(req.URL.Path)
@@ -101,9 +102,9 @@ const jsonContent = "/content/application~1json/schema"
 // escaped is a name as a part of a JSON pointer (RFC 6901, section 3).
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// schema compiles the schema at a JSON pointer into the document. It is done by a validator for JSON Schema 2020-12,
-// which is what OpenAPI 3.1 has: that of kin-openapi falls back on the rules of OpenAPI 3.0 where a schema refers to
-// another.
+// schema compiles the schema at a JSON pointer into the document. It is done by a validator for
+// JSON Schema 2020-12, which is what OpenAPI 3.1 has: that of kin-openapi falls back on the rules
+// of OpenAPI 3.0 where a schema refers to another.
 func schema(t *testing.T, pointer string) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Document()))
@@ -132,7 +133,8 @@ func validate(t *testing.T, pointer string, body []byte) error {
 	return schema(t, pointer).Validate(v)
 }
 
-// TestRealAnswersAreDescribed asks for every status of every operation that a request, or a source, can bring about.
+// TestRealAnswersAreDescribed asks for every status of every operation that a request, or a source,
+// can bring about.
 func TestRealAnswersAreDescribed(t *testing.T) {
 	doc := load(t)
 	url, sources := start(t)
@@ -201,8 +203,8 @@ func inShape(t *testing.T, r shape.Resource, body []byte) error {
 	return validate(t, "/paths/"+escaped(publicRoutes[i].path)+"/get/responses/200"+jsonContent, body)
 }
 
-// goldens are all documents that vitrine is known to answer with: its sample, what it makes of the inputs that are
-// kept for normalizing, and of every recorded answer of a CMS.
+// goldens are all documents that vitrine is known to answer with: its sample, what it makes of the
+// inputs that are kept for normalizing, and of every recorded answer of a CMS.
 func goldens(t *testing.T) map[string]map[shape.Resource][]byte {
 	t.Helper()
 	all := map[string]map[shape.Resource][]byte{"sample": sampleDocuments(t)}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheInterfaceDocumentHasTheFieldsOfTheSchemas compares each section of docs/interface.md that a schema cites with
-// that schema: the fields, their order, and which may be null.
+// TestTheInterfaceDocumentHasTheFieldsOfTheSchemas compares each section of docs/interface.md that
+// a schema cites with that schema: the fields, their order, and which may be null.
 func TestTheInterfaceDocumentHasTheFieldsOfTheSchemas(t *testing.T) {
 	page, err := os.ReadFile("../../docs/interface.md")
 	if err != nil {

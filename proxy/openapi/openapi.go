@@ -1,9 +1,9 @@
-// Package openapi is the OpenAPI 3.1 description of the three public routes, as the operator's address shows it at
-// /openapi.json.
+// Package openapi is the OpenAPI 3.1 description of the three public routes, served at the
+// operator's address as /openapi.json.
 //
-// The description is the file openapi.json beside this one. A test makes it anew, the schemas from the types of
-// upstream/shape and the rest from what it says itself, fails where the file differs, and holds the file against real
-// answers of every kind.
+// The description is the file openapi.json beside this one. Tests generate it, the schemas from the
+// types of upstream/shape, fail if the file differs, and check it against real responses of every
+// kind.
 package openapi
 
 import (
@@ -13,5 +13,5 @@ import (
 //go:embed openapi.json
 var document []byte
 
-// Document returns the description as JSON. It is shared, and not to be written to.
+// Document returns the description as JSON. The slice is shared; do not modify it.
 func Document() []byte { return document }

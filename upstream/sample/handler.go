@@ -18,22 +18,20 @@ import (
 // stamp is the documented form of a timestamp.
 const stamp = "2006-01-02T15:04:05.000000Z"
 
-// Options are the manners of the CMS that [Handler] plays.
+// Options say how the CMS that [Handler] stands in for behaves.
 type Options struct {
-	// Delay is how long every document takes, as a real CMS is slow. Zero is at once.
+	// Delay is how long every document takes, since a real CMS is slow. Zero is no delay.
 	Delay time.Duration
-	// Live makes every document that is sent a new version: the updated_at of
-	// its first item (of the first address in the catalogue) becomes the moment
-	// of sending, and the ETag changes with it. Who then asks whether his copy
-	// is still good hears that it is (304); who asks without one, as vitrine
-	// does after a purge, sees something new. False sends the same for ever.
+	// Live makes every document that is sent a new version: the updated_at of its first item (of
+	// the first address in the catalogue) becomes the time of sending, and the ETag changes with
+	// it. A conditional request still gets a 304; one without validators, as vitrine's after a
+	// purge, gets a new version. False always sends the same.
 	Live bool
 }
 
-// Handler serves the sample as the CMS does, with the manners of Django REST
-// Framework: 405 and OPTIONS with Allow, Vary: Accept, an ETag and 304, a
-// redirect to the trailing slash, Django's page for an unknown path. /healthz
-// says that it is there.
+// Handler serves the sample as the CMS does, following Django REST Framework's conventions: 405 and
+// OPTIONS with Allow, Vary: Accept, an ETag and 304, a redirect to the trailing slash, Django's
+// page for an unknown path. /healthz answers 200.
 func Handler(o Options) http.Handler {
 	views := make(map[string]*view)
 	for _, v := range []*view{
@@ -60,7 +58,7 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// view is one resource of the CMS.
+// view is a resource of the CMS.
 type view struct {
 	options           Options
 	resource          shape.Resource
@@ -68,13 +66,13 @@ type view struct {
 	name, description string
 	updatedAt         int // where in body its first item's updated_at begins
 
-	mu   sync.Mutex // protects what follows
+	mu   sync.Mutex // guards the fields below
 	body []byte     // compact; changed only by renew
 	last time.Time  // of the latest renew
 }
 
-// load reads the bundled file, which is indented for its readers' sake. That it
-// is sound is held by this package's tests.
+// load reads the bundled file, which is indented for readability. This package's tests check that
+// it is valid.
 func (v *view) load() {
 	file, err := FS.ReadFile(string(v.resource) + ".json")
 	if err != nil {
@@ -88,9 +86,9 @@ func (v *view) load() {
 	v.updatedAt = v.find()
 }
 
-// find returns where the timestamp that Live changes begins. In an address
-// updated_at comes before the city with one of its own, so in a catalogue it is
-// the first; in the arrays it is the last of the first item.
+// find returns where the timestamp that Live changes begins. In an address updated_at comes before
+// the city, which has another, so in a catalogue it is the first; in the arrays it is the last of
+// the first item.
 func (v *view) find() int {
 	const field = `"updated_at":"`
 	if v.resource == shape.Catalogue {
@@ -135,14 +133,14 @@ func (v *view) get(w http.ResponseWriter, req *http.Request) {
 	body, etag, held := v.current(req)
 	w.Header().Set("ETag", etag)
 	if held {
-		w.Header().Del("Allow") // few headers stay on a 304 of Django's
+		w.Header().Del("Allow") // a 304 from Django has few headers
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	send(w, req, http.StatusOK, "application/json", body)
 }
 
-// current is the version to answer req with, and whether its sender holds it.
+// current returns the version to answer req with, and whether the client already has it.
 func (v *view) current(req *http.Request) (body []byte, etag string, held bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -155,7 +153,7 @@ func (v *view) current(req *http.Request) (body []byte, etag string, held bool) 
 	return v.body, etagOf(v.body), false
 }
 
-// renew makes a new version, as of now. Those being sent stay as they are.
+// renew makes a new version, as of now. Versions being sent do not change.
 func (v *view) renew(now time.Time) {
 	now = now.Truncate(time.Microsecond)
 	if !now.After(v.last) {
@@ -198,7 +196,7 @@ func holds(req *http.Request, etag string) bool {
 	return false
 }
 
-// appendSlash is Django's APPEND_SLASH: relative, the query kept, for every method.
+// appendSlash is Django's APPEND_SLASH: relative, with the query, for every method.
 func appendSlash(w http.ResponseWriter, req *http.Request) {
 	location := req.URL.EscapedPath() + "/"
 	if req.URL.RawQuery != "" {
@@ -221,7 +219,7 @@ func send(w http.ResponseWriter, req *http.Request, code int, contentType string
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(body) // a client that has gone misses nothing
+		_, _ = w.Write(body) // the client may be gone
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package sample is the bundled content: invented galleries, artists, artworks,
-// rules and banners of the Netherlands and Belgium, in the documented shape.
+// Package sample is the bundled content: invented galleries, artists, artworks, rules and banners
+// of the Netherlands and Belgium, in the documented shape.
 //
-// vitrine serves it where no CMS is set, straight from [FS]. [Handler] is the
-// same content as a CMS has it, over HTTP, for demos and the compose stack.
+// vitrine serves it from [FS] if no CMS is configured. [Handler] serves the same content over HTTP
+// as a CMS does, for demos and the compose stack.
 package sample
 
 import "embed"

@@ -68,8 +68,8 @@ func TestSampleShowsEveryFieldWithContent(t *testing.T) {
 	}
 }
 
-// mark notes for every path below value whether it has been seen with content.
-// False counts as content where true has been seen too.
+// mark notes for every path below value whether it has been seen with content. False counts as
+// content where true has been seen too.
 func mark(filled map[string]bool, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:

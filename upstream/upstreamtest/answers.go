@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The answers a CMS may give. Where they take a header, it is pairs of name and
-// value that are set last, so they may change what the answer says of itself.
+// The responses of a CMS. A header argument is pairs of name and value that are set last, so they
+// can replace the response's own.
 
 // JSON answers 200 with body, and 304 to an If-None-Match that names its ETag.
 func JSON(body string, header ...string) http.Handler {
@@ -32,7 +32,8 @@ func JSON(body string, header ...string) http.Handler {
 	})
 }
 
-// Status answers with code and, unless code forbids a body, the JSON of Django REST Framework's errors.
+// Status answers with code and, unless code forbids a body, the JSON of Django REST Framework's
+// errors.
 func Status(code int, header ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if code == http.StatusNoContent || code == http.StatusNotModified {
@@ -45,7 +46,7 @@ func Status(code int, header ...string) http.Handler {
 	})
 }
 
-// HTML answers with code and a page, as a login form or Django's own errors come.
+// HTML answers with code and a page, such as a login form or Django's own errors.
 func HTML(code int, header ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		describe(w, header, "Content-Type", "text/html; charset=utf-8")
@@ -70,13 +71,13 @@ func Truncated(body string, n int, header ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		describe(w, header, "Content-Type", "application/json", "Content-Length", strconv.Itoa(len(body)))
 		write(w, http.StatusOK, body[:n])
-		_ = http.NewResponseController(w).Flush() // the client may have gone: then it is cut off already
+		_ = http.NewResponseController(w).Flush() // the client may be gone
 		panic(http.ErrAbortHandler)
 	})
 }
 
-// Unframed sends body without saying how long it is: it ends with the connection,
-// so that a body cut short looks like a whole one.
+// Unframed sends body without its length: it ends with the connection, so that a body cut short
+// looks complete.
 func Unframed(body string, header ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		describe(w, header, "Content-Type", "application/json")
@@ -92,7 +93,7 @@ func Unframed(body string, header ...string) http.Handler {
 	})
 }
 
-// Endless sends blanks, which JSON allows, for as long as anybody reads.
+// Endless sends spaces, which JSON allows, for as long as the client reads.
 func Endless(header ...string) http.Handler {
 	blanks := strings.Repeat(" ", 32<<10)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -106,9 +107,8 @@ func Endless(header ...string) http.Handler {
 	})
 }
 
-// Hangup closes the connection without a word. On a connection that was used
-// before, net/http takes this for a race with an idle timeout and asks once
-// more by itself: count requests only after a first one.
+// Hangup closes the connection silently. On a reused connection net/http takes this for a race with
+// an idle timeout and repeats the request: count requests only after a first one.
 func Hangup() http.Handler {
 	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 }
@@ -147,7 +147,7 @@ func Recorded(tb testing.TB, raw []byte) http.Handler {
 	})
 }
 
-// describe sets the headers every answer of the CMS has, then own, then given.
+// describe sets the headers of every response of the CMS, then own, then given.
 func describe(w http.ResponseWriter, given []string, own ...string) {
 	h := w.Header()
 	h.Set("Vary", "Accept")
@@ -160,7 +160,7 @@ func describe(w http.ResponseWriter, given []string, own ...string) {
 	}
 }
 
-// write ignores a reader that has gone: the test sees to what it reads.
+// write ignores errors: the test checks what it reads.
 func write(w http.ResponseWriter, code int, body string) {
 	w.WriteHeader(code)
 	_, _ = io.WriteString(w, body)

@@ -1,11 +1,10 @@
 // Package upstreamtest is a CMS over real HTTP for tests, one that can misbehave.
 //
-// A request is first written down (Requests, Count), then given its answer:
-// the next one scripted with Next or FailNext, else the failure set with Fail,
-// else what the path holds (Set, Record, Handle, HandlePath), else Django's 404 page.
-// The answer is chosen on arrival, as a slow CMS reads its database early and
-// sends late: a request that waits at a Block carries what was current when it
-// came, whatever is Set meanwhile.
+// A request is first recorded (Requests, Count), then answered: by the next answer scripted with
+// Next or FailNext, otherwise the failure set with Fail, otherwise the path's content (Set, Record,
+// Handle, HandlePath), otherwise Django's 404 page. The answer is chosen on arrival, since a slow
+// CMS reads its database early and sends late: a request that waits at a Block gets what was
+// current when it arrived, whatever is Set meanwhile.
 //
 // New serves the three documents recorded from a Django REST Framework CMS.
 package upstreamtest
@@ -30,8 +29,8 @@ const patience = 10 * time.Second
 //go:embed recorded
 var recorded embed.FS
 
-// Recording returns a raw HTTP answer of the recorded CMS by its name, "crash-500",
-// or of another CMS, "strapi5/banners-list".
+// Recording returns a raw HTTP response of the recorded CMS by its name, "crash-500", or of another
+// CMS, "strapi5/banners-list".
 func Recording(tb testing.TB, name string) []byte {
 	tb.Helper()
 	raw, err := recorded.ReadFile("recorded/" + name + ".http")
@@ -55,8 +54,8 @@ func Recordings(tb testing.TB, cms string) []string {
 	return names
 }
 
-// LabRows returns the rows that every recorded CMS but Django's was filled
-// with, as JSON: an object of lists by the tables' names.
+// LabRows returns the rows in every recorded CMS but Django's, as JSON: an object of lists by table
+// name.
 func LabRows(tb testing.TB) []byte {
 	tb.Helper()
 	raw, err := recorded.ReadFile("recorded/lab-rows.json")
@@ -79,7 +78,7 @@ func Path(r shape.Resource) string {
 	return ""
 }
 
-// Request is what the CMS got.
+// Request is a request that the CMS received.
 type Request struct {
 	Method string
 	Path   string
@@ -88,8 +87,8 @@ type Request struct {
 	Header http.Header
 }
 
-// CMS is a server on a loopback port of its own. It ends with the test.
-// All methods may be called while it serves.
+// CMS is a server on its own loopback port. It ends with the test. All methods can be called while
+// it serves.
 type CMS struct {
 	// URL is its base URL, without a trailing slash.
 	URL string
@@ -98,7 +97,7 @@ type CMS struct {
 	addr    string
 	serving sync.WaitGroup // the accept loops and the connections
 
-	mu       sync.Mutex   // protects what follows
+	mu       sync.Mutex   // guards the fields below
 	server   *http.Server // nil while down
 	listener net.Listener // of server
 	paths    map[string]http.Handler
@@ -125,15 +124,15 @@ func New(tb testing.TB) *CMS {
 	return c
 }
 
-// Down closes the port and every connection: the CMS cannot be reached. Requests
-// under way are cut off.
+// Down closes the port and every connection: the CMS cannot be reached. Requests in flight are cut
+// off.
 func (c *CMS) Down() {
 	c.mu.Lock()
 	server, listener := c.server, c.listener
 	c.server = nil
 	c.mu.Unlock()
 	if server != nil {
-		_ = listener.Close() // the server may not have begun to serve, and not know of it
+		_ = listener.Close() // the server may not serve it yet
 		_ = server.Close()
 	}
 }
@@ -161,8 +160,8 @@ func (c *CMS) Up() {
 	c.serving.Go(func() { _ = server.Serve(l) }) // ends with http.ErrServerClosed
 }
 
-// follow counts the connections. The accept loop tells of a new one before it
-// goes on, so serving cannot fall to zero while one is about to begin.
+// follow counts the connections. The accept loop reports a new one before it continues, so serving
+// cannot drop to zero while one is about to begin.
 func (c *CMS) follow(_ net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
@@ -185,7 +184,7 @@ func (c *CMS) serve(w http.ResponseWriter, req *http.Request) {
 	answer.ServeHTTP(w, req)
 }
 
-// arrive writes the request down and chooses its answer.
+// arrive records the request and chooses its answer.
 func (c *CMS) arrive(req *http.Request) (http.Handler, []chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +207,7 @@ func (c *CMS) arrive(req *http.Request) (http.Handler, []chan struct{}) {
 	return answer, slices.Clone(c.gates)
 }
 
-// Set serves body as r: JSON with a strong ETag over it, and 304 to whoever holds it.
+// Set serves body as r: JSON with a strong ETag over it, and 304 to a matching If-None-Match.
 func (c *CMS) Set(r shape.Resource, body string) { c.Handle(r, JSON(body)) }
 
 // Record serves a raw recorded HTTP answer as r: its status, headers and body.
@@ -239,7 +238,7 @@ func (c *CMS) setFailing(h http.Handler) {
 	c.failing = h
 }
 
-// Next answers the coming requests, whatever they ask for, with one of hs each.
+// Next answers the next requests, whatever they are for, with one of hs each.
 func (c *CMS) Next(hs ...http.Handler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,8 +250,8 @@ func (c *CMS) FailNext(n, status int, header ...string) {
 	c.Next(slices.Repeat([]http.Handler{Status(status, header...)}, n)...)
 }
 
-// Block lets the requests that come from now on wait until release is called,
-// they are cut off, or the test ends. Calling release again does nothing.
+// Block makes requests from now on wait until release is called, they are cut off, or the test
+// ends. Calling release again does nothing.
 func (c *CMS) Block() (release func()) {
 	gate := make(chan struct{})
 	c.mu.Lock()
@@ -302,7 +301,7 @@ func (c *CMS) WaitCount(r shape.Resource, n int) {
 	}
 }
 
-// Requests returns what arrived so far, in that order.
+// Requests returns the requests so far, in order of arrival.
 func (c *CMS) Requests() []Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,6 +75,19 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
+func TestEveryAlertNamesASectionOfOperations(t *testing.T) {
+	known := anchors(pages(t)["docs/operations.md"])
+	named := regexp.MustCompile(`docs/operations\.md#([a-z-]+)`).FindAllSubmatch(files(t, "alerts.yml")["docs/monitoring/alerts.yml"], -1)
+	if len(named) < 10 {
+		t.Fatalf("only %d alerts name a section", len(named))
+	}
+	for _, m := range named {
+		if !known[string(m[1])] {
+			t.Errorf("docs/operations.md has no section %s", m[1])
+		}
+	}
+}
+
 // anchors returns the fragments that GitHub makes of a page's headings.
 func anchors(page string) map[string]bool {
 	all := map[string]bool{}

@@ -54,7 +54,7 @@ var publicRoutes = []described{
 	},
 	{
 		path: "/gvapp/singlebanner", id: "Banners", name: "the banners", resource: shape.Banners,
-		doc:    "Promotions in three languages, in the CMS's order unless another is asked for.",
+		doc:    "Promotions in three languages, in the CMS's order unless ordering is given.",
 		schema: object{{"type", "array"}, {"items", ref("schemas", "Banner")}}, orderable: true,
 	},
 }
@@ -106,9 +106,9 @@ func (r described) describe() object {
 			append(found[:2:2], member{"content", content(r.schema)}), "200", "304", "404", "406", "412", "429", "500", "502", "503", "504")},
 		{"head", operation("head"+r.id, "Get the headers of "+r.name, conditions,
 			found, "200", "304", "404", "406", "412", "429", "500", "502", "503", "504")},
-		{"options", operation("options"+r.id, "Say what can be done with "+r.name, nil,
+		{"options", operation("options"+r.id, "Describe "+r.name, nil,
 			object{
-				{"description", "What is here."},
+				{"description", "The name, description, renderers and parsers of the route."},
 				{"headers", refs("headers", []string{"Allow", "Vary", "X-Request-Id"})},
 				{"content", content(ref("schemas", "Description"))},
 			}, "200", "204", "404", "406", "429")},

@@ -23,7 +23,7 @@ func parameters() object {
 	return object{
 		{"format", object{
 			{"name", "format"}, {"in", "query"}, {"allowEmptyValue", true},
-			{"description", "api indents the JSON; json, or nothing, does not. So does Accept: application/json; indent=N, for N from 0 to 8."},
+			{"description", "api indents the JSON, as Accept: application/json; indent=N does for N from 0 to 8; json and the empty value change nothing."},
 			{"schema", object{{"enum", []string{"", "api", "json"}}}},
 		}},
 		{"ordering", object{
@@ -36,10 +36,10 @@ func parameters() object {
 				{"several", object{{"value", "language_en,-" + shape.BannerFields()[0]}}},
 			}},
 		}},
-		inHeader("If-None-Match", "ETags that the client holds: 304 if one of them is current."),
-		inHeader("If-Modified-Since", "When what the client holds was modified: 304 if that is current. Not looked at beside If-None-Match."),
+		inHeader("If-None-Match", "ETags of the client's copies: 304 if one of them is current."),
+		inHeader("If-Modified-Since", "The date of the client's copy: 304 if it is current. Ignored beside If-None-Match."),
 		inHeader("If-Match", "412 unless one of these ETags is current."),
-		inHeader("If-Unmodified-Since", "412 if it was modified since. Not looked at beside If-Match."),
+		inHeader("If-Unmodified-Since", "412 if modified since. Ignored beside If-Match."),
 	}
 }
 
@@ -55,29 +55,29 @@ func headers() object {
 	const date = `^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$`
 	return object{
 		{"Allow", text("The methods of the route.", `^GET, HEAD, OPTIONS$`, "GET, HEAD, OPTIONS")},
-		{"Vary", text("What the answer depends on. Accept-Encoding is among it where there are compressed variants, Origin where origins are listed.",
+		{"Vary", text("The request headers that select the response: Accept, Accept-Encoding if there are compressed variants, Origin if CORS origins are listed.",
 			`^Accept(, Accept-Encoding)?(, Origin)?$`, "Accept, Accept-Encoding")},
-		{"ETag", text("Strong, over the very bytes of this representation.", `^"[^"]+"$`, `"fw320fO14tZox7Jn"`)},
+		{"ETag", text("Strong; a hash of the bytes of this representation.", `^"[^"]+"$`, `"fw320fO14tZox7Jn"`)},
 		{"Last-Modified", text("When the content last changed.", date, "Tue, 03 Jun 2025 08:15:00 GMT")},
 		{"Age", object{
-			{"description", "Seconds since the CMS was last asked for the content."}, {"required", true},
+			{"description", "Seconds since the CMS sent or confirmed the content."}, {"required", true},
 			{"schema", object{{"type", "integer"}, {"minimum", 0}}},
 		}},
-		{"Cache-Control", text("For how long the answer may be kept (RFC 9111, RFC 5861).", `^public, max-age=[0-9]+(, [a-z-]+=[0-9]+)*$`,
+		{"Cache-Control", text("How long the response can be kept (RFC 9111, RFC 5861).", `^public, max-age=[0-9]+(, [a-z-]+=[0-9]+)*$`,
 			"public, max-age=0, stale-if-error=86400")},
 		{"CDN-Cache-Control", text("The same for CDNs that know this field (RFC 9213).", `^public, max-age=[0-9]+(, [a-z-]+=[0-9]+)*$`,
 			"public, max-age=0, stale-if-error=86400")},
-		{"Cache-Groups", text("By which a cache can purge what it keeps (RFC 9875).", `^"[^"]+"(, "[^"]+")*$`, `"banners", "vitrine"`)},
-		{"Cache-Status", text("How the answer was come by (RFC 9211).", `^vitrine; (hit|fwd=[a-z-]+)(; .*)?$`, "vitrine; hit; ttl=42")},
-		{"X-Request-Id", text("The request's id: the one that it came with, or a new one.", `^[A-Za-z0-9._:=+/@-]{1,128}$`, "6f1a52e0c3b94d17-0000000000000001")},
-		{"No-Store", text("Errors are not kept.", `^no-store$`, "no-store")},
+		{"Cache-Groups", text("Groups by which a cache can be purged (RFC 9875).", `^"[^"]+"(, "[^"]+")*$`, `"banners", "vitrine"`)},
+		{"Cache-Status", text("How the response was obtained (RFC 9211).", `^vitrine; (hit|fwd=[a-z-]+)(; .*)?$`, "vitrine; hit; ttl=42")},
+		{"X-Request-Id", text("The request's id: the client's, or a new one.", `^[A-Za-z0-9._:=+/@-]{1,128}$`, "6f1a52e0c3b94d17-0000000000000001")},
+		{"No-Store", text("Errors are not stored.", `^no-store$`, "no-store")},
 		{"Retry-After", object{
-			{"description", "Seconds after which to try again."}, {"required", true},
+			{"description", "Seconds to wait before trying again."}, {"required", true},
 			{"schema", object{{"type", "integer"}, {"minimum", 1}}},
 		}},
-		{"Access-Control-Allow-Methods", object{{"description", "To origins that are allowed."}, {"schema", object{{"type", "string"}}}}},
-		{"Access-Control-Allow-Headers", object{{"description", "To origins that are allowed."}, {"schema", object{{"type", "string"}}}}},
-		{"Access-Control-Max-Age", object{{"description", "To origins that are allowed: seconds."}, {"schema", object{{"type", "integer"}}}}},
+		{"Access-Control-Allow-Methods", object{{"description", "For allowed origins."}, {"schema", object{{"type", "string"}}}}},
+		{"Access-Control-Allow-Headers", object{{"description", "For allowed origins."}, {"schema", object{{"type", "string"}}}}},
+		{"Access-Control-Max-Age", object{{"description", "For allowed origins: seconds."}, {"schema", object{{"type", "integer"}}}}},
 	}
 }
 
@@ -107,17 +107,17 @@ func responses() object {
 			})},
 		}},
 		{"304", object{
-			{"description", "What the client holds is current."},
+			{"description", "The client's copy is current."},
 			{"headers", refs("headers", keptHeaders)},
 		}},
 		{"404", failure("No such format.", route)},
-		{"406", failure("Accept allows neither JSON nor HTML. The answer to HTML is JSON.", route)},
-		{"412", uncached("A condition of the request does not hold.", route)},
+		{"406", failure("Accept allows neither JSON nor HTML. HTML is answered with JSON.", route)},
+		{"412", uncached("A precondition of the request failed.", route)},
 		{"429", uncached("Too many requests from one client.", []string{"Retry-After"})},
-		{"500", uncached("Something went wrong in vitrine.", nil, "Cache-Status")},
+		{"500", uncached("An internal error.", nil, "Cache-Status")},
 		{"502", uncached("The CMS answered, but not with this document, and no copy is held.", forwarded)},
-		{"503", uncached("The CMS cannot be reached, or is left alone for a while, and no copy is held; or vitrine takes no "+
-			"more requests.", []string{"Retry-After"}, forwarded...)},
+		{"503", uncached("The CMS cannot be reached, or the breaker is open, and no copy is held; or vitrine accepts no "+
+			"more connections.", []string{"Retry-After"}, forwarded...)},
 		{"504", uncached("The CMS did not answer in time, and no copy is held.", forwarded)},
 	}
 }

@@ -82,10 +82,6 @@ type Hook struct {
 	SecretFile string
 	// SignatureHeader holds the HMAC of a delivery.
 	SignatureHeader string
-	// TimestampHeader holds its time. Empty: times are not signed.
-	TimestampHeader string
-	// Window is how far that time may be from now.
-	Window time.Duration
 	// Match has a jq program for each resource.
 	Match HookMatch
 }

@@ -54,17 +54,6 @@ var settings = named([]Setting{
 		field:   func(c *Config) any { return &c.Hook.SignatureHeader },
 	},
 	{
-		Key: "hook.timestamp_header", optional: true, check: checkClientHeader,
-		allowed: "the name of a header",
-		Doc:     "where the Unix time of the delivery is, if it is signed too, as TIME.BODY; a delivery then counts once, and only within the window",
-		field:   func(c *Config) any { return &c.Hook.TimestampHeader },
-	},
-	{
-		Key: "hook.window", Default: "5m", min: int64(time.Second), max: int64(24 * time.Hour),
-		Doc:   "how far that time may be from the time here",
-		field: func(c *Config) any { return &c.Hook.Window },
-	},
-	{
 		Key: "hook.match.catalogue", Default: "true", allowed: "a jq program",
 		Doc:   "a jq program over the body of a delivery: the catalogue is purged softly when it yields anything but false or null",
 		field: func(c *Config) any { return &c.Hook.Match.Catalogue },

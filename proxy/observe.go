@@ -42,7 +42,7 @@ func (s *Server) observe(ctx *fasthttp.RequestCtx, o observed) {
 	if began := ctx.Time(); !began.IsZero() {
 		took = time.Since(began)
 	}
-	s.meter.Observe(ctx.ConnID(), metrics.Answer{
+	s.meter.Observe(metrics.Answer{
 		Target: o.target, Cache: o.cache, Collapsed: o.collapsed, Code: ctx.Response.StatusCode(), Took: took,
 	})
 }

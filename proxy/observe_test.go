@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"vitrine/cache"
 	"vitrine/proxy/metrics"
 	"vitrine/upstream"
@@ -50,9 +48,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 	banners.fail(upstream.ErrAnswer)
 	r.get(t, "/gvapp/singlebanner")
 
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(meter)
-	families, err := registry.Gather()
+	families, err := meter.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,11 +82,9 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
 	meter := newMeter(t)
 	for _, f := range append(slices.Clone(failures), internalFailure) {
-		meter.Observe(0, metrics.Answer{Target: metrics.Other, Code: f.status})
+		meter.Observe(metrics.Answer{Target: metrics.Other, Code: f.status})
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(meter)
-	families, err := registry.Gather()
+	families, err := meter.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,6 @@ func (s *service) newHook() (*webhook.Hook, error) {
 	return webhook.New(webhook.Options{
 		Secret:          c.Secret.Reveal(),
 		SignatureHeader: c.SignatureHeader,
-		TimestampHeader: c.TimestampHeader,
-		Window:          c.Window,
 		Match:           match,
 		Purge: func(ctx context.Context, r shape.Resource) error {
 			_, err := s.store.Purge(ctx, string(r), true)

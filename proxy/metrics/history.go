@@ -1,50 +1,49 @@
 package metrics
 
 import (
-	"context"
+	"slices"
+	"sync"
 	"time"
 )
 
 const (
-	// lookEvery is how often the state of things is looked at.
+	// lookEvery is the interval at which the state is sampled.
 	lookEvery = time.Second
-	// Step is how far apart the points of the past are.
+	// Step is the distance between two points of the history.
 	Step = 10 * time.Second
-	// Window is how far back they go.
+	// Window is the length of the history.
 	Window = time.Hour
-	// deafLooks is how many looks in a row have to find that purges are not heard before it is told.
+	// deafLooks is the number of samples in a row without tracking after which it counts as lost.
 	deafLooks = 5
-	// maxEvents bounds the events kept.
-	maxEvents = 200
-	// maxVersions bounds the versions of a resource kept.
+	// recently is the number of points that the present rates are measured over.
+	recently = 6
+
+	maxEvents   = 200
 	maxVersions = 5
 )
 
-// A Level is how well something does.
+// A Level is the health of the CMS or of Redis.
 type Level uint8
 
 // The levels of the CMS and of Redis.
 const (
 	Unknown Level = iota // not looked at
 	Good
-	Degraded // the CMS: some resources cannot be fetched; Redis: it answers, but purges are not heard
+	Degraded // the CMS: some resources cannot be fetched; Redis: it answers, but purges are not received
 	Down     // the CMS: no resource can be fetched; Redis: it does not answer
 )
 
-// String is how it is written in JSON.
-func (l Level) String() string { return [...]string{"unknown", "good", "degraded", "down"}[l] }
+var levelNames = []string{"unknown", "good", "degraded", "down"}
 
-// MarshalText writes the level as its word.
+// String is the name of the level in JSON.
+func (l Level) String() string { return levelNames[l] }
+
+// MarshalText writes the level as its name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText reads the word; one that it does not know is Unknown.
+// UnmarshalText reads the name; one that is not known is Unknown.
 func (l *Level) UnmarshalText(text []byte) error {
-	*l = Unknown
-	for known := Good; known <= Down; known++ {
-		if known.String() == string(text) {
-			*l = known
-		}
-	}
+	*l = Level(max(0, slices.Index(levelNames, string(text)))) //nolint:gosec // below 4
 	return nil
 }
 
@@ -58,7 +57,7 @@ const (
 	KindRedis      = "redis" // its level changed; Detail is the new one
 )
 
-// An Event is something an operator may want to have seen.
+// An Event is an entry of the operator's list.
 type Event struct {
 	At       time.Time `json:"at"`
 	Kind     string    `json:"kind"`
@@ -67,7 +66,7 @@ type Event struct {
 	Count    int       `json:"count"` // how often in a row; At is the last time
 }
 
-// A Refusal is a document that the CMS sent and that was not in shape.
+// A Refusal is a document of the CMS that was not in shape.
 type Refusal struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"` // the JSON path, what was wanted and what was found
@@ -81,20 +80,75 @@ type Version struct {
 	Since time.Time `json:"since"` // when it was first seen here
 }
 
-// versions are those of one resource.
-type versions struct {
-	count int
-	last  []Version // newest first
+// Traffic is the load of the last minute or so, and since the start.
+type Traffic struct {
+	// Seconds is the time that the rates and percentiles are over.
+	Seconds float64 `json:"seconds"`
+	// RequestsPerSecond counts all requests.
+	RequestsPerSecond float64 `json:"requests_per_second"`
+	// HitRatio is the share of documents served without waiting for a fetch, null when none was asked for.
+	HitRatio *float64 `json:"hit_ratio"`
+	// P50, P95 and P99 are milliseconds, null when there were no requests.
+	P50 *float64 `json:"p50_ms"`
+	P95 *float64 `json:"p95_ms"`
+	P99 *float64 `json:"p99_ms"`
+	// Requests and Failures, answers with a 5xx, are since the start.
+	Requests uint64 `json:"requests"`
+	Failures uint64 `json:"failures"`
 }
 
-// past is one point of it: the sums so far, and the worst levels since the point before.
-type past struct {
-	at         time.Time
-	sums       totals
-	cms, redis Level
+// History is the last hour: each list has a value for the step before each time in At, null where nothing was measured.
+type History struct {
+	At                []time.Time `json:"at"`
+	RequestsPerSecond []*float64  `json:"requests_per_second"`
+	HitRatio          []*float64  `json:"hit_ratio"`
+	P50               []*float64  `json:"p50_ms"`
+	P95               []*float64  `json:"p95_ms"`
+	P99               []*float64  `json:"p99_ms"`
+	Failures          []uint64    `json:"failures"`
+	CMS               []Level     `json:"cms"`   // the worst of the step
+	Redis             []Level     `json:"redis"` // the worst of the step
 }
 
-// levels are those of the CMS and of Redis.
+func (h *History) add(at time.Time, t Traffic, cms, redis Level) {
+	h.At, h.RequestsPerSecond, h.HitRatio = append(h.At, at), append(h.RequestsPerSecond, &t.RequestsPerSecond), append(h.HitRatio, t.HitRatio)
+	h.P50, h.P95, h.P99 = append(h.P50, t.P50), append(h.P95, t.P95), append(h.P99, t.P99)
+	h.Failures, h.CMS, h.Redis = append(h.Failures, t.Failures), append(h.CMS, cms), append(h.Redis, redis)
+}
+
+// traffic makes rates of the counts over a time.
+func traffic(t totals, over time.Duration) Traffic {
+	out := Traffic{Seconds: over.Seconds(), Requests: uint64(t.requests), Failures: uint64(t.failures)}
+	if over > 0 {
+		out.RequestsPerSecond = t.requests / over.Seconds()
+	}
+	if served := t.caches[Hit] + t.caches[Stale]; served+t.caches[Miss] > 0 {
+		ratio := served / (served + t.caches[Miss])
+		out.HitRatio = &ratio
+	}
+	if t.requests > 0 {
+		p50, p95, p99 := t.percentile(0.50), t.percentile(0.95), t.percentile(0.99)
+		out.P50, out.P95, out.P99 = &p50, &p95, &p99
+	}
+	return out
+}
+
+// State is the state of the service at one moment.
+type State struct {
+	RedisUp, Tracking bool // Redis answers; its invalidations are received
+	BreakerOpen       bool // the CMS is not asked for now
+	Documents         [Other]Document
+}
+
+// Document is the copy held of one resource.
+type Document struct {
+	Held       bool
+	ETag       string
+	Bytes      int
+	FreshUntil time.Time
+	Failing    bool // the last known attempt to fetch it failed
+}
+
 func (s *State) levels() (cms, redis Level) {
 	failing := 0
 	for _, d := range s.Documents {
@@ -102,96 +156,146 @@ func (s *State) levels() (cms, redis Level) {
 			failing++
 		}
 	}
+	cms, redis = Good, Good
 	switch {
 	case s.BreakerOpen || failing == len(s.Documents):
 		cms = Down
 	case failing > 0:
 		cms = Degraded
-	default:
-		cms = Good
 	}
 	switch {
 	case !s.RedisUp:
 		redis = Down
 	case !s.Tracking:
 		redis = Degraded
-	default:
-		redis = Good
 	}
 	return cms, redis
 }
 
-// Run remembers until ctx ends.
-func (m *Meter) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	m.remember(time.Now())
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			m.remember(now)
-		}
-	}
+// point is one point of the past: the sums so far, and the worst levels since the point before.
+type point struct {
+	at         time.Time
+	sums       totals
+	cms, redis Level
 }
 
-// remember looks once, notes what changed, and keeps a point of the past when one is due.
-func (m *Meter) remember(now time.Time) {
-	state := m.look()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	// A process that is held up does not hear Redis for that moment, which on a busy machine is nothing to tell.
-	if m.deaf++; state.Tracking {
-		m.deaf = 0
+// history is the memory of the last hour.
+type history struct {
+	mu       sync.Mutex // guards what follows
+	points   []point    // oldest first
+	worst    point      // its levels are the worst since the last of points
+	events   []Event    // oldest first
+	before   *State     // nil before the first sample
+	deaf     int        // samples in a row without tracking
+	refusals [Other]*Refusal
+	seen     [Other]int
+	versions [Other][]Version // newest first
+}
+
+// remember takes one sample, notes the changes, and keeps a point when one is due.
+func (h *history) remember(now time.Time, state State, sums func() totals) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// A process that is held up does not hear Redis for that moment, which is common on a busy machine.
+	if h.deaf++; state.Tracking {
+		h.deaf = 0
 	}
-	state.Tracking = m.deaf < deafLooks
+	state.Tracking = h.deaf < deafLooks
 	cms, redis := state.levels()
-	if m.before != nil {
-		cmsBefore, redisBefore := m.before.levels()
+	if h.before != nil {
+		cmsBefore, redisBefore := h.before.levels()
 		if cms != cmsBefore {
-			m.note(Event{At: now, Kind: KindCMS, Detail: cms.String()})
+			h.note(Event{At: now, Kind: KindCMS, Detail: cms.String()})
 		}
 		if redis != redisBefore {
-			m.note(Event{At: now, Kind: KindRedis, Detail: redis.String()})
+			h.note(Event{At: now, Kind: KindRedis, Detail: redis.String()})
 		}
 	}
-	m.before = &state
+	h.before = &state
 	for t, d := range state.Documents {
-		v := &m.versions[t]
-		if d.Held && (len(v.last) == 0 || v.last[0].ETag != d.ETag) {
-			v.count++
-			v.last = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, v.last[:min(len(v.last), maxVersions-1)]...)
+		if last := h.versions[t]; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
+			h.seen[t]++
+			h.versions[t] = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
 		}
 	}
-	m.worst.cms, m.worst.redis = max(m.worst.cms, cms), max(m.worst.redis, redis)
-	if n := len(m.past); n > 0 && now.Sub(m.past[n-1].at) < Step {
+	h.worst.cms, h.worst.redis = max(h.worst.cms, cms), max(h.worst.redis, redis)
+	if n := len(h.points); n > 0 && now.Sub(h.points[n-1].at) < Step {
 		return
 	}
-	m.past = append(m.past, past{at: now, sums: m.count().totals(), cms: m.worst.cms, redis: m.worst.redis})
-	m.worst = past{}
-	for len(m.past) > 1 && now.Sub(m.past[0].at) > Window+Step {
-		m.past = m.past[1:]
-	}
+	h.points = append(h.points, point{at: now, sums: sums(), cms: h.worst.cms, redis: h.worst.redis})
+	h.worst = point{}
+	h.points = slices.DeleteFunc(h.points, func(p point) bool { return now.Sub(p.at) > Window+Step })
 }
 
-// note keeps an event; what repeats the last one of its kind and resource within the hour is counted with it.
-// The caller holds mu.
-func (m *Meter) note(e Event) {
+// note keeps an event. A refusal that repeats the last one of its resource within the hour is counted with it. The
+// caller holds mu.
+func (h *history) note(e Event) {
 	e.Count = 1
-	for i := len(m.events) - 1; i >= 0; i-- {
-		last := &m.events[i]
+	for i, last := range slices.Backward(h.events) {
 		if last.Kind != e.Kind || last.Resource != e.Resource {
 			continue
 		}
 		if e.Kind == KindRefusal && last.Detail == e.Detail && e.At.Sub(last.At) < Window {
 			e.Count += last.Count
-			m.events = append(m.events[:i], m.events[i+1:]...)
+			h.events = slices.Delete(h.events, i, i+1)
 		}
 		break
 	}
-	m.events = append(m.events, e)
-	if len(m.events) > maxEvents {
-		m.events = m.events[len(m.events)-maxEvents:]
+	h.events = append(h.events, e)
+	h.events = h.events[max(0, len(h.events)-maxEvents):]
+}
+
+// Overview is the part of the numbers that a person is shown.
+type Overview struct {
+	CMS       Level
+	Redis     Level
+	Traffic   Traffic
+	History   History
+	Events    []Event // of the last hour, newest first
+	Resources [Other]Numbers
+}
+
+// Numbers are the counts of one resource since the start.
+type Numbers struct {
+	Fetches      uint64
+	FetchErrors  uint64
+	Purges       uint64
+	Incoherent   uint64
+	Refusal      *Refusal // the last, nil when there was none
+	VersionsSeen int
+	Versions     []Version // the last few, newest first
+}
+
+// overview is the last hour and the present.
+func (h *history) overview(now time.Time, state State, sums totals) Overview {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o := Overview{Events: []Event{}, History: History{ // a list in JSON is never null
+		At: []time.Time{}, RequestsPerSecond: []*float64{}, HitRatio: []*float64{}, P50: []*float64{}, P95: []*float64{}, P99: []*float64{},
+		Failures: []uint64{}, CMS: []Level{}, Redis: []Level{},
+	}}
+	state.Tracking = state.Tracking || h.deaf < deafLooks
+	o.CMS, o.Redis = state.levels()
+	for t := range Other {
+		n := &o.Resources[t]
+		n.Refusal, n.VersionsSeen, n.Versions = h.refusals[t], h.seen[t], slices.Clone(h.versions[t])
 	}
+	for _, e := range slices.Backward(h.events) {
+		if now.Sub(e.At) < Window {
+			o.Events = append(o.Events, e)
+		}
+	}
+	for i := 1; i < len(h.points); i++ {
+		a, b := &h.points[i-1], &h.points[i]
+		o.History.add(b.at, traffic(b.sums.since(a.sums), b.at.Sub(a.at)), b.cms, b.redis)
+	}
+	if n := len(h.points); n > 0 {
+		last, from := &h.points[n-1], &h.points[max(0, n-recently)]
+		o.Traffic = traffic(sums.since(from.sums), now.Sub(from.at))
+		if now.Sub(last.at) >= Step/5 { // the step under way is a point once it is long enough for a rate
+			o.History.add(now, traffic(sums.since(last.sums), now.Sub(last.at)), max(h.worst.cms, o.CMS), max(h.worst.redis, o.Redis))
+		}
+	}
+	o.Traffic.Requests, o.Traffic.Failures = uint64(sums.requests), uint64(sums.failures)
+	return o
 }

@@ -1,192 +1,235 @@
+// Package metrics counts: for Prometheus, and for the last hour on the operator's page.
+//
+// For one answer the proxy calls [Meter.Observe], which adds to a counter and a histogram whose handles are resolved.
+// Fetches, purges and refusals are rare and arrive as the cache's events. Once a second [Meter.Run] samples the state
+// of the resources, the CMS and Redis, and every ten seconds it keeps the sums, so that the last hour can be drawn
+// ([Meter.Overview]). [Meter.Gather] gives Prometheus all of it.
+//
+// Every label has a fixed set of values: nothing that a client sends makes a new series.
 package metrics
 
 import (
+	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
-// Options are what a [Meter] is made of.
+const namespace = "vitrine"
+
+// Options are the settings of a [Meter].
 type Options struct {
-	// Look tells how things are now. It is called once a second and for every scrape, and must not wait for anything.
-	// Required.
+	// Look returns the present state. It is called once a second and for every scrape, and must not block. Required.
 	Look func() State
 }
 
-// State is how things are at one moment.
-type State struct {
-	RedisUp, Tracking bool // Redis answers; its invalidations are heard
-	BreakerOpen       bool // the CMS is not asked for now
-	Documents         [Other]Document
-}
-
-// Document is what is held of one resource.
-type Document struct {
-	Held       bool
-	ETag       string
-	Bytes      int
-	FreshUntil time.Time
-	Failing    bool // the last attempt to fetch it that is known of failed
-}
-
-// A Meter counts. Make it with [New]; [Meter.Run] keeps its memory of the last hour.
+// A Meter counts. Make it with [New]; [Meter.Run] keeps the last hour. It is a prometheus.Gatherer.
 type Meter struct {
-	look    func() State
-	stripes [stripes]stripe
+	*prometheus.Registry
+	look     func() State
+	requests *requests
+	history  history
 
-	fetches    [Other][fetchOutcomes]atomic.Uint64
-	fetchTimes [Other]durations
-	purges     [Other][len(purgeKinds)]atomic.Uint64
-	refused    [Other]atomic.Uint64
-	incoherent [Other]atomic.Uint64
-	suspicions suspicions
-	deliveries [len(deliveryOutcomes)]atomic.Uint64
-
-	mu       sync.Mutex // guards what follows
-	past     []past     // the last hour, oldest first
-	worst    past       // the worst states since the last of it
-	events   []Event    // oldest first
-	before   *State     // nil before the first look
-	deaf     int        // looks in a row that found that purges are not heard
-	refusals [Other]*Refusal
-	versions [Other]versions
+	fetches, purges, refused, incoherent, suspicions, deliveries *prometheus.CounterVec
+	fetchTimes                                                   *prometheus.HistogramVec
 }
+
+// The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded in the first ones.
+var (
+	fetchSuccesses = []string{"stored", "renewed", "lost", "soft", "alone"}
+	fetchFailures  = []string{"unreachable", "timeout", "answer", "open", "refused", "failed"}
+)
+
+// The values of the label outcome of a delivery, and of the label kind of a purge.
+var (
+	deliveryOutcomes = []string{"accepted", "unmatched", "refused", "unreadable"}
+	purgeKinds       = []string{"hard", "soft"}
+)
 
 // New makes a meter.
 func New(o Options) (*Meter, error) {
 	if o.Look == nil {
 		return nil, errors.New("metrics: Look is required")
 	}
-	return &Meter{look: o.Look}, nil
-}
-
-// A FetchOutcome is what became of a fetch, the label outcome.
-type FetchOutcome uint8
-
-// The values of the label outcome. The first five are successes of the CMS.
-const (
-	FetchStored      FetchOutcome = iota // a new document, now in Redis
-	FetchRenewed                         // the document held is still right
-	FetchLost                            // a purge came meanwhile: fetched again
-	FetchSoft                            // a soft purge came meanwhile: fetched again
-	FetchAlone                           // a document, kept by this process alone while Redis is away
-	FetchUnreachable                     // the CMS cannot be reached
-	FetchTimeout                         // it did not answer in time
-	FetchAnswer                          // it answered, but not with this document
-	FetchOpen                            // it was not asked, since it failed again and again
-	FetchRefused                         // it answered with a document that is not in shape
-	FetchFailed                          // anything else
-	fetchOutcomes
-)
-
-// String is the value of the label.
-func (o FetchOutcome) String() string {
-	return [fetchOutcomes]string{"stored", "renewed", "lost", "soft", "alone", "unreachable", "timeout", "answer", "open", "refused", "failed"}[o]
-}
-
-func outcomeOf(word string, err error) FetchOutcome {
-	if err == nil {
-		for o := range FetchUnreachable {
-			if o.String() == word {
-				return o
+	m := &Meter{look: o.Look, Registry: prometheus.NewRegistry()}
+	factory := promauto.With(m.Registry)
+	m.requests = newRequests(factory)
+	m.fetches = counterVec(factory, "upstream_fetches_total", "Fetches from the CMS by outcome.", "resource", "outcome")
+	m.fetchTimes = factory.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "upstream_fetch_duration_seconds", Help: "Duration of fetches from the CMS, retries included.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, []string{"resource"})
+	m.purges = counterVec(factory, "purges_total", "Purges received.", "resource", "kind")
+	m.refused = counterVec(factory, "refused_documents_total", "Documents of the CMS refused for their shape.", "resource")
+	m.incoherent = counterVec(factory, "incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
+	m.suspicions = counterVec(factory, "suspicions_total", "Suspicious documents of the CMS that are served.", "resource", "kind")
+	m.deliveries = counterVec(factory, "hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
+	for _, outcome := range deliveryOutcomes {
+		m.deliveries.WithLabelValues(outcome)
+	}
+	for _, r := range shape.Resources() { // every series is there from the start
+		name := string(r)
+		for _, outcome := range slices.Concat(fetchSuccesses, fetchFailures) {
+			m.fetches.WithLabelValues(name, outcome)
+		}
+		for _, kind := range purgeKinds {
+			m.purges.WithLabelValues(name, kind)
+		}
+		for _, kind := range upstream.SuspicionKinds() {
+			m.suspicions.WithLabelValues(name, string(kind))
+		}
+		m.fetchTimes.WithLabelValues(name)
+		m.refused.WithLabelValues(name)
+		m.incoherent.WithLabelValues(name)
+	}
+	gauge := func(name, help string, is func(State) bool) {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func() float64 {
+			if is(m.look()) {
+				return 1
 			}
-		}
-		return FetchFailed
+			return 0
+		})
 	}
-	if errors.Is(err, shape.ErrRefused) {
-		return FetchRefused
-	}
-	code := upstream.Code(err)
-	for o := FetchUnreachable; o < FetchRefused; o++ {
-		if o.String() == code {
-			return o
-		}
-	}
-	return FetchFailed
+	gauge("redis_up", "1 if Redis answers.", func(s State) bool { return s.RedisUp })
+	gauge("tracking_up", "1 if purges are received from Redis.", func(s State) bool { return s.Tracking })
+	gauge("breaker_open", "1 while the circuit breaker keeps the CMS from being asked.", func(s State) bool { return s.BreakerOpen })
+	m.MustRegister(freshness(o.Look), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m, nil
 }
 
-// Fetched counts a fetch. Its arguments are those of the cache's event of that name.
+func counterVec(factory promauto.Factory, name, help string, labels ...string) *prometheus.CounterVec {
+	return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+// freshness is a gauge for each document held.
+type freshness func() State
+
+var freshDesc = prometheus.NewDesc(namespace+"_entry_fresh_seconds",
+	"Time for which the document held is still fresh; negative when stale, absent when none is held.", []string{"resource"}, nil)
+
+// Describe implements prometheus.Collector.
+func (freshness) Describe(ch chan<- *prometheus.Desc) { ch <- freshDesc }
+
+// Collect implements prometheus.Collector.
+func (look freshness) Collect(ch chan<- prometheus.Metric) {
+	for t, d := range look().Documents {
+		if d.Held {
+			ch <- prometheus.MustNewConstMetric(freshDesc, prometheus.GaugeValue, time.Until(d.FreshUntil).Seconds(), Target(t).String()) //nolint:gosec // below 3
+		}
+	}
+}
+
+// Observe counts an answer. It takes no lock and allocates nothing.
+func (m *Meter) Observe(a Answer) { m.requests.observe(a) }
+
+// Fetched counts a fetch. Its arguments are those of the cache's event of that name; other keys are not counted.
 func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	t := TargetOf(shape.Resource(key))
 	if t == Other {
 		return
 	}
-	o := outcomeOf(outcome, err)
-	m.fetches[t][o].Add(1)
-	m.fetchTimes[t].add(took)
-	if o != FetchRefused {
+	switch code := upstream.Code(err); {
+	case errors.Is(err, shape.ErrRefused):
+		outcome = "refused"
+	case err != nil && slices.Contains(fetchFailures, code):
+		outcome = code
+	case err != nil || !slices.Contains(fetchSuccesses, outcome):
+		outcome = "failed"
+	}
+	m.fetches.WithLabelValues(key, outcome).Inc()
+	m.fetchTimes.WithLabelValues(key).Observe(took.Seconds())
+	if outcome != "refused" {
 		return
 	}
-	m.refused[t].Add(1)
-	reason := err.Error()
+	m.refused.WithLabelValues(key).Inc()
+	refusal := &Refusal{At: time.Now(), Reason: err.Error(), Count: 1}
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
-		reason = refused.Error()
+		refusal.Reason = refused.Error()
 	}
-	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	count := 1
-	if last := m.refusals[t]; last != nil {
-		count += last.Count
+	m.history.mu.Lock()
+	defer m.history.mu.Unlock()
+	if last := m.history.refusals[t]; last != nil {
+		refusal.Count += last.Count
 	}
-	m.refusals[t] = &Refusal{At: now, Reason: reason, Count: count}
-	m.note(Event{At: now, Kind: KindRefusal, Resource: t.String(), Detail: reason})
+	m.history.refusals[t] = refusal
+	m.history.note(Event{At: refusal.At, Kind: KindRefusal, Resource: key, Detail: refusal.Reason})
 }
 
-// purgeKinds are the values of the label kind.
-var purgeKinds = [...]string{"hard", "soft"}
-
-// Purged counts a purge that was heard. Its arguments are those of the cache's event of that name.
+// Purged counts a purge that was received. Its arguments are those of the cache's event of that name.
 func (m *Meter) Purged(key, kind string) {
-	t := TargetOf(shape.Resource(key))
-	if t == Other {
-		return
-	}
 	event := Event{At: time.Now(), Kind: KindPurge, Resource: key}
-	i := 0
-	if kind == purgeKinds[1] {
-		i, event.Kind = 1, KindSoftPurge
+	if kind == "soft" {
+		event.Kind = KindSoftPurge
+	} else {
+		kind = "hard"
 	}
-	m.purges[t][i].Add(1)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.note(event)
+	m.count(m.purges, event, key, kind)
 }
 
-// Incoherent counts a sample that found memory to differ from Redis.
+// Incoherent counts a sample in which memory differed from Redis.
 func (m *Meter) Incoherent(key string) {
-	t := TargetOf(shape.Resource(key))
-	if t == Other {
+	m.count(m.incoherent, Event{At: time.Now(), Kind: KindIncoherent, Resource: key}, key)
+}
+
+// count counts an event of a resource, and notes it.
+func (m *Meter) count(vector *prometheus.CounterVec, e Event, labels ...string) {
+	if TargetOf(shape.Resource(e.Resource)) == Other {
 		return
 	}
-	m.incoherent[t].Add(1)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.note(Event{At: time.Now(), Kind: KindIncoherent, Resource: key})
+	vector.WithLabelValues(labels...).Inc()
+	m.history.mu.Lock()
+	defer m.history.mu.Unlock()
+	m.history.note(e)
 }
 
-// fetchBounds are the upper bounds of the buckets of fetches' durations.
-var fetchBounds = [...]time.Duration{
-	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+// Suspected counts a suspicious document of the CMS that is served.
+func (m *Meter) Suspected(r shape.Resource, kind upstream.SuspicionKind) {
+	m.suspicions.WithLabelValues(string(r), string(kind)).Inc()
 }
 
-// durations are a histogram with fetchBounds.
-type durations struct {
-	buckets [len(fetchBounds) + 1]atomic.Uint64
-	nanos   atomic.Uint64
-}
+// Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused or unreadable.
+func (m *Meter) Delivered(outcome string) { m.deliveries.WithLabelValues(outcome).Inc() }
 
-func (d *durations) add(took time.Duration) {
-	i := 0
-	for i < len(fetchBounds) && took > fetchBounds[i] {
-		i++
+// Run keeps the last hour until ctx ends.
+func (m *Meter) Run(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	m.remember(time.Now())
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			m.remember(now)
+		}
 	}
-	d.buckets[i].Add(1)
-	d.nanos.Add(uint64(max(0, took)))
+}
+
+func (m *Meter) remember(now time.Time) { m.history.remember(now, m.look(), m.requests.totals) }
+
+// Overview returns the present and the last hour.
+func (m *Meter) Overview() Overview {
+	o := m.history.overview(time.Now(), m.look(), m.requests.totals())
+	sum := func(vector *prometheus.CounterVec, resource string, labels ...string) (n uint64) {
+		for _, label := range labels {
+			n += uint64(value(vector.WithLabelValues(resource, label)))
+		}
+		return n
+	}
+	for i, r := range shape.Resources() {
+		n, name := &o.Resources[i], string(r)
+		n.FetchErrors = sum(m.fetches, name, fetchFailures...)
+		n.Fetches = n.FetchErrors + sum(m.fetches, name, fetchSuccesses...)
+		n.Purges = sum(m.purges, name, purgeKinds...)
+		n.Incoherent = uint64(value(m.incoherent.WithLabelValues(name)))
+	}
+	return o
 }

@@ -3,13 +3,14 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -38,7 +39,7 @@ func newMeter(t testing.TB) (*Meter, *world) {
 func TestObservingAllocatesNothing(t *testing.T) {
 	m, _ := newMeter(t)
 	a := Answer{Target: 2, Cache: Hit, Code: 200, Took: 3 * time.Microsecond}
-	if n := testing.AllocsPerRun(1000, func() { m.Observe(7, a) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { m.Observe(a) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -48,23 +49,23 @@ func BenchmarkObserve(b *testing.B) {
 	a := Answer{Target: 2, Cache: Hit, Code: 200, Took: 3 * time.Microsecond}
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Observe(7, a)
+		m.Observe(a)
 	}
 }
 
-func TestEveryAnswerIsCountedWhateverItsConnection(t *testing.T) {
+func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
 	m, _ := newMeter(t)
 	var wg sync.WaitGroup
-	for connection := range uint64(40) {
+	for range 40 {
 		wg.Go(func() {
 			for range 100 {
-				m.Observe(connection, Answer{Target: TargetOf(shape.Banners), Cache: Hit, Code: 200, Took: time.Microsecond})
+				m.Observe(Answer{Target: TargetOf(shape.Banners), Cache: Hit, Code: 200, Took: time.Microsecond})
 			}
 		})
 	}
 	wg.Wait()
-	if got := m.count().answers[TargetOf(shape.Banners)][codeIndex[200]][Hit]; got != 4000 {
-		t.Errorf("%d answers, want 4000", got)
+	if got := m.requests.totals(); got.requests != 4000 || got.caches[Hit] != 4000 {
+		t.Errorf("%v answers, want 4000", got.requests)
 	}
 }
 
@@ -73,10 +74,10 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	w.set(func(s *State) {
 		s.Documents[TargetOf(shape.Banners)] = Document{Held: true, FreshUntil: time.Now().Add(time.Minute)}
 	})
-	m.Observe(1, Answer{Target: TargetOf(shape.Banners), Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
-	m.Observe(2, Answer{Target: Other, Code: 404, Took: time.Microsecond})
-	m.Observe(3, Answer{Target: Other, Code: 999, Took: time.Hour})
-	m.Observe(3, Answer{Target: Other, Code: -1, Took: -time.Hour})
+	m.Observe(Answer{Target: TargetOf(shape.Banners), Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
+	m.Observe(Answer{Target: Other, Code: 404, Took: time.Microsecond})
+	m.Observe(Answer{Target: Other, Code: 999, Took: time.Hour})
+	m.Observe(Answer{Target: Other, Code: -1, Took: -time.Hour})
 	m.Fetched("banners", "stored", 40*time.Millisecond, nil)
 	m.Fetched("banners", "failed", time.Millisecond, fmt.Errorf("x: %w", upstream.ErrUnreachable))
 	m.Fetched("banners", "failed", time.Millisecond, &shape.RefusedError{Path: "banners[3].id", Want: "an integer", Got: `"x"`})
@@ -88,11 +89,7 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m.Incoherent("rules")
 	m.Suspected(shape.Banners, upstream.Emptied)
 
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(m); err != nil {
-		t.Fatal(err)
-	}
-	families, err := registry.Gather()
+	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +141,7 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 			t.Errorf("%s = %q, want %q", series, got[series], want)
 		}
 	}
+	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "vitrine_") })
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v %v", problems, err)
@@ -157,17 +155,18 @@ func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
 	for ; now.Before(time.Now()); now = now.Add(lookEvery) {
 		minute := int(now.Sub(begun).Minutes())
 		w.set(func(s *State) { s.RedisUp = minute != 90; s.Documents[0].Failing = minute == 100 })
-		m.Observe(uint64(minute), Answer{Cache: Hit, Code: 200, Took: 40 * time.Microsecond})
+		m.Observe(Answer{Cache: Hit, Code: 200, Took: 40 * time.Microsecond})
 		m.remember(now)
 	}
 	o := m.Overview()
-	if n := len(o.Points); n < 355 || n > 363 {
+	h := o.History
+	if n := len(h.At); n < 355 || n > 363 {
 		t.Errorf("%d points", n)
 	}
 	worst := map[string]int{}
-	for _, p := range o.Points {
-		worst["redis "+p.Redis.String()]++
-		worst["cms "+p.CMS.String()]++
+	for i := range h.At {
+		worst["redis "+h.Redis[i].String()]++
+		worst["cms "+h.CMS[i].String()]++
 	}
 	if worst["redis down"] < 6 || worst["redis down"] > 7 || worst["cms degraded"] < 6 || worst["cms degraded"] > 7 {
 		t.Errorf("%v", worst)
@@ -179,8 +178,8 @@ func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
 	if got := strings.Join(kinds, ", "); got != "cms good, cms degraded, redis good, redis down" {
 		t.Errorf("events: %s", got)
 	}
-	if p := o.Points[10]; p.RequestsPerSecond < 0.9 || p.RequestsPerSecond > 1.1 || *p.HitRatio != 1 || *p.P99 > 0.05 || *p.P50 < 0.025 {
-		t.Errorf("%+v", p)
+	if rate := *h.RequestsPerSecond[10]; rate < 0.9 || rate > 1.1 || *h.HitRatio[10] != 1 || *h.P99[10] > 0.05 || *h.P50[10] < 0.025 {
+		t.Errorf("%v requests a second, hit ratio %v, p50 %v ms, p99 %v ms", rate, *h.HitRatio[10], *h.P50[10], *h.P99[10])
 	}
 }
 
@@ -213,16 +212,18 @@ func TestVersionsAreToldFromOneAnother(t *testing.T) {
 }
 
 func TestPercentilesAreWithinTheirBucket(t *testing.T) {
-	var s totals
+	s := totals{within: make([]uint64, len(requestBounds))}
 	if got := s.percentile(0.5); got != 0 {
 		t.Errorf("of nothing: %v", got)
 	}
-	s.buckets[9] = 90                // up to 5 ms
-	s.buckets[requestBuckets-1] = 10 // beyond all
-	if got := s.percentile(0.45); got != 3750*time.Microsecond {
-		t.Errorf("p45 = %v, want 3.75ms", got)
+	s.requests = 100 // 90 of them up to 5 ms, and 10 beyond all bounds
+	for i := 9; i < len(s.within); i++ {
+		s.within[i] = 90
 	}
-	if got := s.percentile(0.99); got != 10*time.Second {
+	if got := s.percentile(0.45); got < 3.7499 || got > 3.7501 {
+		t.Errorf("p45 = %v ms, want 3.75", got)
+	}
+	if got := s.percentile(0.99); got != 10_000 {
 		t.Errorf("p99 = %v, want the last bound", got)
 	}
 }

@@ -1,23 +1,26 @@
 package metrics
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	dto "github.com/prometheus/client_model/go"
+
 	"vitrine/upstream/shape"
 )
 
-// A Target is what a request was for: the index of its resource among shape.Resources, or [Other].
+// A Target is the subject of a request: the index of its resource among shape.Resources, or [Other].
 type Target uint8
 
 // Other is the target of a request for none of the resources.
 const Other Target = 3
 
-// targets is how many there are.
-const targets = int(Other) + 1
+// targets is the number of targets.
+const targets = Other + 1
 
 // TargetOf returns the target of a resource.
 func TargetOf(r shape.Resource) Target {
@@ -35,7 +38,7 @@ func (t Target) String() string {
 	return "other"
 }
 
-// A Cache is how an answer came by its document, the label cache.
+// A Cache is the cache result of an answer, the label cache.
 type Cache uint8
 
 // The values of the label cache.
@@ -50,183 +53,148 @@ const (
 // String is the value of the label.
 func (c Cache) String() string { return [caches]string{"none", "hit", "stale", "miss"}[c] }
 
-// codes are the statuses that the proxy answers with; any other is counted as the last.
-var codes = [...]int{
-	http.StatusOK, http.StatusNoContent, http.StatusMovedPermanently, http.StatusNotModified, http.StatusBadRequest, http.StatusNotFound,
-	http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestTimeout, http.StatusPreconditionFailed,
-	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusTooManyRequests,
-	http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-	http.StatusHTTPVersionNotSupported, otherCode,
-}
-
-const otherCode = 0
-
-// codeIndex finds a status among codes.
-var codeIndex = func() (index [600]uint8) {
-	for code := range index {
-		index[code] = uint8(len(codes) - 1)
-		if i := slices.Index(codes[:], code); i >= 0 {
-			index[code] = uint8(i)
-		}
-	}
-	return index
-}()
-
-func codeLabel(code int) string {
-	if code == otherCode {
-		return "other"
-	}
-	return strconv.Itoa(code)
-}
-
-// requestBounds are the upper bounds of the buckets of durations: a hit takes a few microseconds, a fetch that is
-// waited for a few hundred milliseconds, and nobody waits for longer than a fetch may take.
-var requestBounds = [...]time.Duration{
-	5 * time.Microsecond, 10 * time.Microsecond, 25 * time.Microsecond, 50 * time.Microsecond,
-	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
-}
-
-// requestBuckets has one for what is beyond all bounds.
-const requestBuckets = len(requestBounds) + 1
-
-// stripes are how many sets of counters there are, a power of two: connections that are served at the same time
-// rarely share one, so that no processor waits for another's cache line.
-const stripes = 16
-
-// A stripe is one set of counters.
-type stripe struct {
-	answers   [targets][len(codes)][caches]atomic.Uint64
-	buckets   [targets][requestBuckets]atomic.Uint64
-	nanos     [targets]atomic.Uint64
-	collapsed [targets]atomic.Uint64
-	_         [64]byte // keeps the next stripe off this one's last cache line
-}
-
-// An Answer is what is counted of one.
+// An Answer is one answer of the public server.
 type Answer struct {
 	Target    Target
 	Cache     Cache
-	Collapsed bool // the fetch that was waited for was made for another request
+	Collapsed bool // it waited for a fetch made for another request
 	Code      int  // the HTTP status
 	Took      time.Duration
 }
 
-// Observe counts an answer to a request of the numbered connection. It takes no lock and allocates nothing.
-func (m *Meter) Observe(connection uint64, a Answer) {
-	s := &m.stripes[connection%stripes]
-	code := codeIndex[0]
-	if uint(a.Code) < uint(len(codeIndex)) {
-		code = codeIndex[a.Code]
-	}
-	s.answers[a.Target][code][a.Cache].Add(1)
-	i := 0
-	for i < len(requestBounds) && a.Took > requestBounds[i] {
-		i++
-	}
-	s.buckets[a.Target][i].Add(1)
-	s.nanos[a.Target].Add(uint64(max(0, a.Took)))
-	if a.Collapsed {
-		s.collapsed[a.Target].Add(1)
-	}
+// codes bounds the statuses counted apart. A status outside 100 to 599 has index 0, the label other.
+const codes = 600
+
+// requestBounds are the upper bounds of the duration buckets, in seconds: a hit takes microseconds, a fetch that is
+// waited for some hundred milliseconds, and nobody waits for longer than a fetch may take.
+var requestBounds = []float64{
+	5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, .1, .25, .5, 1, 2.5, 5, 10,
 }
 
-// counted are the sums over all stripes.
-type counted struct {
-	answers   [targets][len(codes)][caches]uint64
-	buckets   [targets][requestBuckets]uint64
-	nanos     [targets]uint64
-	collapsed [targets]uint64
+// requests counts answers. A handle is resolved when its series is first counted, and then kept, so that counting
+// neither takes a lock nor allocates.
+type requests struct {
+	vector    *prometheus.CounterVec
+	handles   [targets][caches][codes]atomic.Pointer[prometheus.Counter]
+	durations [targets]prometheus.Observer
+	collapsed [targets]prometheus.Counter
 }
 
-func (m *Meter) count() *counted {
-	c := new(counted)
-	for i := range m.stripes {
-		s := &m.stripes[i]
-		for t := range targets {
-			for code := range codes {
-				for cache := range caches {
-					c.answers[t][code][cache] += s.answers[t][code][cache].Load()
-				}
-			}
-			for b := range requestBuckets {
-				c.buckets[t][b] += s.buckets[t][b].Load()
-			}
-			c.nanos[t] += s.nanos[t].Load()
-			c.collapsed[t] += s.collapsed[t].Load()
+func newRequests(factory promauto.Factory) *requests {
+	r := &requests{vector: counterVec(factory, "requests_total", "Responses by resource, status code and cache result.", "resource", "code", "cache")}
+	durations := factory.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "request_duration_seconds", Help: "Time taken to produce a response.", Buckets: requestBounds,
+	}, []string{"resource"})
+	collapsed := counterVec(factory, "collapsed_total", "Responses that waited for a fetch started by another request.", "resource")
+	for t := range targets {
+		r.durations[t] = durations.WithLabelValues(t.String())
+		if t == Other { // no fetch is made for it
+			continue
+		}
+		r.collapsed[t] = collapsed.WithLabelValues(t.String())
+		for _, c := range []Cache{Hit, Stale, Miss} { // a ratio needs these from the start
+			r.resolve(t, c, 200)
 		}
 	}
-	return c
+	return r
 }
 
-// totals are what the hour is drawn from: the sums over the three resources.
+// resolve looks up the handle of a series. Two that do so at once get the same.
+func (r *requests) resolve(t Target, c Cache, code int) prometheus.Counter {
+	label := "other"
+	if code > 0 {
+		label = strconv.Itoa(code)
+	}
+	counter := r.vector.WithLabelValues(t.String(), label, c.String())
+	r.handles[t][c][code].Store(&counter)
+	return counter
+}
+
+func (r *requests) observe(a Answer) {
+	code := a.Code
+	if code < 100 || code >= codes {
+		code = 0
+	}
+	if handle := r.handles[a.Target][a.Cache][code].Load(); handle != nil {
+		(*handle).Inc()
+	} else {
+		r.resolve(a.Target, a.Cache, code).Inc()
+	}
+	r.durations[a.Target].Observe(max(0, a.Took).Seconds())
+	if a.Collapsed && a.Target != Other {
+		r.collapsed[a.Target].Inc()
+	}
+}
+
+// totals are the sums of all counters, for rates over a time.
 type totals struct {
-	requests, hits, stale, misses, failures uint64 // failures: answers with a 5xx
-	buckets                                 [requestBuckets]uint64
+	requests, failures float64 // failures: answers with a 5xx
+	caches             [caches]float64
+	within             []uint64 // requests that took no longer than each of requestBounds
 }
 
-func (c *counted) totals() (t totals) {
-	for target := range targets {
-		for i, code := range codes {
-			for cache, n := range c.answers[target][i] {
-				t.requests += n
-				switch Cache(cache) {
-				case Hit:
-					t.hits += n
-				case Stale:
-					t.stale += n
-				case Miss:
-					t.misses += n
-				case None, caches:
+func (r *requests) totals() totals {
+	sum := totals{within: make([]uint64, len(requestBounds))}
+	for t := range targets {
+		for c := range caches {
+			for code := range codes {
+				handle := r.handles[t][c][code].Load()
+				if handle == nil {
+					continue
 				}
-				if code >= http.StatusInternalServerError {
-					t.failures += n
+				n := value(*handle)
+				sum.requests += n
+				sum.caches[c] += n
+				if code >= 500 {
+					sum.failures += n
 				}
 			}
 		}
-		for b, n := range c.buckets[target] {
-			t.buckets[b] += n
+		for i, bucket := range read(r.durations[t].(prometheus.Metric)).GetHistogram().GetBucket() {
+			sum.within[i] += bucket.GetCumulativeCount()
 		}
 	}
-	return t
+	return sum
 }
 
-// since is what was added after earlier.
+// since is the part of t that was added after earlier.
 func (t totals) since(earlier totals) totals {
 	t.requests -= earlier.requests
-	t.hits -= earlier.hits
-	t.stale -= earlier.stale
-	t.misses -= earlier.misses
 	t.failures -= earlier.failures
-	for i := range t.buckets {
-		t.buckets[i] -= earlier.buckets[i]
+	for c := range t.caches {
+		t.caches[c] -= earlier.caches[c]
+	}
+	t.within = slices.Clone(t.within)
+	for i := range t.within {
+		t.within[i] -= earlier.within[i]
 	}
 	return t
 }
 
-// percentile is the duration that the share p of the requests did not exceed, estimated within its bucket as
-// Prometheus does; 0 when there were none.
-func (t *totals) percentile(p float64) time.Duration {
-	var all uint64
-	for _, n := range t.buckets {
-		all += n
-	}
-	if all == 0 {
+// percentile is the time in milliseconds that a share of the requests did not exceed, estimated within its bucket as
+// Prometheus does, at most the last bound. It is 0 if there were none.
+func (t totals) percentile(share float64) float64 {
+	if t.requests == 0 {
 		return 0
 	}
-	rank, seen, lower := p*float64(all), 0.0, time.Duration(0)
-	for i, n := range t.buckets {
-		if i == len(requestBounds) {
-			break
+	rank, lower, below := share*t.requests, 0.0, 0.0
+	for i, n := range t.within {
+		if n := float64(n); n >= rank && n > below {
+			return 1e3 * (lower + (requestBounds[i]-lower)*(rank-below)/(n-below))
 		}
-		if seen+float64(n) >= rank && n > 0 {
-			return lower + time.Duration(float64(requestBounds[i]-lower)*(rank-seen)/float64(n))
-		}
-		seen += float64(n)
-		lower = requestBounds[i]
+		lower, below = requestBounds[i], float64(n)
 	}
-	return lower
+	return 1e3 * lower
 }
+
+// read returns the present state of a metric.
+func read(m prometheus.Metric) *dto.Metric {
+	out := new(dto.Metric)
+	if err := m.Write(out); err != nil {
+		panic(err) // a metric of this package, whose labels were checked when it was made
+	}
+	return out
+}
+
+// value returns the present value of a counter.
+func value(c prometheus.Counter) float64 { return read(c).GetCounter().GetValue() }

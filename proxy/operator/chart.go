@@ -2,115 +2,138 @@ package operator
 
 import (
 	"fmt"
-	"image/color"
 	"math"
-	"slices"
+	"strings"
 	"time"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"vitrine/proxy/metrics"
 )
 
-// The size of a chart in its own units; the page scales it to its width.
-const (
-	chartWidth  = 460
-	chartHeight = 150
-)
+// The plot within the view box of a chart, which assets/chart.html draws; the page scales it to its width.
+const left, right, top, bottom = 46.0, 452.0, 10.0, 122.0
 
-// The paints are stand-ins: [cleanSVG] makes a class of each, and the style sheet says what it looks like, in the
-// light and in the dark.
-var paints = map[color.RGBA]string{
-	paintAxis: "axis", paintGrid: "grid", paintText: "text",
-	paintOne: "one", paintTwo: "two", paintThree: "three", paintArea: "area",
-	paintGood: "good", paintDegraded: "degraded", paintDown: "down", paintUnknown: "unknown",
-	paintPurge: "purge", paintRefusal: "refusal",
+// A chart is one picture of the page, in the units of its view box. The style sheet colours its classes.
+type chart struct {
+	ID, Title string
+	Words     string // its content, for readers who do not see it
+	Keys      []key
+	X, Y      []label
+	Grid      bool // lines at the labels of Y
+	Shapes    []outline
+
+	from, to  time.Time // the ends of the axis X
+	low, high float64   // the ends of the axis Y
 }
 
-var (
-	paintAxis     = color.RGBA{0x01, 0, 0, 0xff}
-	paintGrid     = color.RGBA{0x02, 0, 0, 0xff}
-	paintText     = color.RGBA{0x03, 0, 0, 0xff}
-	paintOne      = color.RGBA{0x04, 0, 0, 0xff}
-	paintTwo      = color.RGBA{0x05, 0, 0, 0xff}
-	paintThree    = color.RGBA{0x06, 0, 0, 0xff}
-	paintArea     = color.RGBA{0x07, 0, 0, 0xff}
-	paintGood     = color.RGBA{0x08, 0, 0, 0xff}
-	paintDegraded = color.RGBA{0x09, 0, 0, 0xff}
-	paintDown     = color.RGBA{0x0a, 0, 0, 0xff}
-	paintUnknown  = color.RGBA{0x0b, 0, 0, 0xff}
-	paintPurge    = color.RGBA{0x0c, 0, 0, 0xff}
-	paintRefusal  = color.RGBA{0x0d, 0, 0, 0xff}
-)
+// A key explains a class.
+type key struct{ Class, Name string }
 
-// windows are how far back charts can go, and how far apart their marks are then.
-var windows = []struct{ back, tick time.Duration }{
+// A label stands at a place of an axis.
+type label struct{ At, Text string }
+
+// An outline is a path.
+type outline struct{ Class, Path string }
+
+// windows are the lengths of the axis X, and the distances between its labels.
+var windows = []struct{ length, tick time.Duration }{
 	{5 * time.Minute, time.Minute}, {15 * time.Minute, 3 * time.Minute}, {30 * time.Minute, 5 * time.Minute}, {metrics.Window, 15 * time.Minute},
 }
 
-// windowOf is as far as the points go back, since a process that has just started has nothing to show of an hour.
-func windowOf(points []metrics.Point, now time.Time) (back, tick time.Duration) {
-	var age time.Duration
-	if len(points) > 0 {
-		age = now.Sub(points[0].At)
-	}
+// windowOf goes as far back as the history does: a process that has just started has no hour to show.
+func windowOf(h *metrics.History, now time.Time) (length, tick time.Duration) {
 	for _, w := range windows {
-		if age < w.back {
-			return w.back, w.tick
+		if length, tick = w.length, w.tick; len(h.At) == 0 || now.Sub(h.At[0]) < length {
+			break
 		}
 	}
-	return metrics.Window, windows[len(windows)-1].tick
+	return length, tick
 }
 
-// newPlot is an empty chart of the time before now that there is something of.
-func newPlot(points []metrics.Point, now time.Time) *plot.Plot {
-	back, tick := windowOf(points, now)
-	p := plot.New()
-	small := font.From(plotter.DefaultFont, 11)
-	p.BackgroundColor = color.Transparent
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		axis.Color, axis.Tick.Color, axis.Tick.Label.Color = paintAxis, paintAxis, paintText
-		axis.Tick.Label.Font, axis.Tick.Length, axis.Padding = small, 0, 6
-		axis.Width, axis.Tick.Width = 0, 0
+// newChart makes an empty chart. The labels are at equal distances on the axis Y, from its low to its high end.
+func newChart(id, title string, st *Status, low, high float64, labels ...string) *chart {
+	length, tick := windowOf(&st.History, st.Now)
+	c := &chart{ID: id, Title: title, Grid: true, from: st.Now.Add(-length), to: st.Now, low: low, high: high}
+	edge := length / 30 // a label closer to the end would be cut off
+	for t := c.from.Add(edge).Truncate(tick).Add(tick); t.Before(c.to.Add(-edge)); t = t.Add(tick) {
+		c.X = append(c.X, label{fmt.Sprintf("%.1f", c.x(t)), t.Local().Format("15:04")})
 	}
-	p.X.Min, p.X.Max = float64(now.Add(-back).Unix()), float64(now.Unix())
-	p.X.Tick.Marker = clockTicks{every: tick.Seconds(), edge: back.Seconds() / 30}
-	return p
-}
-
-// clockTicks marks round times of the day.
-type clockTicks struct {
-	every, edge float64 // seconds; a label closer than edge to the chart's would be cut off
-}
-
-// Ticks implements plot.Ticker.
-func (c clockTicks) Ticks(from, to float64) []plot.Tick {
-	var ticks []plot.Tick
-	for t := math.Ceil((from+c.edge)/c.every) * c.every; t <= to-c.edge; t += c.every {
-		ticks = append(ticks, plot.Tick{Value: t, Label: time.Unix(int64(t), 0).Format("15:04")})
+	for i, text := range labels {
+		c.Y = append(c.Y, label{fmt.Sprintf("%.1f", c.y(low+(high-low)*float64(i)/float64(len(labels)-1))), text})
 	}
-	return ticks
+	return c
 }
 
-// fewTicks are three marks that a person likes to read, from 0 on.
-type fewTicks struct{ unit string }
-
-// Ticks implements plot.Ticker.
-func (f fewTicks) Ticks(_, to float64) []plot.Tick {
-	return []plot.Tick{{Value: 0, Label: "0"}, {Value: to / 2, Label: compact(to/2) + f.unit}, {Value: to, Label: compact(to) + f.unit}}
+func (c *chart) x(t time.Time) float64 {
+	return left + (right-left)*min(1, max(0, float64(t.Sub(c.from))/float64(c.to.Sub(c.from))))
 }
 
-// niceTop is the round number at or above most: 1, 2 or 5 times a power of ten.
+func (c *chart) y(v float64) float64 {
+	return bottom - (bottom-top)*min(1, max(0, (v-c.low)/(c.high-c.low)))
+}
+
+// line draws values over the steps before the times in at. Null is a gap.
+func (c *chart) line(class string, at []time.Time, values []*float64, scale func(float64) float64) {
+	var path strings.Builder
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		y := c.y(scale(*v))
+		if i == 0 || values[i-1] == nil {
+			fmt.Fprintf(&path, "M%.1f %.1f", c.x(at[i].Add(-metrics.Step)), y)
+		}
+		fmt.Fprintf(&path, "L%.1f %.1f", c.x(at[i]), y)
+	}
+	c.Shapes = append(c.Shapes, outline{class, path.String()})
+}
+
+// area fills the space below each run of the line drawn last.
+func (c *chart) area() {
+	var path strings.Builder
+	for _, run := range strings.Split(c.Shapes[len(c.Shapes)-1].Path, "M")[1:] {
+		start, _, _ := strings.Cut(run, " ")
+		fmt.Fprintf(&path, "M%sV%.1fH%sZ", run, bottom, start)
+	}
+	c.Shapes = append([]outline{{"area", path.String()}}, c.Shapes...)
+}
+
+// strip draws levels over the steps before the times in at, as a bar at height y.
+func (c *chart) strip(y float64, at []time.Time, levels []metrics.Level) {
+	bar := func(class string, from, to time.Time) {
+		c.Shapes = append(c.Shapes, outline{class, fmt.Sprintf("M%.1f %.1fH%.1fv22H%.1fZ", c.x(from), c.y(y)-11, c.x(to), c.x(from))})
+	}
+	bar(metrics.Unknown.String(), c.from, c.to)
+	for i := 0; i < len(at); {
+		from := at[i].Add(-metrics.Step)
+		if i > 0 {
+			from = at[i-1]
+		}
+		level := levels[i]
+		for i < len(at) && levels[i] == level {
+			i++
+		}
+		bar(level.String(), from, at[i-1])
+	}
+}
+
+// highest is the largest value.
+func highest(values []*float64) float64 {
+	most := 0.0
+	for _, v := range values {
+		if v != nil {
+			most = max(most, *v)
+		}
+	}
+	return most
+}
+
+// niceTop is the round number at or above most: 1, 2, 4 or 5 times a power of ten.
 func niceTop(most float64) float64 {
 	if most <= 0 {
 		return 1
 	}
 	power := math.Pow(10, math.Floor(math.Log10(most)))
-	for _, m := range []float64{1, 2, 4, 5, 10} {
+	for _, m := range []float64{1, 2, 4, 5} {
 		if m*power >= most {
 			return m * power
 		}
@@ -118,151 +141,72 @@ func niceTop(most float64) float64 {
 	return 10 * power
 }
 
-// compact writes a number with three digits at most.
-func compact(v float64) string {
-	switch {
-	case v >= 1e6:
-		return fmt.Sprintf("%.3gM", v/1e6)
-	case v >= 1e3:
-		return fmt.Sprintf("%.3gk", v/1e3)
+// chartsOf draws the history.
+func chartsOf(st *Status) []*chart {
+	h, now := &st.History, &st.Traffic
+	linear := func(v float64) float64 { return v }
+
+	most := highest(h.RequestsPerSecond)
+	ceiling := niceTop(most)
+	requests := newChart("requests", "Requests per second", st, 0, ceiling, "0", compact(ceiling/2), compact(ceiling))
+	requests.Words = fmt.Sprintf("Now %s per second, at most %s within the last hour.", compact(now.RequestsPerSecond), compact(most))
+	requests.line("one", h.At, h.RequestsPerSecond, linear)
+	requests.area()
+
+	ratio := newChart("ratio", "Hit ratio", st, 0, 1, "0", "50%", "100%")
+	ratio.Words = "No document was requested in the last minute."
+	if now.HitRatio != nil {
+		ratio.Words = fmt.Sprintf("In the last minute %s of the documents were served without waiting for the CMS.", percent(*now.HitRatio))
 	}
-	return fmt.Sprintf("%.3g", v)
-}
+	ratio.line("one", h.At, h.HitRatio, linear)
+	ratio.area()
 
-// A series is one line of a chart.
-type series struct {
-	paint  color.RGBA
-	points plotter.XYs // a NaN is a gap
-}
-
-// seriesOf reads a value off each point; null is a gap.
-func seriesOf(paint color.RGBA, points []metrics.Point, value func(*metrics.Point) *float64) series {
-	s := series{paint: paint, points: make(plotter.XYs, 0, len(points))}
-	for i := range points {
-		y := math.NaN()
-		if v := value(&points[i]); v != nil {
-			y = *v
-		}
-		s.points = append(s.points, plotter.XY{X: float64(points[i].At.Unix()), Y: y})
+	latency := newChart("latency", "Time to answer", st, -3, 4, "1 µs", "", "0.1 ms", "", "10 ms", "", "1 s", "")
+	latency.Words = "There were no requests in the last minute."
+	if now.P50 != nil {
+		latency.Words = fmt.Sprintf("In the last minute half of the requests took %s or less, 95%% %s and 99%% %s.",
+			milliseconds(*now.P50), milliseconds(*now.P95), milliseconds(*now.P99))
 	}
-	return s
+	latency.Keys = []key{{"one", "50%"}, {"two", "95%"}, {"three", "99%"}}
+	latency.line("three", h.At, h.P99, math.Log10)
+	latency.line("two", h.At, h.P95, math.Log10)
+	latency.line("one", h.At, h.P50, math.Log10)
+	return []*chart{requests, ratio, latency, stateChart(st)}
 }
 
-// most is the largest value.
-func (s series) most() float64 {
-	most := 0.0
-	for _, p := range s.points {
-		if p.Y > most { // never a NaN
-			most = p.Y
-		}
-	}
-	return most
-}
-
-// add draws the lines, and the area beneath the first where it is wanted.
-func add(p *plot.Plot, area bool, lines ...series) {
-	grid := plotter.NewGrid()
-	grid.Vertical.Width, grid.Horizontal.Color, grid.Horizontal.Width = 0, paintGrid, 1
-	p.Add(grid)
-	for i, s := range lines {
-		for _, run := range s.runs() {
-			if area && i == 0 {
-				p.Add(&plotter.Polygon{XYs: []plotter.XYs{under(run)}, Color: paintArea})
-			}
-			p.Add(&plotter.Line{XYs: run, LineStyle: draw.LineStyle{Color: s.paint, Width: 1}})
-		}
-	}
-}
-
-// runs cuts a line at its gaps. A point on its own becomes a short dash.
-func (s series) runs() []plotter.XYs {
-	var runs []plotter.XYs
-	var current plotter.XYs
-	end := func() {
-		if len(current) == 1 {
-			current = plotter.XYs{{X: current[0].X - metrics.Step.Seconds(), Y: current[0].Y}, current[0]}
-		}
-		if len(current) > 0 {
-			runs = append(runs, current)
-		}
-		current = nil
-	}
-	for _, p := range s.points {
-		if math.IsNaN(p.Y) {
-			end()
-			continue
-		}
-		current = append(current, p)
-	}
-	end()
-	return runs
-}
-
-// under is the area between a line and the axis.
-func under(line plotter.XYs) plotter.XYs {
-	area := append(plotter.XYs{{X: line[0].X}}, line...)
-	return append(area, plotter.XY{X: line[len(line)-1].X})
-}
-
-// strips draws how the CMS and Redis did, with marks for what happened.
-type strips struct {
-	points []metrics.Point
-	events []metrics.Event
-}
-
-// Plot implements plot.Plotter. The CMS is at 2, Redis at 1, and marks at 0 on the axis.
-func (s strips) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	left, right := tx(p.X.Min), tx(p.X.Max)
-	for row, level := range map[float64]func(metrics.Point) metrics.Level{
-		2: func(p metrics.Point) metrics.Level { return p.CMS },
-		1: func(p metrics.Point) metrics.Level { return p.Redis },
-	} {
-		y, half := ty(row), vg.Length(11)
-		rect := func(paint color.RGBA, from, to vg.Length) {
-			from, to = max(from, left), min(to, right)
-			if to > from {
-				c.FillPolygon(paint, []vg.Point{{X: from, Y: y - half}, {X: to, Y: y - half}, {X: to, Y: y + half}, {X: from, Y: y + half}})
-			}
-		}
-		rect(paintUnknown, left, right)
-		for i := 0; i < len(s.points); {
-			j := i + 1
-			for j < len(s.points) && level(s.points[j]) == level(s.points[i]) {
-				j++
-			}
-			began := s.points[i].At.Add(-metrics.Step)
-			if i > 0 {
-				began = s.points[i-1].At
-			}
-			rect(paintOf(level(s.points[i])), tx(float64(began.Unix())), tx(float64(s.points[j-1].At.Unix())))
-			i = j
-		}
-	}
-	for _, e := range slices.Backward(s.events) {
-		x := tx(float64(e.At.UnixMilli()) / 1000)
-		if x < left || x > right {
-			continue
-		}
-		y, r := ty(0), vg.Length(6)
+// stateChart draws the levels of the CMS and Redis, and marks for purges and refusals.
+func stateChart(st *Status) *chart {
+	h := &st.History
+	c := newChart("state", "CMS and Redis", st, -0.5, 2.5, "", "Events", "", "Redis", "", "CMS", "")
+	c.Grid = false
+	c.Keys = []key{{"good", "up"}, {"degraded", "degraded"}, {"down", "down"}, {"purge", "purge"}, {"refusal", "refusal"}}
+	c.strip(2, h.At, h.CMS)
+	c.strip(1, h.At, h.Redis)
+	marks := 0
+	for _, e := range st.Events {
+		class, path := "refusal", "M%.1f %.1fm-6 -6h12l-6 12Z" // a triangle
 		switch e.Kind {
-		case metrics.KindPurge, metrics.KindSoftPurge: // a diamond
-			c.FillPolygon(paintPurge, []vg.Point{{X: x - r, Y: y}, {X: x, Y: y - r}, {X: x + r, Y: y}, {X: x, Y: y + r}})
-		case metrics.KindRefusal, metrics.KindIncoherent: // a triangle
-			c.FillPolygon(paintRefusal, []vg.Point{{X: x - r, Y: y - r}, {X: x + r, Y: y - r}, {X: x, Y: y + r}})
+		case metrics.KindPurge, metrics.KindSoftPurge:
+			class, path = "purge", "M%.1f %.1fm-6 0l6 -6 6 6 -6 6Z" // a diamond
+		case metrics.KindRefusal, metrics.KindIncoherent:
+		default:
+			continue
 		}
+		if e.At.Before(c.from) {
+			continue
+		}
+		marks++
+		c.Shapes = append(c.Shapes, outline{class, fmt.Sprintf(path, c.x(e.At), c.y(0))})
 	}
-}
-
-func paintOf(l metrics.Level) color.RGBA {
-	switch l {
-	case metrics.Good:
-		return paintGood
-	case metrics.Degraded:
-		return paintDegraded
-	case metrics.Down:
-		return paintDown
-	case metrics.Unknown:
+	trouble := func(levels []metrics.Level) (sum time.Duration) {
+		for _, level := range levels {
+			if level > metrics.Good {
+				sum += metrics.Step
+			}
+		}
+		return sum
 	}
-	return paintUnknown
+	c.Words = fmt.Sprintf("Within the last hour the CMS was degraded or down for %s, and Redis for %s. There are %d marks for purges and refusals; the events are listed below.",
+		span(trouble(h.CMS)), span(trouble(h.Redis)), marks)
+	return c
 }

@@ -38,7 +38,7 @@ func askAs(t *testing.T, url, authorization string) asked {
 }
 
 func TestATokenIsAskedForByEverythingButTheHealthChecks(t *testing.T) {
-	s, url := start(t, Options{Token: "open-sesame"})
+	_, url := start(t, Options{Token: "open-sesame"})
 	for _, path := range []string{"/livez", "/readyz"} {
 		if resp := askAs(t, url+path, ""); resp.status != 200 {
 			t.Errorf("%s: %d", path, resp.status)
@@ -65,18 +65,6 @@ func TestATokenIsAskedForByEverythingButTheHealthChecks(t *testing.T) {
 		if resp := askAs(t, url+"/api/status", authorization); resp.status != want {
 			t.Errorf("%q: %d, want %d", authorization, resp.status, want)
 		}
-	}
-
-	s.SetToken("another-one")
-	if resp := askAs(t, url+"/api/status", "Bearer open-sesame"); resp.status != 401 {
-		t.Errorf("a token that was replaced: %d", resp.status)
-	}
-	if resp := askAs(t, url+"/api/status", "Bearer another-one"); resp.status != 200 {
-		t.Errorf("its successor: %d", resp.status)
-	}
-	s.SetToken("")
-	if resp := askAs(t, url+"/api/status", ""); resp.status != 200 {
-		t.Errorf("without a token: %d", resp.status)
 	}
 }
 

@@ -1,19 +1,17 @@
-// Package operator is the operator's address: whether the process lives, whether it is ready, and what it holds.
+// Package operator serves the operator's address: health checks, the status, metrics and pages.
 //
-// One request shows its token, where one is set, and goes to the handler at its path. /livez answers as long as the
-// process can. /readyz asks every resource at once whether it can be answered with 200, within a bound of time, and
-// says no from the moment on that the process is told to drain. /api/status is the [Status], as JSON; the page at / is
-// made of the same, and asks for itself again every two seconds. /documents/ reads out what is held, and /metrics is
-// for Prometheus. None of these fetches anything, or keeps anything fresh by being looked at. Whatever goes wrong is
-// JSON too.
+// A request passes the guard, which asks for the token if there is one, and goes to the handler of its path. /livez
+// answers as long as the process can. /readyz asks every resource at once whether it can be answered with 200, within
+// a bound of time, and fails while the process drains. /api/status is the [Status] as JSON; the page at / is made of
+// the same, and updates itself every two seconds. /documents/ shows the copies held, and /metrics is for Prometheus.
+// None of these fetches anything, or keeps anything fresh by being looked at. Errors are JSON too.
 //
-// It is served by net/http and not by Fiber: what is added here over time (metrics, profiles) comes as net/http
-// handlers, and nothing of it has to be fast.
+// It is served by net/http and not by Fiber: metrics and profiles come as net/http handlers, and nothing here has to
+// be fast.
 package operator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,35 +22,37 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"vitrine/cache"
 	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream/shape"
 )
 
-// Options are what the operator's address tells of.
+// Options are the settings of a [Server].
 type Options struct {
-	// Checks say whether the process is ready, by name: nil, or why not. They run concurrently, under a context that
-	// ends with ReadyTimeout, and have to end with it. Empty means that the process is ready while it is not draining.
+	// Checks report by name whether the process is ready: nil, or why not. They run concurrently, under a context that
+	// ends with ReadyTimeout, and must end with it. Empty means that the process is ready while it is not draining.
 	Checks map[string]func(context.Context) error
-	// Status returns what /api/status and the page show, as far as it is not counted by Meter. It must not wait for
-	// anything. Nil means that little is known.
+	// Status returns the status, without the numbers of Meter. It must not block. Nil means that little is known.
 	Status func() Status
-	// Document returns what is held of a resource, nil when nothing is. Nil means that no documents can be read here.
+	// Document returns the copy held of a resource, nil when there is none. Nil means that no documents are shown.
 	Document func(shape.Resource) *cache.Document
-	// Meter is what has been counted. Nil means nothing, and no /metrics.
+	// Meter has the numbers. Nil means none, and no /metrics.
 	Meter *metrics.Meter
-	// OpenAPI is what /openapi.json shows. Nil means that there is no such path.
+	// OpenAPI is the body of /openapi.json. Nil means that there is no such path.
 	OpenAPI []byte
-	// Profiles says that Go's profiles are at /debug/pprof/, for whoever has the token.
+	// Profiles enables Go's profiles at /debug/pprof/.
 	Profiles bool
-	// Hook takes what is sent to HookPath, and sees to it itself who may. Nil means that there is no such path.
+	// Hook serves the webhook and does its own authentication. Nil means that there is no such path.
 	Hook http.Handler
 	// ReadyTimeout bounds /readyz. Zero means 2 s.
 	ReadyTimeout time.Duration
-	// Token is asked for by everything but /livez and /readyz; see also SetToken. Empty asks for none, which is for
-	// an address that nobody else reaches.
+	// Token is required for everything but the health checks and the webhook. Empty requires none, which is for an
+	// address that nobody else reaches.
 	Token string
-	// Logger gets what goes wrong. Nil means slog.Default().
+	// Logger receives failures. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -60,8 +60,8 @@ type Options struct {
 type Server struct {
 	options  Options
 	http     *http.Server
-	guard    guard
 	draining atomic.Bool
+	token    atomic.Pointer[string]
 	items    itemCounts
 }
 
@@ -82,18 +82,18 @@ func New(o Options) (*Server, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Server{options: o}
-	s.guard.set(o.Token)
+	s.SetToken(o.Token)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/livez", get(s.livez))
+	mux.HandleFunc("/livez", get(func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))
+	}))
 	mux.HandleFunc("/readyz", get(s.readyz))
-	mux.HandleFunc("/api/status", get(s.status))
+	mux.HandleFunc("/api/status", get(func(w http.ResponseWriter, _ *http.Request) { writeValue(w, http.StatusOK, s.collect()) }))
 	s.pages(mux)
 	if o.Meter != nil {
-		metrics, err := metricsOf(o.Meter, o.Logger)
-		if err != nil {
-			return nil, err
-		}
-		mux.Handle("/metrics", get(metrics.ServeHTTP))
+		mux.Handle("/metrics", get(promhttp.HandlerFor(o.Meter, promhttp.HandlerOpts{
+			ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelError), ErrorHandling: promhttp.HTTPErrorOnError,
+		}).ServeHTTP))
 	}
 	if o.OpenAPI != nil {
 		mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
@@ -106,11 +106,11 @@ func New(o Options) (*Server, error) {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	if o.Hook != nil {
-		mux.Handle(HookPath, o.Hook)
+		mux.Handle(webhook.Path, o.Hook)
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, http.StatusNotFound, "Not found.") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeDetail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
-		Handler:           s.guard.protect(mux),
+		Handler:           s.protect(mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
@@ -127,7 +127,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// SetDraining makes /readyz say no from now on, so that no new requests are sent here.
+// SetDraining makes /readyz fail from now on, so that no new requests are sent here.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 
 // Shutdown stops accepting and lets the requests under way finish. If ctx ends first, its error is returned.
@@ -138,39 +138,29 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// A readiness is the answer of /readyz.
+// readiness is the answer of /readyz.
 type readiness struct {
 	Ready    bool              `json:"ready"`
 	Draining bool              `json:"draining"`
 	Checks   map[string]string `json:"checks"` // "ok", or why not, by name
 }
 
-func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
-	s.answer(w, http.StatusOK, struct {
-		Alive bool `json:"alive"`
-	}{true})
-}
-
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() { // at once: whoever polls has no time to lose, and what the checks say changes nothing
-		s.answer(w, http.StatusServiceUnavailable, readiness{Draining: true, Checks: map[string]string{}})
+	if s.draining.Load() { // at once, since the checks cannot change the answer
+		writeValue(w, http.StatusServiceUnavailable, readiness{Draining: true, Checks: map[string]string{}})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.ReadyTimeout)
 	defer cancel()
-	state := readiness{Ready: true, Checks: map[string]string{}}
+	state, status := readiness{Ready: true, Checks: map[string]string{}}, http.StatusOK
 	for name, err := range s.check(ctx) {
 		state.Checks[name] = "ok"
 		if err != nil {
-			state.Ready = false
+			state.Ready, status = false, http.StatusServiceUnavailable
 			state.Checks[name] = err.Error()
 		}
 	}
-	status := http.StatusOK
-	if !state.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	s.answer(w, status, state)
+	writeValue(w, status, state)
 }
 
 // check runs all checks and waits for them.
@@ -188,40 +178,4 @@ func (s *Server) check(ctx context.Context) map[string]error {
 	}
 	wg.Wait()
 	return results
-}
-
-// get lets GET and HEAD through.
-func get(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			next(w, r)
-			return
-		}
-		w.Header().Set("Allow", "GET, HEAD")
-		writeJSON(w, http.StatusMethodNotAllowed, []byte(`{"detail":"Method not allowed."}`))
-	}
-}
-
-func (s *Server) fail(w http.ResponseWriter, status int, detail string) {
-	s.answer(w, status, struct {
-		Detail string `json:"detail"`
-	}{detail})
-}
-
-func (s *Server) answer(w http.ResponseWriter, status int, v any) {
-	body, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		s.options.Logger.Error("operator's answer cannot be encoded", "error", err)
-		status, body = http.StatusInternalServerError, []byte(`{"detail":"Internal server error."}`)
-	}
-	writeJSON(w, status, append(body, '\n'))
-}
-
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // an operator who has gone needs no answer
 }

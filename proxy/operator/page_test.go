@@ -3,6 +3,7 @@ package operator
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func stocked(t *testing.T) Options {
 	}
 	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
 	meter.Purged("banners", "hard")
-	meter.Observe(1, metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
+	meter.Observe(metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
 	return Options{
 		Meter:    meter,
 		Document: func(r shape.Resource) *cache.Document { return documents[r] },
@@ -114,7 +115,7 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	}
 	body := fetch(s, "/").Body.String()
 	for _, want := range []string{
-		"rules[0].id: want an integer", "Banners purged.", "something else", "The replicas do not hold the same.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
+		"rules[0].id: want an integer", "Banners purged.", "something else", "The replicas do not hold the same content.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
@@ -139,7 +140,7 @@ func TestAPageThatKnowsNothingSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"/": "nothing is held", "/documents/rules": "Nothing is held of it now.", "/documents/rules/rules/1": "Not found", "/documents/pictures": "Not found",
+		"/": "nothing is held", "/documents/rules": "Nothing is held now.", "/documents/rules/rules/1": "Not found", "/documents/pictures": "Not found",
 		"/assets/overview.html": "Not found", "/assets/..%2fpage.go": "Not found", "/assets/nope.css": "Not found",
 	} {
 		if body := fetch(s, path).Body.String(); !strings.Contains(body, want) {
@@ -184,20 +185,28 @@ func TestDocumentsAreFoundSortedAndCut(t *testing.T) {
 	if err != nil || len(lists) != 1 || len(lists[0].items) != 120 {
 		t.Fatalf("%d lists, %v", len(lists), err)
 	}
-	tab, err := tableOf(lists[0], query{Sort: "-id", Page: 3, Search: " ZOË "})
-	if err != nil || tab.Found != 120 || tab.Pages != 3 || len(tab.Rows) != 20 || tab.Rows[0].ID != "9" {
-		t.Errorf("%+v, %v", tab, err)
+	ask := func(query string) (d documents) {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.fill(lists, "/documents/rules", values)
+		return d
+	}
+	tab := ask("sort=-id&page=3&q=+ZO%C3%8B+")
+	if tab.Count != "120 of 120 items contain “ ZOË ”" || len(tab.Pages) != 3 || len(tab.Rows) != 20 || tab.Rows[0].Href != "/documents/rules/rules/9" {
+		t.Errorf("%+v", tab)
 	}
 	if got := strings.Join(tab.Rows[0].Cells[2:], "|"); got != "Zoë, 3|" || len([]rune(tab.Rows[0].Cells[1])) != maxText+1 {
 		t.Errorf("%q", tab.Rows[0].Cells)
 	}
-	for _, q := range []query{{Search: "title"}, {Search: "nowhere"}} {
-		if tab, err := tableOf(lists[0], q); err != nil || tab.Found != 0 || tab.Page != 1 {
-			t.Errorf("%v finds %+v, %v: names of fields are no content", q, tab, err)
+	for _, query := range []string{"q=title&page=7", "q=nowhere&page=-1"} {
+		if tab := ask(query); len(tab.Rows) != 0 || len(tab.Pages) != 0 {
+			t.Errorf("%s finds %+v: names of fields are no content", query, tab)
 		}
 	}
-	if found, err := withID(lists[0], "100"); err != nil || len(found) != 40 {
-		t.Errorf("%d with the id, %v", len(found), err)
+	if found := withID(lists, "rules", "100"); len(found) != 40 {
+		t.Errorf("%d with the id", len(found))
 	}
 	for _, broken := range []string{``, `{}`, `[`, `[1`, `[{"a"`} {
 		if _, err := listsOf(shape.Rules, []byte(broken)); err == nil {

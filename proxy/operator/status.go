@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"net/http"
 	"sync"
 	"time"
 
@@ -11,8 +10,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Status is what /api/status shows and what the page is made of; docs/status.md describes it field by field.
-// Pointers are nil where there is nothing to tell.
+// Status is the body of /api/status and the content of the page; docs/status.md describes it field by field.
+// Pointers are nil where nothing is known.
 type Status struct {
 	Version   string                      `json:"version"`
 	Started   time.Time                   `json:"started"`
@@ -26,7 +25,7 @@ type Status struct {
 	Events    []metrics.Event             `json:"events"` // of the last hour, newest first
 	Replicas  Replicas                    `json:"replicas"`
 	Commands  []Command                   `json:"commands"`
-	History   History                     `json:"history"`
+	History   metrics.History             `json:"history"`
 }
 
 // Upstream is the CMS.
@@ -45,19 +44,19 @@ type Redis struct {
 	Prefix    string        `json:"prefix"`
 	Embedded  bool          `json:"embedded"`
 	Up        bool          `json:"up"`
-	Listening bool          `json:"listening"` // purges are being heard
+	Listening bool          `json:"listening"` // purges are received
 	Level     metrics.Level `json:"level"`
 }
 
-// Resource is what is held of one, and how it was come by.
+// Resource is the state of one resource.
 type Resource struct {
 	State    string  `json:"state"` // fresh, stale or missing
 	Route    string  `json:"route"`
 	Key      string  `json:"key"` // in Redis
 	TTL      float64 `json:"ttl_seconds"`
 	Held     *Held   `json:"held"`
-	Failing  bool    `json:"failing"`         // the last attempt to fetch, whoever made it, failed
-	Fetching bool    `json:"fetching"`        // now, by this process, or it waits for whoever does
+	Failing  bool    `json:"failing"`         // the last attempt to fetch, by any replica, failed
+	Fetching bool    `json:"fetching"`        // now, by this process or by the one that it waits for
 	Error    string  `json:"error,omitempty"` // why nothing can be served
 
 	LastFetch    *Fetch            `json:"last_fetch"` // by this process
@@ -85,7 +84,7 @@ type Held struct {
 	Coherent      bool      `json:"coherent"` // known to be what Redis holds
 }
 
-// Fetch is how one attempt to fetch went.
+// Fetch is the result of one fetch.
 type Fetch struct {
 	At           time.Time `json:"at"`
 	Milliseconds float64   `json:"milliseconds"`
@@ -99,7 +98,7 @@ type Fetch struct {
 
 // Replicas are the processes that share the Redis and the prefix.
 type Replicas struct {
-	Known bool      `json:"known"` // false while Redis is away, or refuses to keep the list
+	Known bool      `json:"known"` // false while Redis is unreachable, or refuses to keep the list
 	Agree bool      `json:"agree"` // those that hold a resource hold the same content of the same source
 	List  []Replica `json:"list"`
 }
@@ -113,34 +112,21 @@ type Replica struct {
 	Report
 }
 
-// Report is what a replica tells the others of itself.
+// Report is the part of a replica that it announces itself.
 type Report struct {
 	Version string                    `json:"version"`
 	Started time.Time                 `json:"started"`
 	Source  string                    `json:"source"`
-	ETags   map[shape.Resource]string `json:"etags"` // of what it holds
+	ETags   map[shape.Resource]string `json:"etags"` // of the documents it holds
 }
 
-// Command is something to type, and what it does.
+// Command is a shell command, and its effect.
 type Command struct {
 	Does    string `json:"does"`
 	Command string `json:"command"`
 }
 
-// History is the last hour: each list has a value for each time in At. A value is null where nothing was measured.
-type History struct {
-	At                []time.Time     `json:"at"`
-	RequestsPerSecond []float64       `json:"requests_per_second"`
-	HitRatio          []*float64      `json:"hit_ratio"`
-	P50               []*float64      `json:"p50_ms"`
-	P95               []*float64      `json:"p95_ms"`
-	P99               []*float64      `json:"p99_ms"`
-	Failures          []uint64        `json:"failures"`
-	CMS               []metrics.Level `json:"cms"`
-	Redis             []metrics.Level `json:"redis"`
-}
-
-// HeldOf describes what a reader holds.
+// HeldOf describes the copy that a reader holds, nil if there is none.
 func HeldOf(s cache.Snapshot, now time.Time) *Held {
 	d := s.Document
 	if d == nil {
@@ -154,8 +140,8 @@ func HeldOf(s cache.Snapshot, now time.Time) *Held {
 	}
 }
 
-// told is what the options tell, and this server knows by itself.
-func (s *Server) told() Status {
+// present is the status without the numbers.
+func (s *Server) present() Status {
 	var st Status
 	if s.options.Status != nil {
 		st = s.options.Status()
@@ -164,39 +150,34 @@ func (s *Server) told() Status {
 	return st
 }
 
-// collect asks for the status, and adds what this package knows and counts.
-func (s *Server) collect() (Status, []metrics.Point) {
-	st := s.told()
+// collect is the whole status.
+func (s *Server) collect() Status {
+	st := s.present()
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
 	}
-	st.Events = []metrics.Event{} // a list in JSON is never null
-	for _, r := range shape.Resources() {
-		if held := st.Resources[r].Held; held != nil && s.options.Document != nil {
+	var o metrics.Overview
+	if s.options.Meter != nil {
+		o = s.options.Meter.Overview()
+	}
+	st.Upstream.Level, st.Redis.Level = o.CMS, o.Redis
+	st.Traffic, st.Events, st.History = o.Traffic, append([]metrics.Event{}, o.Events...), o.History // a list in JSON is never null
+	for i, r := range shape.Resources() {
+		resource, n := st.Resources[r], o.Resources[i]
+		if held := resource.Held; held != nil && s.options.Document != nil {
 			if d := s.options.Document(r); d != nil && d.ETag == held.ETag {
 				held.Items = s.items.of(r, d)
 			}
 		}
+		resource.LastRefusal, resource.VersionsSeen, resource.Versions = n.Refusal, n.VersionsSeen, append([]metrics.Version{}, n.Versions...)
+		resource.Fetches, resource.FetchErrors, resource.Purges, resource.Incoherent = n.Fetches, n.FetchErrors, n.Purges, n.Incoherent
+		st.Resources[r] = resource
 	}
 	st.Replicas.compare(st.Upstream.Source)
-	if s.options.Meter == nil {
-		return st, nil
-	}
-	o := s.options.Meter.Overview()
-	st.Upstream.Level, st.Redis.Level = o.CMS, o.Redis
-	st.Traffic, st.Events, st.History = o.Traffic, append(st.Events, o.Events...), historyOf(o.Points)
-	for i, n := range o.Resources {
-		r := shape.Resources()[i]
-		told := st.Resources[r]
-		told.LastRefusal, told.VersionsSeen = n.Refusal, n.VersionsSeen
-		told.Versions = append([]metrics.Version{}, n.Versions...)
-		told.Fetches, told.FetchErrors, told.Purges, told.Incoherent = n.Fetches, n.FetchErrors, n.Purges, n.Incoherent
-		st.Resources[r] = told
-	}
-	return st, o.Points
+	return st
 }
 
-// compare finds out who agrees with this process.
+// compare determines which replicas agree with this one.
 func (rs *Replicas) compare(source string) {
 	rs.Agree = rs.Known
 	var own map[shape.Resource]string
@@ -215,30 +196,7 @@ func (rs *Replicas) compare(source string) {
 	}
 }
 
-func historyOf(points []metrics.Point) History {
-	n := len(points)
-	h := History{
-		At: make([]time.Time, 0, n), RequestsPerSecond: make([]float64, 0, n), HitRatio: make([]*float64, 0, n),
-		P50: make([]*float64, 0, n), P95: make([]*float64, 0, n), P99: make([]*float64, 0, n),
-		Failures: make([]uint64, 0, n), CMS: make([]metrics.Level, 0, n), Redis: make([]metrics.Level, 0, n),
-	}
-	for _, p := range points {
-		h.At = append(h.At, p.At)
-		h.RequestsPerSecond = append(h.RequestsPerSecond, p.RequestsPerSecond)
-		h.HitRatio = append(h.HitRatio, p.HitRatio)
-		h.P50, h.P95, h.P99 = append(h.P50, p.P50), append(h.P95, p.P95), append(h.P99, p.P99)
-		h.Failures = append(h.Failures, p.Failures)
-		h.CMS, h.Redis = append(h.CMS, p.CMS), append(h.Redis, p.Redis)
-	}
-	return h
-}
-
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
-	st, _ := s.collect()
-	s.answer(w, http.StatusOK, st)
-}
-
-// itemCounts remembers how many items the documents last looked at have.
+// itemCounts keeps the number of items of the documents last looked at.
 type itemCounts struct {
 	mu   sync.Mutex // guards last
 	last map[shape.Resource]itemCount

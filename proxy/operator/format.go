@@ -1,0 +1,131 @@
+package operator
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"vitrine/upstream/shape"
+)
+
+// formats are the functions of the templates.
+var formats = template.FuncMap{
+	"span": span, "seconds": seconds, "ago": ago, "clock": clock, "milliseconds": milliseconds, "percent": percent,
+	"compact": compact, "count": func(n uint64) string { return compact(float64(n)) },
+	"size": size, "plural": plural, "capital": capital[shape.Resource], "tag": tag, "describe": describe, "holds": holds,
+}
+
+// span writes a duration with its one or two largest units.
+func span(d time.Duration) string {
+	d = d.Abs()
+	units := []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
+	for i, u := range units {
+		if d < u.length {
+			continue
+		}
+		first := d / u.length
+		text := fmt.Sprintf("%d %s", first, u.name)
+		if i+1 < len(units) && first < 10 {
+			if rest := d % u.length / units[i+1].length; rest > 0 {
+				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "0 s"
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// ago writes the time from at to now.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "at an unknown time"
+	}
+	if d := now.Sub(at); d >= time.Second {
+		return span(d) + " ago"
+	}
+	return "just now"
+}
+
+// clock is a time of the day, with the day where it is not that of now.
+func clock(at, now time.Time) string {
+	at, now = at.Local(), now.Local()
+	if at.YearDay() == now.YearDay() && at.Year() == now.Year() {
+		return at.Format("15:04:05")
+	}
+	return at.Format("2 Jan 15:04:05")
+}
+
+// milliseconds writes a number of them in the unit that suits it.
+func milliseconds(ms float64) string {
+	switch {
+	case ms < 1:
+		return fmt.Sprintf("%.3g µs", ms*1000)
+	case ms < 1000:
+		return fmt.Sprintf("%.3g ms", ms)
+	}
+	return fmt.Sprintf("%.3g s", ms/1000)
+}
+
+// percent never rounds up to all, nor down to nothing.
+func percent(ratio float64) string {
+	switch {
+	case ratio >= 1:
+		return "100%"
+	case ratio > 0.999:
+		return "99.9%"
+	case ratio > 0 && ratio < 0.001:
+		return "0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*ratio)
+}
+
+// compact writes a number with three digits at most.
+func compact(v float64) string {
+	switch {
+	case v >= 1e6:
+		return fmt.Sprintf("%.3gM", v/1e6)
+	case v >= 1e3:
+		return fmt.Sprintf("%.3gk", v/1e3)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+func size(bytes int) string { return humanize.IBytes(uint64(max(0, bytes))) }
+
+// plural writes a count.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(int64(n)) + " " + many
+}
+
+// capital is a name at the beginning of a sentence.
+func capital[S ~string](name S) string {
+	if name == "" {
+		return ""
+	}
+	return strings.ToUpper(string(name[:1])) + string(name[1:])
+}
+
+// tag is an entity-tag short enough for a table: its first characters tell versions apart.
+func tag(etag string) string {
+	etag = strings.Trim(etag, `"`)
+	return etag[:min(8, len(etag))]
+}
+
+// enumerate joins names: a, b and c.
+func enumerate(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}

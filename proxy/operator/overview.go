@@ -1,0 +1,197 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vitrine/cache"
+	"vitrine/proxy/metrics"
+	"vitrine/upstream/shape"
+)
+
+// overview is the data of the page at /.
+type overview struct {
+	frame
+	Status
+	Verdict   []sentence
+	Cards     []card
+	Window    string // how far back the charts go
+	Charts    []*chart
+	PublicURL string // Public where it can be followed
+}
+
+// A sentence has a level: good, warn, bad, purged or neutral.
+type sentence struct{ Level, Text string }
+
+// The levels of sentences.
+const (
+	good = "good"
+	warn = "warn"
+	bad  = "bad"
+)
+
+// A card shows a resource.
+type card struct {
+	Name shape.Resource
+	Resource
+	Age, Left, Note string
+	Used            string // of the bar, in hundredths
+}
+
+func overviewOf(st Status) overview {
+	o := overview{Status: st, Verdict: verdictOf(&st), Charts: chartsOf(&st), Window: "The last hour"}
+	for _, r := range shape.Resources() {
+		o.Cards = append(o.Cards, cardOf(r, &st))
+	}
+	if strings.HasPrefix(st.Public, "http://") || strings.HasPrefix(st.Public, "https://") {
+		o.PublicURL = st.Public
+	}
+	if length, _ := windowOf(&st.History, st.Now); length < metrics.Window {
+		o.Window = fmt.Sprintf("The last %d minutes", int(length.Minutes()))
+	}
+	return o
+}
+
+// verdictOf sums the state up, the worst first. It holds no number that changes by itself: a screen reader reads it
+// out whenever it changes.
+func verdictOf(st *Status) []sentence {
+	var all []sentence
+	say := func(level, text string) { all = append(all, sentence{level, text}) }
+	var missing, stale, failing []string
+	for _, r := range shape.Resources() {
+		resource := st.Resources[r]
+		switch {
+		case resource.Held == nil:
+			missing = append(missing, string(r))
+		case resource.Held.Stale:
+			stale = append(stale, string(r))
+		}
+		if resource.Failing {
+			failing = append(failing, string(r))
+		}
+	}
+	switch {
+	case st.Draining:
+		say(warn, "This process is stopping.")
+	case st.Upstream.BreakerOpen:
+		say(bad, "The CMS keeps failing; the circuit breaker is open.")
+	case len(failing) == len(shape.Resources()):
+		say(bad, "The CMS cannot be fetched from.")
+	case len(failing) > 0:
+		say(warn, capital(enumerate(failing))+" cannot be fetched from the CMS.")
+	}
+	switch {
+	case len(missing) > 0 && len(failing) > 0:
+		say(bad, capital(enumerate(missing))+": nothing can be served.")
+	case len(missing) > 0:
+		say(warn, capital(enumerate(missing))+": nothing is held; the next request fetches it.")
+	}
+	if len(stale) > 0 {
+		say(warn, capital(enumerate(stale))+": the copy being served is stale.")
+	}
+	switch {
+	case !st.Redis.Up:
+		say(bad, "Redis is unreachable: this replica serves on its own and receives no purges.")
+	case st.Redis.Level == metrics.Degraded:
+		say(warn, "Purges are not received: every answer is checked against Redis.")
+	}
+	if st.Replicas.Known && !st.Replicas.Agree {
+		say(warn, "The replicas do not hold the same content.")
+	}
+	if len(all) == 0 {
+		say(good, "All is well: everything is fresh, and the CMS and Redis answer.")
+	}
+	slices.SortStableFunc(all, func(a, b sentence) int { return strings.Compare(a.Level, b.Level) }) // bad, good, warn
+	return all
+}
+
+func cardOf(r shape.Resource, st *Status) card {
+	c := card{Name: r, Resource: st.Resources[r], Age: "nothing held", Left: "fetched on the next request", Used: "0"}
+	if c.State == "" {
+		c.State = cache.StateMissing
+	}
+	h := c.Held
+	switch {
+	case h == nil && c.Failing:
+		c.Left = "cannot be served"
+	case h == nil:
+	case h.Left > 0:
+		c.Left = "fresh for " + span(seconds(h.Left))
+	case h.FreshUntil.Before(h.FetchedAt): // no fetch leaves such a time
+		c.Left = "declared stale by an operator"
+	default:
+		c.Left = "stale for " + span(seconds(h.Left))
+	}
+	if h != nil {
+		c.Age, c.Used = span(seconds(h.Age))+" old", "100"
+		if h.Left > 0 {
+			c.Used = fmt.Sprintf("%.1f", max(0, 100*h.Age/(h.Age+h.Left)))
+		}
+		if h.Stale {
+			c.Note = "May be served for another " + span(h.ServableUntil.Sub(st.Now)) + "."
+		}
+	}
+	switch {
+	case c.Fetching:
+		c.Note = strings.TrimSpace("Being fetched now. " + c.Note)
+	case c.Failing:
+		c.Note = strings.TrimSpace("The CMS fails; retrying. " + c.Note)
+	}
+	return c
+}
+
+// Summary is the result of a fetch in a few words.
+func (f *Fetch) Summary() string {
+	text := milliseconds(f.Milliseconds)
+	switch {
+	case f.Error != "":
+		text = "failed: " + f.Error
+	case f.Status > 0:
+		text += fmt.Sprintf(", status %d", f.Status)
+	}
+	if f.Attempts > 1 {
+		text += fmt.Sprintf(", %d attempts", f.Attempts)
+	}
+	if f.Repairs > 0 {
+		text += ", " + plural(f.Repairs, "repair", "repairs")
+	}
+	return text
+}
+
+// descriptions are the sentences for events, by kind and for a change of level by its new level. They follow the name
+// of the resource, if there is one.
+var descriptions = map[string]sentence{
+	metrics.KindPurge:               {"purged", " purged."},
+	metrics.KindSoftPurge:           {"purged", " declared stale (a soft purge)."},
+	metrics.KindRefusal:             {warn, " refused, the last good copy stays:"},
+	metrics.KindIncoherent:          {bad, ": memory differed from Redis in a background sample."},
+	metrics.KindCMS + " good":       {good, "The CMS answers again."},
+	metrics.KindCMS + " degraded":   {warn, "Part of the CMS cannot be fetched from."},
+	metrics.KindCMS + " down":       {bad, "The CMS cannot be fetched from."},
+	metrics.KindRedis + " good":     {good, "Redis is back, and purges are received."},
+	metrics.KindRedis + " degraded": {warn, "Purges are not received."},
+	metrics.KindRedis + " down":     {bad, "Redis is unreachable."},
+}
+
+func describe(e metrics.Event) sentence {
+	s := descriptions[e.Kind]
+	if e.Resource == "" {
+		s = descriptions[e.Kind+" "+e.Detail]
+	}
+	s.Text = capital(e.Resource) + s.Text
+	return s
+}
+
+// holds compares a replica with this one.
+func holds(r Replica) sentence {
+	switch {
+	case !r.Agree:
+		return sentence{warn, "something else"}
+	case r.Self:
+		return sentence{good, plural(len(r.ETags), "resource", "resources")}
+	case len(r.ETags) == 0:
+		return sentence{"neutral", "nothing yet"}
+	}
+	return sentence{good, "the same"}
+}

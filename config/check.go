@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// What several settings allow.
+// Allowed values shared by several settings.
 const (
 	anAddress      = "an address as HOST:PORT or :PORT"
 	aPublicAddress = "an address as HOST:PORT or :PORT, or unix:PATH"
@@ -21,7 +21,7 @@ const (
 	aPath          = "a path without host, query or .. that is relative to the upstream URL"
 )
 
-// checkAddress allows what net.Listen allows, with a number for the port.
+// checkAddress allows the addresses of net.Listen with a numeric port.
 func checkAddress(text string) error {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -32,7 +32,7 @@ func checkAddress(text string) error {
 		return err
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return errors.New("the port is a number from 0 to 65535")
+		return errors.New("the port must be a number from 0 to 65535")
 	} else if n == 0 && port != "0" {
 		return errUnsaid
 	}
@@ -42,11 +42,10 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// longestSocket is how many bytes the path of a unix socket may have. It is
-// Linux's limit, the highest there is.
+// longestSocket is Linux's limit for the path of a unix socket in bytes, the highest of any system.
 const longestSocket = 107
 
-// checkPublicAddress allows a unix socket as well.
+// checkPublicAddress also allows a unix socket.
 func checkPublicAddress(text string) error {
 	path, ok := strings.CutPrefix(text, "unix:")
 	switch {
@@ -55,7 +54,7 @@ func checkPublicAddress(text string) error {
 	case path == "":
 		return errors.New("the socket's path is missing")
 	case len(path) > longestSocket:
-		return fmt.Errorf("the socket's path has %d bytes, and no more than %d are possible", len(path), longestSocket)
+		return fmt.Errorf("the socket's path has %d bytes, the maximum is %d", len(path), longestSocket)
 	}
 	return nil
 }
@@ -71,16 +70,16 @@ func checkUpstream(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		// The error of url.Parse repeats the address, which may hold a password.
+		// The error of url.Parse repeats the address, which may contain a password.
 		return errors.New("not an address")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return errUnsaid
 	case u.Hostname() == "":
 		return errors.New("the host is missing")
 	case u.User != nil:
-		return errors.New("user and password belong in VITRINE_UPSTREAM_AUTHORIZATION")
+		return errors.New("put user and password in VITRINE_UPSTREAM_AUTHORIZATION")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return errors.New("a query or fragment cannot be part of it")
+		return errors.New("it cannot have a query or fragment")
 	}
 	return nil
 }
@@ -96,7 +95,7 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// cause strips what the message around it says already.
+// cause strips the parts of err that the surrounding message repeats.
 func cause(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -105,10 +104,10 @@ func cause(err error) error {
 	return err
 }
 
-// checkHeader allows what may stand in a header.
+// checkHeader allows valid header values.
 func checkHeader(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return errors.New("it has a line break or another character that no header may hold")
+		return errors.New("it has a line break or another character not allowed in a header")
 	}
 	if strings.TrimSpace(text) != text {
 		return errors.New("it begins or ends with a space")
@@ -116,7 +115,7 @@ func checkHeader(text string) error {
 	return nil
 }
 
-// checkPath allows what can follow the CMS's URL without leaving it.
+// checkPath allows paths that stay below the CMS's URL.
 func checkPath(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -128,8 +127,7 @@ func checkPath(text string) error {
 	return nil
 }
 
-// checkRedis allows the forms of a store's address. What go-redis makes of
-// the rest is for the one who opens it to say.
+// checkRedis allows the forms of a store's address. go-redis checks the rest when it is opened.
 func checkRedis(text string) error {
 	if address, ok := strings.CutPrefix(text, "embedded:"); ok {
 		if address == "" {
@@ -156,7 +154,7 @@ func checkRedis(text string) error {
 	return nil
 }
 
-// checkPrefix allows what redis-cli and SCAN's patterns take as it is.
+// checkPrefix allows characters that need no escaping in redis-cli and in SCAN's patterns.
 func checkPrefix(text string) error {
 	if len(text) > 64 {
 		return fmt.Errorf("it has %d characters", len(text))
@@ -174,17 +172,17 @@ func checkProxies(text string) error {
 		switch {
 		case item == "unix":
 		case err == nil && network != network.Masked():
-			return fmt.Errorf("%s is an address and not a network, which would be %s", item, network.Masked())
+			return fmt.Errorf("%s is an address, not a network; the network is %s", item, network.Masked())
 		case err != nil:
 			if _, err := netip.ParseAddr(item); err != nil || strings.Contains(item, "%") {
-				return fmt.Errorf("%q is no network", item)
+				return fmt.Errorf("%q is not a network", item)
 			}
 		}
 	}
 	return nil
 }
 
-// checkClientHeader allows the name of a field that is a list of addresses.
+// checkClientHeader allows the name of a header with a list of addresses.
 func checkClientHeader(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -192,16 +190,16 @@ func checkClientHeader(text string) error {
 		return errUnsaid
 	}
 	if strings.EqualFold(text, "Forwarded") {
-		return errors.New("that field has a form of its own, which is not read; let the proxy send X-Forwarded-For")
+		return errors.New("that header's format is not supported; let the proxy send X-Forwarded-For")
 	}
 	return nil
 }
 
-// checkOrigins allows * alone, or origins as browsers send them.
+// checkOrigins allows * alone, or origins in the form that browsers send.
 func checkOrigins(text string) error {
 	origins := splitList(text)
 	if len(origins) > 1 && slices.Contains(origins, "*") {
-		return errors.New("* stands alone")
+		return errors.New("* must be alone")
 	}
 	for _, origin := range origins {
 		if origin == "*" {
@@ -209,13 +207,13 @@ func checkOrigins(text string) error {
 		}
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || origin != strings.ToLower(origin) {
-			return fmt.Errorf("%q is no origin: it is a scheme and a host in lower case, with no path and no slash at the end", origin)
+			return fmt.Errorf("%q is not an origin: want a scheme and a host in lower case, without a path or trailing slash", origin)
 		}
 	}
 	return nil
 }
 
-// incomplete finds the settings that are of no use without another.
+// incomplete finds settings that need another one that is missing.
 func (p *parsing) incomplete() []error {
 	cert, key := p.given["tls.cert_file"], p.given["tls.key_file"]
 	switch {
@@ -227,7 +225,7 @@ func (p *parsing) incomplete() []error {
 	return nil
 }
 
-// collisions finds the settings that cannot both have what they have.
+// collisions finds settings whose values exclude each other.
 func (p *parsing) collisions() []error {
 	c := &p.config
 	type listener struct{ key, address string }
@@ -240,7 +238,7 @@ func (p *parsing) collisions() []error {
 		for _, b := range listeners[:i] {
 			if overlap(a.address, b.address) {
 				errs = append(errs, mistake(p.given[a.key], fmt.Sprintf(
-					"want an address of its own, got %q, which is taken by %s (%s)",
+					"want another address, got %q, which is used by %s (%s)",
 					a.address, p.given[b.key].Origin.Name, p.given[b.key].Origin.place())))
 			}
 		}

@@ -11,9 +11,9 @@ const (
 	envConfig = "VITRINE_CONFIG"
 )
 
-// environment is the layer of the environment. A variable that is set but
-// empty says nothing, as Compose passes on what nobody has set, except where
-// nothing is a value of its own (VITRINE_ADMIN_LISTEN).
+// environment is the layer of the environment. An empty variable counts as unset, because Compose
+// passes on unset variables as empty, except for settings with an empty value
+// (VITRINE_ADMIN_LISTEN).
 func environment(environ []string) (map[string]any, []error) {
 	byName := map[string]Setting{}
 	names := []string{envConfig}
@@ -50,16 +50,15 @@ func unknownVariable(g given, names []string) error {
 	return mistake(g, "no such setting; known are "+strings.Join(known, ", "))
 }
 
-// Kubernetes sets these in every pod for a Service called vitrine or
-// vitrine-something, whether anyone asked for it or not.
+// Kubernetes sets these in every pod for a Service called vitrine or vitrine-something.
 // https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
 var (
 	serviceHost = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$`)
 	servicePort = regexp.MustCompile(`_PORT(_[0-9]+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?$`)
 )
 
-// isServiceLink tells such a variable from a setting that does not exist.
-// Kubernetes gives …_PORT an address, so that VITRINE_PORT=8080 stays a mistake.
+// isServiceLink reports whether name is such a variable. Kubernetes sets …_PORT to an address, so
+// VITRINE_PORT=8080 is still a mistake.
 func isServiceLink(name, text string) bool {
 	if serviceHost.MatchString(name) {
 		return true

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// ErrInvalid is what every mistake in the configuration is.
+// ErrInvalid matches every mistake in the configuration.
 var ErrInvalid = errors.New("invalid configuration")
 
 // Error is one mistake. It reads
 //
 //	VITRINE_TTL (environment): want a duration from 10ms to 8760h, got "abc"
 type Error struct {
-	// Setting is the setting's name as it was written: VITRINE_TTL, --ttl,
-	// ttl.default.
+	// Setting is the setting's name as it was written: VITRINE_TTL, --ttl, ttl.default.
 	Setting string
 	// Origin is "environment", "flag", "default", or the file with its line.
 	Origin string
-	// Problem says what was found and what is allowed. It holds no secret.
+	// Problem says what was found and what is allowed. It contains no secret.
 	Problem string
 }
 
@@ -35,8 +34,8 @@ func mistake(g given, problem string) error {
 	return &Error{Setting: g.Origin.Name, Origin: g.Origin.place(), Problem: problem}
 }
 
-// refuse is the mistake of a value that s does not allow. The reason may be
-// empty; it must hold no secret.
+// refuse is the mistake of a value that s does not allow. The reason can be empty; it must not
+// contain a secret.
 func refuse(s Setting, g given, reason string) error {
 	problem := "want " + s.Allowed() + ", got " + g.show(s)
 	if reason != "" {
@@ -45,9 +44,8 @@ func refuse(s Setting, g given, reason string) error {
 	return mistake(g, problem)
 }
 
-// nearest returns the candidate that name was probably meant to be, or "".
-// One slip is allowed for every three characters of the part that is the
-// name's own.
+// nearest returns the candidate that name was probably meant to be, or "". One edit is allowed for
+// every three characters of the part after the common prefix.
 func nearest(name string, own int, candidates []string) string {
 	best, bestDistance := "", max(1, own/3)+1
 	for _, candidate := range candidates {
@@ -58,7 +56,7 @@ func nearest(name string, own int, candidates []string) string {
 	return best
 }
 
-// distance is Levenshtein's, by bytes.
+// distance is the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -78,7 +76,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// unknownKey is the mistake of a name in the file that nothing there has.
+// unknownKey is the mistake of an unknown key in the file.
 func unknownKey(g given) error {
 	own := len(g.Origin.Name) - 1 - strings.LastIndexByte(g.Origin.Name, '.')
 	if near := nearest(g.Origin.Name, own, names("")); near != "" {

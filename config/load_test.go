@@ -221,7 +221,7 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		},
 		"collision with a default": {
 			flags: map[string]string{"listen": ":9090"},
-			want:  `admin.listen (default): want an address of its own, got "127.0.0.1:9090", which is taken by --listen (flag)`,
+			want:  `admin.listen (default): want another address, got "127.0.0.1:9090", which is used by --listen (flag)`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,13 +7,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes what is in effect as a file, with the origin of each value as a
-// comment. Given back to [Load] as a file it means the same, but for secrets:
-// these stand in comments, masked, and have to come from where they came from.
+// YAML returns the configuration as a file, with the origin of each value as a comment. [Load]
+// reads it back as the same configuration, except for secrets, which are masked and in comments.
 func (c Config) YAML() []byte {
 	var out strings.Builder
 	out.WriteString("# The configuration in effect. Secrets are masked, and in comments.\n")
-	var open []string // the groups that the last line stood in
+	var open []string // the groups of the last line
 	for _, s := range settings {
 		if c.isRedundant(s) {
 			continue
@@ -37,8 +36,7 @@ func (c Config) YAML() []byte {
 	return []byte(out.String())
 }
 
-// isRedundant reports whether s would say nothing, or say a second time what
-// the setting of the other kind (value or file) says.
+// isRedundant reports whether s is empty, or repeats the setting of the other kind (value or file).
 func (c Config) isRedundant(s Setting) bool {
 	if s.contents != "" {
 		return s.text(&c) == ""
@@ -73,8 +71,8 @@ func (c Config) line(s Setting, name string) string {
 	return fmt.Sprintf("%s: %s # %s", name, text, origin)
 }
 
-// block is a setting that is a list of parts. Where one may hold a secret, it
-// stands in comments as a whole, as it would not mean the same without it.
+// block is a setting that is a list of parts. If one may contain a secret, the whole block is in
+// comments, since it would not mean the same without it.
 func (c Config) block(s Setting, name, indent string) string {
 	parts, ok := s.field(&c).(*Parts)
 	if !ok {
@@ -135,7 +133,7 @@ func code(text string) string {
 	return "`" + text + "`"
 }
 
-// cell escapes what would end or decorate a table's cell.
+// cell escapes characters that would end or format a table's cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`).Replace(text)
 }

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// mask stands where a secret would have stood.
+// mask replaces a secret.
 const mask = "********"
 
-// Secret is text that shows itself only to [Secret.Reveal]. Printed by fmt
-// with any verb, logged by slog, or encoded as JSON, YAML or text, it is
-// "********", or "" when there is none. The zero Secret is empty.
+// Secret is text that only [Secret.Reveal] returns. Printed by fmt with any verb, logged by slog,
+// or encoded as JSON, YAML or text, it is "********", or "" when there is none. The zero Secret is
+// empty.
 type Secret struct {
-	// A pointer, because fmt prints what is inside another struct's unexported
-	// field without asking its methods: this way it finds an address.
+	// A pointer, because fmt prints another struct's unexported fields without calling their
+	// methods: this way it prints an address.
 	text *string
 }
 
@@ -62,8 +62,8 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // MarshalYAML masks in YAML.
 func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 
-// URL is an address that may hold a password. Like [Secret] it keeps it to
-// itself, but it shows the rest: redis://app:xxxxx@redis:6379/0.
+// URL is an address that may contain a password. It masks the password and shows the rest:
+// redis://app:xxxxx@redis:6379/0.
 type URL struct {
 	text *string
 }
@@ -108,8 +108,7 @@ func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 // MarshalYAML masks in YAML.
 func (u URL) MarshalYAML() (any, error) { return u.String(), nil }
 
-// formatMasked prints text for verb, which for %x and the like is the mask's
-// own hexadecimal and gives nothing away.
+// formatMasked prints text for verb, which for %x and the like gives the hexadecimal of the mask.
 func formatMasked(f fmt.State, verb rune, text string) {
 	if verb == 'v' || verb == 'd' || verb == 'T' || verb == 'p' {
 		verb = 's'
@@ -117,9 +116,9 @@ func formatMasked(f fmt.State, verb rune, text string) {
 	_, _ = fmt.Fprintf(f, "%"+string(verb), text)
 }
 
-// maskURL hides the password of an address, and what a query parameter
-// called …password or …token holds. What cannot be read is hidden whole, as is
-// an address in which a password stands where none belongs: app:secret@redis.
+// maskURL masks the password of an address and query parameters called …password or …token. An
+// address that cannot be parsed is masked as a whole, as is one with a password in the wrong place:
+// app:secret@redis.
 func maskURL(text string) string {
 	if !strings.Contains(text, "@") && !strings.Contains(text, "?") {
 		return text

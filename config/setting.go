@@ -12,26 +12,26 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Setting is one row of the table: everything that the file, the environment,
-// the flags, the documentation and the error messages know about it.
+// Setting is one row of the table: everything that the file, the environment, the flags, the
+// documentation and the error messages know about it.
 type Setting struct {
 	// Key is its place in the YAML file: upstream.timeout.
 	Key string
-	// Env is its environment variable. Empty: only the file can say it.
+	// Env is its environment variable. Empty: it can be set in the file only.
 	Env string
-	// Flag is its flag without the dashes. Empty: no flag says it.
+	// Flag is its flag without the dashes. Empty: there is none.
 	Flag string
-	// Default is the value of whoever says nothing, as text.
+	// Default is the default value, as text.
 	Default string
 	// Doc is one line for operators.
 	Doc string
 
-	allowed  string              // what an error asks for; numbers have theirs made from min and max
+	allowed  string              // what an error asks for; for numbers it is derived from min and max
 	min, max int64               // bounds of a number, a size, or a duration in nanoseconds
-	optional bool                // empty is a value of its own, not the default
-	inherits string              // the key whose value is taken when this one is not given
-	contents string              // this setting names a file that holds the value of that key
-	check    func(string) error  // for text; nil accepts what is not empty
+	optional bool                // empty is a value, not the default
+	inherits string              // the key whose value is the default of this one
+	contents string              // this setting names a file with the value of that key
+	check    func(string) error  // for text; nil accepts anything but the empty text
 	field    func(c *Config) any // where the value goes; the pointer's type is the setting's kind
 	words    []string            // the only texts allowed, if any
 }
@@ -52,7 +52,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// Words returns the only texts that the setting takes; nil where it takes more.
+// Words returns the values of a setting that has a fixed list of them, or nil.
 func (s Setting) Words() []string { return slices.Clone(s.words) }
 
 // Settings returns a copy of the table, in the order of the documentation.
@@ -67,8 +67,7 @@ func lookup(key string) (Setting, bool) {
 	return settings[i], true
 }
 
-// names lists every setting and group that stands anywhere in group, by its
-// whole key. The group "" is the file.
+// names lists every setting and group below group, by its whole key. The group "" is the file.
 func names(group string) []string {
 	var out []string
 	for _, s := range settings {
@@ -82,8 +81,8 @@ func names(group string) []string {
 	return out
 }
 
-// members lists what stands directly in group, by its name there. It is empty
-// when there is no such group.
+// members lists the settings and groups directly in group, by their names there. It is empty if
+// there is no such group.
 func members(group string) []string {
 	var out []string
 	for _, key := range names(group) {
@@ -101,7 +100,7 @@ func (s Setting) isHidden() bool {
 	return ok
 }
 
-// Allowed says what the setting takes: "a duration from 10ms to 8760h".
+// Allowed describes the values of the setting: "a duration from 10ms to 8760h".
 func (s Setting) Allowed() string {
 	allowed := s.allowed
 	switch s.field(new(Config)).(type) {
@@ -116,13 +115,13 @@ func (s Setting) Allowed() string {
 		allowed = orList(s.words)
 	}
 	if s.optional && s.Default != "" {
-		allowed += ", or nothing"
+		allowed += ", or empty"
 	}
 	return allowed
 }
 
-// set parses what was given into its place in c. The reason of a failure
-// holds no part of a secret and may be empty.
+// set parses a value into its place in c. The reason of a failure contains no part of a secret and
+// can be empty.
 func (s Setting) set(c *Config, text string) error {
 	switch field := s.field(c).(type) {
 	case *string:
@@ -165,7 +164,7 @@ func (s Setting) set(c *Config, text string) error {
 	return s.checkText(text)
 }
 
-// errUnsaid is a failure about which the table has said all there is to say.
+// errUnsaid is a failure that the allowed values already explain.
 var errUnsaid = errors.New("not allowed")
 
 func (s Setting) checkText(text string) error {
@@ -182,7 +181,7 @@ func (s Setting) checkText(text string) error {
 	return nil
 }
 
-// text writes the value in c as the file would say it, secrets and all.
+// text returns the value in c in the form of the file, including secrets.
 func (s Setting) text(c *Config) string {
 	switch field := s.field(c).(type) {
 	case *string:
@@ -206,13 +205,13 @@ func (s Setting) text(c *Config) string {
 	}
 }
 
-// isList reports whether the file may say it as a sequence.
+// isList reports whether the file can have a sequence for it.
 func (s Setting) isList() bool {
 	_, ok := s.field(new(Config)).(*[]string)
 	return ok
 }
 
-// isParts reports whether the file says it as a list of parts.
+// isParts reports whether it is a list of parts in the file.
 func (s Setting) isParts() bool {
 	_, ok := s.field(new(Config)).(*Parts)
 	return ok
@@ -229,7 +228,7 @@ func splitList(text string) []string {
 	return out
 }
 
-// formatDuration is d.String without the units that say nothing: 5m, not 5m0s.
+// formatDuration is d.String without zero units: 5m, not 5m0s.
 func formatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

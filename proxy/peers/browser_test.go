@@ -15,21 +15,22 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A page is open in a browser, at an origin of its own.
+// A page is open in a browser, at its own origin.
 type page struct {
 	origin string
 	ctx    context.Context
 }
 
-// openBrowser starts a headless Chromium until the test ends, and returns a function that opens pages in it.
+// openBrowser starts a headless Chromium until the test ends, and returns a function that opens
+// pages in it.
 func openBrowser(t *testing.T) (open func() page) {
 	t.Helper()
 	program := browserTool.path(t)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()))
-	if os.Geteuid() == 0 { // who cannot have the sandbox
+	if os.Geteuid() == 0 { // root cannot use the sandbox
 		options = append(options, chromedp.NoSandbox)
 	}
-	// Not t.Context(), which ends before the browser has been told to.
+	// Not t.Context(), which ends before the browser is closed.
 	limited, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	allocator, stop := chromedp.NewExecAllocator(limited, options...)
 	browser, closeBrowser := chromedp.NewContext(allocator)
@@ -45,7 +46,7 @@ func openBrowser(t *testing.T) (open func() page) {
 		t.Helper()
 		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = io.WriteString(w, "<!doctype html><title>front-end</title>") // the browser may have gone
+			_, _ = io.WriteString(w, "<!doctype html><title>front-end</title>") // the browser may be gone
 		}))
 		t.Cleanup(site.Close)
 		tab, closeTab := chromedp.NewContext(browser)
@@ -57,13 +58,13 @@ func openBrowser(t *testing.T) (open func() page) {
 	}
 }
 
-// A fetched is what a page can tell of an answer.
+// A fetched is a response as a page sees it.
 type fetched struct {
 	Status  int
 	Type    string            // cors, when it was read across origins
-	Headers map[string]string // those that the page may read
+	Headers map[string]string // those that the page can read
 	Body    string
-	Error   string // why there is no answer to read
+	Error   string // why there is no response
 }
 
 // fetch lets the page fetch url. The options are those of fetch(), as JSON.
@@ -124,7 +125,8 @@ func TestAPageOfAnotherOriginFetchesAllRoutes(t *testing.T) {
 			t.Errorf("%s: after revalidation %d, %d bytes, %v", r, again.Status, len(again.Body), again.Headers)
 		}
 
-		// The page keeps the copy itself: its condition takes a preflight, and the 304 is its own to see.
+		// The page keeps the copy itself: its conditional request needs a preflight, and it sees
+		// the 304.
 		options := fmt.Sprintf(`{"cache": "no-store", "headers": {"If-None-Match": %q}}`, got.Headers["etag"])
 		own := front.fetch(t, url, options)
 		if asked := v.log.take(); own.Status != 304 || own.Body != "" || own.Headers["etag"] != got.Headers["etag"] || methods(asked) != "OPTIONS 204, GET 304" {
@@ -145,16 +147,16 @@ func TestAPageMaySendAHeaderOfItsOwn(t *testing.T) {
 	if asked[0].Header.Get("Access-Control-Request-Headers") != "x-front-end,x-request-id" || asked[1].Header.Get("X-Front-End") != "shop/1.2" {
 		t.Errorf("asked for %v, then sent %v", asked[0].Header, asked[1].Header)
 	}
-	// The browser remembers what the preflight allowed.
+	// The browser caches the preflight.
 	again := front.fetch(t, url, `{"headers": {"X-Front-End": "shop/1.3"}}`)
 	if asked := methods(v.log.take()); again.Status != 200 || asked != "GET 304" {
 		t.Errorf("a second time: %d by %s", again.Status, asked)
 	}
-	// What nobody allowed stays with the browser: a method that vitrine does not have never leaves it.
+	// The browser never sends a method that the preflight does not allow.
 	if got := front.fetch(t, url, `{"method": "DELETE"}`); got.Error == "" || methods(v.log.take()) != "OPTIONS 204" {
 		t.Errorf("DELETE: %+v", got)
 	}
-	// Errors can be read as well.
+	// Errors are readable too.
 	if got := front.fetch(t, "http://"+v.addr+"/nothing", `{}`); got.Status != 404 || got.Body != `{"detail":"Not found."}` {
 		t.Errorf("404: %+v", got)
 	}
@@ -168,7 +170,7 @@ func TestOnlyListedOriginsAreAnswered(t *testing.T) {
 	if got := other.fetch(t, url, `{}`); got.Error != "TypeError: Failed to fetch" {
 		t.Errorf("an origin that is not listed: %+v", got)
 	}
-	// With the same cache in the browser: Vary keeps the answer of the one from the other.
+	// They share the browser's cache: Vary keeps their responses apart.
 	if got := listed.fetch(t, url, `{}`); got.Status != 200 || got.Headers["etag"] == "" {
 		t.Errorf("a listed origin: %+v", got)
 	}

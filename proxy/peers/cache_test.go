@@ -45,7 +45,7 @@ type reply struct {
 	body []byte
 }
 
-// get asks with exactly the fields given, as name and value in turn.
+// get sends exactly the given header fields, name and value in turn.
 func get(t *testing.T, url string, fields ...string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -67,8 +67,8 @@ func get(t *testing.T, url string, fields ...string) reply {
 	return reply{resp, body}
 }
 
-// client makes a connection for each request: nginx answers nothing more on one over which a copy was given out that it
-// is revalidating, until it has.
+// client opens a connection for each request: after a stale response, nginx holds up the next one
+// on the connection until it has revalidated.
 var client = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, Timeout: patience}
 
 // decoded undoes the content coding.
@@ -136,8 +136,8 @@ func TestAClientsOwnCopyIsConfirmedByTheCacheInFront(t *testing.T) {
 	})
 }
 
-// TestAStaleCopyIsRevalidatedBy304: after max-age the cache asks with the ETag, is told 304, and gives its copy out
-// with a whole body.
+// TestAStaleCopyIsRevalidatedBy304: after max-age the cache revalidates with the ETag, gets a 304,
+// and serves its copy with the whole body.
 func TestAStaleCopyIsRevalidatedBy304(t *testing.T) {
 	behind(t, terms{maxAge: time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/gvapp/")
@@ -160,7 +160,8 @@ func TestAStaleCopyIsRevalidatedBy304(t *testing.T) {
 	})
 }
 
-// TestAChangeShowsWhenTheCacheAsksAgain: purged at vitrine, the new document comes with the next revalidation.
+// TestAChangeShowsWhenTheCacheAsksAgain: after a purge at vitrine, the next revalidation brings the
+// new document.
 func TestAChangeShowsWhenTheCacheAsksAgain(t *testing.T) {
 	behind(t, terms{maxAge: time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/cms/rules/")
@@ -178,8 +179,8 @@ func TestAChangeShowsWhenTheCacheAsksAgain(t *testing.T) {
 	})
 }
 
-// TestEncodingsAreKeptApart: each client gets a coding that it takes, of one document, and each comes from vitrine
-// once.
+// TestEncodingsAreKeptApart: each client gets a coding that it accepts, and each coding is fetched
+// from vitrine once.
 func TestEncodingsAreKeptApart(t *testing.T) {
 	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		tags := map[string]string{}
@@ -215,7 +216,7 @@ func TestEncodingsAreKeptApart(t *testing.T) {
 	})
 }
 
-// TestIndentationsAreKeptApart: what Accept asks for is kept apart as well.
+// TestIndentationsAreKeptApart: so are the indentations of Accept.
 func TestIndentationsAreKeptApart(t *testing.T) {
 	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		for range 2 {
@@ -231,8 +232,8 @@ func TestIndentationsAreKeptApart(t *testing.T) {
 	})
 }
 
-// TestAStaleCopyIsServedWhileItIsRevalidated: within stale-while-revalidate nobody waits for vitrine, which is asked
-// once, in the background.
+// TestAStaleCopyIsServedWhileItIsRevalidated: within stale-while-revalidate nobody waits for
+// vitrine, which gets one request, in the background.
 func TestAStaleCopyIsServedWhileItIsRevalidated(t *testing.T) {
 	behind(t, terms{maxAge: time.Second, staleWhileRevalidate: 30 * time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/cms/rules/")
@@ -241,7 +242,7 @@ func TestAStaleCopyIsServedWhileItIsRevalidated(t *testing.T) {
 		if _, err := v.store.Purge(t.Context(), string(shape.Rules), false); err != nil {
 			t.Fatal(err)
 		}
-		release := v.cms.Block() // vitrine cannot answer, so that whoever waits for it is seen
+		release := v.cms.Block() // vitrine cannot answer, so a client that waits for it is noticed
 		defer release()
 		var asked []exchange
 		eventually(t, "the cache asks in the background", func() bool {
@@ -282,7 +283,7 @@ func TestAStaleCopyIsServedWhileVitrineIsAway(t *testing.T) {
 	})
 }
 
-// TestErrorsAreNotKept: what vitrine marks no-store is asked for each time.
+// TestErrorsAreNotKept: responses with no-store are requested each time.
 func TestErrorsAreNotKept(t *testing.T) {
 	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		v.cms.Set(shape.Rules, `{"no":"rules"}`)

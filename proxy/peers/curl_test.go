@@ -15,7 +15,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// curl runs the real one and returns the head and the body of what it got.
+// curl runs curl and returns the header and body of the response.
 func curl(t *testing.T, args ...string) (head, body string) {
 	t.Helper()
 	program := curlTool.path(t)
@@ -27,12 +27,12 @@ func curl(t *testing.T, args ...string) (head, body string) {
 	return head, body
 }
 
-// has reports whether a head has a line, its field's name in any case.
+// has reports whether a header has the line; the field's name is case-insensitive.
 func has(head, line string) bool {
 	return slices.ContainsFunc(strings.Split(head, "\r\n"), func(l string) bool { return strings.EqualFold(l, line) })
 }
 
-// field is the value of a field of a head.
+// field returns the value of a header field.
 func field(head, name string) string {
 	for line := range strings.SplitSeq(head, "\r\n") {
 		if n, value, _ := strings.Cut(line, ": "); strings.EqualFold(n, name) {
@@ -51,7 +51,8 @@ func TestCurlGetsAllRoutesOverHTTP10And11(t *testing.T) {
 			if err != nil || string(doc.Body) != body || !strings.HasPrefix(head, "HTTP/1.1 200 ") && !strings.HasPrefix(head, "HTTP/1.0 200 ") {
 				t.Errorf("%s %s: %v\n%s", version, path, err, head)
 			}
-			// RFC 9112, section 9.3: an HTTP/1.0 client that does not ask for it gets no persistent connection.
+			// RFC 9112, section 9.3: an HTTP/1.0 client gets a persistent connection only if it
+			// asks for one.
 			if closes := has(head, "Connection: close"); closes != (version == "--http1.0") {
 				t.Errorf("%s %s: Connection: close is %v", version, path, closes)
 			}
@@ -75,7 +76,7 @@ func TestCurlHeadHasTheHeadersOfGet(t *testing.T) {
 	}
 	for line := range strings.SplitSeq(got, "\r\n") {
 		switch name, _, _ := strings.Cut(line, ":"); strings.ToLower(name) {
-		case "date", "age", "x-request-id", "cache-status": // these may differ with the moment
+		case "date", "age", "x-request-id", "cache-status": // these can change from one second to the next
 		default:
 			if !has(head, line) {
 				t.Errorf("HEAD lacks %q", line)
@@ -115,7 +116,8 @@ func TestCurlConditionalRequestsAreAnsweredWith304(t *testing.T) {
 	}
 }
 
-// TestCurlRangesAreAnsweredWhole: RFC 9110, section 14.2: a server may ignore Range; then it must not say 206.
+// TestCurlRangesAreAnsweredWhole: RFC 9110, section 14.2: a server can ignore Range, but then must
+// not answer 206.
 func TestCurlRangesAreAnsweredWhole(t *testing.T) {
 	v := startVitrine(t, terms{}, curlTool)
 	url := "http://" + v.addr + "/cms/rules/"
@@ -131,7 +133,7 @@ func TestCurlFollowsTheRedirectToTheRightSlash(t *testing.T) {
 	v := startVitrine(t, terms{}, curlTool)
 	_, want := curl(t, "http://"+v.addr+"/gvapp/singlebanner?ordering=-id")
 	head, body := curl(t, "--location", "http://"+v.addr+"/gvapp/singlebanner/?ordering=-id")
-	// With --location the heads of both answers come, one after the other.
+	// With --location both headers are printed, one after the other.
 	if _, second, ok := strings.Cut(body, "\r\n\r\n"); ok {
 		body = second
 	}
@@ -172,7 +174,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 			t.Fatalf("%s: %v", target, err)
 		}
 		alone := get(t, "http://"+v.addr+target)
-		if target == "/gvapp" { // which get follows
+		if target == "/gvapp" { // which get checks
 			if resp.StatusCode != http.StatusMovedPermanently {
 				t.Errorf("%s: %d", target, resp.StatusCode)
 			}

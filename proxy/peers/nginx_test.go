@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// nginxMain is what a distribution's nginx.conf has around conf.d, kept to a folder of the test's.
+// nginxMain is a distribution's nginx.conf around conf.d, confined to a folder of the test.
 const nginxMain = `daemon off;
 pid DIR/nginx.pid;
 error_log stderr warn;
@@ -38,7 +38,7 @@ func startNginx(t *testing.T, v *vitrine) string {
 		"127.0.0.1:8080", v.addr,
 		"listen 80;", "listen 127.0.0.1:"+port+";"))
 	conf := strings.ReplaceAll(nginxMain, "DIR", dir)
-	if os.Geteuid() == 0 { // or the workers become somebody who may not read the test's folder
+	if os.Geteuid() == 0 { // otherwise the workers switch to a user who cannot read the test's folder
 		conf = "user root;\n" + conf
 	}
 	run(t, addr, program, "-c", write(t, dir, "nginx.conf", conf), "-e", "stderr", "-p", dir)

@@ -1,8 +1,8 @@
-// Package peers puts vitrine behind the software that stands before it in practice, and in front of the clients that
-// ask it: nginx and Varnish with the very configurations of docs/deploying.md, curl, and a browser.
+// Package peers tests vitrine with the software around it in practice: nginx and Varnish with the
+// configurations of docs/deploying.md, curl, and a browser.
 //
-// One test starts a CMS, the whole of vitrine in front of it (cache, store and HTTP face), and its peer, on free
-// ports. What goes between peer and vitrine is counted at vitrine's listener.
+// Each test starts a CMS, all of vitrine in front of it, and the peer, on free ports. The exchanges
+// between peer and vitrine are counted at vitrine's listener.
 package peers
 
 import (
@@ -30,7 +30,7 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// patience is how long something that should happen soon may take.
+// patience bounds the wait for something that should happen soon.
 const patience = 15 * time.Second
 
 // routes are the public paths.
@@ -38,23 +38,23 @@ var routes = map[shape.Resource]string{
 	shape.Catalogue: "/gvapp/", shape.Rules: "/cms/rules/", shape.Banners: "/gvapp/singlebanner",
 }
 
-// terms are what vitrine tells caches downstream.
+// terms are what downstream caches are allowed.
 type terms struct {
 	ttl, maxAge, staleWhileRevalidate, staleIfError time.Duration
 	origins                                         []string // none: *
 }
 
-// vitrine is the whole of it, running.
+// vitrine is all of it, running.
 type vitrine struct {
 	cms   *upstreamtest.CMS
 	store *cache.Store
 	addr  string
 	log   *exchanges
-	stop  func() // ends it as a crash of the machine would: nobody listens any more
+	stop  func() // ends it like a crash of the machine: the port is closed
 }
 
-// startVitrine runs it until the test ends or stop is called. Tools are the programs that the test runs beside it: where
-// one is missing, the test skips before anything is started.
+// startVitrine runs it until the test ends or stop is called. Tools are the other programs of the
+// test: if one is missing, the test skips before anything is started.
 func startVitrine(t *testing.T, o terms, tools ...tool) *vitrine {
 	t.Helper()
 	for _, needed := range tools {
@@ -136,15 +136,15 @@ type exchange struct {
 	status string
 }
 
-// exchanges is a log of what reached a listener. What comes in is looked at before vitrine reads it, and what goes
-// out before it is sent, so that a client with an answer finds it here.
+// exchanges logs the requests that reach a listener. Requests are noted before vitrine reads them,
+// and responses before they are sent, so that a client with a response finds it here.
 type exchanges struct {
 	mu       sync.Mutex
 	answered *sync.Cond // on mu: an exchange has its status
 	all      []*exchange
 }
 
-// answerTime is how long take waits for an answer that a peer is being given.
+// answerTime is how long take waits for a response in progress.
 const answerTime = 2 * time.Second
 
 func newExchanges() *exchanges {
@@ -153,8 +153,8 @@ func newExchanges() *exchanges {
 	return e
 }
 
-// take returns what arrived since the last call, once it has been answered: a peer may give its own client a stale copy
-// while it asks.
+// take returns the exchanges since the last call, once they are complete: a peer can serve its
+// client a stale copy before its own request is answered.
 func (e *exchanges) take() []exchange {
 	late := false
 	defer time.AfterFunc(answerTime, func() {
@@ -191,11 +191,11 @@ func (l tapped) Accept() (net.Conn, error) {
 	return &tappedConn{Conn: conn, log: l.log}, nil
 }
 
-// tappedConn follows one connection. Peers send requests without bodies and one after the other.
+// tappedConn follows one connection. Peers send requests without bodies, one after the other.
 type tappedConn struct {
 	net.Conn
 	log     *exchanges
-	pending []byte    // of a request that has not arrived whole; only Read touches it
+	pending []byte    // of an incomplete request; used by Read only
 	asked   *exchange // the request without an answer; guarded by the log
 }
 
@@ -243,11 +243,12 @@ var (
 	browserTool = tool{"chromium", "chromium"}
 )
 
-// path returns where the program is, or skips the test and says how to install it. Where CI is set it has to be there.
+// path returns the program's path, or skips the test and says how to install it. In CI it must
+// exist.
 func (n tool) path(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath(n.program)
-	if err != nil { // Debian has servers where only root looks for them
+	if err != nil { // Debian keeps servers where only root's PATH leads
 		path, err = exec.LookPath(filepath.Join("/usr/sbin", n.program))
 	}
 	if err == nil {
@@ -271,7 +272,7 @@ func run(t *testing.T, addr, program string, args ...string) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is told to end below
+		_ = cmd.Wait() // it is stopped below
 		close(ended)
 	}()
 	t.Cleanup(func() {
@@ -302,7 +303,7 @@ func run(t *testing.T, addr, program string, args ...string) {
 	})
 }
 
-// freeAddress is one that a program can be told to listen on.
+// freeAddress returns an address that a program can listen on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -313,7 +314,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// eventually asks check twenty times a second until it is content.
+// eventually calls check twenty times a second until it succeeds.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
@@ -327,7 +328,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// syncBuffer is what a program may write to while it is read.
+// syncBuffer can be written while it is read.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -345,8 +346,8 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// configuration is the block of docs/deploying.md that begins with a comment saying file, with the addresses of the
-// test in the place of those in the document.
+// configuration returns the block of docs/deploying.md that begins with a comment naming file, with
+// the test's addresses in place of those in the document.
 func configuration(t *testing.T, file string, swap ...string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/deploying.md")
@@ -367,7 +368,7 @@ func configuration(t *testing.T, file string, swap ...string) string {
 	return block + "\n"
 }
 
-// write puts a file into a folder of the test's.
+// write creates a file in a folder of the test.
 func write(t *testing.T, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

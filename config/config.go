@@ -17,6 +17,7 @@
 package config
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -239,11 +240,15 @@ func (c Config) Refuse(key string, why error) error {
 	return refuse(s, given{Text: s.text(&c), Origin: c.origins[key]}, why.Error())
 }
 
-// RefuseBelow is Refuse for what stands below a group of settings, by its path
-// there: upstream.resources.banners and parts[0].map.
-func (c Config) RefuseBelow(group, path string, why error) error {
+// RefuseBelow is Refuse for what stands below a group of settings, by its path there,
+// upstream.resources.banners and parts[0].map, and its line in the file; 0 is that of the setting.
+func (c Config) RefuseBelow(group, path string, line int, why error) error {
 	name, _, _ := strings.Cut(path, "[")
 	name, _, _ = strings.Cut(name, ".")
 	o := c.origins[group+"."+name]
-	return &Error{Setting: group + "." + path, Origin: o.place(), Problem: why.Error()}
+	place := o.place()
+	if file := strings.LastIndexByte(o.File, ':'); line > 0 && file >= 0 {
+		place = o.File[:file+1] + strconv.Itoa(line)
+	}
+	return &Error{Setting: group + "." + path, Origin: place, Problem: why.Error()}
 }

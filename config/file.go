@@ -112,21 +112,15 @@ func (p *fileParser) entry(key string, line int, value *yaml.Node) {
 	}
 }
 
-// parts checks a list of parts while its lines are known.
+// parts keeps a list of parts as it is.
 func (p *fileParser) parts(s Setting, g given, value *yaml.Node) {
-	_, err := parseParts(value)
-	if err == nil {
-		if g.Text, err = canonical(value); err == nil {
-			p.values[s.Key] = g
-			return
-		}
+	var err error
+	g.Node = bare(value, 0)
+	if g.Text, err = canonical(g.Node); err != nil {
+		p.errs = append(p.errs, mistake(g, err.Error()))
+		return
 	}
-	var at *nodeError
-	if errors.As(err, &at) {
-		g.Origin.Name += at.key
-		g.Origin.File = fmt.Sprintf("%s:%d", p.path, at.line)
-	}
-	p.errs = append(p.errs, mistake(g, err.Error()))
+	p.values[s.Key] = g
 }
 
 // content returns the text of a value, or how to describe it in an error when

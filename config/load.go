@@ -8,6 +8,7 @@ import (
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
+	"go.yaml.in/yaml/v3"
 )
 
 // Sources is where values are looked for, weakest last.
@@ -72,7 +73,8 @@ func (o origin) place() string {
 // fields are exported because koanf copies what it holds.
 type given struct {
 	Text   string
-	Found  string // what to show in an error when Text was not what was written
+	Found  string     // what to show in an error when Text was not what was written
+	Node   *yaml.Node // of parts
 	Origin origin
 }
 
@@ -263,6 +265,9 @@ func (p *parsing) set(s Setting) error {
 	}
 	if g.Found != "" {
 		return refuse(s, g, "")
+	}
+	if parts, ok := s.field(&p.config).(*Parts); ok {
+		parts.Node = g.Node
 	}
 	switch err := s.set(&p.config, g.Text); {
 	case err == nil:

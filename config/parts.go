@@ -1,116 +1,27 @@
 package config
 
 import (
-	"fmt"
-	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// Part is one list, or one answer, that a resource is made from. What is zero
-// or empty is left to the preset.
-type Part struct {
-	// Name is the member of the document that it becomes.
-	Name string
-	// Path is relative to [Upstream.URL].
-	Path string
-	// Query is sent with each request. Nil: what the preset sends.
-	Query url.Values
-	// Headers are sent with each request.
-	Headers map[string]string
-	// Paging says how the list goes on.
-	Paging Paging
-	// Items, Map are jq programs.
-	Items, Map string
-	// IDs is document or number.
-	IDs string
-}
-
-// Paging says how a list goes on after its first answer.
-type Paging struct {
-	// Style is none, page, offset, link, cursor or header.
-	Style string
-	// Param and SizeParam are names of query parameters.
-	Param, SizeParam string
-	// Size is how many items are asked for at once.
-	Size int
-	// First is the number of the first page. Nil: 1.
-	First *int
-	// Total, Next are jq programs.
-	Total, Next string
-	// Hosts are names that the CMS gives itself in links.
-	Hosts []string
-	// MaxPages, MaxItems and Walks bound a walk.
-	MaxPages, MaxItems, Walks int
-	// Confirm walks until two walks agree.
-	Confirm bool
-}
-
-// Parts is a list of parts.
+// Parts is a list of parts as the file has it. What it means is for the upstream to say.
 type Parts struct {
-	// List is shared by all copies of the Config, and not to be written to.
-	List []Part
-	// YAML is what List was read from, without comments.
+	// YAML is the list without comments and aliases.
 	YAML string
+	// Node is the same, with the lines of the file. It is shared by all copies of the Config, and not
+	// to be written to. Nil: there are none.
+	Node *yaml.Node
 }
 
-// partFields and pagingFields are what a part may say, in the order of the
-// documentation. Each reads its value.
-var (
-	partFields = []field[Part]{
-		{"name", func(p *Part, n *yaml.Node) error { return text(&p.Name, n) }},
-		{"path", func(p *Part, n *yaml.Node) error { return partPath(&p.Path, n) }},
-		{"query", func(p *Part, n *yaml.Node) error { return query(&p.Query, n) }},
-		{"headers", func(p *Part, n *yaml.Node) error { return headers(&p.Headers, n) }},
-		{"paging", func(p *Part, n *yaml.Node) error { return mapped(n, "paging", pagingFields, &p.Paging) }},
-		{"items", func(p *Part, n *yaml.Node) error { return text(&p.Items, n) }},
-		{"ids", func(p *Part, n *yaml.Node) error { return word(&p.IDs, n, "document", "number") }},
-		{"map", func(p *Part, n *yaml.Node) error { return text(&p.Map, n) }},
-	}
-	pagingFields = []field[Paging]{
-		{"style", func(p *Paging, n *yaml.Node) error {
-			return word(&p.Style, n, "none", "page", "offset", "link", "cursor", "header")
-		}},
-		{"param", func(p *Paging, n *yaml.Node) error { return text(&p.Param, n) }},
-		{"size_param", func(p *Paging, n *yaml.Node) error { return text(&p.SizeParam, n) }},
-		{"size", func(p *Paging, n *yaml.Node) error { return whole(&p.Size, n, 1, 100_000) }},
-		{"first", func(p *Paging, n *yaml.Node) error {
-			p.First = new(int)
-			return whole(p.First, n, 0, 1)
-		}},
-		{"total", func(p *Paging, n *yaml.Node) error { return text(&p.Total, n) }},
-		{"next", func(p *Paging, n *yaml.Node) error { return text(&p.Next, n) }},
-		{"hosts", func(p *Paging, n *yaml.Node) error { return list(&p.Hosts, n) }},
-		{"max_pages", func(p *Paging, n *yaml.Node) error { return whole(&p.MaxPages, n, 1, 1_000_000) }},
-		{"max_items", func(p *Paging, n *yaml.Node) error { return whole(&p.MaxItems, n, 1, 10_000_000) }},
-		{"walks", func(p *Paging, n *yaml.Node) error { return whole(&p.Walks, n, 1, 20) }},
-		{"confirm", func(p *Paging, n *yaml.Node) error { return truth(&p.Confirm, n) }},
-	}
-)
-
-// set reads the canonical form again, which has been read before.
-func (p *Parts) set(text string) error {
-	*p = Parts{YAML: text}
-	if text == "" {
-		return nil
-	}
-	var document yaml.Node
-	err := yaml.Unmarshal([]byte(text), &document)
-	if err == nil {
-		p.List, err = parseParts(document.Content[0])
-	}
-	return err
-}
-
-// canonical is n as YAML without comments and aliases.
+// canonical is a bare node as YAML.
 func canonical(n *yaml.Node) (string, error) {
 	var out strings.Builder
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(bare(n, 0)); err != nil {
+	if err := encoder.Encode(n); err != nil {
 		return "", err
 	}
 	return out.String(), encoder.Close()
@@ -125,7 +36,7 @@ func bare(n *yaml.Node, depth int) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return bare(n.Alias, depth+1)
 	}
-	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value}
+	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line}
 	for _, inner := range n.Content {
 		c.Content = append(c.Content, bare(inner, depth+1))
 	}
@@ -166,19 +77,4 @@ func (p Parts) masked() (text string, hides bool) {
 		return mask, true
 	}
 	return text, hides
-}
-
-// parseParts reads the list of parts. Its error is the first mistake, a *nodeError.
-func parseParts(n *yaml.Node) ([]Part, error) {
-	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		return nil, &nodeError{"", n.Line, fmt.Errorf("want a list of parts, got %s", describeEmpty(n))}
-	}
-	parts := make([]Part, len(n.Content))
-	for i, item := range n.Content {
-		key := "[" + strconv.Itoa(i) + "]"
-		if err := mapped(item, "part", partFields, &parts[i]); err != nil {
-			return nil, below(key, item.Line, err)
-		}
-	}
-	return parts, nil
 }

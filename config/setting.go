@@ -133,7 +133,8 @@ func (s Setting) set(c *Config, text string) error {
 	case *[]string:
 		*field = splitList(text)
 	case *Parts:
-		return field.set(text)
+		field.YAML = text
+		return nil
 	case *time.Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil {

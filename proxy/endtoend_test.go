@@ -44,7 +44,7 @@ func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
 	for _, r := range shape.Resources() {
 		sources[r], err = cache.NewReader(store, string(r), cache.ReaderOptions[*proxy.Prepared]{
 			TTL: 10 * time.Millisecond, StaleIfError: time.Hour,
-			Source: client.Source(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
+			Source: client.Fingerprint(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
 			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 				var validators upstream.Validators
 				if held != nil {

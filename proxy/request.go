@@ -5,9 +5,10 @@ import (
 	"context"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
-	"vitrine/upstream"
 )
 
 // A request is what a request is read for. It is valid inside the handler; its values are slices of the connection's
@@ -30,14 +31,14 @@ var _ cache.Lender = (*request)(nil)
 
 // Lend gives the values that outlive the request.
 func (r *request) Lend() context.Context {
-	if !validTraceParent(r.traceParent) {
+	if !validTraceParent(r.traceParent) || trace.SpanContextFromContext(r.Context).IsValid() {
 		return r.Context
 	}
-	t := upstream.Trace{Parent: string(r.traceParent)}
+	carrier := propagation.MapCarrier{"traceparent": string(r.traceParent)}
 	if validTraceState(r.traceState) {
-		t.State = string(r.traceState)
+		carrier["tracestate"] = string(r.traceState)
 	}
-	return upstream.WithTrace(r.Context, t)
+	return propagation.TraceContext{}.Extract(r.Context, carrier)
 }
 
 // newRequest reads a request's fields, in one walk over what was sent. A connection has one request at a time, and

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"vitrine/upstream/shape"
+	"vitrine/upstream/exchange"
 )
 
 // When the breaker opens, and for how long.
@@ -28,14 +28,6 @@ type Breaker struct {
 // Open reports whether the CMS is left alone, but for a probe.
 func (b Breaker) Open() bool { return b.State != gobreaker.StateClosed.String() }
 
-// OpenError is a fetch that was not made, since the breaker is open.
-type OpenError struct {
-	After time.Duration // when the CMS will be asked again
-}
-
-// Error does not say when, so that the same state has the same words.
-func (*OpenError) Error() string { return "left alone after repeated failures" }
-
 // breaker leaves a CMS alone that fails again and again. While it is half open, one fetch is let
 // through as a probe.
 type breaker struct {
@@ -52,7 +44,7 @@ func newBreaker(name string, log *slog.Logger) *breaker {
 		MaxRequests:  1,
 		Timeout:      breakerOpenFor,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
-		IsSuccessful: func(err error) bool { return err == nil || !judge(err).trips },
+		IsSuccessful: func(err error) bool { return err == nil || !exchange.Judge(err).Trips },
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(name string, from, to gobreaker.State) {
 			b.mu.Lock()
@@ -69,12 +61,12 @@ func newBreaker(name string, log *slog.Logger) *breaker {
 }
 
 // allow reports to done how the fetch went, or fails if the breaker is open.
-func (b *breaker) allow(r shape.Resource, op string) (done func(error), err error) {
+func (b *breaker) allow(name string) (done func(error), err error) {
 	if done, err = b.Allow(); err != nil {
 		b.mu.Lock()
 		left := breakerOpenFor - time.Since(b.since)
 		b.mu.Unlock()
-		return nil, &FetchError{Resource: r, Op: op, Kind: ErrOpen, Err: &OpenError{After: max(left, 0)}}
+		return nil, &exchange.Error{Op: "GET " + name, Kind: ErrOpen, Err: &exchange.OpenError{After: max(left, 0)}}
 	}
 	return done, nil
 }

@@ -3,62 +3,59 @@ package upstream
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"io"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/trace/noop"
-
 	"vitrine/upstream/shape"
 )
 
-// scripted is a CMS without HTTP, so that time can jump.
+// scripted is a CMS without a network, so that time can jump.
 type scripted struct {
 	mu    sync.Mutex
-	err   error
+	code  int
+	body  string
 	hang  bool
 	asked int
 }
 
-func (s *scripted) fetch(ctx context.Context, r shape.Resource, _ Validators) (answer, error) {
+func (s *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.asked++
-	err, hang := s.err, s.hang
+	code, body, hang := s.code, s.body, s.hang
 	s.mu.Unlock()
 	if hang {
-		<-ctx.Done()
-		return answer{attempts: 1}, &FetchError{Resource: r, Op: "GET " + s.String(), Kind: ErrTimeout, Err: &lateError{}}
+		<-req.Context().Done()
+		return nil, req.Context().Err()
 	}
-	if err != nil {
-		return answer{attempts: 1}, &FetchError{Resource: r, Op: "GET " + s.String(), Kind: judge(err).kind, Err: err}
-	}
-	return answer{status: 200, attempts: 1, body: []byte("[]")}, nil
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
+		Body: io.NopCloser(strings.NewReader(body)), Request: req,
+	}, nil
 }
 
-func (s *scripted) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
+func (s *scripted) answer(code int, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.code, s.body = code, body
+}
 
 func (s *scripted) count() int { s.mu.Lock(); defer s.mu.Unlock(); return s.asked }
-
-func (*scripted) close() {}
-
-func (*scripted) String() string { return "http://cms" }
 
 func newScripted(t *testing.T) (*Client, *scripted) {
 	t.Helper()
 	s := new(scripted)
-	c := &Client{
-		source: s, timeout: 10 * time.Second, lists: newLists(), tracer: noop.NewTracerProvider().Tracer(scope),
-		breaker: newBreaker(s.String(), slog.New(slog.DiscardHandler)),
-	}
-	return c, s
+	return newClient(t, "http://cms", func(o *Options) { o.Transport, o.Retries = s, 0 }), s
 }
 
 // failures are n failed fetches that count.
 func failures(t *testing.T, c *Client, s *scripted, n int) {
 	t.Helper()
-	s.fail(&StatusError{Code: 503})
+	s.answer(503, "")
 	for i := range n {
 		_, err := c.Fetch(t.Context(), shape.Resources()[i%3], Validators{})
 		wantError(t, err, ErrAnswer, "status 503")
@@ -97,7 +94,7 @@ func TestBreakerOpensAfterFailuresOfAnyResourceAndClosesByAProbe(t *testing.T) {
 		wantState(t, c, "open")
 
 		pass(10*time.Second + 1)
-		s.fail(nil)
+		s.answer(200, "[]")
 		mustFetch(t, c, shape.Banners)
 		wantState(t, c, "closed")
 		if s.count() != 7 {
@@ -109,12 +106,14 @@ func TestBreakerOpensAfterFailuresOfAnyResourceAndClosesByAProbe(t *testing.T) {
 func TestAnswersThatSayNothingOfAnOutageKeepTheBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newScripted(t)
-		for _, err := range []error{
-			&StatusError{Code: 404}, &StatusError{Code: 400}, &ContentError{}, &RedirectError{}, &shape.RefusedError{},
-		} {
+		for _, c2 := range []struct {
+			code int
+			body string
+		}{{404, ""}, {400, ""}, {302, ""}, {200, `{"not":"a list"}`}, {200, `"text"`}} {
 			failures(t, c, s, 4)
-			s.fail(err)
-			_, _ = c.Fetch(t.Context(), shape.Banners, Validators{})
+			s.answer(c2.code, c2.body)
+			_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+			wantError(t, err, ErrAnswer, "")
 		}
 		wantState(t, c, "closed")
 	})

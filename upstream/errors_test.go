@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"vitrine/upstream/exchange"
 )
 
 func TestCodeAndFromCodeAreInverse(t *testing.T) {
 	for _, sentinel := range []error{ErrUnreachable, ErrTimeout, ErrAnswer} {
-		code := Code(fmt.Errorf("at noon: %w", &FetchError{Resource: "rules", Op: "GET x", Kind: sentinel, Err: errors.New("y")}))
+		code := Code(fmt.Errorf("at noon: %w", &exchange.Error{Op: "GET x", Kind: sentinel, Err: errors.New("y")}))
 		back := FromCode(code)
 		if code == "" || !errors.Is(back, sentinel) || Code(back) != code {
 			t.Errorf("%v: code %q, back %v", sentinel, code, back)
@@ -27,7 +29,7 @@ func TestCodeAndFromCodeAreInverse(t *testing.T) {
 }
 
 func TestRetryAfterIsFoundInAnyDepth(t *testing.T) {
-	err := fmt.Errorf("again: %w", &FetchError{Kind: ErrAnswer, Err: &StatusError{Code: 429, RetryAfter: time.Minute}})
+	err := fmt.Errorf("again: %w", &exchange.Error{Kind: ErrAnswer, Err: &StatusError{Code: 429, RetryAfter: time.Minute}})
 	if got := RetryAfter(err); got != time.Minute {
 		t.Errorf("got %v", got)
 	}

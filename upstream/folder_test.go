@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/upstream/list"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -139,7 +140,7 @@ func TestFolderMayBeNamedRelatively(t *testing.T) {
 func TestWhatIsForACMSDoesNotDisturbOtherSources(t *testing.T) {
 	for _, url := range []string{"sample:", "file:" + newFiles(t)} {
 		client := newClient(t, url, func(o *Options) {
-			o.Paths = map[shape.Resource]string{shape.Rules: "api/rules?limit=-1"}
+			o.Resources = map[shape.Resource]list.Resource{shape.Rules: {Path: "api/rules?limit=-1"}}
 			o.Authorization = "Bearer abc"
 			o.Headers = map[string]string{"X-Site": "nl"}
 		})

@@ -11,6 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"go.opentelemetry.io/otel/propagation"
+
+	"vitrine/upstream/exchange"
+	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -38,7 +42,7 @@ func TestPathsMayBeSetWithTheirQuery(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.HandlePath("/banners", upstreamtest.JSON(`{"nobody": "fetches this"}`))
 	client := newClient(t, cms.URL, func(o *Options) {
-		o.Paths = map[shape.Resource]string{shape.Banners: "/banners?key=hush&limit=-1"}
+		o.Resources = map[shape.Resource]list.Resource{shape.Banners: {Path: "/banners?key=hush&limit=-1"}}
 	})
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
 	wantError(t, err, ErrAnswer, "")
@@ -82,7 +86,7 @@ func TestRequestSaysWhatIsAccepted(t *testing.T) {
 
 func TestValidatorsThatAreNoHeadersAreNotSent(t *testing.T) {
 	cms := upstreamtest.New(t)
-	held := Validators{ETag: "\"a\"\r\nX-Evil: 1", LastModified: strings.Repeat("x", maxValidator+1)}
+	held := Validators{ETag: "\"a\"\r\nX-Evil: 1", LastModified: strings.Repeat("x", 1<<10+1)}
 	got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, held)
 	if err != nil || got.NotModified {
 		t.Fatal(got.NotModified, err)
@@ -154,8 +158,8 @@ func TestRedirectsAreBounded(t *testing.T) {
 	cms.Handle(shape.Catalogue, upstreamtest.Redirect(301, "/gvapp/"))
 	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{})
 	wantError(t, err, ErrAnswer, "status 301: more than 5 redirects")
-	if n := cms.Count(shape.Catalogue); n != maxRedirects+1 {
-		t.Errorf("%d requests, want %d", n, maxRedirects+1)
+	if n := cms.Count(shape.Catalogue); n != 6 {
+		t.Errorf("%d requests, want %d", n, 6)
 	}
 }
 
@@ -170,12 +174,10 @@ func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
 		secured = append(secured, req)
 		upstreamtest.JSON("[]").ServeHTTP(w, req)
 	}))
-	client := newClient(t, "http://example.com", func(o *Options) { o.Authorization = "Bearer abc" })
-	dialTo(t, client, map[string]string{
-		"example.com:80":  plain.URL,
-		"example.com:443": tls.URL,
+	client := newClient(t, "http://example.com", func(o *Options) {
+		o.Authorization = "Bearer abc"
+		o.Transport = dialing(t, tls.Client(), map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
 	})
-	trust(t, client, tls.Client())
 	mustFetch(t, client, shape.Banners)
 	mu.Lock()
 	defer mu.Unlock()
@@ -187,9 +189,9 @@ func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
 func TestRedirectFromHTTPSBackToHTTPIsRefused(t *testing.T) {
 	plain := upstreamtest.New(t)
 	tls := newTLS(t, upstreamtest.Redirect(302, "http://example.com/gvapp/singlebanner"))
-	client := newClient(t, "https://example.com", nil)
-	dialTo(t, client, map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
-	trust(t, client, tls.Client())
+	client := newClient(t, "https://example.com", func(o *Options) {
+		o.Transport = dialing(t, tls.Client(), map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
+	})
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
 	wantError(t, err, ErrAnswer, "status 302: redirected to another host, http://example.com")
 	if len(plain.Requests()) != 0 {
@@ -197,46 +199,36 @@ func TestRedirectFromHTTPSBackToHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// dialTo sends the connections of client to other addresses, as a resolver would.
-func dialTo(t *testing.T, client *Client, hosts map[string]string) {
+// dialing is a transport that connects to other addresses, as a resolver would have it, and accepts
+// the certificates that other accepts.
+func dialing(t *testing.T, other *http.Client, hosts map[string]string) *http.Transport {
 	t.Helper()
-	transportOf(t, client).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	theirs, ok := other.Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("a %T", other.Transport)
+	}
+	transport := exchange.Transport()
+	transport.TLSClientConfig = theirs.TLSClientConfig.Clone()
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		u, err := url.Parse(hosts[addr])
 		if err != nil || u.Host == "" {
 			return nil, errors.New("no such host: " + addr)
 		}
 		return new(net.Dialer).DialContext(ctx, network, u.Host)
 	}
-}
-
-// trust lets client accept the certificates that other accepts.
-func trust(t *testing.T, client *Client, other *http.Client) {
-	t.Helper()
-	theirs, ok := other.Transport.(*http.Transport)
-	if !ok {
-		t.Fatalf("a %T", other.Transport)
-	}
-	transportOf(t, client).TLSClientConfig = theirs.TLSClientConfig.Clone()
-}
-
-func transportOf(t *testing.T, client *Client) *http.Transport {
-	t.Helper()
-	s, ok := client.source.(*httpSource)
-	if !ok {
-		t.Fatalf("a %T", client.source)
-	}
-	return s.transport
+	return transport
 }
 
 func TestFailureLeavesTheConnectionsOfOthersOpen(t *testing.T) {
 	cms := upstreamtest.New(t)
-	client := newClient(t, cms.URL, nil)
 	dials := 0
 	dialer := new(net.Dialer)
-	transportOf(t, client).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	transport := exchange.Transport()
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		dials++
 		return dialer.DialContext(ctx, network, addr)
 	}
+	client := newClient(t, cms.URL, func(o *Options) { o.Transport = transport })
 	mustFetch(t, client, shape.Banners)
 	cms.FailNext(4, 503)
 	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
@@ -272,22 +264,21 @@ func TestTheTraceOfARequestGoesOnToTheCMSUnchanged(t *testing.T) {
 	cms := upstreamtest.New(t)
 	client := newClient(t, cms.URL, nil)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for _, tc := range []struct{ given, want Trace }{
-		{},
-		{Trace{Parent: parent}, Trace{Parent: parent}},
-		{Trace{Parent: parent, State: "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}, Trace{Parent: parent, State: "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}},
-		{Trace{State: "rojo=1"}, Trace{}},
-	} {
-		if _, err := client.Fetch(WithTrace(t.Context(), tc.given), shape.Rules, Validators{}); err != nil {
+	for _, state := range []string{"", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"} {
+		carrier := propagation.MapCarrier{"traceparent": parent}
+		if state != "" {
+			carrier["tracestate"] = state
+		}
+		ctx := propagation.TraceContext{}.Extract(t.Context(), carrier)
+		if _, err := client.Fetch(ctx, shape.Rules, Validators{}); err != nil {
 			t.Fatal(err)
 		}
-		h := cms.Last().Header
-		if got := (Trace{Parent: h.Get("traceparent"), State: h.Get("tracestate")}); got != tc.want {
-			t.Errorf("%+v was sent as %+v", tc.given, got)
+		if h := cms.Last().Header; h.Get("traceparent") != parent || h.Get("tracestate") != state {
+			t.Errorf("%v was sent as %s, %s", carrier, h.Get("traceparent"), h.Get("tracestate"))
 		}
 	}
 	mustFetch(t, client, shape.Rules)
 	if h := cms.Last().Header; h.Values("traceparent") != nil {
-		t.Errorf("a fetch of nobody's is traced: %v", h)
+		t.Errorf("a fetch that is part of no trace is traced: %v", h)
 	}
 }

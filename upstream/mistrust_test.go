@@ -1,13 +1,10 @@
 package upstream
 
 import (
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
-	"unicode"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -29,7 +26,7 @@ func TestPagesWithStatus200AreToldForWhatTheyAre(t *testing.T) {
 		cms.Handle(shape.Catalogue, upstreamtest.JSON(c.body, "Content-Type", c.contentType))
 		got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{})
 		wantError(t, err, ErrAnswer, ": "+c.says)
-		if v := judge(err); !v.trips || got.Attempts != 1 {
+		if v := exchange.Judge(err); !v.Trips || got.Attempts != 1 {
 			t.Errorf("%s: %+v after %d attempts", c.body, v, got.Attempts)
 		}
 	}
@@ -99,33 +96,4 @@ func TestDraftsAreServedAndTold(t *testing.T) {
 	if !slices.Equal(got.Suspicions, []Suspicion{{Drafts, "banners", 2}}) || got.Document.Items != 3 {
 		t.Errorf("%v with %d items", got.Suspicions, got.Document.Items)
 	}
-}
-
-// FuzzWhatAnAnswerSays holds that any body is taken, or refused as content with
-// nothing of it in the words but one.
-func FuzzWhatAnAnswerSays(f *testing.F) {
-	for name := range meanings {
-		_, body, _ := strings.Cut(string(upstreamtest.Recording(f, name)), "\r\n\r\n")
-		f.Add([]byte(body))
-	}
-	for _, s := range []string{"", "\xef\xbb\xbf", "[", "{}", "<p>", `{"error":{"name":"a b","code":"X"}}`, `{"errors":[]}`, `{"error":"\u001b[31m"}`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		said, is := readEnvelope(body)
-		if !is && said != (envelope{}) || said.name != "" && !wordPattern.MatchString(said.name) {
-			t.Fatalf("%q: %+v, %t", body, said, is)
-		}
-		err := checkBody(body)
-		if err == nil {
-			return
-		}
-		content, ok := errors.AsType[*ContentError](err)
-		if !ok || content.Damaged == content.Page {
-			t.Fatalf("%q: %#v", body, err)
-		}
-		if text := fmt.Sprint(err); len(text) > 200 || strings.ContainsFunc(text, unicode.IsControl) {
-			t.Fatalf("%q: %q", body, text)
-		}
-	})
 }

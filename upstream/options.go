@@ -5,9 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +20,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"vitrine/upstream/exchange"
+	"vitrine/upstream/list"
+	"vitrine/upstream/mapping"
+	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
 
@@ -29,49 +37,114 @@ const (
 
 // Options say where the content comes from and what may be spent on getting it.
 type Options struct {
-	// URL is "sample:" for the bundled content, "file:DIR" for a folder with
-	// catalogue.json, rules.json and banners.json, or the base URL of a CMS,
-	// http or https, with or without a path or a trailing slash. It is required,
-	// and holds no user, query or fragment.
+	// URL is "sample:" for the bundled content, "file:DIR" for a folder with catalogue.json, rules.json
+	// and banners.json, or the base URL of a CMS, http or https, with or without a path or a trailing
+	// slash. It is required, and holds no user, query or fragment.
 	URL string
-	// Authorization is the value of the Authorization header, "Bearer …". It is
-	// sent to the host of URL only and never logged. Empty sends none. The
-	// sources that are not HTTP do not look at it.
+	// Authorization is the value of the Authorization header, "Bearer …". It is sent to the host of
+	// URL only and never logged. Empty sends none.
 	Authorization string
 	// Timeout bounds one Fetch as a whole, its retries and waits included. Zero means 10s.
 	Timeout time.Duration
 	// Retries is how often a failed attempt may be made again. Zero means never.
 	Retries int
-	// RetryWait is the wait before the first retry. It doubles with each
-	// further one up to MaxRetryWait, and up to half of it is taken off at
-	// random. Zero means 200ms and 2s. A Retry-After of the CMS may ask for more.
+	// RetryWait is the wait before the first retry. It doubles with each further one up to
+	// MaxRetryWait, and up to half of it is taken off at random. Zero means 200ms and 2s. A
+	// Retry-After of the CMS may ask for more.
 	RetryWait, MaxRetryWait time.Duration
-	// MaxBytes is the largest answer for one resource, counted on the wire and
-	// again after decompression. Zero means 32 MiB.
+	// MaxBytes is the largest answer for one resource, counted on the wire and again after
+	// decompression. Zero means 32 MiB.
 	MaxBytes int64
-	// Paths are relative to URL, and may end in a query. A resource that is
-	// missing has its documented path (gvapp/, cms/rules/, gvapp/singlebanner).
-	// Like Headers they are for HTTP: the files of the other sources have their
-	// fixed names.
-	Paths map[shape.Resource]string
 	// Preset names the conventions of the CMS: one of [Presets]. Empty means "drf".
 	Preset string
-	// Resources say how each resource is asked for and mapped. A resource that is
-	// missing, or has no parts, is what the preset makes of it, at Paths if that has it.
-	Resources map[shape.Resource]ResourceOptions
-	// Headers are sent with every request, for what a CMS wants beyond
-	// Authorization. Nil sends none.
+	// Resources say how each resource is asked for and mapped. A resource that is missing is what the
+	// preset makes of it.
+	Resources map[shape.Resource]list.Resource
+	// Headers are sent with every request, for what a CMS wants beyond Authorization. Nil sends none.
 	Headers map[string]string
-	// Logger is told of retries. Nil discards.
+	// Transport reaches the CMS. Nil is net/http's, with bounds.
+	Transport http.RoundTripper
+	// Logger logs retries and the breaker. Nil discards.
 	Logger *slog.Logger
 	// Tracer makes the spans of fetches. Nil makes none.
 	Tracer trace.Tracer
 }
 
-// reserved are the headers that the client itself must have in hand.
-var reserved = []string{
-	"Accept-Encoding", "Authorization", "Connection", "Content-Length", "Host",
-	"If-Modified-Since", "If-None-Match", "If-Range", "Range", "Transfer-Encoding",
+// Presets returns the names that Options.Preset may have.
+func Presets() []string { return mapping.Presets() }
+
+// New makes a client. It reaches for no CMS, but a folder has to be there. Its errors name the option,
+// and no credential; a mistake in Resources is a *list.Error.
+func New(o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{timeout: o.Timeout, lists: newLists(), tracer: o.Tracer}
+	if c.recipes, err = recipes(o); err != nil {
+		return nil, err
+	}
+	from, err := c.open(o)
+	if err != nil {
+		return nil, fmt.Errorf("upstream URL: %w", err)
+	}
+	c.fingerprint = fingerprint(o, from, c.recipes)
+	c.breaker = newBreaker(c.String(), o.Logger)
+	return c, nil
+}
+
+// open finds out where the content comes from, and returns what that adds to the fingerprint.
+func (c *Client) open(o Options) (from string, err error) {
+	options := exchange.Options{
+		Authorization: o.Authorization, Headers: maps.Clone(o.Headers), Logger: o.Logger, Transport: o.Transport,
+		Retries: o.Retries, RetryWait: o.RetryWait, MaxRetryWait: o.MaxRetryWait,
+	}
+	switch {
+	case o.URL == "":
+		return "", errors.New("missing; want sample:, file:DIR, http://… or https://…")
+	case o.URL == "sample:":
+		if o.Preset != "drf" || slices.ContainsFunc(slices.Collect(maps.Values(o.Resources)), hasParts) {
+			return "", errors.New("the bundled content has the documented shapes; another preset, or parts, want the URL of a CMS or a folder")
+		}
+		c.cms = exchange.NewFolder(sample.FS, "sample:", "sample:", o.MaxBytes, options)
+		return sampleFingerprint()
+	case strings.HasPrefix(o.URL, "file:"):
+		dir, err := folderPath(o.URL)
+		if err != nil {
+			return "", err
+		}
+		c.cms = exchange.NewFolder(os.DirFS(dir), "file:"+dir, dir+string(filepath.Separator), o.MaxBytes, options)
+		return "file:" + dir, nil
+	}
+	base, err := exchange.ParseBase(o.URL)
+	if err != nil {
+		return "", err
+	}
+	c.cms = exchange.New(base, options)
+	return strings.TrimRight(base.String(), "/"), nil
+}
+
+func hasParts(r list.Resource) bool { return len(r.Parts) > 0 || r.Map != "" }
+
+// recipes compiles what is said about the resources. The files of a folder have fixed names, so a path
+// means nothing there.
+func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
+	preset, ok := mapping.Lookup(o.Preset)
+	if !ok {
+		return nil, fmt.Errorf("upstream preset: want one of %s, got %q", strings.Join(Presets(), ", "), o.Preset)
+	}
+	made := make(map[shape.Resource]*list.Recipe)
+	for _, r := range shape.Resources() {
+		said := o.Resources[r]
+		if o.URL == "sample:" || strings.HasPrefix(o.URL, "file:") {
+			said.Path = ""
+		}
+		var err error
+		if made[r], err = list.New(r, said, preset, o.MaxBytes); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
 }
 
 // withDefaults returns o with every zero value replaced by its meaning, or says what is wrong with it.
@@ -85,52 +158,30 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("upstream max bytes: want a size above 0, got %d", o.MaxBytes)
 	case o.RetryWait < 0 || o.MaxRetryWait < 0:
 		return o, fmt.Errorf("upstream retry wait: want durations above 0, got %v to %v", o.RetryWait, o.MaxRetryWait)
-	case !isHeaderValue(o.Authorization):
+	case !exchange.IsHeaderValue(o.Authorization):
 		return o, errors.New("upstream authorization: holds a control character, perhaps the newline at the end of a file")
 	}
-	if err := checkHeaders(o.Headers); err != nil {
-		return o, err
+	if name, err := exchange.CheckHeaders(o.Headers); err != nil {
+		return o, fmt.Errorf("upstream header %q: %w", name, err)
 	}
-	for r, p := range o.Paths {
+	for r := range o.Resources {
 		if !r.Valid() {
-			return o, fmt.Errorf("upstream path: no resource %q", r)
-		}
-		if err := checkPath(p); err != nil {
-			return o, fmt.Errorf("upstream path of %s: %w", r, err)
+			return o, fmt.Errorf("upstream resources: no resource %q", r)
 		}
 	}
 	setDefault(&o.Preset, "drf")
-	o.Paths = maps.Clone(o.Paths)
-	o.Headers = maps.Clone(o.Headers)
 	setDefault(&o.Timeout, defaultTimeout)
 	setDefault(&o.MaxBytes, defaultMaxBytes)
 	setDefault(&o.RetryWait, defaultRetryWait)
 	setDefault(&o.MaxRetryWait, max(defaultMaxRetryWait, o.RetryWait))
+	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
 	if o.RetryWait > o.MaxRetryWait {
 		return o, fmt.Errorf("upstream retry wait: the least, %v, is above the most, %v", o.RetryWait, o.MaxRetryWait)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	if o.Tracer == nil {
-		o.Tracer = noop.NewTracerProvider().Tracer(scope)
+		o.Tracer = noop.NewTracerProvider().Tracer("vitrine/upstream")
 	}
 	return o, nil
-}
-
-// checkHeaders refuses headers that cannot be sent, or must not be set.
-func checkHeaders(headers map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		switch {
-		case !isToken(name):
-			return fmt.Errorf("upstream header %q: not a header name", name)
-		case slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) }):
-			return fmt.Errorf("upstream header %q: not to be set here", name)
-		case !isHeaderValue(headers[name]):
-			return fmt.Errorf("upstream header %q: its value holds a control character", name)
-		}
-	}
-	return nil
 }
 
 func setDefault[T comparable](v *T, def T) {
@@ -140,88 +191,67 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// parseBase reads the base URL of a CMS. Its errors never repeat the URL, which
-// may hold a password just where it should not.
-func parseBase(raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil, errors.New("upstream URL: not a URL")
-	}
-	switch {
-	case u.User != nil:
-		return nil, errors.New("upstream URL: a user or password in it is not allowed; put them into the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("upstream URL: want sample:, file:DIR, http://… or https://…")
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("upstream URL: no host after %s://", u.Scheme)
-	case u.RawQuery != "" || u.ForceQuery:
-		return nil, errors.New("upstream URL: a query is not allowed; it belongs to the path of a resource")
-	case strings.Contains(raw, "#"):
-		return nil, errors.New("upstream URL: a fragment is not allowed")
-	}
-	if p := u.Port(); p != "" {
-		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
-			return nil, fmt.Errorf("upstream URL: want a port from 1 to 65535, got %s", p)
+// folderPath reads file:DIR, file:/DIR and file:///DIR, and looks whether the folder is there. The
+// result is absolute, so that it means the same whatever becomes of the working directory.
+func folderPath(raw string) (string, error) {
+	dir := strings.TrimPrefix(raw, "file:")
+	if strings.HasPrefix(dir, "//") {
+		u, err := url.Parse(raw)
+		if err != nil || u.Host != "" && u.Host != "localhost" {
+			return "", errors.New("want file:DIR or file:///DIR")
 		}
+		dir = u.Path
 	}
-	u.Host = strings.ToLower(u.Host)
-	return u, nil
-}
-
-// checkPath refuses what would leave the base URL.
-func checkPath(p string) error {
-	u, err := url.Parse(p)
-	switch {
-	case err != nil:
-		return errors.New("not a path")
-	case u.Scheme != "" || u.Host != "" || u.User != nil:
-		return errors.New("want a path relative to the upstream URL, got a URL")
-	case strings.Contains(p, "#"):
-		return errors.New("a fragment is not allowed")
-	case slices.Contains(strings.Split(u.Path, "/"), ".."):
-		return errors.New("a path with .. would lead out of the upstream URL")
+	if dir == "" {
+		return "", errors.New("want file:DIR, got no folder")
 	}
-	return nil
-}
-
-// resolve joins a checked path, with its query, to base.
-func resolve(base *url.URL, p string) *url.URL {
-	rel, err := url.Parse(p)
+	dir, err := filepath.Abs(dir)
 	if err != nil {
-		panic("upstream: path was not checked: " + p)
+		return "", err
 	}
-	u := base.JoinPath(rel.EscapedPath())
-	u.RawQuery = rel.RawQuery
-	return u
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("no folder %s", dir)
+	case err != nil:
+		return "", err
+	case !info.IsDir():
+		return "", fmt.Errorf("%s is not a folder", dir)
+	}
+	return dir, nil
 }
 
-// normalizing is part of every fingerprint: raise it when Normalize begins to
-// make something else of the same answer.
+// normalizing is part of every fingerprint: raise it when Normalize begins to make something else of
+// the same answer.
 const normalizing = "1"
 
-// fingerprint hashes what decides which document comes out: where from, and
-// which headers are sent. It takes the names of the headers, not their values,
-// and no Authorization, so that nothing secret can be guessed from it.
-func fingerprint(o Options, from ...string) string {
+// fingerprint hashes what decides which document comes out: where from, how it is mapped, and which
+// headers are sent. It takes the names of the headers, not their values, and no Authorization, so
+// that nothing secret can be guessed from it.
+func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe) string {
 	h := sha256.New()
-	for _, part := range append([]string{normalizing}, from...) {
-		h.Write(strconv.AppendQuote(nil, part))
+	decides := []string{normalizing, from}
+	for _, r := range shape.Resources() {
+		decides = append(decides, recipes[r].Describe())
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
-		h.Write(strconv.AppendQuote([]byte("header "), strings.ToLower(name)))
+		decides = append(decides, "header "+strings.ToLower(name))
+	}
+	for _, one := range decides {
+		h.Write(strconv.AppendQuote(nil, one))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// isHeaderValue reports whether s can be sent as one: no control characters but the tab.
-func isHeaderValue(s string) bool {
-	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
-}
-
-// isToken reports whether s is a token of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
+// sampleFingerprint changes with the bundled content: that of another release is another source.
+func sampleFingerprint() (string, error) {
+	h := sha256.New()
+	for _, r := range shape.Resources() {
+		body, err := fs.ReadFile(sample.FS, string(r)+".json")
+		if err != nil {
+			return "", err
+		}
+		h.Write(body)
+	}
+	return "sample:" + hex.EncodeToString(h.Sum(nil)), nil
 }

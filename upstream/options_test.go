@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -50,16 +51,16 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{Options{URL: "sample:", RetryWait: -1}, "upstream retry wait: want durations above 0, got -1ns to 0s"},
 		{Options{URL: "sample:", RetryWait: 2, MaxRetryWait: 1}, "upstream retry wait: the least, 2ns, is above the most, 1ns"},
 		{Options{URL: "http://cms", Authorization: "Bearer hush\n"}, "upstream authorization: holds a control character, perhaps the newline at the end of a file"},
-		{Options{URL: "http://cms", Headers: map[string]string{"a b": "c"}}, `upstream header "a b": not a header name`},
-		{Options{URL: "http://cms", Headers: map[string]string{"": "c"}}, `upstream header "": not a header name`},
-		{Options{URL: "http://cms", Headers: map[string]string{"authorization": "hush"}}, `upstream header "authorization": not to be set here`},
-		{Options{URL: "http://cms", Headers: map[string]string{"X-Key": "hush\r\n"}}, `upstream header "X-Key": its value holds a control character`},
-		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banner": "x"}}, `upstream path: no resource "banner"`},
-		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "http://other/x"}}, "upstream path of banners: want a path relative to the upstream URL, got a URL"},
-		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "//other/x"}}, "upstream path of banners: want a path relative to the upstream URL, got a URL"},
-		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "x#y"}}, "upstream path of banners: a fragment is not allowed"},
-		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "%zz"}}, "upstream path of banners: not a path"},
-		{Options{URL: "http://cms", Paths: map[shape.Resource]string{"banners": "a/../../x"}}, "upstream path of banners: a path with .. would lead out of the upstream URL"},
+		{Options{URL: "http://cms", Headers: map[string]string{"a b": "c"}}, `upstream header "a b": want the name of a header, got "a b"`},
+		{Options{URL: "http://cms", Headers: map[string]string{"": "c"}}, `upstream header "": want the name of a header, got ""`},
+		{Options{URL: "http://cms", Headers: map[string]string{"authorization": "hush"}}, `upstream header "authorization": want upstream.authorization for this`},
+		{Options{URL: "http://cms", Headers: map[string]string{"X-Key": "hush\r\n"}}, `upstream header "X-Key": want a value without control characters`},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banner": {Path: "x"}}}, `upstream resources: no resource "banner"`},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "http://other/x"}}}, "upstream resource banners: path: want a path relative to the upstream URL, got a URL"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "//other/x"}}}, "upstream resource banners: path: want a path relative to the upstream URL, got a URL"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "x#y"}}}, "upstream resource banners: path: a fragment is not allowed"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "%zz"}}}, "upstream resource banners: path: not a path"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "a/../../x"}}}, "upstream resource banners: path: a path with .. would lead out of the upstream URL"},
 	} {
 		client, err := New(c.o)
 		if err == nil {
@@ -108,21 +109,21 @@ func TestNameIsForPeople(t *testing.T) {
 
 func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 	dir := t.TempDir()
-	base := newClient(t, "http://cms", nil).Source()
+	base := newClient(t, "http://cms", nil).Fingerprint()
 	if !regexp.MustCompile(`^[0-9a-f]{12}$`).MatchString(base) {
 		t.Errorf("source %q", base)
 	}
 	same := map[string]*Client{
 		"again":              newClient(t, "http://cms", nil),
 		"a trailing slash":   newClient(t, "http://cms/", nil),
-		"the default path":   newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "/cms/rules/"} }),
+		"the default path":   newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "/cms/rules/"}} }),
 		"another token":      newClient(t, "http://cms", func(o *Options) { o.Authorization = "Bearer abc" }),
 		"another patience":   newClient(t, "http://cms", func(o *Options) { o.Timeout, o.Retries = time.Second, 9 }),
 		"another size":       newClient(t, "http://cms", func(o *Options) { o.MaxBytes = 1 }),
 		"host in upper case": newClient(t, "http://CMS", nil),
 	}
 	for name, c := range same {
-		if c.Source() != base {
+		if c.Fingerprint() != base {
 			t.Errorf("%s: another source", name)
 		}
 	}
@@ -131,9 +132,9 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 		"another host":   newClient(t, "http://cms2", nil),
 		"another port":   newClient(t, "http://cms:8000", nil),
 		"a base path":    newClient(t, "http://cms/api", nil),
-		"another path":   newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "rules"} }),
-		"another query":  newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "cms/rules/?all=1"} }),
-		"without slash":  newClient(t, "http://cms", func(o *Options) { o.Paths = map[shape.Resource]string{"rules": "cms/rules"} }),
+		"another path":   newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "rules"}} }),
+		"another query":  newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "cms/rules/?all=1"}} }),
+		"without slash":  newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "cms/rules"}} }),
 		"a header":       newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Site": "a"} }),
 		"the sample":     newClient(t, "sample:", nil),
 		"a folder":       newClient(t, "file:"+dir, nil),
@@ -141,14 +142,14 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 	}
 	seen := map[string]string{base: "the first"}
 	for name, c := range others {
-		if before, ok := seen[c.Source()]; ok {
+		if before, ok := seen[c.Fingerprint()]; ok {
 			t.Errorf("%s has the source of %s", name, before)
 		}
-		seen[c.Source()] = name
+		seen[c.Fingerprint()] = name
 	}
 	a := newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Key": "a"} })
 	b := newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Key": "b"} })
-	if a.Source() != b.Source() {
+	if a.Fingerprint() != b.Fingerprint() {
 		t.Error("the value of a header is in the source")
 	}
 }

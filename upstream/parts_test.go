@@ -9,27 +9,28 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/upstream/list"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
 
 // of makes a client of a preset with the given catalogue.
-func of(t *testing.T, cms *upstreamtest.CMS, preset string, catalogue ResourceOptions) *Client {
+func of(t *testing.T, cms *upstreamtest.CMS, preset string, catalogue list.Resource) *Client {
 	t.Helper()
 	return newClient(t, cms.URL, func(o *Options) {
 		o.Preset = preset
-		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: catalogue}
+		o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: catalogue}
 		if preset == "custom" {
 			for _, r := range []shape.Resource{shape.Rules, shape.Banners} {
-				o.Resources[r] = ResourceOptions{Parts: []Part{{Path: "x"}}}
+				o.Resources[r] = list.Resource{Parts: []list.Part{{Path: "x"}}}
 			}
 		}
 	})
 }
 
 // threeLists is a catalogue of three parts.
-var threeLists = ResourceOptions{Parts: []Part{
+var threeLists = list.Resource{Parts: []list.Part{
 	{Name: "artist", Path: "artists"}, {Name: "artwork", Path: "artworks", Headers: map[string]string{"X-Part": "artwork"}},
 	{Name: "gallery", Path: "galleries?all=1", Query: url.Values{"lang": {"nl"}}},
 }}
@@ -75,7 +76,7 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 	}
 	small := newClient(t, cms.URL, func(o *Options) {
 		o.MaxBytes = 1000
-		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: threeLists}
+		o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: threeLists}
 	})
 	_, err := small.Fetch(t.Context(), shape.Catalogue, Validators{})
 	wantError(t, err, ErrAnswer, "the body is larger than 1000 bytes")
@@ -84,7 +85,7 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 	defer release()
 	slow := newClient(t, cms.URL, func(o *Options) {
 		o.Timeout = 50 * time.Millisecond
-		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: threeLists}
+		o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: threeLists}
 	})
 	_, err = slow.Fetch(t.Context(), shape.Catalogue, Validators{})
 	wantError(t, err, ErrTimeout, "no whole answer within 50ms")
@@ -93,8 +94,8 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 func TestProgramErrorsShowProgramLineAndInput(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.HandlePath("/artists", upstreamtest.JSON(`[{"id":1,"naam":"a","tags":["x"]},{"id":2,"naam":"b","tags":7}]`))
-	client := of(t, cms, "custom", ResourceOptions{
-		Parts: []Part{{Name: "artist", Path: "artists", Map: "rename({\"naam\": \"name\"})\n| .tag = (.tags | map(ascii_downcase))\n| del(.tags)"}},
+	client := of(t, cms, "custom", list.Resource{
+		Parts: []list.Part{{Name: "artist", Path: "artists", Map: "rename({\"naam\": \"name\"})\n| .tag = (.tags | map(ascii_downcase))\n| del(.tags)"}},
 		Map:   "{artist: .artist}",
 	})
 	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
@@ -118,8 +119,8 @@ func TestMissingRelationIsAFaultWhereTheCMSWouldHaveSentNull(t *testing.T) {
 		t.Run(c.recording, func(t *testing.T) {
 			cms := upstreamtest.New(t)
 			serveOnce(t, cms, c.path, c.recording)
-			client := of(t, cms, c.preset, ResourceOptions{
-				Parts: []Part{{Name: c.name, Paging: Paging{Total: "-", Style: PagingNone}}}, Map: "{artist: (.artist // [])} + .",
+			client := of(t, cms, c.preset, list.Resource{
+				Parts: []list.Part{{Name: c.name, Paging: list.Paging{Total: "-", Style: list.PagingNone}}}, Map: "{artist: (.artist // [])} + .",
 			})
 			_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
 			if c.want == "" {
@@ -145,7 +146,7 @@ func TestUnexpandedJunctionsAreRefused(t *testing.T) {
 	cms.HandlePath("/items/rules", upstreamtest.Recorded(t, upstreamtest.Recording(t, "directus/rules-list")))
 	client := newClient(t, cms.URL, func(o *Options) {
 		o.Preset = "directus"
-		o.Resources = map[shape.Resource]ResourceOptions{shape.Rules: {Parts: []Part{{Paging: Paging{Style: PagingNone}}}}}
+		o.Resources = map[shape.Resource]list.Resource{shape.Rules: {Parts: []list.Part{{Paging: list.Paging{Style: list.PagingNone}}}}}
 	})
 	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
 	wantError(t, err, ErrAnswer, "rules[0].page_rules[0]: want an object, got an id: the relation is not expanded, or not permitted")
@@ -161,8 +162,8 @@ func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {
 			for _, program := range []string{"", c.leave} {
 				cms := upstreamtest.New(t)
 				serveOnce(t, cms, c.path, c.recording)
-				client := of(t, cms, c.preset, ResourceOptions{
-					Parts: []Part{{Name: "artist", Map: strings.TrimPrefix(program+" | .gallery_artists = null", " | ")}}, Map: ".",
+				client := of(t, cms, c.preset, list.Resource{
+					Parts: []list.Part{{Name: "artist", Map: strings.TrimPrefix(program+" | .gallery_artists = null", " | ")}}, Map: ".",
 				})
 				got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
 				if program == "" {
@@ -178,27 +179,27 @@ func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {
 }
 
 func TestSourceCoversPartsPresetAndPrograms(t *testing.T) {
-	source := func(change func(*ResourceOptions)) string {
-		o := ResourceOptions{Parts: []Part{{Path: "list", Paging: Paging{Style: PagingPage, Param: "p"}}}}
+	source := func(change func(*list.Resource)) string {
+		o := list.Resource{Parts: []list.Part{{Path: "list", Paging: list.Paging{Style: list.PagingPage, Param: "p"}}}}
 		change(&o)
 		return newClient(t, "http://cms", func(options *Options) {
-			options.Resources = map[shape.Resource]ResourceOptions{shape.Banners: o}
-		}).Source()
+			options.Resources = map[shape.Resource]list.Resource{shape.Banners: o}
+		}).Fingerprint()
 	}
 	first := 0
 	seen := map[string]string{}
-	for name, change := range map[string]func(*ResourceOptions){
-		"as it is":       func(*ResourceOptions) {},
-		"path":           func(o *ResourceOptions) { o.Parts[0].Path = "other" },
-		"query":          func(o *ResourceOptions) { o.Parts[0].Query = url.Values{"a": {"b"}} },
-		"header":         func(o *ResourceOptions) { o.Parts[0].Headers = map[string]string{"X-A": "b"} },
-		"style":          func(o *ResourceOptions) { o.Parts[0].Paging = Paging{} },
-		"param":          func(o *ResourceOptions) { o.Parts[0].Paging.Param = "q" },
-		"first":          func(o *ResourceOptions) { o.Parts[0].Paging.First = &first },
-		"items":          func(o *ResourceOptions) { o.Parts[0].Items = ".rows" },
-		"map":            func(o *ResourceOptions) { o.Parts[0].Map = "." },
-		"ids":            func(o *ResourceOptions) { o.Parts[0].IDs = "number" },
-		"resource's map": func(o *ResourceOptions) { o.Map = "." },
+	for name, change := range map[string]func(*list.Resource){
+		"as it is":       func(*list.Resource) {},
+		"path":           func(o *list.Resource) { o.Parts[0].Path = "other" },
+		"query":          func(o *list.Resource) { o.Parts[0].Query = url.Values{"a": {"b"}} },
+		"header":         func(o *list.Resource) { o.Parts[0].Headers = map[string]string{"X-A": "b"} },
+		"style":          func(o *list.Resource) { o.Parts[0].Paging = list.Paging{} },
+		"param":          func(o *list.Resource) { o.Parts[0].Paging.Param = "q" },
+		"first":          func(o *list.Resource) { o.Parts[0].Paging.First = &first },
+		"items":          func(o *list.Resource) { o.Parts[0].Items = ".rows" },
+		"map":            func(o *list.Resource) { o.Parts[0].Map = "." },
+		"ids":            func(o *list.Resource) { o.Parts[0].IDs = "number" },
+		"resource's map": func(o *list.Resource) { o.Map = "." },
 	} {
 		made := source(change)
 		if other, taken := seen[made]; taken {
@@ -206,11 +207,11 @@ func TestSourceCoversPartsPresetAndPrograms(t *testing.T) {
 		}
 		seen[made] = name
 	}
-	secret := source(func(o *ResourceOptions) { o.Parts[0].Headers = map[string]string{"X-A": "c"} })
+	secret := source(func(o *list.Resource) { o.Parts[0].Headers = map[string]string{"X-A": "c"} })
 	if seen[secret] != "header" {
 		t.Error("the value of a header is in the source")
 	}
-	if newClient(t, "http://cms", func(o *Options) { o.Preset = "strapi5" }).Source() == newClient(t, "http://cms", nil).Source() {
+	if newClient(t, "http://cms", func(o *Options) { o.Preset = "strapi5" }).Fingerprint() == newClient(t, "http://cms", nil).Fingerprint() {
 		t.Error("presets have one source")
 	}
 }
@@ -220,28 +221,28 @@ func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
 		name     string
 		preset   string
 		resource shape.Resource
-		options  ResourceOptions
+		options  list.Resource
 		want     string
 	}{
-		{"no parts", "custom", shape.Banners, ResourceOptions{}, "banners: parts: want at least one, since the preset custom does not know where it is"},
-		{"no path", "custom", shape.Banners, ResourceOptions{Parts: []Part{{}}}, "banners: parts[0].path: want one, since the preset custom has none for this"},
-		{"path elsewhere", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Path: "http://other"}}}, "banners: parts[0].path: want a path relative to the upstream URL, got a URL"},
-		{"name of no list", "drf", shape.Catalogue, ResourceOptions{Parts: []Part{{Name: "artists", Path: "a"}}}, `catalogue: parts[0].name: want artist, artwork or gallery, got "artists"`},
-		{"name twice", "drf", shape.Catalogue, ResourceOptions{Parts: []Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue: parts[1].name: want a name of its own, got "artist" again`},
-		{"several without names", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a"}, {Name: "b", Path: "b"}}}, "banners: parts[0].name: want one for each of several parts, got none"},
-		{"reserved header", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Headers: map[string]string{"Host": "x"}}}}, `banners: parts[0].headers: upstream header "Host": not to be set here`},
-		{"style", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Paging: Paging{Style: "scroll"}}}}, `banners: parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
-		{"page without param", "custom", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a", Paging: Paging{Style: PagingPage}}}}, "banners: parts[0].paging.param: want the name of the parameter for the page, got none"},
-		{"cursor without next", "custom", shape.Banners, ResourceOptions{Parts: []Part{{Path: "a", Paging: Paging{Style: PagingCursor, Param: "c"}}}}, "banners: parts[0].paging.next: want a program that finds the cursor, got none"},
-		{"program", "drf", shape.Banners, ResourceOptions{Parts: []Part{{Map: ".a\n| .b ||"}}}, "banners: parts[0].map: line 2 (| .b ||): unexpected token \"|\""},
-		{"function", "drf", shape.Banners, ResourceOptions{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners: map: line 2 (map( frobnicate )): function not defined: frobnicate/0"},
-		{"ids", "strapi5", shape.Banners, ResourceOptions{Parts: []Part{{IDs: "uuid"}}}, `banners: parts[0].ids: want "document" or "number", got "uuid"`},
+		{"no parts", "custom", shape.Banners, list.Resource{}, "banners: parts: want at least one, since the preset custom does not know where it is"},
+		{"no path", "custom", shape.Banners, list.Resource{Parts: []list.Part{{}}}, "banners: parts[0].path: want one, since the preset custom has none for this"},
+		{"path elsewhere", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Path: "http://other"}}}, "banners: parts[0].path: want a path relative to the upstream URL, got a URL"},
+		{"name of no list", "drf", shape.Catalogue, list.Resource{Parts: []list.Part{{Name: "artists", Path: "a"}}}, `catalogue: parts[0].name: want artist, artwork or gallery, got "artists"`},
+		{"name twice", "drf", shape.Catalogue, list.Resource{Parts: []list.Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue: parts[1].name: want a name of its own, got "artist" again`},
+		{"several without names", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Path: "a"}, {Name: "b", Path: "b"}}}, "banners: parts[0].name: want one for each of several parts, got none"},
+		{"reserved header", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Headers: map[string]string{"Host": "x"}}}}, `banners: parts[0].headers.Host: want a header that is not the client's own`},
+		{"style", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Paging: list.Paging{Style: "scroll"}}}}, `banners: parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
+		{"page without param", "custom", shape.Banners, list.Resource{Parts: []list.Part{{Path: "a", Paging: list.Paging{Style: list.PagingPage}}}}, "banners: parts[0].paging.param: want the name of the parameter for the page, got none"},
+		{"cursor without next", "custom", shape.Banners, list.Resource{Parts: []list.Part{{Path: "a", Paging: list.Paging{Style: list.PagingCursor, Param: "c"}}}}, "banners: parts[0].paging.next: want a program that finds the cursor, got none"},
+		{"program", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Map: ".a\n| .b ||"}}}, "banners: parts[0].map: line 2 (| .b ||): unexpected token \"|\""},
+		{"function", "drf", shape.Banners, list.Resource{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners: map: line 2 (map( frobnicate )): function not defined: frobnicate/0"},
+		{"ids", "strapi5", shape.Banners, list.Resource{Parts: []list.Part{{IDs: "uuid"}}}, `banners: parts[0].ids: want "document" or "number", got "uuid"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{URL: "http://cms", Preset: c.preset, Resources: map[shape.Resource]ResourceOptions{}}
+			o := Options{URL: "http://cms", Preset: c.preset, Resources: map[shape.Resource]list.Resource{}}
 			if c.preset == "custom" {
 				for _, r := range shape.Resources() {
-					o.Resources[r] = ResourceOptions{Parts: []Part{{Path: "x"}}}
+					o.Resources[r] = list.Resource{Parts: []list.Part{{Path: "x"}}}
 				}
 			}
 			o.Resources[c.resource] = c.options
@@ -249,7 +250,7 @@ func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
 			if err == nil || err.Error() != "upstream resource "+c.want {
 				t.Errorf("got  %v\nwant upstream resource %s", err, c.want)
 			}
-			if _, ok := errors.AsType[*ResourceError](err); !ok {
+			if _, ok := errors.AsType[*list.Error](err); !ok {
 				t.Errorf("a %T", err)
 			}
 		})
@@ -265,16 +266,16 @@ func TestCustomPagingIsSaidByPrograms(t *testing.T) {
 	pages(cms, "/v2/list", func(query func(string) string) string {
 		switch query("after") {
 		case "":
-			return `{"result":{"rows":[` + list(1, 2) + `],"count":3},"cursor":"abc"}`
+			return `{"result":{"rows":[` + bannerList(1, 2) + `],"count":3},"cursor":"abc"}`
 		case "abc":
-			return `{"result":{"rows":[` + list(3, 1) + `],"count":3},"cursor":null}`
+			return `{"result":{"rows":[` + bannerList(3, 1) + `],"count":3},"cursor":null}`
 		default:
 			return "404"
 		}
 	})
-	client := paged(t, cms, "custom", Part{
+	client := paged(t, cms, "custom", list.Part{
 		Path: "v2/list", Items: ".result.rows",
-		Paging: Paging{Style: PagingCursor, Param: "after", SizeParam: "n", Size: 2, Total: ".result.count", Next: ".cursor"},
+		Paging: list.Paging{Style: list.PagingCursor, Param: "after", SizeParam: "n", Size: 2, Total: ".result.count", Next: ".cursor"},
 	})
 	wantIDs(t, client, "[1 2 3]")
 	if q := cms.Requests()[0].Query; q != "n=2" {
@@ -282,15 +283,15 @@ func TestCustomPagingIsSaidByPrograms(t *testing.T) {
 	}
 	cms.HandlePath("/v3/list", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Query().Get("page") == "2" {
-			upstreamtest.JSON("["+list(3, 1)+"]").ServeHTTP(w, req)
+			upstreamtest.JSON("["+bannerList(3, 1)+"]").ServeHTTP(w, req)
 			return
 		}
-		upstreamtest.JSON("["+list(1, 2)+"]", "Link", `</v3/list?page=1>; rel="prev", </v3/list?page=2>; rel="next"`).ServeHTTP(w, req)
+		upstreamtest.JSON("["+bannerList(1, 2)+"]", "Link", `</v3/list?page=1>; rel="prev", </v3/list?page=2>; rel="next"`).ServeHTTP(w, req)
 	}))
-	wantIDs(t, paged(t, cms, "custom", Part{Path: "v3/list", Paging: Paging{Style: PagingHeader}}), "[1 2 3]")
+	wantIDs(t, paged(t, cms, "custom", list.Part{Path: "v3/list", Paging: list.Paging{Style: list.PagingHeader}}), "[1 2 3]")
 	first := 0
 	pages(cms, "/v4/list", func(query func(string) string) string {
-		return map[string]string{"0": "[" + list(1, 2) + "]", "1": "[" + list(3, 2) + "]", "2": "404"}[query("p")]
+		return map[string]string{"0": "[" + bannerList(1, 2) + "]", "1": "[" + bannerList(3, 2) + "]", "2": "404"}[query("p")]
 	})
-	wantIDs(t, paged(t, cms, "custom", Part{Path: "v4/list", Paging: Paging{Style: PagingPage, Param: "p", First: &first}}), "[1 2 3 4]")
+	wantIDs(t, paged(t, cms, "custom", list.Part{Path: "v4/list", Paging: list.Paging{Style: list.PagingPage, Param: "p", First: &first}}), "[1 2 3 4]")
 }

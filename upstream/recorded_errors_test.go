@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -108,7 +109,7 @@ func TestEveryRecordedErrorIsToldForWhatItIs(t *testing.T) {
 				if again := got.Attempts > 1; again != want.again {
 					t.Errorf("%d attempts, want again %t", got.Attempts, want.again)
 				}
-				if judge(err).trips != want.trips {
+				if exchange.Judge(err).Trips != want.trips {
 					t.Errorf("counts for the breaker: %t", !want.trips)
 				}
 				if got.Status != resp.StatusCode || len(got.Document.Body) != 0 {
@@ -125,7 +126,7 @@ func TestRecordedErrorsAreNoDocumentsWithStatus200Either(t *testing.T) {
 		server := upstreamtest.New(t)
 		server.Handle(shape.Banners, upstreamtest.JSON(string(body)))
 		got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
-		content, ok := errors.AsType[*ContentError](err)
+		content, ok := errors.AsType[*exchange.ContentError](err)
 		if !ok || !content.Page || got.Attempts != 1 {
 			t.Errorf("%s with status 200: %v after %d attempts", name, err, got.Attempts)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -124,7 +125,7 @@ func TestAppendSlashIsFollowed(t *testing.T) {
 		cms := upstreamtest.New(t)
 		cms.HandlePath("/"+c.path, upstreamtest.Recorded(t, upstreamtest.Recording(t, c.name)))
 		client := newClient(t, cms.URL, func(o *Options) {
-			o.Paths = map[shape.Resource]string{c.resource: c.path}
+			o.Resources = map[shape.Resource]list.Resource{c.resource: {Path: c.path}}
 			o.Authorization = "Token abc"
 		})
 		if got := mustFetch(t, client, c.resource); len(got.Document.Body) == 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 )
 
@@ -49,11 +50,11 @@ func newLists() *lists { return &lists{seen: make(map[shape.Resource][]shape.Lis
 
 // suspect compares a fetch with the document before. A list is reported once,
 // when it becomes empty, not for as long as it stays so.
-func (l *lists) suspect(r shape.Resource, got answer, now shape.Document) (found []Suspicion) {
-	if got.drafts > 0 {
-		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.drafts})
+func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
+	if got.Drafts > 0 {
+		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.Drafts})
 	}
-	if got.notModified {
+	if got.NotModified {
 		return found
 	}
 	l.mu.Lock()

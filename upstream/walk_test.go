@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -48,8 +49,8 @@ func wantRefusal(t *testing.T, c *Client, suffix string) {
 	wantError(t, err, ErrAnswer, suffix)
 }
 
-// list is n banners from id on, as JSON without brackets.
-func list(id, n int) string {
+// bannerList is n banners from id on, as JSON without brackets.
+func bannerList(id, n int) string {
 	var items []string
 	for i := range n {
 		items = append(items, fmt.Sprintf(`{"id":%d,"documentId":"d%d"}`, id+i, id+i))
@@ -70,14 +71,14 @@ func pages(cms *upstreamtest.CMS, path string, page func(query func(string) stri
 }
 
 // paged makes a client whose banners are one part.
-func paged(t *testing.T, cms *upstreamtest.CMS, preset string, p Part) *Client {
+func paged(t *testing.T, cms *upstreamtest.CMS, preset string, p list.Part) *Client {
 	t.Helper()
 	return newClient(t, cms.URL, func(o *Options) {
 		o.Preset = preset
-		o.Resources = map[shape.Resource]ResourceOptions{shape.Banners: {Parts: []Part{p}}}
+		o.Resources = map[shape.Resource]list.Resource{shape.Banners: {Parts: []list.Part{p}}}
 		if preset == "custom" {
 			for _, r := range []shape.Resource{shape.Catalogue, shape.Rules} {
-				o.Resources[r] = ResourceOptions{Parts: []Part{{Path: "x"}}}
+				o.Resources[r] = list.Resource{Parts: []list.Part{{Path: "x"}}}
 			}
 		}
 	})
@@ -121,9 +122,9 @@ func TestLinksAreFollowedByTheirQueryAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
 			link := func(n int) string { return fmt.Sprintf(strings.ReplaceAll(c.link, "{url}", cms.URL), n) }
-			pages(cms, c.base+"/gvapp/singlebanner", drfPages(5, link, list(1, 2), list(3, 2), list(5, 1)))
+			pages(cms, c.base+"/gvapp/singlebanner", drfPages(5, link, bannerList(1, 2), bannerList(3, 2), bannerList(5, 1)))
 			client := newClient(t, cms.URL+c.base, func(o *Options) {
-				o.Resources = map[shape.Resource]ResourceOptions{shape.Banners: {Parts: []Part{{Paging: Paging{Hosts: c.hosts}}}}}
+				o.Resources = map[shape.Resource]list.Resource{shape.Banners: {Parts: []list.Part{{Paging: list.Paging{Hosts: c.hosts}}}}}
 			})
 			wantIDs(t, client, "[1 2 3 4 5]")
 		})
@@ -137,10 +138,10 @@ func TestLinksElsewhereAreRefusedAndNotAsked(t *testing.T) {
 		"http://u:p@127.0.0.1/gvapp/singlebanner?p=%d": "a link with a user in it",
 		"ftp://127.0.0.1/gvapp/singlebanner?page=%d":   "a link of another scheme",
 		"/login?next=%d": "a link to another path, /login",
-		"http://%%zz/%d": "what is no URL",
+		"http://%%zz/%d": "something that is not a URL",
 	} {
 		cms := upstreamtest.New(t)
-		pages(cms, "/gvapp/singlebanner", drfPages(4, func(n int) string { return fmt.Sprintf(link, n) }, list(1, 2), list(3, 2)))
+		pages(cms, "/gvapp/singlebanner", drfPages(4, func(n int) string { return fmt.Sprintf(link, n) }, bannerList(1, 2), bannerList(3, 2)))
 		wantRefusal(t, newClient(t, cms.URL, nil), "banners: want a link to the next page of the same list, got "+reason)
 		if n := cms.Count(shape.Banners); n != 1 {
 			t.Errorf("%s: %d requests, want 1", link, n)
@@ -155,9 +156,9 @@ func TestLinksInACircleAreRefused(t *testing.T) {
 	cms := upstreamtest.New(t)
 	pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
 		if query("page") == "2" {
-			return `{"next":"?page=2","results":[` + list(3, 2) + `]}`
+			return `{"next":"?page=2","results":[` + bannerList(3, 2) + `]}`
 		}
-		return `{"next":"?page=2","results":[` + list(1, 2) + `]}`
+		return `{"next":"?page=2","results":[` + bannerList(1, 2) + `]}`
 	})
 	wantRefusal(t, newClient(t, cms.URL, nil), "banners: want a page that was not read yet, got a link in a circle")
 }
@@ -165,27 +166,29 @@ func TestLinksInACircleAreRefused(t *testing.T) {
 func TestCursorPagesHaveNoCount(t *testing.T) {
 	cms := upstreamtest.New(t)
 	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
-	pages(cms, "/gvapp/singlebanner", drfPages(-1, link, list(9, 2), list(7, 1)))
+	pages(cms, "/gvapp/singlebanner", drfPages(-1, link, bannerList(9, 2), bannerList(7, 1)))
 	wantIDs(t, newClient(t, cms.URL, nil), "[9 10 7]")
 }
 
 func TestListThatChangedWhileItWasReadIsReadAgain(t *testing.T) {
 	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
 	for name, torn := range map[string]func(func(string) string) string{
-		"an item twice": drfPages(4, link, list(1, 2), list(2, 2)),
-		"an item less":  drfPages(4, link, list(1, 2), list(3, 1)),
+		"an item twice": drfPages(4, link, bannerList(1, 2), bannerList(2, 2)),
+		"an item less":  drfPages(4, link, bannerList(1, 2), bannerList(3, 1)),
 		"a page less": func(q func(string) string) string {
 			if q("page") == "2" {
 				return "404"
 			}
-			return drfPages(4, link, list(1, 2), list(3, 2))(q)
+			return drfPages(4, link, bannerList(1, 2), bannerList(3, 2))(q)
 		},
-		"a count that changes": func(q func(string) string) string { return drfPages(4+len(q("page")), link, list(1, 2), list(3, 2))(q) },
+		"a count that changes": func(q func(string) string) string {
+			return drfPages(4+len(q("page")), link, bannerList(1, 2), bannerList(3, 2))(q)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
 			walks := 0
-			whole := drfPages(4, link, list(1, 2), list(3, 2))
+			whole := drfPages(4, link, bannerList(1, 2), bannerList(3, 2))
 			pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
 				if query("page") == "" {
 					walks++
@@ -206,7 +209,7 @@ func TestListThatChangedWhileItWasReadIsReadAgain(t *testing.T) {
 func TestListThatNeverHoldsStillIsRefused(t *testing.T) {
 	cms := upstreamtest.New(t)
 	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
-	pages(cms, "/gvapp/singlebanner", drfPages(4, link, list(1, 2), list(2, 2)))
+	pages(cms, "/gvapp/singlebanner", drfPages(4, link, bannerList(1, 2), bannerList(2, 2)))
 	wantRefusal(t, newClient(t, cms.URL, nil), "banners: the list was not the same on all of its pages, in 3 walks: item 2 came twice")
 	if n := cms.Count(shape.Banners); n != 6 {
 		t.Errorf("%d requests, want 2 in each of 3 walks", n)
@@ -220,7 +223,7 @@ func TestPageThatFailsMidWalkFailsTheFetch(t *testing.T) {
 		if q("page") == "2" {
 			return "503"
 		}
-		return drfPages(4, link, list(1, 2), list(3, 2))(q)
+		return drfPages(4, link, bannerList(1, 2), bannerList(3, 2))(q)
 	})
 	_, err := ids(t, newClient(t, cms.URL, nil))
 	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/gvapp/singlebanner (page 2): status 503")
@@ -230,11 +233,11 @@ func TestWalksAreBounded(t *testing.T) {
 	cms := upstreamtest.New(t)
 	pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
 		n, _ := strconv.Atoi(query("page"))
-		return fmt.Sprintf(`{"next":"?page=%d","results":[%s]}`, n+1, list(n*10, 2))
+		return fmt.Sprintf(`{"next":"?page=%d","results":[%s]}`, n+1, bannerList(n*10, 2))
 	})
-	client := paged(t, cms, "drf", Part{Paging: Paging{MaxPages: 7}})
+	client := paged(t, cms, "drf", list.Part{Paging: list.Paging{MaxPages: 7}})
 	wantRefusal(t, client, "banners: want at most 7 pages, got more")
-	client = paged(t, cms, "drf", Part{Paging: Paging{MaxItems: 9}})
+	client = paged(t, cms, "drf", list.Part{Paging: list.Paging{MaxItems: 9}})
 	wantRefusal(t, client, "banners: want at most 9 items, got more")
 	client = newClient(t, cms.URL, func(o *Options) { o.MaxBytes = 1000 })
 	wantRefusal(t, client, "bytes")
@@ -249,11 +252,11 @@ func TestConfirmedListIsReadUntilTwoWalksAgree(t *testing.T) {
 			walks++
 		}
 		if walks == 1 { // 3 was deleted and 5 added between its pages: 4 is missed, and nothing tells
-			return drfPages(4, link, list(1, 2), list(5, 2))(q)
+			return drfPages(4, link, bannerList(1, 2), bannerList(5, 2))(q)
 		}
-		return drfPages(4, link, list(1, 2), list(4, 2))(q)
+		return drfPages(4, link, bannerList(1, 2), bannerList(4, 2))(q)
 	})
-	wantIDs(t, paged(t, cms, "drf", Part{Paging: Paging{Confirm: true}}), "[1 2 4 5]")
+	wantIDs(t, paged(t, cms, "drf", list.Part{Paging: list.Paging{Confirm: true}}), "[1 2 4 5]")
 	if walks != 3 {
 		t.Errorf("%d walks, want 3", walks)
 	}
@@ -262,12 +265,12 @@ func TestConfirmedListIsReadUntilTwoWalksAgree(t *testing.T) {
 func TestPagedListHasNoValidators(t *testing.T) {
 	cms := upstreamtest.New(t)
 	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
-	pages(cms, "/gvapp/singlebanner", drfPages(3, link, list(1, 2), list(3, 1)))
+	pages(cms, "/gvapp/singlebanner", drfPages(3, link, bannerList(1, 2), bannerList(3, 1)))
 	client := newClient(t, cms.URL, nil)
 	if got := mustFetch(t, client, shape.Banners); got.Validators != (Validators{}) || got.Attempts != 2 {
 		t.Errorf("validators %+v after %d attempts", got.Validators, got.Attempts)
 	}
-	pages(cms, "/gvapp/singlebanner", drfPages(2, link, list(1, 2)))
+	pages(cms, "/gvapp/singlebanner", drfPages(2, link, bannerList(1, 2)))
 	first := mustFetch(t, client, shape.Banners)
 	if first.Validators.ETag == "" {
 		t.Error("a list of one page has none")
@@ -295,10 +298,10 @@ func TestStrapiPagesEndByTheirMeta(t *testing.T) {
 			cms := upstreamtest.New(t)
 			pages(cms, "/api/banners", func(query func(string) string) string {
 				n, _ := strconv.Atoi(query("pagination[page]"))
-				items := map[int]string{1: list(1, 2), 2: list(3, 2), 3: list(5, 1)}[n]
+				items := map[int]string{1: bannerList(1, 2), 2: bannerList(3, 2), 3: bannerList(5, 1)}[n]
 				return `{"data":[` + items + `],"meta":{"pagination":{` + fmt.Sprintf(c.meta, n) + `}}}`
 			})
-			client := paged(t, cms, "strapi5", Part{IDs: "number"})
+			client := paged(t, cms, "strapi5", list.Part{IDs: "number"})
 			if c.want == "" {
 				wantRefusal(t, client, "came")
 				return
@@ -327,8 +330,8 @@ func TestRecordedTornWalkIsSeen(t *testing.T) {
 	}))
 	client := newClient(t, cms.URL, func(o *Options) {
 		o.Preset = "strapi5"
-		o.Resources = map[shape.Resource]ResourceOptions{shape.Catalogue: {
-			Parts: []Part{{Name: "artist", Map: ".gallery_artists = null"}}, Map: "{artist: .artist}",
+		o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: {
+			Parts: []list.Part{{Name: "artist", Map: ".gallery_artists = null"}}, Map: "{artist: .artist}",
 		}}
 	})
 	got := mustFetch(t, client, shape.Catalogue)
@@ -354,10 +357,10 @@ func TestDirectusListIsReadPastACappedLimit(t *testing.T) {
 			if counted {
 				meta = `"meta":{"filter_count":"7"},`
 			}
-			return `{` + meta + `"data":[` + list(1+offset, n) + `]}`
+			return `{` + meta + `"data":[` + bannerList(1+offset, n) + `]}`
 		})
 		before := len(cms.Requests())
-		wantIDs(t, paged(t, cms, "directus", Part{}), "[1 2 3 4 5 6 7]")
+		wantIDs(t, paged(t, cms, "directus", list.Part{}), "[1 2 3 4 5 6 7]")
 		asked := len(cms.Requests()) - before
 		if want := map[bool]int{true: 3, false: 4}[counted]; asked != want {
 			t.Errorf("counted %t: %d requests, want %d", counted, asked, want)
@@ -379,7 +382,7 @@ func TestWordPressPagesEndByTheirHeaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
 			cms.HandlePath("/wp-json/wp/v2/banners", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				body, ok := map[string]string{"1": list(1, 2), "2": list(3, 1)}[req.URL.Query().Get("page")]
+				body, ok := map[string]string{"1": bannerList(1, 2), "2": bannerList(3, 1)}[req.URL.Query().Get("page")]
 				if !ok {
 					upstreamtest.Recorded(t, upstreamtest.Recording(t, "wordpress/posts-page9-past-end-400")).ServeHTTP(w, req)
 					return
@@ -390,7 +393,7 @@ func TestWordPressPagesEndByTheirHeaders(t *testing.T) {
 				}
 				upstreamtest.JSON("["+body+"]", header...).ServeHTTP(w, req)
 			}))
-			client := paged(t, cms, "wordpress", Part{})
+			client := paged(t, cms, "wordpress", list.Part{})
 			if c.want == "" {
 				_, err := ids(t, client)
 				wantError(t, err, ErrAnswer, "")
@@ -412,13 +415,13 @@ func TestWordPressPagesEndByTheirHeaders(t *testing.T) {
 				upstreamtest.Status(400).ServeHTTP(w, req)
 				return
 			}
-			upstreamtest.JSON("["+list(1, 2)+"]", "X-WP-Total", "3", "X-WP-TotalPages", "2").ServeHTTP(w, req)
+			upstreamtest.JSON("["+bannerList(1, 2)+"]", "X-WP-Total", "3", "X-WP-TotalPages", "2").ServeHTTP(w, req)
 		}))
-		wantRefusal(t, paged(t, cms, "wordpress", Part{Paging: Paging{Total: "-"}}), "in 3 walks: page 2 is gone (status 400)")
+		wantRefusal(t, paged(t, cms, "wordpress", list.Part{Paging: list.Paging{Total: "-"}}), "in 3 walks: page 2 is gone (status 400)")
 	})
 	t.Run("hidden posts that are known of", func(t *testing.T) {
 		cms := upstreamtest.New(t)
-		cms.HandlePath("/wp-json/wp/v2/banners", upstreamtest.JSON("["+list(1, 2)+"]", "X-WP-Total", "3", "X-WP-TotalPages", "1"))
-		wantIDs(t, paged(t, cms, "wordpress", Part{Paging: Paging{Total: "-"}}), "[1 2]")
+		cms.HandlePath("/wp-json/wp/v2/banners", upstreamtest.JSON("["+bannerList(1, 2)+"]", "X-WP-Total", "3", "X-WP-TotalPages", "1"))
+		wantIDs(t, paged(t, cms, "wordpress", list.Part{Paging: list.Paging{Total: "-"}}), "[1 2]")
 	})
 }

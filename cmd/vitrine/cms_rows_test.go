@@ -61,12 +61,12 @@ func (r *rows) documented() map[shape.Resource]any {
 			"artist": each(r, "ARTISTS", func(a map[string]any) any {
 				return map[string]any{
 					"id": r.id("ARTISTS", a["id"]), "name": text(a["name"]), "gallery_artists": r.galleryRef(a["gallery_artists"]),
-					"visible": flag(a["visible"]), "tag": list(a["tag"]),
+					"visible": flag(a["visible"]), "tag": rowList(a["tag"]),
 				}
 			}),
 			"artwork": each(r, "ARTWORKS", func(a map[string]any) any {
 				return map[string]any{
-					"id": r.id("ARTWORKS", a["id"]), "title": text(a["title"]), "description": text(a["description"]), "tag": list(a["tag"]),
+					"id": r.id("ARTWORKS", a["id"]), "title": text(a["title"]), "description": text(a["description"]), "tag": rowList(a["tag"]),
 				}
 			}),
 			"gallery": each(r, "GALLERIES", func(g map[string]any) any {
@@ -78,7 +78,7 @@ func (r *rows) documented() map[shape.Resource]any {
 				}
 				return map[string]any{
 					"id": r.id("GALLERIES", g["id"]), "title": text(g["title"]), "about": text(g["about"]), "address": address,
-					"art_kunstkoop": flag(g["art_kunstkoop"]), "kunst_aan_zet": flag(g["kunst_aan_zet"]), "tag": list(g["tag"]),
+					"art_kunstkoop": flag(g["art_kunstkoop"]), "kunst_aan_zet": flag(g["kunst_aan_zet"]), "tag": rowList(g["tag"]),
 				}
 			}),
 		},
@@ -94,7 +94,7 @@ func (r *rows) documented() map[shape.Resource]any {
 				}
 			}
 			excluded := []any{}
-			for _, id := range list(s["exlude_pages"]) {
+			for _, id := range rowList(s["exlude_pages"]) {
 				excluded = append(excluded, r.page(id))
 			}
 			return r.stamped("RULES", s, map[string]any{
@@ -140,7 +140,7 @@ func (r *rows) galleryRef(id any) any {
 	}
 	return map[string]any{
 		"id": r.id("GALLERIES", id), "title": text(g["title"]), "art_kunstkoop": flag(g["art_kunstkoop"]),
-		"kunst_aan_zet": flag(g["kunst_aan_zet"]), "tag": list(g["tag"]),
+		"kunst_aan_zet": flag(g["kunst_aan_zet"]), "tag": rowList(g["tag"]),
 	}
 }
 
@@ -195,7 +195,7 @@ func text(v any) string { s, _ := v.(string); return s }
 
 func flag(v any) bool { b, _ := v.(bool); return b }
 
-func list(v any) []any {
+func rowList(v any) []any {
 	if list, ok := v.([]any); ok {
 		return list
 	}

@@ -164,7 +164,7 @@ func TestDRFExampleFollowsPages(t *testing.T) {
 		t.Errorf("in pages it is another document (-plain +paged):\n%s", diff)
 	}
 	serve(t, cms, "/cms/rules/", [2]string{"", "drf/paged-rules-page1"})
-	if rules := list(document(t, example(t, "drf", cms), shape.Rules)); len(rules) != 2 {
+	if rules := rowList(document(t, example(t, "drf", cms), shape.Rules)); len(rules) != 2 {
 		t.Errorf("%d rules, want 2", len(rules))
 	}
 }
@@ -244,7 +244,7 @@ func TestMistakesInProgramsAreMistakesOfTheConfiguration(t *testing.T) {
 	}
 	var out bytes.Buffer
 	code := run(t.Context(), []string{"check", "--config", file}, program{stdout: &out, stderr: &out})
-	want := "vitrine: upstream.resources.banners.parts[0].map (" + file + ":5): line 2 (| .b ||): unexpected token \"|\"\n"
+	want := "vitrine: upstream.resources.banners.parts[0].map (" + file + ":6): line 2 (| .b ||): unexpected token \"|\"\n"
 	if code != exitWrong || out.String() != want {
 		t.Errorf("exit %d\ngot  %swant %s", code, out.String(), want)
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "log/slog"
+
 // configCommand prints what is in effect.
 type configCommand struct {
 	settingsFlags
@@ -19,6 +21,11 @@ func (c *configCommand) Run(p program) error {
 	if err != nil {
 		return err
 	}
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil) // which reads the parts
+	if err != nil {
+		return err
+	}
+	client.Close()
 	_, err = p.stdout.Write(cfg.YAML())
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
 	"vitrine/upstream"
+	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 )
 
@@ -27,40 +28,31 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing) (*upstrea
 		Logger:        log,
 		Tracer:        traces.tracer("vitrine/upstream"),
 	}
-	o.Paths = make(map[shape.Resource]string)
-	o.Resources = make(map[shape.Resource]upstream.ResourceOptions)
+	o.Resources = make(map[shape.Resource]list.Resource)
 	for r, configured := range map[shape.Resource]config.Resource{
 		shape.Catalogue: cfg.Upstream.Resources.Catalogue,
 		shape.Rules:     cfg.Upstream.Resources.Rules,
 		shape.Banners:   cfg.Upstream.Resources.Banners,
 	} {
-		if configured.Path != "" {
-			o.Paths[r] = configured.Path
+		made := list.Resource{Path: configured.Path, Map: configured.Map}
+		if err := made.Parse(r, configured.Parts.Node); err != nil {
+			return nil, refuseUpstream(cfg, err)
 		}
-		if options := resourceOptions(configured); len(options.Parts) > 0 || options.Map != "" {
-			o.Resources[r] = options
-		}
+		o.Resources[r] = made
 	}
 	client, err := upstream.New(o)
-	if wrong, ok := errors.AsType[*upstream.ResourceError](err); ok {
-		return nil, cfg.RefuseBelow("upstream.resources."+string(wrong.Resource), wrong.Key, wrong.Err)
-	}
-	if err != nil {
-		return nil, cfg.Refuse("upstream.url", err)
-	}
-	return client, nil
+	return client, refuseUpstream(cfg, err)
 }
 
-// resourceOptions turns what is configured into what the upstream takes.
-func resourceOptions(c config.Resource) upstream.ResourceOptions {
-	o := upstream.ResourceOptions{Map: c.Map}
-	for _, p := range c.Parts.List {
-		o.Parts = append(o.Parts, upstream.Part{
-			Name: p.Name, Path: p.Path, Query: p.Query, Headers: p.Headers,
-			Paging: upstream.Paging(p.Paging), Items: p.Items, IDs: p.IDs, Map: p.Map,
-		})
+// refuseUpstream says where in the configuration a mistake is.
+func refuseUpstream(cfg config.Config, err error) error {
+	if wrong, ok := errors.AsType[*list.Error](err); ok {
+		return cfg.RefuseBelow("upstream.resources."+string(wrong.Resource), wrong.Key, wrong.Line, wrong.Err)
 	}
-	return o
+	if err != nil {
+		return cfg.Refuse("upstream.url", err)
+	}
+	return nil
 }
 
 // loader is the upstream as the cache sees it: it fetches one resource, and

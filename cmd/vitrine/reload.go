@@ -42,7 +42,7 @@ func (s *service) reload(ctx context.Context, next config.Config) error {
 	}
 	policies := make(map[shape.Resource]cache.Policy)
 	for r := range s.readers {
-		policies[r] = policyOf(&next, r, client.Source())
+		policies[r] = policyOf(&next, r, client.Fingerprint())
 	}
 	if err := s.proxy.SetTerms(termsOf(&next)); err != nil { // the last that can fail: config has checked the rest
 		return err

@@ -136,7 +136,7 @@ func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
 	s.readers = make(map[shape.Resource]*cache.Reader[*proxy.Prepared])
 	for _, r := range shape.Resources() {
-		policy := policyOf(&s.cfg, r, s.client.Load().Source())
+		policy := policyOf(&s.cfg, r, s.client.Load().Fingerprint())
 		s.loaders[r] = &loader{client: &s.client, resource: r, meter: s.meter, teller: teller{resource: r, log: s.log}}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
 			TTL:                  policy.TTL,

@@ -21,7 +21,7 @@ func (s *service) status() operator.Status {
 		Started: s.started,
 		Public:  urlOf(s.cfg.Listen, s.public),
 		Upstream: operator.Upstream{
-			URL: s.client.Load().String(), Source: s.client.Load().Source(),
+			URL: s.client.Load().String(), Source: s.client.Load().Fingerprint(),
 			BreakerOpen: s.client.Load().Breaker().Open(), Breaker: s.client.Load().Breaker(),
 		},
 		Redis: operator.Redis{

@@ -96,7 +96,7 @@ func (s *service) report(ctx context.Context) {
 
 func (s *service) reportOnce(ctx context.Context) ([]cache.Replica, error) {
 	info, _ := debug.ReadBuildInfo()
-	told := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Load().Source(), ETags: map[shape.Resource]string{}}
+	told := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Load().Fingerprint(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
 		if d := reader.Snapshot().Document; d != nil {
 			told.ETags[r] = d.ETag

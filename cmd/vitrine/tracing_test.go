@@ -184,8 +184,8 @@ func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
 	if len(spans) != 7 {
 		t.Errorf("want 7 spans, got %q", names)
 	}
-	if told := "00-" + visitorTrace + "-" + hex.EncodeToString(byName["fetch banners"].GetSpanId()) + "-01"; !slices.Contains(cms.parents, told) {
-		t.Errorf("the CMS was told %q, not the fetch's %s", cms.parents, told)
+	if told := "00-" + visitorTrace + "-" + hex.EncodeToString(byName["page"].GetSpanId()) + "-01"; !slices.Contains(cms.parents, told) {
+		t.Errorf("the CMS was told %q, not the page's %s", cms.parents, told)
 	}
 	for _, want := range []string{"gallery", "deployment.environment.name"} {
 		if !strings.Contains(to.about, want) {

@@ -86,7 +86,7 @@ func startVitrine(t *testing.T, o terms, tools ...tool) *vitrine {
 	for _, r := range shape.Resources() {
 		if sources[r], err = cache.NewReader(v.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
 			TTL: o.ttl, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
-			Source: client.Source(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
+			Source: client.Fingerprint(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
 			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 				var known upstream.Validators
 				if held != nil {

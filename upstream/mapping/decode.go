@@ -45,7 +45,7 @@ func newReader(root string, in []byte) *reader {
 func (d *reader) end() error {
 	at := min(d.json.InputOffset(), int64(len(d.in)))
 	if rest := bytes.TrimLeft(d.in[at:], " \t\r\n"); len(rest) > 0 {
-		return refuse(d.root, "nothing after the document", clip(string(rest)))
+		return refuse(d.root, "nothing after the document", Clip(string(rest)))
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (d *reader) unlike(path, want string) error {
 	if err != nil {
 		return d.broken(path, err)
 	}
-	return refuse(path, want, clip(string(v)))
+	return refuse(path, want, Clip(string(v)))
 }
 
 // broken says what an error of the reader means. It is nil for none.
@@ -176,7 +176,7 @@ func (d *reader) broken(path string, err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return refuse(path, "the rest of the document", fmt.Sprintf("its end after %d bytes", len(d.in)))
 	default:
-		return refuse(path, "JSON in UTF-8", fmt.Sprintf("%s at offset %d", clip(string(d.in[at:])), at))
+		return refuse(path, "JSON in UTF-8", fmt.Sprintf("%s at offset %d", Clip(string(d.in[at:])), at))
 	}
 }
 
@@ -197,11 +197,11 @@ func join(path, name string) string {
 	if plain {
 		return path + "." + name
 	}
-	return path + "[" + clip(strconv.Quote(name)) + "]"
+	return path + "[" + Clip(strconv.Quote(name)) + "]"
 }
 
-// clip shortens what a CMS sent to what a log line can bear.
-func clip(s string) string {
+// Clip shortens what a CMS sent to what a log line can bear.
+func Clip(s string) string {
 	const most = 40
 	short := s
 	if len(s) > most {

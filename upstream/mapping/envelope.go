@@ -141,7 +141,7 @@ func strapiMeta(d *reader, page *Page) error {
 		} `json:"pagination"`
 	}
 	if err := json.Unmarshal(raw, &meta); err != nil {
-		return refuse(d.root+".meta.pagination", "counts", clip(string(raw)))
+		return refuse(d.root+".meta.pagination", "counts", Clip(string(raw)))
 	}
 	for _, size := range []*int{meta.Pagination.PageSize, meta.Pagination.Limit} {
 		if size != nil && *size > 0 {
@@ -177,7 +177,7 @@ func (d *reader) count(path string) (int, error) {
 	}
 	n, err := strconv.Atoi(strings.Trim(string(raw), `"`))
 	if err != nil || n < 0 {
-		return -1, refuse(path, "a number of items", clip(string(raw)))
+		return -1, refuse(path, "a number of items", Clip(string(raw)))
 	}
 	return n, nil
 }
@@ -242,7 +242,7 @@ func Count(path string, v any) (int, error) {
 	if n := number(v); n != "" && n[0] != '-' {
 		return strconv.Atoi(n)
 	}
-	return -1, refuse(path, "a number of items from the program", clip(gojq.Preview(v)))
+	return -1, refuse(path, "a number of items from the program", Clip(gojq.Preview(v)))
 }
 
 // Text reads a link or a cursor that a program found. null and false are "".
@@ -261,5 +261,5 @@ func Text(path string, v any) (string, error) {
 			return n, nil
 		}
 	}
-	return "", refuse(path, "a link, a cursor or null from the program", clip(gojq.Preview(v)))
+	return "", refuse(path, "a link, a cursor or null from the program", Clip(gojq.Preview(v)))
 }

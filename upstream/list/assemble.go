@@ -1,126 +1,134 @@
-package upstream
+package list
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"net/url"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
-
-// request is one answer that is asked for.
-type request struct {
-	resource shape.Resource
-	part     string // its name
-	page     int    // from 1
-	path     string // relative to the upstream, perhaps with a query
-	query    string // added to that of path
-	headers  map[string]string
-	limit    sizeLimit
-}
-
-// asker makes one exchange with the upstream, its retries included.
-type asker interface {
-	exchange(ctx context.Context, want request, held Validators) (answer, error)
-	// follow returns the query of a link that an answer to want holds, if it
-	// leads to the same list of the same CMS.
-	follow(want request, link string, hosts []string) (*url.URL, error)
-}
 
 // budget is the bytes that all answers for one document may have together.
 type budget struct{ left atomic.Int64 }
 
 func (b *budget) take(n int, limit int64) error {
 	if b.left.Add(-int64(n)) < 0 {
-		return tooLarge(limit)
+		return exchange.TooLarge(limit)
 	}
 	return nil
 }
 
 func (b *budget) give(n int) { b.left.Add(int64(n)) }
 
-// fetch makes the document: all parts side by side, mapped, whole or not at all.
+// Result is the input of one document. After an error only the counts are valid.
+type Result struct {
+	Op          string // how the first part was obtained, for errors about what is in it
+	Status      int
+	NotModified bool   // the copy held is still good; there is no Body
+	Body        []byte // for shape.Normalize
+	Validators  exchange.Validators
+	Attempts    int
+	Pages       int           // answers that Body was made from
+	Bytes       int           // of these, decompressed
+	Drafts      int           // items that the CMS marks as not published
+	Mapping     time.Duration // spent on making Body of the answers
+}
+
+// Read makes the input of the document: all parts side by side, mapped, whole or not at all. Its error
+// is an *exchange.Error.
 //
-// Validators are given out, and used, only where a single answer made the
-// document and its body said so. A list of several pages has none, since what
-// confirms its first page says nothing of the others; several parts have none,
-// since what confirms one is of no use without the others' old answers.
-func (m *recipe) fetch(ctx context.Context, ask asker, held Validators) (answer, error) {
+// Validators are given out, and used, only where a single answer made the document and its body said
+// so. A list of several pages has none, since what confirms its first page says nothing about the
+// others; several parts have none, since what confirms one is of no use without the others' old
+// answers.
+func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.Validators) (Result, error) {
 	spend := new(budget)
 	spend.left.Store(m.maxBytes)
 	if len(m.parts) > 1 {
-		held = Validators{}
+		held = exchange.Validators{}
 	}
 	walked := make([]walked, len(m.parts))
 	group, working := errgroup.WithContext(ctx)
 	for i, p := range m.parts {
-		w := &walk{recipe: m, part: p, ask: ask, spend: spend}
+		w := &walk{recipe: m, part: p, cms: cms, spend: spend}
 		group.Go(func() (err error) {
 			walked[i], err = w.read(working, held)
 			return err
 		})
 	}
 	err := group.Wait()
-	got := walked[0].last
-	got.attempts, got.pages, got.drafts = 0, 0, 0
-	bytes := 0
+	first := walked[0].last
+	got := Result{Op: first.Op, Status: first.Status, NotModified: first.NotModified}
 	for _, w := range walked {
-		got.attempts += w.attempts
-		got.pages += w.pages
-		got.drafts += w.last.drafts
-		bytes += w.bytes
+		got.Attempts += w.attempts
+		got.Pages += w.pages
+		got.Drafts += w.drafts
+		got.Bytes += w.bytes
 	}
-	if err != nil || got.notModified {
+	if err != nil {
 		return got, err
 	}
-	if len(m.parts) > 1 || walked[0].pages > 1 || m.preset.HeaderCounts || m.parts[0].paging.Style == PagingHeader {
-		got.validators = Validators{}
+	if len(m.parts) == 1 && walked[0].pages <= 1 && !m.preset.HeaderCounts && m.parts[0].Paging.Style != PagingHeader {
+		got.Validators = first.Validators
 	}
-	if body := walked[0].untouched; body != nil {
-		got.body = body
+	if got.NotModified {
+		return got, nil
+	}
+	if got.Body = walked[0].untouched; got.Body != nil {
 		return got, nil
 	}
 	began := time.Now()
-	got.body, err = m.compose(ctx, walked)
-	got.mapping, got.received = time.Since(began), bytes
+	got.Body, err = m.compose(ctx, walked)
+	got.Mapping = time.Since(began)
 	if m.preset.Converts {
-		got.drafts = 0 // compose refuses those that the programs let through
+		got.Drafts = 0 // compose refuses those that the programs let through
 	}
 	if err != nil {
-		return got, m.failed(ctx, got, err)
+		return got, failed(ctx, got.Op, err)
 	}
 	return got, nil
 }
 
 // failed is the error of what was done with answers that came whole.
-func (m *recipe) failed(ctx context.Context, got answer, err error) error {
+func failed(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, shape.ErrRefused) {
-		return &FetchError{Resource: m.resource, Op: got.op, Kind: ErrTimeout, Err: &lateError{last: err}}
+		return exchange.Late(op, err)
 	}
-	return &FetchError{Resource: m.resource, Op: got.op, Kind: ErrAnswer, Err: err}
+	return &exchange.Error{Op: op, Kind: exchange.ErrAnswer, Err: err}
+}
+
+// untouched reports whether an answer is the document as it came: a plain list, or the one object.
+func (m *Recipe) untouched(p *part, body []byte) bool {
+	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
+	return m.preset.Name == "drf" && m.program == nil && p.program == nil && p.items == nil && p.Name == "" &&
+		(!p.list || len(body) == 0 || body[0] != '{')
 }
 
 // compose makes the document's bytes of the parts, ready to be normalized.
-func (m *recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
+func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
 	if m.program == nil && !m.preset.Joins(m.resource) {
 		var out []byte
 		for i, p := range m.parts {
-			if p.name != "" {
-				out = append(out, ",{"[b2i(i == 0)])
-				out = append(append(append(out, '"'), p.name...), `":`...) // a name is a token
+			if p.Name != "" {
+				separator := byte(',')
+				if i == 0 {
+					separator = '{'
+				}
+				out = fmt.Appendf(out, `%c"%s":`, separator, p.Name) // a name is a token
 			}
 			var err error
 			if out, err = m.appendPart(ctx, out, p, walked[i]); err != nil {
 				return nil, err
 			}
 		}
-		if m.parts[0].name != "" {
+		if m.parts[0].Name != "" {
 			out = append(out, '}')
 		}
 		return out, nil
@@ -130,7 +138,7 @@ func (m *recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
 		return nil, err
 	}
 	if m.program != nil {
-		if document, err = m.one(ctx, m.program, string(m.resource), document); err != nil {
+		if document, err = runOne(ctx, m.program, string(m.resource), document); err != nil {
 			return nil, err
 		}
 	}
@@ -139,7 +147,7 @@ func (m *recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
 }
 
 // decodeParts makes the value of all parts that a program or a join works on.
-func (m *recipe) decodeParts(ctx context.Context, walked []walked) (any, error) {
+func (m *Recipe) decodeParts(ctx context.Context, walked []walked) (any, error) {
 	lists := make(map[string]any, len(m.parts))
 	byName := make(map[string][]any, len(m.parts))
 	for i, p := range m.parts {
@@ -153,9 +161,9 @@ func (m *recipe) decodeParts(ctx context.Context, walked []walked) (any, error) 
 		}
 		switch {
 		case p.list:
-			lists[p.name], byName[p.name] = values, values
+			lists[p.Name], byName[p.Name] = values, values
 		case len(values) == 1:
-			lists[p.name] = values[0]
+			lists[p.Name] = values[0]
 		default:
 			return nil, notOne(p.root, len(values))
 		}
@@ -163,14 +171,14 @@ func (m *recipe) decodeParts(ctx context.Context, walked []walked) (any, error) 
 	if err := m.preset.Join(m.resource, byName); err != nil {
 		return nil, err
 	}
-	if len(m.parts) == 1 && m.parts[0].name == "" {
+	if len(m.parts) == 1 && m.parts[0].Name == "" {
 		return lists[""], nil
 	}
 	return lists, nil
 }
 
 // appendPart appends one part, item by item, so that only one of them is ever decoded.
-func (m *recipe) appendPart(ctx context.Context, out []byte, p *part, got walked) ([]byte, error) {
+func (m *Recipe) appendPart(ctx context.Context, out []byte, p *part, got walked) ([]byte, error) {
 	if p.list {
 		out = append(out, '[')
 	}
@@ -208,8 +216,8 @@ func (m *recipe) appendPart(ctx context.Context, out []byte, p *part, got walked
 
 // items decodes, converts and maps what came for a part, and gives each result,
 // with its path in what came, to emit.
-func (m *recipe) items(ctx context.Context, p *part, got walked, emit func(path string, v any) error) error {
-	left := p.paging.MaxItems
+func (m *Recipe) items(ctx context.Context, p *part, got walked, emit func(path string, v any) error) error {
+	left := p.Paging.MaxItems
 	for i, item := range got.items {
 		path := p.root
 		if p.list {
@@ -220,7 +228,7 @@ func (m *recipe) items(ctx context.Context, p *part, got walked, emit func(path 
 			return err
 		}
 		draft := m.preset.Draft(path, v)
-		v = m.preset.Convert(v, true, p.ids)
+		v = m.preset.Convert(v, true, p.IDs)
 		accept := func(v any) error {
 			if draft != "" {
 				return &shape.RefusedError{Path: draft, Want: "what is published (a program may leave drafts out)", Got: "a draft"}
@@ -245,8 +253,8 @@ func (m *recipe) items(ctx context.Context, p *part, got walked, emit func(path 
 	return nil
 }
 
-// one runs a program that has to yield exactly one value.
-func (m *recipe) one(ctx context.Context, program *mapping.Program, path string, in any) (any, error) {
+// runOne runs a program that has to yield exactly one value.
+func runOne(ctx context.Context, program *mapping.Program, path string, in any) (any, error) {
 	var out any
 	n := 0
 	err := program.Run(ctx, path, in, mapping.Limits{Values: 2}, func(v any) error {
@@ -266,17 +274,4 @@ func notOne(path string, n int) error {
 		got = "none"
 	}
 	return &shape.RefusedError{Path: path, Want: "one value from the program", Got: got}
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// isWhole reports whether body is what a plain answer is: a list, or an object.
-func isWhole(body []byte, list bool) bool {
-	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
-	return !list || len(body) == 0 || body[0] != '{'
 }

@@ -1,19 +1,17 @@
-package upstream
+package exchange
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
-
-	"vitrine/upstream/shape"
 )
 
-// What can be wrong with the upstream. Every error of [Client.Fetch] is exactly
-// one of these, except a context that its caller cancelled: that says nothing
-// of the upstream, and is the context's error.
+// What can be wrong with the upstream. Every error of a fetch is exactly one of these, except a
+// context that its caller cancelled: that says nothing about the upstream, and is the context's error.
 var (
-	// ErrUnreachable: there was no answer to be had.
+	// ErrUnreachable: there is no answer to be had.
 	ErrUnreachable = errors.New("upstream cannot be reached")
 	// ErrTimeout: no whole answer came within the time for it.
 	ErrTimeout = errors.New("upstream did not answer in time")
@@ -23,8 +21,8 @@ var (
 	ErrOpen = errors.New("upstream is left alone after repeated failures")
 )
 
-// The codes of the sentinels, as replicas tell them to each other.
-var codes = []struct {
+// codes are the sentinels as replicas report them to each other.
+var codeNames = []struct {
 	code     string
 	sentinel error
 }{
@@ -34,10 +32,10 @@ var codes = []struct {
 	{"open", ErrOpen},
 }
 
-// Code returns "unreachable", "timeout", "answer" or "open" for an error that is one of
-// the sentinels, and "" for any other.
+// Code returns "unreachable", "timeout", "answer" or "open" for an error that is one of the
+// sentinels, and "" for any other.
 func Code(err error) string {
-	for _, c := range codes {
+	for _, c := range codeNames {
 		if errors.Is(err, c.sentinel) {
 			return c.code
 		}
@@ -45,17 +43,28 @@ func Code(err error) string {
 	return ""
 }
 
-// FromCode returns the sentinel that code stands for, so that a failure another
-// replica met has the same answer here. A code that is unknown, of a newer
-// replica perhaps, is taken as ErrUnreachable: try again later.
+// FromCode returns the sentinel that code stands for, so that a failure another replica met has the
+// same answer here. A code that is unknown, of a newer replica perhaps, is taken as ErrUnreachable:
+// try again later.
 func FromCode(code string) error {
-	for _, c := range codes {
+	for _, c := range codeNames {
 		if c.code == code {
 			return c.sentinel
 		}
 	}
 	return fmt.Errorf("%w (code %q)", ErrUnreachable, code)
 }
+
+// Error is the failure of one fetch: "GET http://cms/gvapp/singlebanner: status 503".
+type Error struct {
+	Op   string // what was done last: "GET http://cms/gvapp/", "read /srv/catalogue.json"
+	Kind error  // ErrUnreachable, ErrTimeout, ErrAnswer or ErrOpen
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+
+func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 
 // StatusError is an answer with a status that brings no document.
 type StatusError struct {
@@ -83,8 +92,15 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// RetryAfter returns how long the CMS asked to be left alone, or is left alone
-// unasked, or 0.
+// OpenError is a fetch that was not made.
+type OpenError struct {
+	After time.Duration // when the CMS will be asked again
+}
+
+// Error does not say when, so that the same state has the same words.
+func (*OpenError) Error() string { return "left alone after repeated failures" }
+
+// RetryAfter returns how long the CMS asked to be left alone, or is left alone unasked, or 0.
 func RetryAfter(err error) time.Duration {
 	if open, ok := errors.AsType[*OpenError](err); ok {
 		return open.After
@@ -95,8 +111,8 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// ContentError is an answer whose bytes cannot be the JSON of a document,
-// whatever they say: another type, charset or encoding, too much, or cut short.
+// ContentError is an answer whose bytes cannot be the JSON of a document, whatever they say: another
+// type, charset or encoding, too much, or cut short.
 type ContentError struct {
 	Reason  string
 	Damaged bool  // on its way, so that another attempt may bring it whole
@@ -121,31 +137,26 @@ type RedirectError struct {
 
 func (e *RedirectError) Error() string { return fmt.Sprintf("status %d: %s", e.Code, e.Reason) }
 
-// FetchError is the failure of one fetch:
-// "fetch banners: GET http://cms/gvapp/singlebanner: status 503".
-type FetchError struct {
-	Resource shape.Resource
-	Op       string // what was done last: "GET http://cms/gvapp/", "read /srv/catalogue.json"
-	Kind     error  // ErrUnreachable, ErrTimeout, ErrAnswer or ErrOpen
-	Err      error
+// FileError is a saved answer that cannot be read.
+type FileError struct {
+	Gone bool // with the whole folder
+	Err  error
 }
 
-func (e *FetchError) Error() string {
-	return fmt.Sprintf("fetch %s: %s: %v", e.Resource, e.Op, e.Err)
-}
+func (e *FileError) Error() string { return e.Err.Error() }
 
-func (e *FetchError) Unwrap() []error { return []error{e.Kind, e.Err} }
+func (e *FileError) Unwrap() error { return e.Err }
 
-// lateError is a fetch that ran out of its time.
-type lateError struct {
-	limit time.Duration // of the client; 0 if the caller's deadline came first
+// LateError is a fetch that ran out of its time.
+type LateError struct {
+	Limit time.Duration // of the client; 0 if the caller's deadline came first
 	last  error         // what the attempt before failed with; may be nil
 }
 
-func (e *lateError) Error() string {
+func (e *LateError) Error() string {
 	text := "no whole answer before the caller's deadline"
-	if e.limit > 0 {
-		text = fmt.Sprintf("no whole answer within %v", e.limit)
+	if e.Limit > 0 {
+		text = fmt.Sprintf("no whole answer within %v", e.Limit)
 	}
 	if e.last != nil {
 		text += fmt.Sprintf(" (the attempt before: %v)", e.last)
@@ -153,4 +164,18 @@ func (e *lateError) Error() string {
 	return text
 }
 
-func (*lateError) Unwrap() error { return context.DeadlineExceeded }
+func (*LateError) Unwrap() error { return context.DeadlineExceeded }
+
+// Late is the error of work on answers that did not end in time.
+func Late(op string, last error) error {
+	return &Error{Op: op, Kind: ErrTimeout, Err: &LateError{last: last}}
+}
+
+// bare takes off what net/http wraps around every error of a request: the method and URL, which
+// [Error] says once for all attempts.
+func bare(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}

@@ -1,12 +1,12 @@
-package upstream
+package list
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
@@ -32,9 +32,9 @@ func (e *tornError) Error() string { return e.reason }
 
 // walk reads one part to its end.
 type walk struct {
-	recipe *recipe
+	recipe *Recipe
 	part   *part
-	ask    asker
+	cms    *exchange.Client
 	spend  *budget
 }
 
@@ -43,14 +43,15 @@ type walked struct {
 	items      [][]byte
 	identities []string // of items, where there were several pages
 	untouched  []byte   // the document itself, where nothing has to be done with it
-	last       answer
+	last       exchange.Answer
 	pages      int
 	attempts   int
 	bytes      int
+	drafts     int // items that the CMS marks as not published
 }
 
 // read walks until the list held still.
-func (w *walk) read(ctx context.Context, held Validators) (walked, error) {
+func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, error) {
 	var before []string
 	attempts := 0
 	for n := 1; ; n++ {
@@ -62,55 +63,43 @@ func (w *walk) read(ctx context.Context, held Validators) (walked, error) {
 			return got, err
 		}
 		if err == nil {
-			if !w.part.paging.Confirm || got.pages < 2 || before != nil && slices.Equal(before, got.identities) {
+			if !w.part.Paging.Confirm || got.pages < 2 || before != nil && slices.Equal(before, got.identities) {
 				return got, nil
 			}
 			torn = &tornError{"the items of the last two walks differ"}
 			before = got.identities
 		}
-		if n >= w.part.paging.Walks {
+		if n >= w.part.Paging.Walks {
 			return got, w.wrong(got.last, &PagingError{Path: w.part.root, Walks: n, Reason: torn.reason})
 		}
-		held = Validators{}
+		held = exchange.Validators{}
 		w.spend.give(got.bytes)
-		if err := w.pause(ctx); err != nil {
-			return got, w.recipe.failed(ctx, got.last, err)
+		if !exchange.Sleep(ctx, w.recipe.pause) { // let whoever is changing the list get on with it
+			return got, exchange.Late(got.last.Op, torn)
 		}
-	}
-}
-
-// pause lets whoever is changing the list get on with it.
-func (w *walk) pause(ctx context.Context) error {
-	timer := time.NewTimer(w.recipe.pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
 // wrong is the error of a list that is not as it should be.
-func (w *walk) wrong(last answer, err error) error {
-	return &FetchError{Resource: w.recipe.resource, Op: last.op, Kind: ErrAnswer, Err: err}
+func (w *walk) wrong(last exchange.Answer, err error) error {
+	return &exchange.Error{Op: last.Op, Kind: exchange.ErrAnswer, Err: err}
 }
 
 // once reads the list from its first page to its last.
-func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
+func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, error) {
 	var got walked
 	total, last := -1, -1 // items and pages in all, as far as the CMS says
 	seen := make(map[string]bool)
 	asked := make(map[string]bool)
 	at := place{page: 1}
 	for {
-		want := w.request(at)
-		if asked[want.query] {
+		want := w.request(at, held)
+		if asked[want.Query] {
 			return got, w.wrong(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read yet", Got: "a link in a circle"})
 		}
-		asked[want.query] = true
-		one, err := w.page(ctx, want, held)
-		got.attempts += one.attempts
+		asked[want.Query] = true
+		one, err := w.cms.Do(ctx, want)
+		got.attempts += one.Attempts
 		if err != nil {
 			if end, torn := w.past(at, total >= 0 || last >= at.page, err); torn != nil {
 				return got, torn
@@ -121,27 +110,28 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 			return got, err
 		}
 		got.last, got.pages = one, at.page
-		if one.notModified {
+		if one.NotModified {
 			return got, nil
 		}
-		held = Validators{}
-		got.bytes += len(one.body)
-		if err := w.spend.take(len(one.body), w.recipe.maxBytes); err != nil {
+		held = exchange.Validators{}
+		got.bytes += len(one.Body)
+		got.drafts += exchange.Drafts(one.Body)
+		if err := w.spend.take(len(one.Body), w.recipe.maxBytes); err != nil {
 			return got, w.wrong(one, err)
 		}
-		if at.page == 1 && w.recipe.untouched(w.part) && isWhole(one.body, w.part.list) {
-			got.untouched = one.body
+		if at.page == 1 && w.recipe.untouched(w.part, one.Body) {
+			got.untouched = one.Body
 			return got, nil
 		}
 		page, err := w.open(ctx, one)
 		if err != nil {
-			return got, w.recipe.failed(ctx, one, err)
+			return got, failed(ctx, one.Op, err)
 		}
 		got.items = append(got.items, page.Items...)
-		if len(got.items) > w.part.paging.MaxItems {
+		if len(got.items) > w.part.Paging.MaxItems {
 			return got, w.wrong(one, tooManyItems(w.part))
 		}
-		if w.part.paging.Total == "-" {
+		if w.part.Paging.Total == "-" {
 			page.Total = -1
 		}
 		if page.Total >= 0 && total >= 0 && page.Total != total {
@@ -163,9 +153,9 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 		if !more {
 			break
 		}
-		if at = next; at.page > w.part.paging.MaxPages {
+		if at = next; at.page > w.part.Paging.MaxPages {
 			return got, w.wrong(one, &shape.RefusedError{
-				Path: w.part.root, Want: fmt.Sprintf("at most %d pages", w.part.paging.MaxPages), Got: "more"})
+				Path: w.part.root, Want: fmt.Sprintf("at most %d pages", w.part.Paging.MaxPages), Got: "more"})
 		}
 	}
 	if total >= 0 && total != len(got.items) {
@@ -175,7 +165,7 @@ func (w *walk) once(ctx context.Context, held Validators) (walked, error) {
 }
 
 func tooManyItems(p *part) error {
-	return &shape.RefusedError{Path: p.root, Want: fmt.Sprintf("at most %d items", p.paging.MaxItems), Got: "more"}
+	return &shape.RefusedError{Path: p.root, Want: fmt.Sprintf("at most %d items", p.Paging.MaxItems), Got: "more"}
 }
 
 // identify finds an item that came twice.
@@ -183,7 +173,7 @@ func (w *walk) identify(got *walked, seen map[string]bool) error {
 	for i := len(got.identities); i < len(got.items); i++ {
 		identity := w.recipe.preset.Identity(got.items[i])
 		if seen[identity] {
-			return &tornError{fmt.Sprintf("item %s came twice", clip(identity))}
+			return &tornError{fmt.Sprintf("item %s came twice", mapping.Clip(identity))}
 		}
 		seen[identity] = true
 		got.identities = append(got.identities, identity)
@@ -194,11 +184,11 @@ func (w *walk) identify(got *walked, seen map[string]bool) error {
 // past says what an error on a later page means: that the list has come to its
 // end, or, where it was to go on by its own count or link, that it became shorter.
 func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
-	status, ok := errors.AsType[*StatusError](err)
+	status, ok := errors.AsType[*exchange.StatusError](err)
 	if !ok || at.page == 1 || !slices.Contains(w.part.past, status.Code) {
 		return false, nil
 	}
-	style := w.part.paging.Style
+	style := w.part.Paging.Style
 	if !counted && (style == PagingPage || style == PagingOffset) {
 		return true, nil
 	}
@@ -206,29 +196,29 @@ func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
 }
 
 // open finds the items of an answer, and what it says of the rest.
-func (w *walk) open(ctx context.Context, one answer) (mapping.Page, error) {
+func (w *walk) open(ctx context.Context, one exchange.Answer) (mapping.Page, error) {
 	p := w.part
 	if p.items == nil && p.total == nil && p.next == nil {
-		page, err := w.recipe.preset.Open(p.root, p.list, one.body, one.header)
-		if err == nil && p.paging.Style == PagingHeader {
-			page.Next = mapping.NextLink(one.header)
+		page, err := w.recipe.preset.Open(p.root, p.list, one.Body, one.Header)
+		if err == nil && p.Paging.Style == PagingHeader {
+			page.Next = mapping.NextLink(one.Header)
 		}
 		return page, err
 	}
 	page := mapping.Page{Total: -1, Pages: -1}
-	v, err := mapping.Decode(p.root, one.body)
+	v, err := mapping.Decode(p.root, one.Body)
 	if err != nil {
 		return page, err
 	}
 	if p.items == nil {
-		if page, err = w.recipe.preset.Open(p.root, p.list, one.body, one.header); err != nil {
+		if page, err = w.recipe.preset.Open(p.root, p.list, one.Body, one.Header); err != nil {
 			return page, err
 		}
 	} else if page.Items, err = w.itemsOf(ctx, v); err != nil {
 		return page, err
 	}
 	if p.total != nil {
-		found, err := w.recipe.one(ctx, p.total, p.root, v)
+		found, err := runOne(ctx, p.total, p.root, v)
 		if err != nil {
 			return page, err
 		}
@@ -238,21 +228,21 @@ func (w *walk) open(ctx context.Context, one answer) (mapping.Page, error) {
 	}
 	switch {
 	case p.next != nil:
-		found, err := w.recipe.one(ctx, p.next, p.root, v)
+		found, err := runOne(ctx, p.next, p.root, v)
 		if err != nil {
 			return page, err
 		}
 		page.Next, err = mapping.Text(p.root, found)
 		return page, err
-	case p.paging.Style == PagingHeader:
-		page.Next = mapping.NextLink(one.header)
+	case p.Paging.Style == PagingHeader:
+		page.Next = mapping.NextLink(one.Header)
 	}
 	return page, nil
 }
 
 // itemsOf runs the program that finds the list, or the object.
 func (w *walk) itemsOf(ctx context.Context, v any) ([][]byte, error) {
-	found, err := w.recipe.one(ctx, w.part.items, w.part.root, v)
+	found, err := runOne(ctx, w.part.items, w.part.root, v)
 	if err != nil {
 		return nil, err
 	}

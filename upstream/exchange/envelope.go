@@ -1,4 +1,4 @@
-package upstream
+package exchange
 
 import (
 	"bytes"
@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// maxTold is read of an answer that brings no document, to learn what it says.
-const maxTold = 64 << 10
+// maxEnvelope is read of an answer that brings no document, to learn what it says.
+const maxEnvelope = 64 << 10
 
-// told fills e from the body of the answer that it is about. credentials says
-// whether the request had some. Of the body only the CMS's word for the error
-// is kept, and only if it is a word.
-func (e *StatusError) told(resp *http.Response, credentials bool) {
+// read fills e from the body of the answer that it is about. credentials says whether the request had
+// some. Of the body only the CMS's word for the error is kept, and only if it is a word.
+func (e *StatusError) read(resp *http.Response, credentials bool) {
 	media := mediaType(resp.Header)
 	e.HTML = isHTML(media)
 	if isJSON(media) && resp.Header.Get("Content-Encoding") == "" {
 		// What cannot be read says nothing; the status does.
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxTold))
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
 		said, _ := readEnvelope(body)
 		e.Name = said.name
 		// A Strapi whose database is gone answers 401 to everybody without a
@@ -104,7 +103,7 @@ func checkBody(body []byte) error {
 		return &ContentError{Reason: "want JSON, got " + pageKind(trimmed) + " that says it is JSON", Page: true}
 	case isCutShort(trimmed):
 		return damaged(io.ErrUnexpectedEOF)
-	case trimmed[0] == '{' && len(body) <= maxTold:
+	case trimmed[0] == '{' && len(body) <= maxEnvelope:
 		if said, ok := readEnvelope(trimmed); ok {
 			reason := "want a document, got an error with status 200"
 			if said.name != "" {
@@ -118,7 +117,7 @@ func checkBody(body []byte) error {
 
 // pageKind says what kind of page body begins.
 func pageKind(body []byte) string {
-	page := strings.ToLower(string(body[:min(len(body), maxTold)]))
+	page := strings.ToLower(string(body[:min(len(body), maxEnvelope)]))
 	if strings.Contains(page, `type="password"`) || strings.Contains(page, `type='password'`) || strings.Contains(page, "type=password") {
 		return "an HTML page with a login form"
 	}
@@ -133,8 +132,8 @@ var (
 	draftStatus = regexp.MustCompile(`^(?:draft|auto-draft|pending|private|future)"`)
 )
 
-// drafts counts the items of an answer that are marked as not published.
-func drafts(body []byte) int {
+// Drafts counts the items of an answer that are marked as not published.
+func Drafts(body []byte) int {
 	n := bytes.Count(body, unpublished)
 	for {
 		i := bytes.Index(body, statusIs)

@@ -1,4 +1,4 @@
-package upstream
+package exchange
 
 import (
 	"bytes"
@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// sizeLimit is how many bytes an answer may have: what other answers for the
-// same document have left of the most that all may have together.
-type sizeLimit struct{ left, most int64 }
+// Limit is how many bytes an answer may have: what other answers for the same document have left of
+// the most that all may have together.
+type Limit struct{ Left, Most int64 }
 
 // readBody reads the answer to its end, decompressed, if it is JSON in UTF-8 of
 // the size it may have, on the wire and after decompression. Its errors are
 // *ContentError and hold nothing of the body.
-func readBody(resp *http.Response, limit sizeLimit) ([]byte, error) {
+func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 	if err := checkType(resp.Header); err != nil {
 		if err.Page {
 			// What kind of page is worth a look at its beginning, and no failure of its own.
-			page, _ := io.ReadAll(io.LimitReader(resp.Body, maxTold))
+			page, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
 			err.Reason = "want JSON, got " + pageKind(page) + " (" + mediaType(resp.Header) + ")"
 		}
 		return nil, err
 	}
-	if resp.ContentLength > limit.left {
-		return nil, tooLarge(limit.most)
+	if resp.ContentLength > limit.Left {
+		return nil, TooLarge(limit.Most)
 	}
-	var in io.Reader = &capped{in: resp.Body, left: limit.left, limit: limit.most}
+	var in io.Reader = &capped{in: resp.Body, left: limit.Left, limit: limit.Most}
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
 	switch encoding {
 	case "", "identity":
@@ -39,7 +39,7 @@ func readBody(resp *http.Response, limit sizeLimit) ([]byte, error) {
 		if err != nil {
 			return nil, damaged(err)
 		}
-		in = &capped{in: unpacked, left: limit.left, limit: limit.most}
+		in = &capped{in: unpacked, left: limit.Left, limit: limit.Most}
 	default:
 		return nil, &ContentError{Reason: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	}
@@ -70,7 +70,8 @@ func damaged(err error) error {
 	return &ContentError{Reason: "the body is cut short or damaged", Damaged: true, Err: err}
 }
 
-func tooLarge(limit int64) error {
+// TooLarge is the error of a body, or of several together, beyond the limit.
+func TooLarge(limit int64) error {
 	return &ContentError{Reason: fmt.Sprintf("the body is larger than %d bytes", limit)}
 }
 
@@ -84,7 +85,7 @@ func (c *capped) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
 	c.left -= int64(n)
 	if c.left < 0 {
-		return 0, tooLarge(c.limit)
+		return 0, TooLarge(c.limit)
 	}
 	return n, err
 }

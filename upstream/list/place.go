@@ -1,9 +1,11 @@
-package upstream
+package list
 
 import (
 	"net/url"
 	"strconv"
+	"strings"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
@@ -18,15 +20,15 @@ type place struct {
 }
 
 // next is the place after at, if the list goes on. items have come so far.
-func (w *walk) next(at place, want request, page mapping.Page, items, total int) (place, bool, error) {
-	next := place{page: at.page + 1, offset: items, size: max(at.size, len(page.Items))}
+func (w *walk) next(at place, want exchange.Request, page mapping.Page, items, total int) (next place, more bool, err error) {
+	next = place{page: at.page + 1, offset: items, size: max(at.size, len(page.Items))}
 	if page.Whole {
 		return next, false, nil
 	}
-	switch w.part.paging.Style {
+	switch w.part.Paging.Style {
 	case PagingPage, PagingOffset:
 		switch {
-		case page.Pages >= 0 && w.part.paging.Style == PagingPage:
+		case page.Pages >= 0 && w.part.Paging.Style == PagingPage:
 			return next, at.page < page.Pages, nil
 		case len(page.Items) == 0:
 			return next, false, nil
@@ -41,11 +43,10 @@ func (w *walk) next(at place, want request, page mapping.Page, items, total int)
 		if page.Next == "" {
 			return next, false, nil
 		}
-		link, err := w.ask.follow(want, page.Next, w.part.paging.Hosts)
+		next.query, err = w.cms.Follow(want, page.Next, w.part.Paging.Hosts)
 		if err != nil {
 			return next, false, &shape.RefusedError{Path: w.part.root, Want: "a link to the next page of the same list", Got: err.Error()}
 		}
-		next.query = link.RawQuery
 		return next, true, nil
 	case PagingCursor:
 		next.cursor = page.Next
@@ -56,31 +57,32 @@ func (w *walk) next(at place, want request, page mapping.Page, items, total int)
 }
 
 // request is the one for the page at a place.
-func (w *walk) request(at place) request {
+func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	p := w.part
-	want := request{
-		resource: w.recipe.resource, part: p.name, page: at.page, path: p.path, headers: p.headers,
-		limit: sizeLimit{max(w.spend.left.Load(), 1), w.recipe.maxBytes},
+	want := exchange.Request{
+		Resource: string(w.recipe.resource), Part: p.Name, Page: at.page, Path: p.Path, Headers: p.Headers,
+		Limit: exchange.Limit{Left: max(w.spend.left.Load(), 1), Most: w.recipe.maxBytes}, Held: held,
 	}
 	if at.query != "" {
 		// The link has the whole query, that of the path included.
-		want.path, want.query = pathOnly(p.path), at.query
+		want.Path, _, _ = strings.Cut(p.Path, "?")
+		want.Query = at.query
 		return want
 	}
 	query := url.Values{}
-	for name, values := range p.query {
+	for name, values := range p.Query {
 		query[name] = values
 	}
 	first := 1
-	if p.paging.First != nil {
-		first = *p.paging.First
+	if p.Paging.First != nil {
+		first = *p.Paging.First
 	}
-	size := strconv.Itoa(p.paging.Size)
-	switch p.paging.Style {
+	size := strconv.Itoa(p.Paging.Size)
+	switch p.Paging.Style {
 	case PagingPage:
-		query.Set(p.paging.Param, strconv.Itoa(first+at.page-1))
+		query.Set(p.Paging.Param, strconv.Itoa(first+at.page-1))
 	case PagingOffset:
-		query.Set(p.paging.Param, strconv.Itoa(at.offset))
+		query.Set(p.Paging.Param, strconv.Itoa(at.offset))
 		if p.all != "" && at.page == 1 {
 			size = p.all
 		} else if p.all != "" {
@@ -88,12 +90,12 @@ func (w *walk) request(at place) request {
 		}
 	case PagingCursor:
 		if at.cursor != "" {
-			query.Set(p.paging.Param, at.cursor)
+			query.Set(p.Paging.Param, at.cursor)
 		}
 	}
-	if p.paging.SizeParam != "" && p.list {
-		query.Set(p.paging.SizeParam, size)
+	if p.Paging.SizeParam != "" && p.list {
+		query.Set(p.Paging.SizeParam, size)
 	}
-	want.query = query.Encode()
+	want.Query = query.Encode()
 	return want
 }

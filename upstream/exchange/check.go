@@ -1,0 +1,91 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// reserved are the headers that the client itself must have in hand.
+var reserved = []string{
+	"Accept-Encoding", "Authorization", "Connection", "Content-Length", "Host",
+	"If-Modified-Since", "If-None-Match", "If-Range", "Range", "Transfer-Encoding",
+}
+
+// ParseBase reads the base URL of a CMS. Its errors never repeat the URL, which may hold a password
+// just where it should not.
+func ParseBase(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("not a URL")
+	}
+	switch {
+	case u.User != nil:
+		return nil, errors.New("a user or password in it is not allowed; put them into the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("want sample:, file:DIR, http://… or https://…")
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("no host after %s://", u.Scheme)
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, errors.New("a query is not allowed; it belongs to the path of a resource")
+	case strings.Contains(raw, "#"):
+		return nil, errors.New("a fragment is not allowed")
+	}
+	if p := u.Port(); p != "" {
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+			return nil, fmt.Errorf("want a port from 1 to 65535, got %s", p)
+		}
+	}
+	u.Host = strings.ToLower(u.Host)
+	return u, nil
+}
+
+// CheckPath refuses what would leave the base URL.
+func CheckPath(p string) error {
+	u, err := url.Parse(p)
+	switch {
+	case err != nil:
+		return errors.New("not a path")
+	case u.Scheme != "" || u.Host != "" || u.User != nil:
+		return errors.New("want a path relative to the upstream URL, got a URL")
+	case strings.Contains(p, "#"):
+		return errors.New("a fragment is not allowed")
+	case slices.Contains(strings.Split(u.Path, "/"), ".."):
+		return errors.New("a path with .. would lead out of the upstream URL")
+	}
+	return nil
+}
+
+// CheckHeaders refuses headers that cannot be sent, or must not be set. It returns the name, too.
+func CheckHeaders(headers map[string]string) (name string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		switch {
+		case !isToken(name):
+			return name, fmt.Errorf("want the name of a header, got %q", name)
+		case strings.EqualFold(name, "Authorization"):
+			return name, errors.New("want upstream.authorization for this")
+		case slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) }):
+			return name, errors.New("want a header that is not the client's own")
+		case !IsHeaderValue(headers[name]):
+			return name, errors.New("want a value without control characters")
+		}
+	}
+	return "", nil
+}
+
+// IsHeaderValue reports whether s can be sent as one: no control characters but the tab.
+func IsHeaderValue(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+// isToken reports whether s is a token (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}

@@ -1,0 +1,135 @@
+package exchange
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// folder is a transport that serves saved answers as a CMS would:
+//
+//	banners.json             a body
+//	catalogue.artist.2.json  that of a second page of a part
+//	banners.http             an answer with its head, as curl -i writes it
+//
+// A file holds no version, so its ETag is a hash of its bytes, which sees every edit; its
+// Last-Modified is for people, and for a copy that has nothing else.
+type folder struct {
+	files  fs.FS
+	prefix string // of a file's name in errors
+	most   int64  // a larger file is not read
+}
+
+// NewFolder makes a client that reads saved answers. name is the folder's for people, prefix that of
+// its files in errors; a file larger than most is refused.
+func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client {
+	o.Retries, o.Headers, o.Authorization = 0, nil, "" // for what a CMS wants
+	f := &folder{files: files, prefix: prefix, most: most}
+	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: bareLocation{f}, CheckRedirect: checkRedirect}}
+}
+
+// fileName is the file of a saved answer, or what its name begins with.
+func fileName(want Request) string {
+	name := want.Resource
+	if want.Part != "" {
+		name += "." + want.Part
+	}
+	if want.Page > 1 {
+		name += "." + strconv.Itoa(want.Page)
+	}
+	return name + ".json"
+}
+
+func (f *folder) op(u *url.URL) string { return "read " + f.prefix + strings.TrimPrefix(u.Path, "/") }
+
+// RoundTrip reads one saved answer.
+func (f *folder) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	name := strings.TrimPrefix(req.URL.Path, "/")
+	info, err := fs.Stat(f.files, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		raw := strings.TrimSuffix(name, ".json") + ".http"
+		if info, err := fs.Stat(f.files, raw); err == nil {
+			return f.replay(req, raw, info)
+		}
+	}
+	if err != nil {
+		return nil, f.fault(err)
+	}
+	resp := &http.Response{
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		ContentLength: info.Size(), Body: http.NoBody, Header: http.Header{"Content-Type": {"application/json"}},
+	}
+	if info.Mode().IsRegular() && info.Size() > f.most {
+		return resp, nil // it is refused by its length
+	}
+	body, err := f.read(name, info)
+	if err != nil {
+		return nil, f.fault(err)
+	}
+	sum := sha256.Sum256(body)
+	etag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	resp.Header.Set("ETag", etag)
+	modified := ""
+	if !info.ModTime().IsZero() {
+		modified = info.ModTime().UTC().Format(http.TimeFormat)
+		resp.Header.Set("Last-Modified", modified)
+	}
+	held, since := req.Header.Get("If-None-Match"), req.Header.Get("If-Modified-Since")
+	if held == etag || held == "" && since != "" && since == modified {
+		resp.StatusCode, resp.ContentLength = http.StatusNotModified, 0
+		return resp, nil
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
+}
+
+// replay gives an answer that was recorded as it came over HTTP. Its validators are those of a CMS,
+// not of this folder.
+func (f *folder) replay(req *http.Request, name string, info fs.FileInfo) (*http.Response, error) {
+	raw, err := f.read(name, info)
+	if err != nil {
+		return nil, f.fault(err)
+	}
+	named := req.Clone(req.Context())
+	named.URL.Path = "/" + name
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), named)
+	if err != nil {
+		return nil, &FileError{Err: errors.New("not a recorded HTTP answer")}
+	}
+	resp.Header.Del("ETag")
+	resp.Header.Del("Last-Modified")
+	return resp, nil
+}
+
+// read reads a file, which is asked about before it is opened: opening a pipe would wait for its writer.
+func (f *folder) read(name string, info fs.FileInfo) ([]byte, error) {
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	file, err := f.files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return io.ReadAll(io.LimitReader(file, f.most+1))
+}
+
+// fault takes off the operation and name that the error says already.
+func (f *folder) fault(err error) error {
+	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		err = wrapped.Err
+	}
+	_, gone := fs.Stat(f.files, ".")
+	return &FileError{Gone: gone != nil, Err: err}
+}

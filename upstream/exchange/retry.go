@@ -1,0 +1,158 @@
+package exchange
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The whole policy stands in this file: the table below says what becomes of a fetch, by what it met.
+// docs/upstream.md shows the same table, and a test holds the two together.
+//
+// How often an attempt is made again: Options.Retries times. How long between: RetryWait, doubled
+// each time up to MaxRetryWait, half of which is random; longer if the answer has a Retry-After. How
+// long in all: a wait that would end after the fetch's deadline is not begun, and the last failure is
+// reported instead. What becomes of the last response: it is read to its end or closed within the
+// attempt, and only its status, Retry-After and kind are kept.
+
+// A Verdict is what a failure leads to.
+type Verdict struct {
+	Kind  error // what it is in the end
+	Again bool  // it is asked again, within the retries and the time
+	Trips bool  // it counts towards opening the breaker; any other counts as a sign of life
+}
+
+// A rule is a row of the table: the first that fits counts.
+type rule struct {
+	met   string
+	match func(error) bool
+	Verdict
+}
+
+// rules are the table.
+var rules = []rule{
+	{"the breaker is open", is(ErrOpen), Verdict{ErrOpen, false, false}},
+	{"the time for the fetch ran out", isLate, Verdict{ErrTimeout, false, true}},
+	{"status 408, 425, 429", status(408, 425, 429), Verdict{ErrAnswer, true, true}},
+	{"status 500, 502, 503, 504, 520 to 524", status(500, 502, 503, 504, 520, 521, 522, 523, 524), Verdict{ErrAnswer, true, true}},
+	{"status 401 of a Strapi to a request without credentials: its database is down", isOutage, Verdict{ErrAnswer, true, true}},
+	{"status 401, 403, 404, 407, 410, 451", status(401, 403, 404, 407, 410, 451), Verdict{ErrAnswer, false, false}},
+	{"any other status from 400 to 499", statusIn(400, 499), Verdict{ErrAnswer, false, false}},
+	{"any other status from 500 on", statusIn(500, 999), Verdict{ErrAnswer, false, true}},
+	{"any other status; 304 without being asked", statusIn(0, 399), Verdict{ErrAnswer, false, false}},
+	{"a redirect to another host, or too many", isRedirect, Verdict{ErrAnswer, false, false}},
+	{"200 with a body that is empty, cut short or damaged", isDamaged, Verdict{ErrAnswer, true, true}},
+	{"200 with an HTML page, a login form, or an error in JSON", isPage, Verdict{ErrAnswer, false, true}},
+	{"200 with what is too large, or of another type, charset or encoding", isContent, Verdict{ErrAnswer, false, false}},
+	{"200 with JSON that is refused", is(ErrAnswer), Verdict{ErrAnswer, false, false}},
+	{"a folder that is gone", isGone, Verdict{ErrUnreachable, false, false}},
+	{"a file that cannot be read", isFile, Verdict{ErrAnswer, false, false}},
+	{"a certificate that is not trusted; no TLS on that port", isTLS, Verdict{ErrUnreachable, false, true}},
+	{"any other fault of name, connection or protocol", func(error) bool { return true }, Verdict{ErrUnreachable, true, true}},
+}
+
+// Judge finds the row of a failure. It leaves contexts that were cancelled to its callers.
+func Judge(err error) Verdict {
+	for _, r := range rules {
+		if r.match(err) {
+			return r.Verdict
+		}
+	}
+	panic("exchange: the last rule fits everything")
+}
+
+func is(sentinel error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, sentinel) }
+}
+
+func has[E error](fits func(E) bool) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[E](err)
+		return ok && fits(e)
+	}
+}
+
+func status(codes ...int) func(error) bool {
+	return has(func(e *StatusError) bool { return slices.Contains(codes, e.Code) && !e.Outage })
+}
+
+func statusIn(from, to int) func(error) bool {
+	return has(func(e *StatusError) bool { return from <= e.Code && e.Code <= to && !e.Outage })
+}
+
+var (
+	isLate     = has(func(*LateError) bool { return true })
+	isOutage   = has(func(e *StatusError) bool { return e.Outage })
+	isRedirect = has(func(*RedirectError) bool { return true })
+	isDamaged  = has(func(e *ContentError) bool { return e.Damaged })
+	isPage     = has(func(e *ContentError) bool { return e.Page })
+	isContent  = has(func(*ContentError) bool { return true })
+	isGone     = has(func(e *FileError) bool { return e.Gone })
+	isFile     = has(func(*FileError) bool { return true })
+)
+
+func isTLS(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	return certificate || record || errors.Is(err, http.ErrSchemeMismatch)
+}
+
+// again reports whether an attempt that failed is made again, and how long to wait for that.
+func (o *Options) again(ctx context.Context, err error, made int) (wait time.Duration, again bool) {
+	if ctx.Err() != nil || !Judge(err).Again || made > o.Retries {
+		return 0, false
+	}
+	wait = o.pause(made, RetryAfter(err))
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return 0, false
+	}
+	return wait, true
+}
+
+// pause is how long to wait after so many attempts.
+func (o *Options) pause(made int, retryAfter time.Duration) time.Duration {
+	full := o.MaxRetryWait
+	if doublings := made - 1; doublings < 32 {
+		full = min(full, o.RetryWait<<doublings)
+	}
+	jittered := full/2 + rand.N(full/2+1)
+	if retryAfter > 0 {
+		// Never earlier than asked, and not all replicas at once.
+		return max(jittered, retryAfter+rand.N(full/2+1))
+	}
+	return jittered
+}
+
+// longest bounds what a CMS may ask for.
+const longest = 24 * time.Hour
+
+// parseRetryAfter reads a Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). A date
+// counts from the answer's own Date, so that a clock that is wrong over there does no harm; now
+// stands in for a missing one. What cannot be read, or is past, is 0.
+func parseRetryAfter(h http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	if strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || seconds > int64(longest/time.Second) {
+			return longest
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	when, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(when.Sub(now), 0), longest)
+}

@@ -1,0 +1,154 @@
+package exchange
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestJudgeIsTheTableOfThePolicy(t *testing.T) {
+	type row struct {
+		err  error
+		want Verdict
+	}
+	passing := Verdict{Kind: ErrAnswer, Again: true, Trips: true}
+	rows := []row{
+		{&ContentError{Damaged: true}, passing},
+		{&ContentError{Page: true}, Verdict{Kind: ErrAnswer, Trips: true}},
+		{&ContentError{}, Verdict{Kind: ErrAnswer}},
+		{&FileError{}, Verdict{Kind: ErrAnswer}},
+		{&FileError{Gone: true}, Verdict{Kind: ErrUnreachable}},
+		{&Error{Kind: ErrAnswer, Err: errors.New("the pages have no end")}, Verdict{Kind: ErrAnswer}},
+		{&url.Error{Err: &RedirectError{Code: 302}}, Verdict{Kind: ErrAnswer}},
+		{&url.Error{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, Verdict{Kind: ErrUnreachable, Trips: true}},
+		{&url.Error{Err: tls.RecordHeaderError{}}, Verdict{Kind: ErrUnreachable, Trips: true}},
+		{&url.Error{Err: http.ErrSchemeMismatch}, Verdict{Kind: ErrUnreachable, Trips: true}},
+		{&url.Error{Err: syscall.ECONNREFUSED}, Verdict{ErrUnreachable, true, true}},
+		{&url.Error{Err: io.EOF}, Verdict{ErrUnreachable, true, true}},
+		{&Error{Kind: ErrTimeout, Err: &LateError{last: &StatusError{Code: 404}}}, Verdict{Kind: ErrTimeout, Trips: true}},
+		{&Error{Kind: ErrOpen, Err: &OpenError{}}, Verdict{Kind: ErrOpen}},
+		{&StatusError{Code: 401, Outage: true}, passing},
+	}
+	for want, codes := range map[Verdict][]int{
+		passing:                        {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524},
+		{Kind: ErrAnswer, Trips: true}: {501, 505, 508, 511, 525, 530},
+		{Kind: ErrAnswer}:              {201, 204, 206, 300, 301, 304, 401, 403, 404, 407, 410, 451},
+		{Kind: ErrAnswer}:              {400, 405, 406, 409, 418, 431},
+	} {
+		for _, code := range codes {
+			rows = append(rows, row{&StatusError{Code: code}, want})
+		}
+	}
+	for _, r := range rows {
+		if got := Judge(r.err); got != r.want {
+			t.Errorf("%v: %v, want %v", r.err, got, r.want)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the table into docs/upstream.md")
+
+func TestTableInTheDocsIsTheOneInForce(t *testing.T) {
+	const file, from, to = "../../docs/upstream.md", "<!-- table: upstream/exchange/retry.go -->\n", "<!-- end of the table -->\n"
+	var table strings.Builder
+	table.WriteString("| what an attempt met | again | counts for the breaker | visitors without a copy get |\n|---|---|---|---|\n")
+	yes := map[bool]string{true: "yes", false: "–"}
+	answered := map[error]string{ErrAnswer: "502", ErrUnreachable: "503", ErrTimeout: "504", ErrOpen: "503"}
+	for _, r := range rules {
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", r.met, yes[r.Again], yes[r.Trips], answered[r.Kind])
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), from)
+	have, after, found := strings.Cut(rest, to)
+	if !ok || !found {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(before+from+table.String()+to+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if have != table.String() {
+		t.Errorf("%s does not have the table of retry.go; run go test ./upstream/exchange -run TableInTheDocs -update\nwant\n%s", file, &table)
+	}
+}
+
+func TestWaitsDoubleUpToTheirCapWithJitter(t *testing.T) {
+	o := Options{RetryWait: 100 * time.Millisecond, MaxRetryWait: 800 * time.Millisecond}
+	for made, full := range map[int]time.Duration{
+		1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 4: 800 * time.Millisecond, 5: 800 * time.Millisecond, 99: 800 * time.Millisecond,
+	} {
+		seen := map[time.Duration]bool{}
+		for range 200 {
+			wait := o.pause(made, 0)
+			if wait < full/2 || wait > full {
+				t.Fatalf("after attempt %d: %v, want %v to %v", made, wait, full/2, full)
+			}
+			seen[wait] = true
+			if asked := o.pause(made, 3*time.Second); asked < 3*time.Second || asked > 3*time.Second+full {
+				t.Fatalf("after attempt %d, asked for 3s: %v", made, asked)
+			}
+		}
+		if len(seen) < 10 {
+			t.Errorf("after attempt %d: %d different waits of 200", made, len(seen))
+		}
+	}
+}
+
+func TestRetryAfterIsReadAsSecondsOrDate(t *testing.T) {
+	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	date := now.Add(-3 * time.Hour).Format(http.TimeFormat) // a clock three hours slow
+	for _, c := range []struct {
+		value, date string
+		want        time.Duration
+	}{
+		{"120", "", 2 * time.Minute},
+		{" 7 ", "", 7 * time.Second},
+		{"0", "", 0},
+		{"", "", 0},
+		{"-5", "", 0},
+		{"1.5", "", 0},
+		{"soon", "", 0},
+		{"86401", "", longest},
+		{"99999999999999999999999999", "", longest},
+		{now.Add(time.Minute).Format(http.TimeFormat), "", time.Minute},
+		{now.Add(-time.Minute).Format(http.TimeFormat), "", 0},
+		{now.Add(1000 * time.Hour).Format(http.TimeFormat), "", longest},
+		{now.Add(time.Minute - 3*time.Hour).Format(http.TimeFormat), date, time.Minute},
+		{now.Add(time.Minute).Format(time.RFC850), "yesterday", time.Minute},
+	} {
+		h := http.Header{}
+		h.Set("Retry-After", c.value)
+		h.Set("Date", c.date)
+		if got := parseRetryAfter(h, now); got != c.want {
+			t.Errorf("%q at %q: %v, want %v", c.value, c.date, got, c.want)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"120", "-1", "Fri, 31 Dec 1999 23:59:59 GMT", "Friday, 31-Dec-99 23:59:59 GMT", "１２", "1e9", "0x10"} {
+		f.Add(s, "Sat, 21 Nov 2026 00:37:57 GMT")
+	}
+	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, value, date string) {
+		got := parseRetryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, now)
+		if got < 0 || got > longest {
+			t.Errorf("%q at %q: %v, want 0 to %v", value, date, got, longest)
+		}
+	})
+}

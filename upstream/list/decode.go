@@ -1,0 +1,216 @@
+package list
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"vitrine/upstream/shape"
+)
+
+// Error is a mistake in what is said about a resource.
+type Error struct {
+	Resource shape.Resource
+	Key      string // below the resource: parts[0].paging.size
+	Line     int    // of the file; 0 where that is not known
+	Err      error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("upstream resource %s: %s: %v", e.Resource, e.Key, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Parse reads the parts of r from a configuration file. Nil is none. Its error is an *[Error]: the
+// first mistake, with its key and line.
+func (o *Resource) Parse(r shape.Resource, n *yaml.Node) error {
+	if n == nil {
+		return nil
+	}
+	o.lines = make(map[string]int)
+	d := decoder{resource: r, lines: o.lines}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return d.fail(n, "parts", "want a list of parts, got "+describe(n))
+	}
+	return d.value(n, "parts", reflect.ValueOf(&o.Parts).Elem(), "")
+}
+
+// decoder fills structs from nodes by their tags: yaml has the key, want the words or the range that
+// a value may have.
+type decoder struct {
+	resource shape.Resource
+	lines    map[string]int // by key
+	depth    int
+}
+
+func (d *decoder) fail(n *yaml.Node, key, problem string) error {
+	return &Error{Resource: d.resource, Key: key, Line: n.Line, Err: errors.New(problem)}
+}
+
+func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, want string) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	const deepest = 16 // an alias may hold itself
+	if d.depth++; d.depth > deepest {
+		return d.fail(n, key, "want no alias that holds itself")
+	}
+	defer func() { d.depth-- }()
+	d.lines[key] = n.Line
+	switch to.Kind() {
+	case reflect.Struct:
+		return d.object(n, key, to)
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		return d.value(n, key, to.Elem(), want)
+	case reflect.Slice:
+		return d.list(n, key, to, want)
+	case reflect.Map:
+		return d.mapping(n, key, to)
+	}
+	if n.Kind != yaml.ScalarNode {
+		return d.fail(n, key, fmt.Sprintf("want %s, got %s", allowed(to, want), describe(n)))
+	}
+	if !set(to, n.Value, want) {
+		return d.fail(n, key, fmt.Sprintf("want %s, got %q", allowed(to, want), n.Value))
+	}
+	return nil
+}
+
+// set parses a single value.
+func set(to reflect.Value, text, want string) bool {
+	switch to.Kind() {
+	case reflect.Int:
+		v, err := strconv.Atoi(text)
+		low, high, _ := strings.Cut(want, "-")
+		least, _ := strconv.Atoi(low) // of a tag
+		most, _ := strconv.Atoi(high)
+		to.SetInt(int64(v))
+		return err == nil && v >= least && v <= most
+	case reflect.Bool:
+		to.SetBool(text == "true")
+		return text == "true" || text == "false"
+	default:
+		to.SetString(text)
+		if want != "" {
+			return strings.Contains("|"+want+"|", "|"+text+"|")
+		}
+		return strings.TrimSpace(text) != ""
+	}
+}
+
+// allowed says what set takes.
+func allowed(to reflect.Value, want string) string {
+	switch to.Kind() {
+	case reflect.Int:
+		return "a whole number from " + strings.Replace(want, "-", " to ", 1)
+	case reflect.Bool:
+		return "true or false"
+	}
+	words := strings.Split(want, "|")
+	if len(words) == 1 {
+		return "a text"
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// object reads a mapping whose keys are those of a struct.
+func (d *decoder) object(n *yaml.Node, key string, to reflect.Value) error {
+	known := make([]string, to.NumField())
+	for i := range known {
+		known[i] = to.Type().Field(i).Tag.Get("yaml")
+	}
+	if n.Kind != yaml.MappingNode {
+		return d.fail(n, key, fmt.Sprintf("want a %s (%s), got %s", strings.ToLower(to.Type().Name()), strings.Join(known, ", "), describe(n)))
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		at := -1
+		for j, k := range known {
+			if k == name.Value {
+				at = j
+			}
+		}
+		below := key + "." + name.Value
+		switch {
+		case at < 0:
+			return d.fail(name, below, "no such setting; known here are "+strings.Join(known, ", "))
+		case seen[name.Value]:
+			return d.fail(name, below, "want it once, got it again")
+		case value.ShortTag() == "!!null": // a key without a value says nothing
+			continue
+		}
+		seen[name.Value] = true
+		if err := d.value(value, below, to.Field(at), to.Type().Field(at).Tag.Get("want")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list reads a sequence, or one value for a list of one.
+func (d *decoder) list(n *yaml.Node, key string, to reflect.Value, want string) error {
+	items := n.Content
+	switch {
+	case n.Kind == yaml.ScalarNode && to.Type().Elem().Kind() == reflect.String:
+		items = []*yaml.Node{n}
+	case n.Kind != yaml.SequenceNode:
+		return d.fail(n, key, "want a list, got "+describe(n))
+	}
+	to.Set(reflect.MakeSlice(to.Type(), len(items), len(items)))
+	for i, item := range items {
+		below := key
+		if n.Kind == yaml.SequenceNode {
+			below += "[" + strconv.Itoa(i) + "]"
+		}
+		if item.Kind == yaml.ScalarNode && to.Type().Elem().Kind() == reflect.String {
+			to.Index(i).SetString(item.Value) // which may be empty
+			continue
+		}
+		if err := d.value(item, below, to.Index(i), want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapping reads names and their values: a text each, or a list of texts.
+func (d *decoder) mapping(n *yaml.Node, key string, to reflect.Value) error {
+	if n.Kind != yaml.MappingNode {
+		return d.fail(n, key, "want names and their values, got "+describe(n))
+	}
+	to.Set(reflect.MakeMap(to.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, item := n.Content[i].Value, n.Content[i+1]
+		value := reflect.New(to.Type().Elem()).Elem()
+		d.lines[key+"."+name] = item.Line
+		if item.Kind == yaml.ScalarNode && value.Kind() == reflect.String {
+			value.SetString(item.Value) // which may be empty
+		} else if err := d.value(item, key+"."+name, value, ""); err != nil {
+			return err
+		}
+		to.SetMapIndex(reflect.ValueOf(name), value)
+	}
+	return nil
+}
+
+// describe names a node by its kind, as it may hold a secret.
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
+		return "an empty list"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	default:
+		return "a single value"
+	}
+}

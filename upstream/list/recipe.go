@@ -1,0 +1,272 @@
+// Package list makes the input of one document from the answers of the CMS.
+//
+// One [Recipe.Read] goes like this:
+//
+//  1. the parts of the resource are walked side by side, each page by page to its end (walk.go);
+//  2. a list that changed while it was read is walked again, and refused if it never holds still;
+//  3. an answer that is a plain list, or the one object, is handed on as it came;
+//  4. of any other the items are decoded one by one, freed of the CMS's wrappers and mapped by the
+//     operator's programs, and put together (assemble.go): whole, or not at all.
+//
+// [Resource.Parse] reads what a configuration file says about parts, and [New] checks and compiles it, once.
+package list
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"vitrine/upstream/exchange"
+	"vitrine/upstream/mapping"
+	"vitrine/upstream/shape"
+)
+
+// What an option of Paging that is zero means.
+const (
+	defaultSize     = 100
+	defaultMaxPages = 1000
+	defaultMaxItems = 100_000
+	defaultWalks    = 3
+)
+
+// Recipe is how one resource is made, all of it checked and compiled.
+type Recipe struct {
+	resource shape.Resource
+	preset   *mapping.Preset
+	parts    []*part
+	program  *mapping.Program // of the whole; nil for none
+	maxBytes int64
+	pause    time.Duration // between two walks
+	lines    map[string]int
+}
+
+// part is one part of a recipe.
+type part struct {
+	Part
+	root string // the path of what it is: catalogue.artist, banners
+	list bool
+	all  string // see mapping.Walk
+	past []int
+	// nil for none
+	program, items, total, next *mapping.Program
+}
+
+// New makes a recipe. Its error is an *[Error].
+func New(r shape.Resource, o Resource, preset *mapping.Preset, maxBytes int64) (*Recipe, error) {
+	m := &Recipe{resource: r, preset: preset, maxBytes: maxBytes, pause: 50 * time.Millisecond, lines: o.lines}
+	parts := o.Parts
+	switch {
+	case o.Path != "" && len(parts) > 0:
+		return nil, m.wrong("path", "want either this or parts, got both")
+	case o.Path != "":
+		parts = []Part{{Path: o.Path}}
+	case len(parts) == 0:
+		for _, p := range preset.Parts(r) {
+			parts = append(parts, Part{Name: p.Name})
+		}
+	}
+	if len(parts) == 0 {
+		return nil, m.wrong("parts", "want at least one, since the preset %s does not know where it is", preset.Name)
+	}
+	seen := make(map[string]bool)
+	for i, p := range parts {
+		key := fmt.Sprintf("parts[%d].", i)
+		if o.Path != "" {
+			key = ""
+		}
+		if seen[p.Name] {
+			return nil, m.wrong(key+"name", "want a name of its own, got %q again", p.Name)
+		}
+		seen[p.Name] = true
+		one, err := m.part(p, key, len(parts) > 1, o.Map != "")
+		if err != nil {
+			return nil, err
+		}
+		m.parts = append(m.parts, one)
+	}
+	return m, m.compile(&m.program, "map", o.Map)
+}
+
+func (m *Recipe) wrong(key, format string, args ...any) error {
+	return &Error{Resource: m.resource, Key: key, Line: m.lines[key], Err: fmt.Errorf(format, args...)}
+}
+
+// part checks and compiles one part.
+func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
+	p := &part{Part: o, root: string(m.resource), list: true, past: m.preset.Walk.Past}
+	p.Headers = maps.Clone(o.Headers)
+	switch {
+	case o.Name != "":
+		p.root += "." + o.Name
+		if err := m.checkName(o.Name, hasMap); err != nil {
+			return nil, m.wrong(key+"name", "%w", err)
+		}
+	case several:
+		return nil, m.wrong(key+"name", "want one for each of several parts, got none")
+	case m.resource == shape.Catalogue:
+		p.list = false
+	}
+	for _, known := range m.preset.Parts(m.resource) {
+		if known.Name != o.Name {
+			continue
+		}
+		setDefault(&p.Path, known.Path)
+		if p.Query == nil {
+			p.Query = known.Query
+		}
+	}
+	if p.Path == "" {
+		return nil, m.wrong(key+"path", "want one, since the preset %s has none for this", m.preset.Name)
+	}
+	if err := exchange.CheckPath(p.Path); err != nil {
+		return nil, m.wrong(key+"path", "%w", err)
+	}
+	if name, err := exchange.CheckHeaders(p.Headers); err != nil {
+		return nil, m.wrong(key+"headers."+name, "%w", err)
+	}
+	if p.IDs != "" && p.IDs != "document" && p.IDs != "number" {
+		return nil, m.wrong(key+"ids", `want "document" or "number", got %q`, p.IDs)
+	}
+	if name, err := p.page(m.preset.Walk); err != nil {
+		return nil, m.wrong(key+"paging."+name, "%w", err)
+	}
+	return p, errors.Join(
+		m.compile(&p.program, key+"map", o.Map),
+		m.compile(&p.items, key+"items", o.Items),
+		m.compile(&p.total, key+"paging.total", strings.TrimPrefix(o.Paging.Total, "-")),
+		m.compile(&p.next, key+"paging.next", o.Paging.Next),
+	)
+}
+
+// checkName allows what can be a member of the document, or of what the resource's own program makes
+// the document from.
+func (m *Recipe) checkName(name string, hasMap bool) error {
+	switch {
+	case hasMap && isName(name):
+		return nil
+	case hasMap:
+		return fmt.Errorf("want letters, digits and _, got %q", name)
+	case m.resource != shape.Catalogue:
+		return fmt.Errorf("want none, since the %s are one list that a map of the resource would have to make, got %q", m.resource, name)
+	case !slices.Contains([]string{"artist", "artwork", "gallery"}, name):
+		return fmt.Errorf("want artist, artwork or gallery, got %q", name)
+	}
+	return nil
+}
+
+func isName(name string) bool {
+	return len(name) <= 64 && !strings.ContainsFunc(name, func(c rune) bool {
+		return c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	})
+}
+
+// compile compiles a program, if there is one.
+func (m *Recipe) compile(to **mapping.Program, key, source string) error {
+	if source == "" {
+		return nil
+	}
+	made, err := mapping.Compile("upstream.resources."+string(m.resource)+"."+key, source)
+	*to = made
+	if wrong, ok := errors.AsType[*mapping.ProgramError](err); ok { // whose name is the key
+		return m.wrong(key, "line %d (%s): %w", wrong.Line, wrong.Text, wrong.Err)
+	}
+	return err
+}
+
+// page fills what paging leaves open with what the preset does. On an error it returns the key, too.
+func (p *part) page(preset mapping.Walk) (key string, err error) {
+	g := &p.Paging
+	own := g.Style == "" || g.Style == preset.Style
+	setDefault(&g.Style, preset.Style)
+	styles := []string{PagingNone, PagingPage, PagingOffset, PagingLink, PagingCursor, PagingHeader}
+	if own {
+		setDefault(&g.Param, preset.Param)
+		setDefault(&g.SizeParam, preset.SizeParam)
+		if g.Size == 0 {
+			p.all = preset.All
+		}
+		setDefault(&g.Size, preset.Size)
+	}
+	switch {
+	case !slices.Contains(styles, g.Style):
+		return "style", fmt.Errorf("want one of %s, got %q", strings.Join(styles, ", "), g.Style)
+	case !p.list && g.Style != PagingNone && !own:
+		return "style", fmt.Errorf("want none, since the part is an object, got %q", g.Style)
+	case (g.Style == PagingPage || g.Style == PagingOffset || g.Style == PagingCursor) && g.Param == "":
+		return "param", fmt.Errorf("want the name of the parameter for the %s, got none", g.Style)
+	case g.Style == PagingCursor && g.Next == "":
+		return "next", errors.New("want a program that finds the cursor, got none")
+	case g.Style == PagingLink && g.Next == "" && !own:
+		return "next", errors.New("want a program that finds the link, got none")
+	}
+	if g.SizeParam == "-" {
+		g.SizeParam = ""
+	}
+	setDefault(&g.Size, defaultSize)
+	setDefault(&g.MaxPages, defaultMaxPages)
+	setDefault(&g.MaxItems, defaultMaxItems)
+	setDefault(&g.Walks, defaultWalks)
+	if p.list {
+		p.Query = withDefaultQuery(p.Query, p.Path, preset.Query)
+	} else {
+		g.Style = PagingNone
+	}
+	return "", nil
+}
+
+// withDefaultQuery adds to query the parameters that neither it nor path has. sort stands for sort[0]
+// as well.
+func withDefaultQuery(query url.Values, path string, preset url.Values) url.Values {
+	all := maps.Clone(query)
+	if all == nil {
+		all = url.Values{}
+	}
+	_, inPath, _ := strings.Cut(path, "?")
+	given, err := url.ParseQuery(inPath)
+	if err != nil {
+		given = nil // CheckPath has let it through: it is for the CMS to read
+	}
+	stem := func(name string) string { before, _, _ := strings.Cut(name, "["); return before }
+	taken := make(map[string]bool)
+	for _, values := range []url.Values{query, given} {
+		for name := range values {
+			taken[stem(name)] = true
+		}
+	}
+	for name, values := range preset {
+		if !taken[stem(name)] {
+			all[name] = values
+		}
+	}
+	return all
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Describe is what a fingerprint has to cover: everything that decides what becomes of the same
+// content. Of headers it has the names only.
+func (m *Recipe) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", m.resource, m.preset.Name)
+	for _, p := range m.parts {
+		g := p.Paging
+		first := 1
+		if g.First != nil {
+			first = *g.First
+		}
+		fmt.Fprintf(&b, " %q %q %q %q %q %q %d %d %q %q %q", p.Name, strings.TrimLeft(p.Path, "/"), p.Query.Encode(),
+			slices.Sorted(maps.Keys(p.Headers)), g.Style, g.Param+" "+g.SizeParam, g.Size, first, g.Total, g.Next, p.IDs)
+		fmt.Fprintf(&b, " %q %q", p.Items, p.Map)
+	}
+	fmt.Fprintf(&b, " %q", m.program.Source())
+	return b.String()
+}

@@ -32,7 +32,7 @@ func (v checkView) show(r report) {
 }
 
 // sum is the last line, which many will read first.
-func (v checkView) sum(r report, bad int) string {
+func (v checkView) sum(r report, bad int) painted {
 	suspicious := 0
 	for _, f := range r.Resources {
 		suspicious += len(f.Suspicions)
@@ -93,7 +93,7 @@ func (v checkView) repairs(label string, done []repairsReport) {
 }
 
 func (v checkView) line(label, format string, args ...any) {
-	v.printf("%s\n", strings.TrimRight(fmt.Sprintf("  %-10s "+format, append([]any{label}, args...)...), " "))
+	v.printf("  %-10s "+format+"\n", append([]any{label}, args...)...)
 }
 
 func plural(n int, noun string) string {

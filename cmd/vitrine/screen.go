@@ -7,26 +7,28 @@ import (
 	"strings"
 
 	"github.com/mattn/go-isatty"
+
+	"vitrine/proxy/operator"
 )
 
-// A screen is what is shown to a person, or to whatever stdout is led into. It
-// keeps what it is given until flush, so that a watched screen does not flicker.
+// A screen collects the text for a person until flush. Text of others, such as the CMS, is shown
+// with its control characters made visible: a terminal would obey them.
 type screen struct {
-	w        io.Writer
-	terminal bool // stdout is one, so that it can be cleared
-	colour   bool
-	kept     strings.Builder
-	shown    bool
+	w      io.Writer
+	colour bool
+	kept   strings.Builder
 }
 
-// newScreen looks at where stdout leads. Colour is for terminals that have it,
-// and for nobody who has set NO_COLOR (https://no-color.org).
+// painted is text that screen has made safe, and may have coloured.
+type painted string
+
+// newScreen writes to stdout, in colour if that is a terminal that has it and NO_COLOR is not set
+// (https://no-color.org).
 func newScreen(p program) *screen {
 	s := &screen{w: p.stdout}
 	if f, ok := p.stdout.(*os.File); ok {
-		s.terminal = isatty.IsTerminal(f.Fd())
+		s.colour = isatty.IsTerminal(f.Fd()) && variable(p.environ, "NO_COLOR") == "" && variable(p.environ, "TERM") != "dumb"
 	}
-	s.colour = s.terminal && variable(p.environ, "NO_COLOR") == "" && variable(p.environ, "TERM") != "dumb"
 	return s
 }
 
@@ -40,37 +42,38 @@ func variable(environ []string, name string) string {
 	return ""
 }
 
+// printf formats like [fmt.Printf]. Arguments are made safe, unless they are painted or have a verb
+// for numbers.
 func (s *screen) printf(format string, args ...any) {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case painted, int, int64, float64:
+		default:
+			args[i] = safe(arg)
+		}
+	}
 	_, _ = fmt.Fprintf(&s.kept, format, args...) // into a strings.Builder
 }
 
-// clear begins anew: on a terminal at its top, elsewhere after an empty line.
-func (s *screen) clear() {
-	switch {
-	case s.terminal:
-		s.printf("\x1b[H\x1b[2J")
-	case s.shown:
-		s.printf("\n")
-	}
+// safe makes control characters visible, line ends included.
+func safe(v any) string {
+	return strings.ReplaceAll(operator.Visible(fmt.Sprint(v)), "\n", `\n`)
 }
 
-// flush writes what was kept.
+// flush writes what was collected.
 func (s *screen) flush() error {
 	_, err := io.WriteString(s.w, s.kept.String())
 	s.kept.Reset()
-	s.shown = true
 	return err
 }
 
-func (s *screen) paint(code, text string) string {
-	if !s.colour || text == "" {
-		return text
+func (s *screen) paint(code, text string) painted {
+	if text = safe(text); !s.colour || text == "" {
+		return painted(text)
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return painted("\x1b[" + code + "m" + text + "\x1b[0m")
 }
 
-func (s *screen) good(text string) string { return s.paint("32", text) }
-func (s *screen) warn(text string) string { return s.paint("33", text) }
-func (s *screen) bad(text string) string  { return s.paint("31;1", text) }
-func (s *screen) dim(text string) string  { return s.paint("2", text) }
-func (s *screen) bold(text string) string { return s.paint("1", text) }
+func (s *screen) good(text string) painted { return s.paint("32", text) }
+func (s *screen) warn(text string) painted { return s.paint("33", text) }
+func (s *screen) bad(text string) painted  { return s.paint("31;1", text) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,104 +11,121 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"vitrine/config"
+	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
+	"vitrine/upstream/shape"
 )
 
-// statusCommand shows in a terminal what the operator's page shows in a
-// browser.
+// statusCommand prints /api/status of a running vitrine in short, or as it is.
 type statusCommand struct {
 	settingsFlags
-	URL   string        `name:"url" placeholder:"URL" help:"Ask the operator's address of another vitrine, such as http://10.0.0.7:9090."`
-	JSON  bool          `name:"json" help:"Show /api/status as it is; with --watch a line each time."`
-	Watch bool          `short:"w" help:"Go on showing it until interrupted."`
-	Every time.Duration `default:"2s" help:"How often to ask with --watch (${default})."`
+	URL  string `name:"url" placeholder:"URL" help:"Ask the operator's address of another vitrine, such as http://10.0.0.7:9090."`
+	JSON bool   `name:"json" help:"Print all of /api/status."`
 }
 
-// Help shows what to type.
+// Help has examples.
 func (statusCommand) Help() string {
-	return "Asks the operator's address that the configuration names, with its token. " +
+	return "Asks the configured operator's address, with its token. " +
 		"Exit code 0: it answered; 1: it did not. Colours only on a terminal, and not where NO_COLOR is set.\n\n" + examples(
 		"vitrine status",
-		"vitrine status --watch",
+		"watch vitrine status",
 		"vitrine status --json | jq .resources.banners",
 		"VITRINE_ADMIN_TOKEN_FILE=/run/secrets/operator vitrine status --url http://10.0.0.7:9090",
 	)
 }
 
-// Run asks once, or until ctx ends.
+// Run asks once.
 func (c *statusCommand) Run(ctx context.Context, p program) error {
-	if c.Every < 100*time.Millisecond {
-		return &usageError{fmt.Errorf("--every (flag): want 100ms or more, got %q", c.Every)}
-	}
 	cfg, err := c.load(p)
 	if err != nil {
 		return err
 	}
-	base := c.URL
+	base := strings.TrimSuffix(c.URL, "/")
 	if base == "" {
 		if base, err = operatorURL(cfg); err != nil {
 			return err
 		}
 	}
-	screen := newScreen(p)
-	ask := func() error {
-		body, err := askStatus(ctx, strings.TrimSuffix(base, "/"), cfg.Admin.Token)
-		if err != nil {
-			return err
-		}
-		return c.show(screen, base, body)
+	body, err := fetchStatus(ctx, base, cfg.Admin.Token)
+	if err != nil {
+		return err
 	}
-	if !c.Watch {
-		return ask()
-	}
-	tick := time.NewTicker(c.Every)
-	defer tick.Stop()
-	for {
-		screen.clear()
-		// One that is being restarted comes back: a watch goes on.
-		if err := ask(); err != nil && ctx.Err() == nil {
-			if errors.As(err, new(*usageError)) {
-				return err
-			}
-			screen.printf("%s %s\n", screen.bad("no answer:"), err)
-		}
-		if err := screen.flush(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil // interrupted, as it is meant to be
-		case <-tick.C:
-		}
-	}
-}
-
-// show writes what was answered.
-func (c *statusCommand) show(screen *screen, base string, body []byte) error {
 	if c.JSON {
-		if c.Watch {
-			var line strings.Builder
-			if err := json.NewEncoder(&line).Encode(json.RawMessage(body)); err != nil {
-				return fmt.Errorf("%s/api/status: %w", base, err)
-			}
-			body = []byte(line.String())
-		}
-		screen.printf("%s", body)
-		return screen.flush()
+		_, err = p.stdout.Write(body)
+		return err
 	}
-	var told operator.Status
-	if err := json.Unmarshal(body, &told); err != nil {
+	var status operator.Status
+	if err := json.Unmarshal(body, &status); err != nil {
 		return fmt.Errorf("%s/api/status: %w", base, err)
 	}
-	view{screen: screen, now: time.Now()}.show(base, &told)
+	screen := newScreen(p)
+	printStatus(screen, base, &status)
 	return screen.flush()
 }
 
-// operatorURL is where the configured vitrine's operator's address is.
+// printStatus prints a few lines: the process, its neighbours, and each resource.
+func printStatus(s *screen, base string, st *operator.Status) {
+	since := func(at time.Time) string { return st.Now.Sub(at).Round(time.Second).String() }
+	s.printf("vitrine %s at %s, up %s\n", st.Version, base, since(st.Started))
+	s.printf("cms    %s, %s\n", st.Upstream.URL, s.level(st.Upstream.Level))
+	s.printf("redis  %s, %s", st.Redis.Address, s.level(st.Redis.Level))
+	switch {
+	case !st.Redis.Up:
+		s.printf(": unreachable, each process is on its own")
+	case !st.Redis.Listening:
+		s.printf(": purges are not received, every answer is checked")
+	}
+	s.printf("\n\n")
+	for _, name := range shape.Resources() {
+		r := st.Resources[name]
+		s.printf("%-10s ", name)
+		if h := r.Held; h == nil {
+			s.printf("%s", s.bad("missing"))
+		} else {
+			left := seconds(h.Left)
+			switch {
+			case !h.Stale:
+				s.printf("%s for %s", s.good("fresh"), left)
+			case h.FreshUntil.Before(h.FetchedAt):
+				s.printf("%s, purged softly", s.warn("stale"))
+			default:
+				s.printf("%s for %s", s.warn("stale"), -left)
+			}
+			s.printf(", %s old, %s bytes, changed %s ago", seconds(h.Age), humanize.Comma(int64(h.Bytes)), since(h.ChangedAt))
+		}
+		if f := r.LastFetch; f != nil {
+			s.printf("; fetched %s ago: %s", since(f.At), f.Summary())
+		}
+		if r.Failing && (r.LastFetch == nil || r.LastFetch.Error == "") {
+			s.printf("; another replica's fetch failed")
+		}
+		s.printf("\n")
+	}
+}
+
+func seconds(n float64) time.Duration {
+	return time.Duration(n * float64(time.Second)).Round(time.Second)
+}
+
+// level colours a level.
+func (s *screen) level(l metrics.Level) painted {
+	switch l {
+	case metrics.Good:
+		return s.good(l.String())
+	case metrics.Down:
+		return s.bad(l.String())
+	case metrics.Degraded, metrics.Unknown:
+	}
+	return s.warn(l.String())
+}
+
+// operatorURL is the configured operator's address.
 func operatorURL(cfg config.Config) (string, error) {
 	if cfg.Admin.Listen == "" {
-		return "", cfg.Refuse("admin.listen", errors.New("status has nobody to ask; name an address with --url"))
+		return "", cfg.Refuse("admin.listen", errors.New("there is no operator's address to ask; name one with --url"))
 	}
 	base, err := baseURL(cfg.Admin.Listen)
 	if err != nil {
@@ -117,13 +135,13 @@ func operatorURL(cfg config.Config) (string, error) {
 }
 
 const (
-	statusPatience = 5 * time.Second
-	statusLimit    = 4 << 20 // bytes
+	statusTimeout = 5 * time.Second
+	statusLimit   = 4 << 20 // bytes
 )
 
-// askStatus gets /api/status.
-func askStatus(ctx context.Context, base string, token config.Secret) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+// fetchStatus gets /api/status.
+func fetchStatus(ctx context.Context, base string, token config.Secret) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	url := base + "/api/status"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -134,7 +152,7 @@ func askStatus(ctx context.Context, base string, token config.Secret) ([]byte, e
 		request.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	client := &http.Client{
-		// A proxy from the environment is for the CMS. It is not shown the token.
+		// A proxy in the environment is for the CMS, and must not see the token.
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -142,13 +160,13 @@ func askStatus(ctx context.Context, base string, token config.Secret) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, statusLimit))
+	err = cmp.Or(err, response.Body.Close())
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("GET %s: %w", url, err)
 	case response.StatusCode == http.StatusUnauthorized:
-		return nil, fmt.Errorf("GET %s: it asks for a token: set VITRINE_ADMIN_TOKEN or VITRINE_ADMIN_TOKEN_FILE to its own", url)
+		return nil, fmt.Errorf("GET %s: it requires a token: set VITRINE_ADMIN_TOKEN or VITRINE_ADMIN_TOKEN_FILE", url)
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("GET %s: status %d", url, response.StatusCode)
 	}

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -92,7 +93,7 @@ func (s *Server) render(w http.ResponseWriter, name string, page any) {
 	secure(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = body.WriteTo(w) // a client that has gone needs no page
+	_, _ = io.WriteString(w, Visible(body.String())) // a client that has gone needs no page
 }
 
 func (s *Server) overviewPage(w http.ResponseWriter, _ *http.Request) {

@@ -153,6 +153,11 @@ type TTL struct {
 	Catalogue, Rules, Banners time.Duration
 }
 
+// Of is for how long the resource of that name is fresh.
+func (t TTL) Of(resource string) time.Duration {
+	return map[string]time.Duration{"catalogue": t.Catalogue, "rules": t.Rules, "banners": t.Banners}[resource]
+}
+
 // HTTP is what public answers promise to those who keep them.
 type HTTP struct {
 	// MaxAge is how much longer a browser or CDN may keep an answer without
@@ -179,10 +184,6 @@ type Proxies struct {
 
 // Limits bound what clients may ask. Each has an answer of its own.
 type Limits struct {
-	// Rate is requests a second of one client. Zero: no limit.
-	Rate int
-	// Burst is how many of these at once. Zero: as many as in a second.
-	Burst int
 	// Connections is how many are served at a time. Zero: 262,144.
 	Connections int
 	// Target, Header and Body bound the parts of a request.

@@ -245,16 +245,6 @@ var settings = named([]Setting{
 		field:   func(c *Config) any { return &c.Proxies.ClientHeader },
 	},
 	{
-		Key: "limits.rate", Default: "0", max: 1_000_000,
-		Doc:   "how many requests a second a client may make on average (429 beyond); 0 switches the limit off",
-		field: func(c *Config) any { return &c.Limits.Rate },
-	},
-	{
-		Key: "limits.burst", Default: "0", max: 1_000_000,
-		Doc:   "how many of these it may make at once; 0 is as many as in a second",
-		field: func(c *Config) any { return &c.Limits.Burst },
-	},
-	{
 		Key: "limits.connections", Default: "0", max: 10_000_000,
 		Doc:   "how many connections are served at a time (503 beyond); 0 is 262144, more than most systems give a process",
 		field: func(c *Config) any { return &c.Limits.Connections },

@@ -45,6 +45,26 @@ type conn struct {
 	unended int        // bytes read since the last end of a line
 	closed  atomic.Bool
 	request request // the one under way
+	rests   rests   // nil where nobody wants to know
+}
+
+// rests is told when a connection is between two requests, as listen's connections are.
+type rests interface {
+	Idle()
+	Busy()
+}
+
+// turns is a connection that passes on what fasthttp says of its state.
+type turns interface{ turn(fasthttp.ConnState) }
+
+func (c *conn) turn(state fasthttp.ConnState) {
+	switch {
+	case c.rests == nil:
+	case state == fasthttp.StateIdle:
+		c.rests.Idle()
+	case state == fasthttp.StateActive:
+		c.rests.Busy()
+	}
 }
 
 // A secureConn is a conn over TLS, which fasthttp knows by these methods.
@@ -63,6 +83,7 @@ func (s *Server) newConn(c net.Conn) net.Conn {
 	if addr, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		made.peer = addr.AddrPort().Addr().Unmap()
 	}
+	made.rests, _ = c.(rests)
 	made.trusted = s.proxies.trust(made.peer)
 	if h, ok := c.(handshaker); ok {
 		return &secureConn{conn: made, handshaker: h}

@@ -38,6 +38,8 @@ type Server struct {
 	maxTarget, maxHeader int // bytes
 	descriptions         [len(routes)][maxIndent + 1][]byte
 
+	draining atomic.Bool
+
 	maxConns int64
 	open     atomic.Int64 // connections
 	noticed  atomic.Int64 // when the log was last told of too many, in Unix nanoseconds
@@ -116,6 +118,11 @@ func (s *Server) newApp(o *Options) *fiber.App {
 	server.Handler = s.guard(app.Handler())
 	server.ErrorHandler = s.failUnread
 	server.CloseOnShutdown = true
+	server.ConnState = func(c net.Conn, state fasthttp.ConnState) {
+		if t, ok := c.(turns); ok {
+			t.turn(state)
+		}
+	}
 	return app
 }
 
@@ -149,6 +156,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		s.fail(ctx, err)
 	}
 	s.observe(ctx, o)
+	if s.draining.Load() {
+		ctx.SetConnectionClose()
+	}
 	o.done = true
 }
 
@@ -186,6 +196,9 @@ func (s *Server) register(ln net.Listener) bool {
 	}
 	return !s.closed
 }
+
+// SetDraining makes every answer from now on the last one on its connection.
+func (s *Server) SetDraining() { s.draining.Store(true) }
 
 // Shutdown stops accepting, closes idle connections, lets the requests under way finish, and returns when they have.
 // If ctx ends first, the rest is given up, and its error returned.

@@ -3,20 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/alecthomas/kong"
 )
-
-// program is what a command has of the world around it.
-type program struct {
-	environ []string
-	stdout  io.Writer
-	stderr  io.Writer
-	// hangups starts to tell when to read the configuration again. Nil: never.
-	hangups func() <-chan struct{}
-}
 
 // commandLine is every command. Each has a Run method in a file of its name.
 type commandLine struct {
@@ -65,9 +54,4 @@ func run(ctx context.Context, args []string, p program) int {
 		return exit(p.stderr, &usageError{fmt.Errorf("%w; see vitrine --help", err)})
 	}
 	return exit(p.stderr, parsed.Run())
-}
-
-// examples is the part of a help text that shows what to type.
-func examples(lines ...string) string {
-	return "Examples:\n\n  " + strings.Join(lines, "\n  ")
 }

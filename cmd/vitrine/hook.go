@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"log/slog"
 
+	"vitrine/cache"
+	"vitrine/config"
+	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
 
 // newHook makes the configured webhook, nil if there is none.
-func (s *service) newHook() (*webhook.Hook, error) {
-	c := s.cfg.Hook
+func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *slog.Logger) (*webhook.Hook, error) {
+	c := cfg.Hook
 	if c.Secret.Reveal() == "" {
 		return nil, nil //nolint:nilnil // nobody wants one
 	}
@@ -24,7 +28,7 @@ func (s *service) newHook() (*webhook.Hook, error) {
 		key := "hook.match." + string(r)
 		program, err := mapping.Compile(key, source)
 		if err != nil {
-			return nil, s.cfg.Refuse(key, err)
+			return nil, cfg.Refuse(key, err)
 		}
 		match[r] = predicate(program)
 	}
@@ -33,11 +37,11 @@ func (s *service) newHook() (*webhook.Hook, error) {
 		SignatureHeader: c.SignatureHeader,
 		Match:           match,
 		Purge: func(ctx context.Context, r shape.Resource) error {
-			_, err := s.store.Purge(ctx, string(r), true)
+			_, err := store.Purge(ctx, string(r), true)
 			return err
 		},
-		Count:  s.meter.Delivered,
-		Logger: s.log,
+		Count:  meter.Delivered,
+		Logger: log,
 	})
 }
 

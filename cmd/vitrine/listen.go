@@ -15,37 +15,32 @@ import (
 	"vitrine/proxy/listen"
 )
 
-// openListener opens the address that the setting called key has. Its error
-// says which setting to change.
-func openListener(ctx context.Context, key, address string) (net.Listener, error) {
-	l, err := listen.Open(ctx, address)
-	if err != nil {
-		return nil, cannotListen(key, "", address, err)
-	}
-	return l, nil
-}
-
-// openPublic opens the public address, behind TLS if there is a certificate
-// for it, which is nil otherwise.
-func openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (net.Listener, *listen.Certificate, error) {
-	var certificate *listen.Certificate
+// openPublic opens the public address, behind TLS if there is a certificate for it, which is nil
+// otherwise.
+func (p *process) openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *listen.Listener, certificate *listen.Certificate, err error) {
+	var secure *tls.Config
 	if cfg.TLS.CertFile != "" {
-		var err error
 		if certificate, err = listen.NewCertificate(listen.CertificateOptions{
 			CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Logger: log,
 		}); err != nil {
 			return nil, nil, cfg.Refuse("tls.cert_file", err)
 		}
+		secure = certificate.Config()
 	}
-	l, err := openListener(ctx, "listen", cfg.Listen)
-	if err != nil || certificate == nil {
-		return l, nil, err
+	socket, err := p.socket(ctx, "listen", cfg.Listen, log)
+	if err != nil {
+		return nil, nil, err
 	}
-	return tls.NewListener(l, certificate.Config()), certificate, nil
+	return socket.Listen(secure), certificate, nil
 }
 
-// cannotListen explains err with the setting called key, whose value is the
-// address behind scheme.
+// isSystemError reports whether the system refused, and not the configuration is wrong.
+func isSystemError(err error) bool {
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok
+}
+
+// cannotListen explains err with the setting called key, whose value is the address behind scheme.
 func cannotListen(key, scheme, address string, err error) error {
 	problem := "cannot be listened on: " + err.Error()
 	switch {
@@ -54,7 +49,7 @@ func cannotListen(key, scheme, address string, err error) error {
 	case errors.Is(err, syscall.EACCES):
 		problem = "needs rights that this process does not have"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		problem = "is no address of this machine"
+		problem = "is not an address of this machine"
 	}
 	for _, s := range config.Settings() {
 		if s.Key == key {
@@ -65,8 +60,7 @@ func cannotListen(key, scheme, address string, err error) error {
 	return fmt.Errorf("%s %s", address, problem)
 }
 
-// nextAddress is an address to try instead: the next port, and one above the
-// ports that need rights.
+// nextAddress is an address to try instead: the next port, and one above the ports that need rights.
 func nextAddress(address string) string {
 	if path, ok := listen.SocketPath(address); ok {
 		return "unix:" + strings.TrimSuffix(path, ".sock") + "-2.sock"

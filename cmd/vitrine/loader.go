@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
 	"vitrine/cache"
@@ -58,14 +57,12 @@ func refuseUpstream(cfg config.Config, err error) error {
 // loader is the upstream as the cache sees it: it fetches one resource, and
 // tells the log what an operator should know of the CMS's answers.
 type loader struct {
-	client   *atomic.Pointer[upstream.Client] // shared; a reload replaces it
+	client   *upstream.Client
 	resource shape.Resource
 	meter    *metrics.Meter
 	teller   teller
 
-	mu      sync.Mutex // guards what follows
-	known   string     // the ETag of the document
-	knownBy *upstream.Client
+	known atomic.Pointer[string] // the ETag of the document that the client knows of
 }
 
 // lastFetch tells of the last fetch, nil when there was none. It is not
@@ -74,13 +71,12 @@ func (l *loader) lastFetch() *operator.Fetch { return l.teller.lastFetch() }
 
 // Load fetches. The validators of the version held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
-	client := l.client.Load()
 	var validators upstream.Validators
 	if held != nil {
-		l.recall(client, held)
+		l.recall(held)
 		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
 	}
-	result, err := client.Fetch(ctx, l.resource, validators)
+	result, err := l.client.Fetch(ctx, l.resource, validators)
 	l.teller.tell(ctx, result, err)
 	if err != nil {
 		return cache.Loaded{}, err
@@ -89,7 +85,7 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 		l.meter.Suspected(l.resource, suspicion.Kind)
 	}
 	if !result.NotModified {
-		l.know(client, cache.ETag(result.Document.Body))
+		l.know(cache.ETag(result.Document.Body))
 	}
 	return cache.Loaded{
 		NotModified:          result.NotModified,
@@ -102,18 +98,15 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 
 // recall tells the client of a document that another replica has fetched, so
 // that a list which is empty now is noticed by whoever fetches first.
-func (l *loader) recall(client *upstream.Client, held *cache.Document) {
-	if l.know(client, held.ETag) {
-		client.Recall(l.resource, held.Body)
+func (l *loader) recall(held *cache.Document) {
+	if l.know(held.ETag) {
+		l.client.Recall(l.resource, held.Body)
 	}
 }
 
 // know notes that the client knows of the document with this ETag, and reports
 // whether it did not before.
-func (l *loader) know(client *upstream.Client, etag string) (news bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	news = l.known != etag || l.knownBy != client
-	l.known, l.knownBy = etag, client
-	return news
+func (l *loader) know(etag string) (news bool) {
+	before := l.known.Swap(&etag)
+	return before == nil || *before != etag
 }

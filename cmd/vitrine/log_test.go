@@ -11,7 +11,7 @@ import (
 func TestTheAccessLogIsSwitchedOnWhateverTheLevelOfTheRest(t *testing.T) {
 	var out bytes.Buffer
 	c := config.Log{Level: "error", Format: "json", Access: "on"}
-	log, _ := newLogger(&out, c)
+	log := newLogger(&out, c)
 	log.Warn("too small a matter")
 	accessLog(log, c).Info("request", "status", 200)
 	if got := out.String(); strings.Contains(got, "matter") || !strings.Contains(got, `"msg":"request","status":200`) {

@@ -1,37 +1,22 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"vitrine/config"
+	"vitrine/cache/redistest"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
-
-// reloadWith puts the settings into effect as a SIGHUP would.
-func (r running) reloadWith(t *testing.T, environ ...string) error {
-	t.Helper()
-	environ = append([]string{
-		"VITRINE_LISTEN=127.0.0.1:0", "VITRINE_ADMIN_LISTEN=127.0.0.1:0", "VITRINE_REDIS_URL=embedded:127.0.0.1:0",
-	}, environ...)
-	next, err := config.Load(config.Sources{Environ: environ})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.reload(t.Context(), next)
-}
 
 func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	cms := upstreamtest.New(t)
 	upstreamURL := "VITRINE_UPSTREAM_URL=" + cms.URL
 	vitrine := start(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token old", "VITRINE_UPSTREAM_RETRIES=0")
 	vitrine.allAnswer(t, "hit")
-	if err := vitrine.reloadWith(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token new", "VITRINE_UPSTREAM_RETRIES=0"); err != nil {
+	if err := vitrine.reload(settings(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token new", "VITRINE_UPSTREAM_RETRIES=0")); err != nil {
 		t.Fatal(err)
 	}
 	fetched := cms.Count(shape.Banners)
@@ -56,55 +41,67 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	}
 }
 
-func TestAReloadTakesEffectWholeOrNotAtAll(t *testing.T) {
+// What was bound, opened or sized at the start changes as everything else does.
+func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 	vitrine := start(t)
 	vitrine.allAnswer(t, "hit")
-	before := *vitrine.present.Load()
-	for _, environ := range [][]string{
-		{"VITRINE_STALE_IF_ERROR=1h", "VITRINE_REDIS_PREFIX=other:"},
-		{"VITRINE_STALE_IF_ERROR=1h", "VITRINE_LIMITS_RATE=5"},
+	public, operator := freeAddress(t), freeAddress(t)
+	if err := vitrine.reload(settings(t, "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN="+operator,
+		"VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=1h", "VITRINE_LIMITS_TARGET=256")); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Get("http://" + public + routes[shape.Banners] + "?" + strings.Repeat("x", 300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusRequestURITooLong {
+		t.Errorf("status %d", response.StatusCode)
+	}
+	if err := isWellAt("http://" + operator + "/readyz"); err != nil {
+		t.Error(err)
+	}
+	if err := eventually(func() error {
+		if response, err := http.Get("http://" + vitrine.public.Addr().String()); err == nil {
+			_ = response.Body.Close()
+			return errors.New("the address before still answers")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
+	cms, server := upstreamtest.New(t), redistest.Start(t)
+	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + server.URL(), "VITRINE_UPSTREAM_RETRIES=0"}
+	vitrine := start(t, environ...)
+	vitrine.allAnswer(t, "hit")
+	before := vitrine.present.Load()
+	for name, wrong := range map[string]string{
+		"an address in use":               "VITRINE_LISTEN=" + server.Addr,
+		"a Redis and a CMS that are away": "VITRINE_REDIS_URL=redis://" + freeAddress(t),
+		"a program that does not compile": "VITRINE_HOOK_MATCH_BANNERS=(",
 	} {
-		if err := vitrine.reloadWith(t, environ...); !errors.Is(err, errRestart) {
-			t.Errorf("%v: %v", environ, err)
+		if strings.Contains(wrong, "REDIS") {
+			cms.Down()
 		}
-		if changes := vitrine.present.Load().Changes(before); len(changes) > 0 {
-			t.Errorf("%v changed %+v", environ, changes)
+		if err := vitrine.reload(settings(t, append(environ, wrong, "VITRINE_STALE_IF_ERROR=1h", "VITRINE_HOOK_SECRET=open-sesame")...)); err == nil {
+			t.Errorf("%s: reloaded", name)
+		}
+		if vitrine.present.Load() != before {
+			t.Errorf("%s: in effect", name)
+		}
+		if got := vitrine.header(t, "Cache-Control"); !strings.Contains(got, "stale-if-error=86") {
+			t.Errorf("%s: Cache-Control: %s", name, got)
 		}
 	}
-	if got := vitrine.header(t, "Cache-Control"); !strings.Contains(got, "stale-if-error=86") {
-		t.Errorf("Cache-Control: %s", got)
-	}
-	if err := vitrine.reloadWith(t, "VITRINE_STALE_IF_ERROR=1h", "VITRINE_TTL=5s"); err != nil {
+	// With Redis there, a CMS that is away is no reason to refuse.
+	if err := vitrine.reload(settings(t, append(environ, "VITRINE_STALE_IF_ERROR=1h")...)); err != nil {
 		t.Fatal(err)
 	}
 	if got := vitrine.header(t, "Cache-Control"); !strings.Contains(got, "stale-if-error=3") {
 		t.Errorf("Cache-Control: %s", got)
-	}
-	if got := vitrine.present.Load().TTL.Rules; got != 5*time.Second {
-		t.Errorf("TTL %v", got)
-	}
-}
-
-// A file that is wrong is told, and the next one is read again.
-func TestAConfigurationThatIsWrongIsToldAndChangesNothing(t *testing.T) {
-	vitrine := start(t)
-	asked := make(chan struct{})
-	ended := make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		defer close(ended)
-		vitrine.reloads(ctx, asked, func() (config.Config, error) {
-			return config.Load(config.Sources{File: "nowhere.yaml"})
-		})
-	}()
-	before := vitrine.present.Load()
-	asked <- struct{}{}
-	asked <- struct{}{} // taken when the first was answered
-	cancel()
-	<-ended
-	if vitrine.present.Load() != before {
-		t.Error("it is in effect")
 	}
 }
 

@@ -69,6 +69,9 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// fresh connects for each request.
+var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // httpget URL [STATUS] wants that status, 200 if none is named, and shows the
 // head and the body as stdout.
 func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
@@ -79,7 +82,7 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) > 1 {
 		want = args[1]
 	}
-	response, err := http.Get(args[0])
+	response, err := fresh.Get(args[0])
 	ts.Check(err)
 	defer func() { _ = response.Body.Close() }()
 	ts.Check(response.Header.Write(ts.Stdout()))

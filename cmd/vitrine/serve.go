@@ -14,7 +14,7 @@ type serveCommand struct {
 
 // Help shows what to type.
 func (serveCommand) Help() string {
-	return "With no settings at all it serves bundled content out of a store inside the process.\n\n" + examples(
+	return "With no settings at all it serves bundled content from a store inside the process.\n\n" + examples(
 		"vitrine",
 		"vitrine --upstream-url https://cms.example --redis-url redis://127.0.0.1:6379",
 		"VITRINE_UPSTREAM_AUTHORIZATION_FILE=/run/secrets/cms vitrine serve --config vitrine.yaml",
@@ -27,25 +27,27 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	log, level := newLogger(p.stderr, cfg.Log)
-	s, err := open(ctx, cfg, log)
+	server, err := newProcess(ctx, cfg.Log, p.stderr)
 	if err != nil {
 		return err
 	}
+	if err := server.begin(ctx, cfg); err != nil {
+		return err
+	}
+	s := server.present.Load()
 	if cfg.Log.Format == "text" {
-		if _, err := p.stdout.Write([]byte(s.banner())); err != nil {
-			return errors.Join(err, s.close())
+		if _, err := p.stdout.Write([]byte(s.startup())); err != nil {
+			return errors.Join(err, server.end(ctx), server.closeUnused())
 		}
 	}
-	log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.Load().String(), "redis", s.store.Addr())
+	s.log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.String(), "redis", s.store.Addr())
 	if s.operator != nil {
-		log.InfoContext(ctx, "operator's address", "address", s.operator.Addr().String(),
+		s.log.InfoContext(ctx, "operator's address", "address", s.operator.Addr().String(),
 			"loopback", cfg.Admin.IsLoopback(), "token", cfg.Admin.Token.Reveal() != "")
 	}
-	s.level = level
 	var asked <-chan struct{}
 	if p.hangups != nil {
 		asked = p.hangups()
 	}
-	return errors.Join(s.runReloading(ctx, asked, func() (config.Config, error) { return c.load(p) }), s.close())
+	return server.run(ctx, asked, func() (config.Config, error) { return c.load(p) })
 }

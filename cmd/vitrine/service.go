@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +14,6 @@ import (
 	"vitrine/config"
 	"vitrine/proxy"
 	"vitrine/proxy/listen"
-	"vitrine/proxy/metrics"
 	"vitrine/proxy/openapi"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/webhook"
@@ -26,65 +21,56 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// service is everything that serves, wired. Make it with open, serve with
-// run, and close it after run has returned, or instead of running it.
+// service is one configuration, wired: open it, start it, and end it by drain or handOver. One that
+// was not started is closed.
 type service struct {
+	*process
 	cfg         config.Config
-	started     time.Time
 	log         *slog.Logger
-	public      net.Listener
-	operator    net.Listener        // nil when the operator's address is off
+	public      *listen.Listener
+	operator    *listen.Listener    // nil when the operator's address is off
 	certificate *listen.Certificate // nil without TLS
-	client      atomic.Pointer[upstream.Client]
-	level       *slog.LevelVar                // of log; nil when it cannot change
-	present     atomic.Pointer[config.Config] // cfg, with what was reloaded since
-	embedded    *embedded.Store               // nil where Redis is another process
+	client      *upstream.Client
+	local       *embedded.Store // nil where Redis is another process
 	store       *cache.Store
 	loaders     map[shape.Resource]*loader
 	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
 	proxy       *proxy.Server
 	admin       *operator.Server // nil when the operator's address is off
-	meter       *metrics.Meter
 	roster      roster
 	hook        *webhook.Hook // nil when there is none
-	tracing     *tracing      // nil when nothing is traced
-	stopBy      time.Time     // when the time for a shutdown is up; zero before one
+
+	running context.Context // ends with the service, and when one of its servers fails
+	stop    context.CancelFunc
+	group   *errgroup.Group
 }
 
-// open takes the addresses first, so that one that is in use is told before
-// anything else is begun, then opens the store and wires the rest. Neither
-// Redis nor the CMS need be there. On an error nothing is left open.
-func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service, err error) {
-	s := &service{cfg: cfg, started: time.Now(), log: log}
-	s.present.Store(&cfg)
-	if s.meter, err = metrics.New(metrics.Options{Look: s.look}); err != nil {
-		return nil, err
-	}
+// open takes the addresses first, so that one that is in use is reported before anything else is
+// begun, then opens the store and wires the rest. Neither Redis nor the CMS need be there.
+func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err error) {
+	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.public, s.certificate, err = openPublic(ctx, cfg, log); err != nil {
+	if s.public, s.certificate, err = p.openPublic(ctx, cfg, s.log); err != nil {
 		return nil, err
 	}
 	if cfg.Admin.Listen != "" {
-		if s.operator, err = openListener(ctx, "admin.listen", cfg.Admin.Listen); err != nil {
+		socket, err := p.socket(ctx, "admin.listen", cfg.Admin.Listen, s.log)
+		if err != nil {
 			return nil, err
 		}
+		s.operator = socket.Listen(nil)
 	}
-	if s.tracing, err = openTracing(ctx, log); err != nil {
+	if s.client, err = newUpstream(cfg, s.log, p.tracing); err != nil {
 		return nil, err
 	}
-	client, err := newUpstream(cfg, log, s.tracing)
-	if err != nil {
+	if s.local, err = p.embedded(cfg, s.log); err != nil {
 		return nil, err
 	}
-	s.client.Store(client)
-	if s.embedded, err = openEmbedded(cfg, log); err != nil {
-		return nil, err
-	}
-	if s.store, err = openStore(ctx, cfg, s.embedded, log, events(s.meter)); err != nil {
+	if err = s.openStore(ctx); err != nil {
 		return nil, err
 	}
 	if err = s.openReaders(); err != nil {
@@ -93,57 +79,32 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *service,
 	return s, s.openServers() //nolint:contextcheck // a request does not end with the opening of the servers
 }
 
-// openEmbedded opens the store inside this process, where one is configured. Any number of services
-// can use it, one after the other or at once.
-func openEmbedded(cfg config.Config, log *slog.Logger) (*embedded.Store, error) {
-	address, ok := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
-	if !ok {
-		return nil, nil //nolint:nilnil // none is configured
+func (s *service) openStore(ctx context.Context) (err error) {
+	url := s.cfg.Redis.URL.Reveal()
+	if s.local != nil {
+		url = s.local.URL()
 	}
-	local, err := embedded.Start(address, log)
-	switch {
-	case err == nil:
-		return local, nil
-	case isSystemError(err):
-		return nil, cannotListen("redis.url", "embedded:", address, err)
-	}
-	return nil, cfg.Refuse("redis.url", err)
-}
-
-// openStore opens the configured Redis, or local if that is not nil.
-func openStore(ctx context.Context, cfg config.Config, local *embedded.Store, log *slog.Logger, events cache.Events) (*cache.Store, error) {
-	url := cfg.Redis.URL.Reveal()
-	if local != nil {
-		url = local.URL()
-	}
-	store, err := cache.Open(ctx, cache.Options{URL: url, Prefix: cfg.Redis.Prefix, Logger: log, Events: events})
+	s.store, err = cache.Open(ctx, cache.Options{
+		URL: url, Prefix: s.cfg.Redis.Prefix, Logger: s.log,
+		Events: cache.Events{Purged: s.meter.Purged, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent},
+	})
 	if err != nil {
-		return nil, cfg.Refuse("redis.url", err)
+		return s.cfg.Refuse("redis.url", err)
 	}
-	return store, nil
+	return nil
 }
-
-// isSystemError tells what the system refused from what cannot be meant.
-func isSystemError(err error) bool {
-	_, ok := errors.AsType[syscall.Errno](err)
-	return ok
-}
-
-// ttl is how long each resource is fresh.
-func (s *service) ttl() map[shape.Resource]time.Duration { return ttlOf(s.present.Load()) }
 
 func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
 	s.readers = make(map[shape.Resource]*cache.Reader[*proxy.Prepared])
 	for _, r := range shape.Resources() {
-		policy := policyOf(&s.cfg, r, s.client.Load().Fingerprint())
-		s.loaders[r] = &loader{client: &s.client, resource: r, meter: s.meter, teller: teller{resource: r, log: s.log}}
+		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, teller: teller{resource: r, log: s.log}}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
-			TTL:                  policy.TTL,
-			StaleWhileRevalidate: policy.StaleWhileRevalidate,
-			StaleIfError:         policy.StaleIfError,
-			FetchTimeout:         policy.FetchTimeout,
-			Source:               policy.Source,
+			TTL:                  s.cfg.TTL.Of(string(r)),
+			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
+			StaleIfError:         s.cfg.StaleIfError,
+			FetchTimeout:         s.cfg.Upstream.Timeout,
+			Source:               s.client.Fingerprint(),
 			Loader:               s.loaders[r],
 			Prepare:              proxy.Prepare(r),
 			ErrorCode:            upstream.Code,
@@ -164,33 +125,28 @@ func (s *service) openServers() (err error) {
 	for r, reader := range s.readers {
 		sources[r] = reader
 	}
-	terms := termsOf(&s.cfg)
 	if s.proxy, err = proxy.New(proxy.Options{
-		Sources:              sources,
-		MaxAge:               terms.MaxAge,
-		StaleWhileRevalidate: terms.StaleWhileRevalidate,
-		StaleIfError:         terms.StaleIfError,
-		CORSOrigins:          terms.CORSOrigins,
-		Logger:               s.log,
-		AccessLog:            accessLog(s.log, s.cfg.Log),
-		Meter:                s.meter,
-		Tracer:               s.tracing.tracer("vitrine/proxy"),
-
-		CDNMaxAge:               terms.CDNMaxAge,
-		CDNStaleWhileRevalidate: terms.CDNStaleWhileRevalidate,
-		HSTS:                    terms.HSTS,
-
-		TrustedProxies:    s.cfg.Proxies.Trusted,
-		ClientHeader:      s.cfg.Proxies.ClientHeader,
-		RequestsPerSecond: float64(s.cfg.Limits.Rate),
-		Burst:             s.cfg.Limits.Burst,
-		MaxConnections:    s.cfg.Limits.Connections,
-		MaxTargetBytes:    int(s.cfg.Limits.Target),
-		MaxHeaderBytes:    int(s.cfg.Limits.Header),
-		MaxBodyBytes:      int(s.cfg.Limits.Body),
-		ReadTimeout:       s.cfg.Limits.ReadTimeout,
-		WriteTimeout:      s.cfg.Limits.WriteTimeout,
-		IdleTimeout:       s.cfg.Limits.IdleTimeout,
+		Sources:                 sources,
+		MaxAge:                  s.cfg.HTTP.MaxAge,
+		StaleWhileRevalidate:    s.cfg.StaleWhileRevalidate,
+		StaleIfError:            s.cfg.StaleIfError,
+		CDNMaxAge:               s.cfg.HTTP.CDNMaxAge,
+		CDNStaleWhileRevalidate: s.cfg.HTTP.CDNStaleWhileRevalidate,
+		HSTS:                    s.cfg.HTTP.HSTS,
+		CORSOrigins:             s.cfg.CORS.Origins,
+		Logger:                  s.log,
+		AccessLog:               accessLog(s.log, s.cfg.Log),
+		Meter:                   s.meter,
+		Tracer:                  s.tracing.tracer("vitrine/proxy"),
+		TrustedProxies:          s.cfg.Proxies.Trusted,
+		ClientHeader:            s.cfg.Proxies.ClientHeader,
+		MaxConnections:          s.cfg.Limits.Connections,
+		MaxTargetBytes:          int(s.cfg.Limits.Target),
+		MaxHeaderBytes:          int(s.cfg.Limits.Header),
+		MaxBodyBytes:            int(s.cfg.Limits.Body),
+		ReadTimeout:             s.cfg.Limits.ReadTimeout,
+		WriteTimeout:            s.cfg.Limits.WriteTimeout,
+		IdleTimeout:             s.cfg.Limits.IdleTimeout,
 	}); err != nil {
 		return err
 	}
@@ -201,7 +157,7 @@ func (s *service) openServers() (err error) {
 		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
 		Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(), Profiles: s.cfg.Admin.Pprof == "on",
 	}
-	if s.hook, err = s.newHook(); err != nil {
+	if s.hook, err = newHook(s.cfg, s.store, s.meter, s.log); err != nil {
 		return err
 	}
 	if s.hook != nil {
@@ -211,55 +167,59 @@ func (s *service) openServers() (err error) {
 	return err
 }
 
-// run serves until ctx ends or a server fails, then drains. Everything it
-// started has ended when it returns. It is called once.
-func (s *service) run(ctx context.Context) error {
-	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.proxy.Serve(s.public) })
+// start begins to serve.
+func (s *service) start(ctx context.Context) {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.group, s.running = errgroup.WithContext(running)
+	s.stop = stop
+	s.group.Go(func() error { return s.proxy.Serve(s.public) })
 	if s.admin != nil {
-		group.Go(func() error { return s.admin.Serve(s.operator) })
+		s.group.Go(func() error { return s.admin.Serve(s.operator) })
+	}
+	attend := func(f func(context.Context)) {
+		s.group.Go(func() error {
+			f(s.running)
+			return nil
+		})
 	}
 	if s.certificate != nil {
-		group.Go(func() error {
-			s.certificate.Watch(running)
-			return nil
-		})
+		attend(s.certificate.Watch)
 	}
 	if s.hook != nil {
-		group.Go(func() error {
-			s.hook.Run(running)
-			return nil
+		attend(s.hook.Run)
+	}
+	attend(s.report)
+	for r, reader := range s.readers { // the first visitor should not wait
+		attend(func(ctx context.Context) {
+			if _, err := reader.Get(ctx); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "initial fetch failed", "resource", r, "error", err)
+			}
 		})
 	}
-	group.Go(func() error {
-		s.meter.Run(running)
-		return nil
-	})
-	group.Go(func() error {
-		s.report(running)
-		return nil
-	})
-	// The first visitor should find what he asks for; nobody waits for it.
+}
+
+// covers reports what s cannot answer and old can.
+func (s *service) covers(ctx context.Context, old *service) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for r, reader := range s.readers {
 		group.Go(func() error {
-			if _, err := reader.Get(running); err != nil && running.Err() == nil {
-				s.log.WarnContext(running, "not warm yet", "resource", r, "error", err)
+			_, err := reader.Get(ctx)
+			if err == nil {
+				return nil
 			}
-			return nil
+			if _, worse := old.readers[r].Get(ctx); worse != nil {
+				return nil //nolint:nilerr // it is not worse than before
+			}
+			return fmt.Errorf("%s cannot be served: %w", r, err)
 		})
 	}
-	group.Go(func() error {
-		<-running.Done()
-		return s.drain(context.WithoutCancel(ctx))
-	})
 	return group.Wait()
 }
 
-// drain ends the servers: first they say that they are going, then, after the
-// delay in which a balancer may notice, requests under way finish. Those that
-// do not in time are cut off, which is logged and no failure of the stop.
+// drain ends the service for good: first it says that it is going, then, after the delay in which a
+// balancer may notice, requests under way finish.
 func (s *service) drain(ctx context.Context) error {
-	bounds := s.present.Load().Shutdown
+	bounds := s.cfg.Shutdown
 	s.log.InfoContext(ctx, "stopping", "delay", bounds.Delay, "timeout", bounds.Timeout)
 	if s.admin != nil {
 		s.admin.SetDraining()
@@ -267,42 +227,50 @@ func (s *service) drain(ctx context.Context) error {
 	if bounds.Delay > 0 {
 		<-time.After(bounds.Delay)
 	}
-	s.stopBy = time.Now().Add(bounds.Timeout)
-	ctx, cancel := context.WithDeadline(ctx, s.stopBy)
+	s.proxy.SetDraining()
+	return s.end(ctx, s.public.Drain)
+}
+
+// handOver ends the service once the present one has taken its connections over. They are closed
+// instead if that one listens elsewhere.
+func (s *service) handOver(ctx context.Context) error {
+	if s.present.Load().cfg.Listen == s.cfg.Listen {
+		return s.end(ctx, s.public.HandOver)
+	}
+	s.proxy.SetDraining()
+	return s.end(ctx, s.public.Drain)
+}
+
+// end ends the servers once leave has emptied the public one, and closes the service. Requests that
+// are not answered in time are cut off, which is logged and not an error.
+func (s *service) end(ctx context.Context, leave func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Shutdown.Timeout)
 	defer cancel()
-	err := s.proxy.Shutdown(ctx)
+	err := leave(ctx)
+	err = errors.Join(err, s.proxy.Shutdown(ctx))
 	if s.admin != nil {
 		err = errors.Join(err, s.admin.Shutdown(ctx))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.log.WarnContext(ctx, "requests were cut off", "error", err)
-		return nil
+		err = nil
 	}
-	return err
+	s.stop()
+	return errors.Join(err, s.group.Wait(), s.close())
 }
 
-// close gives back what open took.
-func (s *service) close() error {
-	var errs []error
-	for _, l := range []net.Listener{s.public, s.operator} {
+// close gives back what open took, but for what belongs to the process.
+func (s *service) close() (err error) {
+	for _, l := range []*listen.Listener{s.public, s.operator} {
 		if l != nil {
-			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-				errs = append(errs, err)
-			}
+			_ = l.Close() // the socket stays open
 		}
 	}
 	if s.store != nil {
-		errs = append(errs, s.store.Close())
+		err = s.store.Close()
 	}
-	if s.embedded != nil {
-		s.embedded.Close()
+	if s.client != nil {
+		s.client.Close()
 	}
-	if client := s.client.Load(); client != nil {
-		client.Close()
-	}
-	if s.stopBy.IsZero() { // it never ran
-		s.stopBy = time.Now().Add(s.cfg.Shutdown.Timeout)
-	}
-	s.tracing.close(s.log, s.stopBy) // after the store, whose fetches make spans
-	return errors.Join(errs...)
+	return err
 }

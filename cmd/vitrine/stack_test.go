@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -20,36 +19,68 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// running is a service that serves until the test ends, or stop is called.
+// running is a process that serves until the test ends, or stop is called.
 type running struct {
-	*service
-	stop func() error // asks it to stop, and returns when it has
+	*service                                // the first one
+	stop     func() error                   // asks it to stop, and returns when it has
+	reload   func(next config.Config) error // as a SIGHUP would
 }
 
-// start starts the real thing on free ports, with the given settings over that.
+// settings loads the given ones, over free ports and an embedded store.
+func settings(t *testing.T, environ ...string) config.Config {
+	t.Helper()
+	cfg, err := config.Load(config.Sources{Environ: append([]string{
+		"VITRINE_LISTEN=127.0.0.1:0", "VITRINE_ADMIN_LISTEN=127.0.0.1:0", "VITRINE_REDIS_URL=embedded:127.0.0.1:0",
+	}, environ...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// start starts the real thing with the given settings.
 func start(t *testing.T, environ ...string) running {
 	t.Helper()
-	environ = append([]string{
-		"VITRINE_LISTEN=127.0.0.1:0", "VITRINE_ADMIN_LISTEN=127.0.0.1:0", "VITRINE_REDIS_URL=embedded:127.0.0.1:0",
-	}, environ...)
-	cfg, err := config.Load(config.Sources{Environ: environ})
+	return startWith(t, settings(t, environ...), t.Output())
+}
+
+// startWith starts the real thing, which logs to w.
+func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
+	t.Helper()
+	log := new(shared)
+	p, err := newProcess(t.Context(), cfg.Log, io.MultiWriter(log, w))
+	if err == nil {
+		err = p.begin(t.Context(), cfg)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := open(ctx, cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- errors.Join(s.run(ctx), s.close()) }()
-	r := running{service: s, stop: func() error {
+	ended, asked, next := make(chan error, 1), make(chan struct{}), make(chan config.Config, 1)
+	go func() { ended <- p.run(ctx, asked, func() (config.Config, error) { return <-next, nil }) }()
+	r := running{service: p.present.Load()}
+	r.stop = func() error {
 		cancel()
 		err := <-ended
 		ended <- err // for whoever stops it again
 		return err
-	}}
+	}
+	const refused = "configuration not reloaded"
+	r.reload = func(cfg config.Config) error {
+		before, refusals := p.present.Load(), strings.Count(log.String(), refused)
+		next <- cfg
+		asked <- struct{}{}
+		var reloadErr error
+		err := eventually(func() error {
+			if text := log.String(); strings.Count(text, refused) > refusals {
+				reloadErr = errors.New(text[strings.LastIndex(text, refused):])
+			} else if p.present.Load() == before {
+				return errors.New("nothing happens")
+			}
+			return nil
+		})
+		return errors.Join(err, reloadErr)
+	}
 	t.Cleanup(func() {
 		if err := r.stop(); err != nil {
 			t.Errorf("stop: %v", err)
@@ -328,7 +359,11 @@ func TestAFailedStartLeavesNothingOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil {
+	p, err := newProcess(t.Context(), cfg.Log, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.begin(t.Context(), cfg) == nil {
 		t.Fatal("an address that is in use was opened")
 	}
 	again, err := net.Listen("tcp", public)

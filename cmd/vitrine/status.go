@@ -21,25 +21,24 @@ func (s *service) status() operator.Status {
 		Started: s.started,
 		Public:  urlOf(s.cfg.Listen, s.public),
 		Upstream: operator.Upstream{
-			URL: s.client.Load().String(), Source: s.client.Load().Fingerprint(),
-			BreakerOpen: s.client.Load().Breaker().Open(), Breaker: s.client.Load().Breaker(),
+			URL: s.client.String(), Source: s.client.Fingerprint(),
+			BreakerOpen: s.client.Breaker().Open(), Breaker: s.client.Breaker(),
 		},
 		Redis: operator.Redis{
-			Address: s.store.Addr(), Embedded: s.embedded != nil, Prefix: s.store.Prefix(),
+			Address: s.store.Addr(), Embedded: s.local != nil, Prefix: s.store.Prefix(),
 			Up: s.store.Up(), Listening: s.store.Listening(),
 		},
 		Resources: make(map[shape.Resource]operator.Resource),
 		Replicas:  s.roster.status(),
 		Commands:  s.commands(),
 	}
-	ttl := s.ttl()
 	for _, r := range shape.Resources() {
 		held := s.readers[r].Snapshot()
 		told := operator.Resource{
 			State:     held.State,
 			Route:     routes[r],
 			Key:       s.cfg.Redis.Prefix + string(r),
-			TTL:       ttl[r].Seconds(),
+			TTL:       s.cfg.TTL.Of(string(r)).Seconds(),
 			Held:      operator.HeldOf(held, now),
 			Failing:   held.Failing,
 			Fetching:  held.Fetching,

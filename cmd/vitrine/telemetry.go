@@ -13,14 +13,9 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// events are what the store tells the meter.
-func events(m *metrics.Meter) cache.Events {
-	return cache.Events{Purged: m.Purged, Fetched: m.Fetched, Incoherent: m.Incoherent}
-}
-
-// look tells the meter how things are. It is called once all is open.
+// look tells the meter how things are.
 func (s *service) look() metrics.State {
-	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Load().Breaker().Open()}
+	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Breaker().Open()}
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
 		told := &state.Documents[metrics.TargetOf(r)]
@@ -96,7 +91,7 @@ func (s *service) report(ctx context.Context) {
 
 func (s *service) reportOnce(ctx context.Context) ([]cache.Replica, error) {
 	info, _ := debug.ReadBuildInfo()
-	told := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Load().Fingerprint(), ETags: map[shape.Resource]string{}}
+	told := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
 		if d := reader.Snapshot().Document; d != nil {
 			told.ETags[r] = d.ETag

@@ -6,14 +6,12 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"vitrine/cache"
 	"vitrine/config"
 	"vitrine/proxy/metrics"
-	"vitrine/upstream"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -106,10 +104,8 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	var current atomic.Pointer[upstream.Client]
-	current.Store(client)
 	return &loader{
-		client: &current, resource: shape.Banners, meter: newMeter(t),
+		client: client, resource: shape.Banners, meter: newMeter(t),
 		teller: teller{resource: shape.Banners, log: slog.New(slog.NewTextHandler(&log, nil))},
 	}, &log
 }

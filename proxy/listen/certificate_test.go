@@ -83,7 +83,7 @@ func watched(t testing.TB, f folder) (addr string, log *syncBuffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Open(t.Context(), "127.0.0.1:0")
+	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func watched(t testing.TB, f folder) (addr string, log *syncBuffer) {
 	var running sync.WaitGroup
 	running.Go(func() { c.Watch(ctx) })
 	running.Go(func() {
-		secure := tls.NewListener(l, c.Config())
+		secure := l.Listen(c.Config())
 		for {
 			conn, err := secure.Accept()
 			if err != nil {

@@ -1,31 +1,75 @@
-// Package listen opens what clients connect to: a TCP port or a unix socket, either with TLS in front.
+// Package listen opens what clients connect to, and lets one service after another serve it.
 //
-// One connection is accepted from the socket ([Open]). With TLS it then gets the certificate that is current at that
-// moment: a [Certificate] is read from two files when the program starts, looked at again every second, and replaced
-// as a whole when both files hold a new pair. Connections that are open keep the one they began with.
+// A [Socket] is a TCP port or a unix socket, open for as long as the process needs it. It accepts
+// connections, and goes on where accepting fails for lack of descriptors or memory. A [Listener] is
+// one service's share of it: each connection goes to a service that waits for one, behind TLS if it
+// has a [Certificate], which is read again when its files change. A service that is replaced hands
+// its connections over between two requests ([Listener.HandOver]), so that no client notices; one
+// that ends without a successor closes them when nothing is lost by it ([Listener.Drain]).
 //
-// The package knows nothing of HTTP, except that TLS announces HTTP/1.1.
+// The package knows nothing of HTTP, except that TLS announces HTTP/1.1 and that a connection is
+// either idle or busy.
 package listen
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 )
 
 // unixScheme begins the address of a unix socket: unix:/run/vitrine.sock.
 const unixScheme = "unix:"
 
+// socketMode lets everybody on this machine connect, which takes the right to write. Who may not is
+// for the folder's permissions to say.
+const socketMode = 0o666
+
 // SocketPath returns the path of a unix socket's address, and whether address is one.
 func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixScheme) }
 
-// Open listens on HOST:PORT, or on the unix socket unix:PATH. A socket file that nobody listens on is replaced; one
-// that is in use is left alone and an error that is syscall.EADDRINUSE, and so is a file that is no socket. Everybody
-// on this machine may connect to the socket, as to a port: who else may not is for the folder's permissions to say.
-// The file is removed when the listener is closed.
-func Open(ctx context.Context, address string) (net.Listener, error) {
-	if path, ok := SocketPath(address); ok {
-		return openSocket(ctx, path)
+// open listens on HOST:PORT, or on the unix socket unix:PATH.
+func open(ctx context.Context, address string) (net.Listener, error) {
+	path, ok := SocketPath(address)
+	if !ok {
+		return new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
-	return new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err := removeLeftOver(ctx, path); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, socketMode); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// removeLeftOver removes the socket at path if nobody listens on it, as after a crash. Its error is
+// syscall.EADDRINUSE if somebody does, or if the file is something else.
+func removeLeftOver(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%w: the file is not a socket", syscall.EADDRINUSE)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		_ = conn.Close() // nothing was sent
+		return syscall.EADDRINUSE
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	}
+	return err // a full backlog, or no right to connect: somebody is there
 }

@@ -3,14 +3,17 @@ package listen
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 )
+
+// quiet is a log that nobody reads.
+var quiet = slog.New(slog.DiscardHandler)
 
 // leftOver leaves a socket file that nobody listens on, as a crash does.
 func leftOver(t testing.TB, path string) {
@@ -27,10 +30,10 @@ func leftOver(t testing.TB, path string) {
 }
 
 // answers reports whether somebody accepts connections at path.
-func answers(l net.Listener, path string) error {
+func answers(s *Socket, path string) error {
 	accepted := make(chan error, 1)
 	go func() {
-		conn, err := l.Accept()
+		conn, err := s.Listen(nil).Accept()
 		if err == nil {
 			conn.Close()
 		}
@@ -47,7 +50,7 @@ func answers(l net.Listener, path string) error {
 func TestASocketThatACrashLeftBehindIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "v.sock")
 	leftOver(t, path)
-	l, err := Open(t.Context(), "unix:"+path)
+	l, err := Open(t.Context(), "unix:"+path, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,81 +70,53 @@ func TestASocketThatACrashLeftBehindIsReplaced(t *testing.T) {
 
 func TestASocketInUseIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "v.sock")
-	first, err := Open(t.Context(), "unix:"+path)
+	first, err := Open(t.Context(), "unix:"+path, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
+	looked := make(chan struct{})
 	go func() { // what looks whether the socket is in use connects
-		if conn, err := first.Accept(); err == nil {
+		defer close(looked)
+		if conn, err := first.Listen(nil).Accept(); err == nil {
 			conn.Close()
 		}
 	}()
-	if l, err := Open(t.Context(), "unix:"+path); !errors.Is(err, syscall.EADDRINUSE) {
+	if l, err := Open(t.Context(), "unix:"+path, quiet); !errors.Is(err, syscall.EADDRINUSE) {
 		if err == nil {
 			l.Close()
 		}
 		t.Errorf("a second listener: %v, want EADDRINUSE", err)
 	}
+	<-looked
 	if err := answers(first, path); err != nil {
 		t.Errorf("the first listener does not answer any more: %v", err)
 	}
 }
 
-func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
+func TestAFileThatIsNotASocketIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "v.sock")
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), "unix:"+path); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Open(t.Context(), "unix:"+path, quiet); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("%v", err)
 	}
 	if content, err := os.ReadFile(path); err != nil || string(content) != "precious" {
 		t.Errorf("%q, %v", content, err)
 	}
-	if _, err := Open(t.Context(), "unix:"+filepath.Join(filepath.Dir(path), "nowhere", "v.sock")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(t.Context(), "unix:"+filepath.Join(filepath.Dir(path), "nowhere", "v.sock"), quiet); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder that does not exist: %v", err)
 	}
 }
 
-// TestOfManyThatStartOnOneLeftOverSocketOneWins: the others are told that it is in use, and the winner is the one who
-// is reached there.
-func TestOfManyThatStartOnOneLeftOverSocketOneWins(t *testing.T) {
-	for range 20 {
-		path := filepath.Join(t.TempDir(), "v.sock")
-		leftOver(t, path)
-		var mu sync.Mutex
-		var won []net.Listener
-		var starting sync.WaitGroup
-		for range 8 {
-			starting.Go(func() {
-				l, err := Open(t.Context(), "unix:"+path)
-				if err != nil {
-					if !errors.Is(err, syscall.EADDRINUSE) {
-						t.Error(err)
-					}
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				won = append(won, l)
-			})
-		}
-		starting.Wait()
-		if len(won) != 1 {
-			t.Fatalf("%d listeners on one socket", len(won))
-		}
-		won[0].Close()
-	}
-}
-
 func TestTCPAddressesAreOpenedAsTheyAre(t *testing.T) {
-	l, err := Open(t.Context(), "127.0.0.1:0")
+	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := Open(t.Context(), l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := Open(t.Context(), l.Addr().String(), quiet); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("%v", err)
 	}
 	if path, ok := SocketPath("127.0.0.1:80"); ok {

@@ -2,62 +2,107 @@ package listen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"fmt"
-	"io/fs"
+	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
-	"syscall"
+	"sync"
+	"time"
 )
 
-// socketMode lets everybody connect, which takes the right to write.
-const socketMode = 0o666
+// A Socket accepts connections for whichever service waits for one.
+type Socket struct {
+	listener net.Listener
+	log      *slog.Logger
+	conns    chan passed   // unbuffered: nobody holds a connection that no service has taken
+	closed   chan struct{} // by Close
+	ended    chan struct{} // accepting has ended
+	close    func() error  // once
+}
 
-// openSocket listens on the unix socket at path.
-//
-// A process that crashed leaves its socket file behind, and nobody can listen there until it is removed. Whether one
-// is left behind or in use is found out by connecting. Two processes that find the same one and each remove "it" would
-// end with the second removing the first one's new socket, and a process that has bound its socket but not begun to
-// listen looks like one that crashed: so both looking and binding are done while holding a lock on the folder.
-func openSocket(ctx context.Context, path string) (net.Listener, error) {
-	unlock, err := lockFolder(filepath.Dir(path))
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
-	}
-	defer unlock()
-	if err := removeLeftOver(ctx, path); err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+// passed is a connection on its way to a service: just accepted, or begun by another service.
+type passed struct {
+	net.Conn
+	begun bool
+}
+
+// Pauses after a failed accept, as in net/http.
+const (
+	firstPause = 5 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// Open listens on HOST:PORT, or on the unix socket unix:PATH. A socket file that nobody listens on
+// is replaced; where somebody does, or the file is something else, the error is
+// syscall.EADDRINUSE. Nothing is accepted before a [Listener] asks, and log gets what goes wrong.
+func Open(ctx context.Context, address string, log *slog.Logger) (*Socket, error) {
+	l, err := open(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, socketMode); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	return newSocket(l, log), nil
 }
 
-// removeLeftOver removes the socket at path if nobody listens on it. Its error is syscall.EADDRINUSE if somebody does,
-// or if what is there is something else.
-func removeLeftOver(ctx context.Context, path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
+func newSocket(l net.Listener, log *slog.Logger) *Socket {
+	s := &Socket{
+		listener: l, log: log,
+		conns: make(chan passed), closed: make(chan struct{}), ended: make(chan struct{}),
+	}
+	s.close = sync.OnceValue(func() error {
+		close(s.closed)
+		err := l.Close()
+		<-s.ended
 		return err
-	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%w: it is a file, and no socket", syscall.EADDRINUSE)
+	})
+	go s.accept()
+	return s
+}
+
+// Addr is where the socket listens.
+func (s *Socket) Addr() net.Addr { return s.listener.Addr() }
+
+// Close stops accepting, and removes a unix socket's file. Listeners end; their connections do not.
+func (s *Socket) Close() error { return s.close() }
+
+// Listen makes a service's share of the socket, behind TLS unless config is nil.
+func (s *Socket) Listen(config *tls.Config) *Listener {
+	return &Listener{socket: s, tls: config, closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+}
+
+// accept passes connections on until the socket is closed. No other failure of accept is for good:
+// descriptors and memory come back, and a client that has gone (ECONNABORTED, EPROTO) is one client.
+func (s *Socket) accept() {
+	defer close(s.ended)
+	pause, failures := firstPause, 0
+	for {
+		c, err := s.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			if failures++; failures == 1 {
+				s.log.Warn("cannot accept connections: trying again", "address", s.Addr().String(), "error", err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-s.closed:
+				return
+			}
+			pause = min(2*pause, mostPause)
+			continue
+		case failures > 0:
+			s.log.Info("accepting connections again", "address", s.Addr().String(), "failures", failures)
+			pause, failures = firstPause, 0
+		}
+		s.pass(passed{Conn: c})
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	switch {
-	case err == nil:
-		_ = conn.Close() // nothing was said
-		return syscall.EADDRINUSE
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return os.Remove(path)
+}
+
+// pass waits for a service that takes c, and closes c if there is none any more.
+func (s *Socket) pass(c passed) {
+	select {
+	case s.conns <- c:
+	case <-s.closed:
+		_ = c.Close() // no service is left to answer
 	}
-	return err // a full backlog, or no right to connect: somebody is there
 }

@@ -19,9 +19,9 @@ var routes = map[shape.Resource]string{
 	shape.Banners:   "/gvapp/singlebanner",
 }
 
-// banner is what serve prints for a person at a terminal: what is served, from
+// startup is what serve prints for a person at a terminal: what is served, from
 // where, and commands to try. It ends in a newline.
-func (s *service) banner() string {
+func (s *service) startup() string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	put := func(name, text string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text) } // into a strings.Builder
@@ -58,12 +58,12 @@ func (s *service) contents() string {
 	if s.cfg.Upstream.URL == "sample:" {
 		return "the bundled sample; set VITRINE_UPSTREAM_URL for a CMS"
 	}
-	return s.client.Load().String()
+	return s.client.String()
 }
 
 // redis names the store.
 func (s *service) redis() string {
-	if s.embedded != nil {
+	if s.local != nil {
 		return "inside this process at " + s.store.Addr() + "; set VITRINE_REDIS_URL to share one"
 	}
 	return s.store.Addr()

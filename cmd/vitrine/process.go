@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"vitrine/cache/embedded"
+	"vitrine/config"
+	"vitrine/proxy/listen"
+	"vitrine/proxy/metrics"
+)
+
+// process is what outlives a configuration: the sockets, the store inside the process, and all that
+// was counted. A service is made for each configuration; the present one serves.
+type process struct {
+	started time.Time
+	stderr  io.Writer
+	meter   *metrics.Meter
+	tracing *tracing // nil when nothing is traced
+	sockets map[bound]*listen.Socket
+	stores  map[string]*embedded.Store // by the URL that was configured
+	present atomic.Pointer[service]
+	ending  chan error // the end of the service before, while it drains; else nil
+}
+
+// bound is a socket's setting and its value: port 0 is another port each time.
+type bound struct{ key, address string }
+
+func newProcess(ctx context.Context, log config.Log, stderr io.Writer) (*process, error) {
+	p := &process{
+		started: time.Now(), stderr: stderr,
+		sockets: make(map[bound]*listen.Socket), stores: make(map[string]*embedded.Store),
+	}
+	var err error
+	if p.meter, err = metrics.New(metrics.Options{Look: p.look}); err != nil {
+		return nil, err
+	}
+	p.tracing, err = openTracing(ctx, newLogger(stderr, log))
+	return p, err
+}
+
+// look is how things are, for the meter.
+func (p *process) look() metrics.State {
+	if s := p.present.Load(); s != nil {
+		return s.look()
+	}
+	return metrics.State{}
+}
+
+// begin makes cfg's service the first one. After an error nothing is left open.
+func (p *process) begin(ctx context.Context, cfg config.Config) error {
+	s, err := p.open(ctx, cfg)
+	if err != nil {
+		return errors.Join(err, p.closeUnused())
+	}
+	s.start(ctx)
+	p.present.Store(s)
+	return nil
+}
+
+// run serves until ctx ends, and puts the configuration that load reads into effect whenever asked.
+// It is called once, after begin, and leaves nothing open.
+func (p *process) run(ctx context.Context, asked <-chan struct{}, load func() (config.Config, error)) error {
+	counting, stop := context.WithCancel(ctx)
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		p.meter.Run(counting)
+	}()
+	err := p.serve(ctx, asked, load)
+	stop()
+	<-counted
+	return errors.Join(err, p.closeUnused())
+}
+
+func (p *process) serve(ctx context.Context, asked <-chan struct{}, load func() (config.Config, error)) error {
+	for {
+		asking := asked
+		if p.ending != nil {
+			asking = nil // two services at a time are enough
+		}
+		s := p.present.Load()
+		select {
+		case <-s.running.Done(): // a server failed
+			return p.end(ctx)
+		case <-ctx.Done():
+			return p.end(ctx)
+		case err := <-p.ending:
+			p.ended(ctx, err)
+		case <-asking:
+			next, err := load()
+			if err == nil {
+				err = p.replace(ctx, next)
+			}
+			if err != nil {
+				s.log.ErrorContext(ctx, "configuration not reloaded: nothing has changed", "error", err)
+			}
+		}
+	}
+}
+
+// replace makes next's service beside the present one, on the same sockets and the same embedded
+// store, and lets it take over once it can answer all that the present one can. On an error nothing
+// has changed. It is not called concurrently, nor while a service is ending.
+func (p *process) replace(ctx context.Context, next config.Config) error {
+	old := p.present.Load()
+	s, err := p.open(ctx, next)
+	if err == nil {
+		if err = s.covers(ctx, old); err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}
+	if err != nil {
+		return errors.Join(err, p.closeUnused(old.cfg))
+	}
+	_ = old.public.Close() // new connections are for the new service
+	s.start(ctx)
+	p.present.Store(s)
+	changes := next.Changes(old.cfg)
+	if len(changes) == 0 {
+		s.log.InfoContext(ctx, "configuration reloaded: nothing changed")
+	}
+	for _, c := range changes {
+		s.log.InfoContext(ctx, "configuration changed", "setting", c.Key, "from", c.From, "to", c.To, "origin", c.Origin)
+	}
+	ending := make(chan error, 1)
+	p.ending = ending
+	go func() { ending <- old.handOver(context.WithoutCancel(ctx)) }()
+	return nil
+}
+
+// ended closes what only the service before used.
+func (p *process) ended(ctx context.Context, err error) {
+	p.ending = nil
+	s := p.present.Load()
+	if err = errors.Join(err, p.closeUnused(s.cfg)); err != nil {
+		s.log.WarnContext(ctx, "the configuration before did not end well", "error", err)
+	}
+}
+
+// end drains the present service, and waits for the one before.
+func (p *process) end(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	s := p.present.Load()
+	err := s.drain(ctx)
+	if p.ending != nil {
+		p.ended(ctx, <-p.ending)
+	}
+	p.tracing.close(s.log, time.Now().Add(s.cfg.Shutdown.Timeout)) // the store's fetches made spans
+	return err
+}
+
+// socket is the one for the address that the setting called key has. Its error says which setting
+// to change.
+func (p *process) socket(ctx context.Context, key, address string, log *slog.Logger) (*listen.Socket, error) {
+	at := bound{key, address}
+	if s := p.sockets[at]; s != nil {
+		return s, nil
+	}
+	s, err := listen.Open(ctx, address, log)
+	if err != nil {
+		return nil, cannotListen(key, "", address, err)
+	}
+	p.sockets[at] = s
+	return s, nil
+}
+
+// embedded is the store inside this process, nil where none is configured.
+func (p *process) embedded(cfg config.Config, log *slog.Logger) (*embedded.Store, error) {
+	url := cfg.Redis.URL.Reveal()
+	address, ok := strings.CutPrefix(url, "embedded:")
+	if !ok {
+		return nil, nil //nolint:nilnil // none is configured
+	}
+	if s := p.stores[url]; s != nil {
+		return s, nil
+	}
+	s, err := embedded.Start(address, log)
+	switch {
+	case err == nil:
+		p.stores[url] = s
+		return s, nil
+	case isSystemError(err):
+		return nil, cannotListen("redis.url", "embedded:", address, err)
+	}
+	return nil, cfg.Refuse("redis.url", err)
+}
+
+// closeUnused closes the sockets and embedded stores that none of the configurations names.
+func (p *process) closeUnused(used ...config.Config) error {
+	var errs []error
+	for at, s := range p.sockets {
+		if !slices.ContainsFunc(used, func(c config.Config) bool {
+			return at == bound{"listen", c.Listen} || at == bound{"admin.listen", c.Admin.Listen}
+		}) {
+			errs = append(errs, s.Close())
+			delete(p.sockets, at)
+		}
+	}
+	for url, s := range p.stores {
+		if !slices.ContainsFunc(used, func(c config.Config) bool { return c.Redis.URL.Reveal() == url }) {
+			s.Close()
+			delete(p.stores, url)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"vitrine/config"
+)
+
+// program is the world around a command.
+type program struct {
+	environ []string
+	stdout  io.Writer
+	stderr  io.Writer
+	// hangups starts to report when to read the configuration again. Nil: never.
+	hangups func() <-chan struct{}
+}
+
+// examples is the part of a help text that shows what to type.
+func examples(lines ...string) string {
+	return "Examples:\n\n  " + strings.Join(lines, "\n  ")
+}
+
+// The exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitWrong  = 2 // wrong use or configuration
+)
+
+// errReported is the failure of a command that has already printed its error.
+var errReported = errors.New("reported")
+
+// usageError is a wrong use of the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// exit prints what went wrong, a line for each mistake, and returns the code.
+func exit(stderr io.Writer, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if !errors.Is(err, errReported) {
+		for line := range strings.Lines(err.Error()) {
+			_, _ = fmt.Fprintln(stderr, "vitrine:", strings.TrimSpace(line))
+		}
+	}
+	var usage *usageError
+	if errors.Is(err, config.ErrInvalid) || errors.As(err, &usage) {
+		return exitWrong
+	}
+	return exitFailed
+}
+
+// newLogger makes the log. The configuration has checked level and format.
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	options := new(slog.HandlerOptions)
+	var level slog.Level
+	if level.UnmarshalText([]byte(c.Level)) == nil {
+		options.Level = level
+	}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// accessLog is where each request is logged: with everything else, but whatever the level. It is nil
+// where that is off.
+func accessLog(log *slog.Logger, c config.Log) *slog.Logger {
+	if c.Access != "on" {
+		return nil
+	}
+	return slog.New(everyLevel{log.Handler()})
+}
+
+// everyLevel is a handler that takes messages of all levels.
+type everyLevel struct{ slog.Handler }
+
+// Enabled reports true for every level.
+func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }

@@ -1,0 +1,108 @@
+package listen
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Listener is one service's share of a [Socket]. It implements [net.Listener].
+type Listener struct {
+	socket *Socket
+	tls    *tls.Config // nil without TLS
+	once   sync.Once
+	closed chan struct{}
+	handed atomic.Bool // connections go to the next service, not away
+
+	mu    sync.Mutex // guards conns
+	conns map[*conn]struct{}
+}
+
+const (
+	// lookEvery is how often a listener that ends looks for idle connections.
+	lookEvery = 10 * time.Millisecond
+	// idleLooks is for how many looks a connection has to be idle before it is closed without a
+	// successor: a client that is in the middle of sending its next request has sent it by then.
+	idleLooks = 25
+)
+
+// Accept waits for a connection. Its error is net.ErrClosed once the listener is closed.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case <-l.closed: // even if there are connections
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case <-l.closed:
+	case <-l.socket.closed:
+	case c := <-l.socket.conns:
+		return l.take(c), nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Addr is where the socket listens.
+func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
+
+// Close stops accepting. The connections accepted stay, and so does the socket.
+func (l *Listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *Listener) take(p passed) net.Conn {
+	if l.tls != nil && !p.begun {
+		p.Conn = tls.Server(p.Conn, l.tls)
+	}
+	c := &conn{Conn: p.Conn, listener: l}
+	l.mu.Lock()
+	l.conns[c] = struct{}{}
+	l.mu.Unlock()
+	if secure, ok := p.Conn.(*tls.Conn); ok {
+		return &secureConn{conn: c, secure: secure}
+	}
+	return c
+}
+
+// HandOver closes the listener and passes its connections to the socket's other listener, each as
+// soon as it is between two requests. It returns when none is left, or with ctx's error.
+func (l *Listener) HandOver(ctx context.Context) error {
+	l.handed.Store(true)
+	return l.leave(ctx, 0)
+}
+
+// Drain closes the listener and its connections, each when it has been idle for a while. It returns
+// when none is left, or with ctx's error.
+func (l *Listener) Drain(ctx context.Context) error { return l.leave(ctx, idleLooks) }
+
+func (l *Listener) leave(ctx context.Context, looks int) error {
+	_ = l.Close() // it cannot fail
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		l.mu.Lock()
+		for c := range l.conns {
+			c.look(looks)
+		}
+		left := len(l.conns)
+		l.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+func (l *Listener) forget(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
+}

@@ -1,0 +1,313 @@
+package listen
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"crypto/tls"
+	"crypto/x509"
+
+	"github.com/valyala/fasthttp"
+
+	"vitrine/proxy/listen/listentest"
+)
+
+// A service answers each request with its name, as proxy does it.
+type service struct {
+	*Listener
+	http  *fasthttp.Server
+	ended chan error
+}
+
+func serve(s *Socket, config *tls.Config, name string) *service {
+	v := &service{Listener: s.Listen(config), ended: make(chan error, 1)}
+	v.http = &fasthttp.Server{
+		Handler:     func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString(name) },
+		ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		ConnState: func(c net.Conn, state fasthttp.ConnState) {
+			turns := c.(interface {
+				Idle()
+				Busy()
+			})
+			switch state {
+			case fasthttp.StateIdle:
+				turns.Idle()
+			case fasthttp.StateActive:
+				turns.Busy()
+			}
+		},
+	}
+	go func() { v.ended <- v.http.Serve(v.Listener) }()
+	return v
+}
+
+// client is one connection, on which it asks.
+type client struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (c *client) ask(request string) error {
+	_, err := io.WriteString(c, request)
+	return err
+}
+
+func (c *client) answer() (string, error) {
+	var response fasthttp.Response
+	if err := response.Read(c.r); err != nil {
+		return "", err
+	}
+	return string(response.Body()), nil
+}
+
+const aRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+func opened(t *testing.T, log *slog.Logger) *Socket {
+	t.Helper()
+	s, err := Open(t.Context(), "127.0.0.1:0", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// secured is TLS for a server, and for its clients.
+func secured(t *testing.T) (server, clients *tls.Config) {
+	t.Helper()
+	cert, key, err := listentest.Certificate("vitrine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(cert)
+	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
+}
+
+// Each connection stays open through a hundred services, and each of its requests is answered: those
+// sent while nothing happens, half a request, two requests in one segment, and a new connection.
+func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
+	server, clients := secured(t)
+	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": server} {
+		t.Run(name, func(t *testing.T) {
+			socket := opened(t, quiet)
+			present := serve(socket, config, "0")
+			dial := func() *client {
+				conn, err := net.Dial("tcp", socket.Addr().String())
+				if err == nil && config != nil {
+					secure := tls.Client(conn, clients)
+					conn, err = secure, secure.Handshake()
+				}
+				if err != nil {
+					t.Error(err)
+					return nil
+				}
+				return &client{conn, bufio.NewReader(conn)}
+			}
+			var stop atomic.Bool
+			var answered atomic.Int64
+			var asking sync.WaitGroup
+			for i := range 8 {
+				asking.Go(func() {
+					c := dial()
+					for n := 0; !stop.Load(); n++ {
+						var err error
+						want := 1
+						switch (n + i) % 4 {
+						case 0:
+							err = c.ask(aRequest)
+						case 1:
+							err = errors.Join(c.ask(aRequest[:9]), c.ask(aRequest[9:]))
+						case 2:
+							err = c.ask(aRequest + aRequest)
+							want = 2
+						case 3:
+							err = errors.Join(c.ask(aRequest+aRequest[:5]), c.ask(aRequest[5:]))
+							want = 2
+						}
+						for range want {
+							if _, aerr := c.answer(); aerr != nil {
+								err = errors.Join(err, aerr)
+							}
+						}
+						if err != nil {
+							t.Errorf("after %d answers: %v", answered.Load(), err)
+							return
+						}
+						answered.Add(int64(want))
+						if n%97 == 96 && i%2 == 0 {
+							c.Close()
+							c = dial()
+						}
+					}
+					c.Close()
+				})
+			}
+			idle, silent := dial(), dial()
+			first := ""
+			for i := range 100 {
+				before := answered.Load()
+				if err := idle.ask(aRequest); err != nil {
+					t.Fatal(err)
+				}
+				name, err := idle.answer()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i == 0 {
+					first = name
+				}
+				next := serve(socket, config, fmt.Sprint(i+1))
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				if err := present.HandOver(ctx); err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+				if err := present.http.Shutdown(); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-present.ended; err != nil {
+					t.Fatal(err)
+				}
+				present = next
+				for answered.Load() < before+20 && !t.Failed() {
+					runtime.Gosched()
+				}
+			}
+			if err := idle.ask(aRequest); err != nil {
+				t.Fatal(err)
+			}
+			if last, err := idle.answer(); first != "0" || last != "100" || err != nil {
+				t.Errorf("a connection is answered by %s and then by %s, %v", first, last, err)
+			}
+			if err := silent.ask(aRequest); err != nil {
+				t.Fatal(err)
+			}
+			if only, err := silent.answer(); only != "100" || err != nil {
+				t.Errorf("the first request of a connection made long before is answered by %q, %v", only, err)
+			}
+			silent.Close()
+			stop.Store(true)
+			asking.Wait()
+			idle.Close()
+			if err := present.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			_ = present.http.Shutdown()
+			<-present.ended
+			t.Logf("%d requests answered", answered.Load())
+		})
+	}
+}
+
+// A connection that was idle for a while is closed; one that is in use gets the time that it needs.
+func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
+	socket := opened(t, quiet)
+	v := serve(socket, nil, "v")
+	conns := make([]*client, 2)
+	for i := range conns {
+		conn, err := net.Dial("tcp", socket.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns[i] = &client{conn, bufio.NewReader(conn)}
+		if err := conns[i].ask(aRequest); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conns[i].answer(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conns[1].ask(aRequest[:9]); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- v.Drain(t.Context()) }()
+	if _, err := conns[0].answer(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection: %v, want EOF", err)
+	}
+	if err := conns[1].ask(strings.Replace(aRequest[9:], "Host", "Connection: close\r\nHost", 1)); err != nil {
+		t.Error(err)
+	}
+	if got, err := conns[1].answer(); got != "v" || err != nil {
+		t.Errorf("the request under way: %q, %v", got, err)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	_ = v.http.Shutdown()
+	<-v.ended
+}
+
+// failing is a listener that cannot accept for a while.
+type failing struct {
+	net.Listener
+	errs chan error
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	select {
+	case err := <-f.errs:
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
+	default:
+		return f.Listener.Accept()
+	}
+}
+
+func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := []error{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EPROTO, syscall.ECONNABORTED,
+	}
+	f := &failing{l, make(chan error, len(errs))}
+	for _, err := range errs {
+		f.errs <- err
+	}
+	var log strings.Builder
+	s := newSocket(f, slog.New(slog.NewTextHandler(&log, nil)))
+	v := serve(s, nil, "v")
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{conn, bufio.NewReader(conn)}
+	if err := c.ask(aRequest); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.answer(); got != "v" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	conn.Close()
+	if err := v.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_ = v.http.Shutdown()
+	<-v.ended
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "cannot accept connections"); n != 1 || !strings.Contains(log.String(), "failures=6") {
+		t.Errorf("logged:\n%s", &log)
+	}
+}

@@ -119,7 +119,7 @@ func (p *process) replace(ctx context.Context, next config.Config) error {
 	if err != nil {
 		return errors.Join(err, p.closeUnused(old.cfg))
 	}
-	_ = old.public.Close() // new connections are for the new service
+	old.leaveSockets() // new connections are for the new service
 	s.start(ctx)
 	p.present.Store(s)
 	changes := next.Changes(old.cfg)

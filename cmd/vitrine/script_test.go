@@ -159,7 +159,7 @@ func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			return connection.Close()
 		}
-		response, err := http.Get(args[0])
+		response, err := fresh.Get(args[0])
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -174,7 +175,12 @@ func (s *service) start(ctx context.Context) {
 	s.stop = stop
 	s.group.Go(func() error { return s.proxy.Serve(s.public) })
 	if s.admin != nil {
-		s.group.Go(func() error { return s.admin.Serve(s.operator) })
+		s.group.Go(func() error {
+			if err := s.admin.Serve(s.operator); !errors.Is(err, net.ErrClosed) { // by leaveSockets
+				return err
+			}
+			return nil
+		})
 	}
 	attend := func(f func(context.Context)) {
 		s.group.Go(func() error {
@@ -259,13 +265,18 @@ func (s *service) end(ctx context.Context, leave func(context.Context) error) er
 	return errors.Join(err, s.group.Wait(), s.close())
 }
 
-// close gives back what open took, but for what belongs to the process.
-func (s *service) close() (err error) {
+// leaveSockets stops accepting. The sockets stay open.
+func (s *service) leaveSockets() {
 	for _, l := range []*listen.Listener{s.public, s.operator} {
 		if l != nil {
-			_ = l.Close() // the socket stays open
+			_ = l.Close() // it cannot fail
 		}
 	}
+}
+
+// close gives back what open took, but for what belongs to the process.
+func (s *service) close() (err error) {
+	s.leaveSockets()
 	if s.store != nil {
 		err = s.store.Close()
 	}

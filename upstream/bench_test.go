@@ -36,9 +36,9 @@ func megabytes(tb testing.TB) []byte {
 	return out
 }
 
-// BenchmarkFetchCatalogue goes from the CMS's bytes, over HTTP, to the
-// document's. The CMS runs in the same process: what its part takes, and the
-// network's, is what BenchmarkReadCatalogue takes, which only reads the answer.
+// BenchmarkFetchCatalogue goes from the CMS's bytes, over HTTP, to the document's. The CMS runs in
+// the same process: what its part takes, and the network's, is what BenchmarkReadCatalogue takes,
+// which only reads the answer.
 func BenchmarkFetchCatalogue(b *testing.B) {
 	in := megabytes(b)
 	cms := upstreamtest.New(b)
@@ -59,8 +59,8 @@ func BenchmarkFetchCatalogue(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(in))/1e6/(spent(b)-before).Seconds(), "MB/cpu-s")
 }
 
-// spent is the processor time of this process, which the neighbours on a busy
-// machine do not change.
+// spent is the processor time of this process, which the neighbours on a busy machine do not
+// change.
 func spent(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -92,8 +92,8 @@ func BenchmarkReadCatalogue(b *testing.B) {
 	}
 }
 
-// TestFiveMegabytesAreFetchedFrugally counts all that is allocated from the
-// request to the document, which bounds what is held at any moment.
+// TestFiveMegabytesAreFetchedFrugally counts all that is allocated from the request to the
+// document, which bounds what is held at any moment.
 func TestFiveMegabytesAreFetchedFrugally(t *testing.T) {
 	in := megabytes(t)
 	cms := upstreamtest.New(t)

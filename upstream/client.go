@@ -78,9 +78,9 @@ type Result struct {
 // Steps are the parts of a fetch, in the order in which they are done.
 type Steps struct{ Fetch, Map, Normalize time.Duration }
 
-// Fetch gets r, or learns that the copy which held belongs to is still good. Its error is one of the
-// sentinels (see [Code]); only where ctx was cancelled it is ctx's. A deadline of ctx that comes
-// before the client's own timeout is ErrTimeout as well: the CMS did not make it.
+// Fetch gets r, or learns that the copy which held belongs to is still good. Its error is one of
+// the sentinels (see [Code]); only where ctx was cancelled it is ctx's. A deadline of ctx that
+// comes before the client's own timeout is ErrTimeout as well: the CMS did not make it.
 func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (Result, error) {
 	if !r.Valid() {
 		return Result{}, fmt.Errorf("fetch: no resource %q", r)

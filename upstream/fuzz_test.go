@@ -29,10 +29,9 @@ func (c canned) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// FuzzMapAndNormalize: whatever a CMS answers, and whichever preset and
-// programs work on it, what comes out is a document that normalizing finds
-// nothing to repair in but what it cannot, or an error that names a path in the
-// resource; never a panic, never part of a document.
+// FuzzMapAndNormalize: whatever a CMS answers, and whichever preset and programs work on it, what
+// comes out is a document that normalizing finds nothing to repair in but what it cannot, or an
+// error that names a path in the resource; never a panic, never part of a document.
 func FuzzMapAndNormalize(f *testing.F) {
 	programs := []string{"", ".", "rename({\"naam\": \"name\"})", ".tag |= map(ascii_downcase)", "., .", "empty", "{id, title: (.name // .title)}", ".id |= tostring"}
 	for i, name := range []string{

@@ -44,8 +44,7 @@ func mustFetch(t *testing.T, c *Client, r shape.Resource) Result {
 	return got
 }
 
-// wantError holds err against the sentinel it must be, and no other, and the
-// end of its text.
+// wantError holds err against the sentinel it must be, and no other, and the end of its text.
 func wantError(t *testing.T, err, kind error, suffix string) {
 	t.Helper()
 	if err == nil {

@@ -37,9 +37,9 @@ const (
 
 // Options say where the content comes from and what may be spent on getting it.
 type Options struct {
-	// URL is "sample:" for the bundled content, "file:DIR" for a folder with catalogue.json, rules.json
-	// and banners.json, or the base URL of a CMS, http or https, with or without a path or a trailing
-	// slash. It is required, and holds no user, query or fragment.
+	// URL is "sample:" for the bundled content, "file:DIR" for a folder with catalogue.json,
+	// rules.json and banners.json, or the base URL of a CMS, http or https, with or without a path
+	// or a trailing slash. It is required, and holds no user, query or fragment.
 	URL string
 	// Authorization is the value of the Authorization header, "Bearer …". It is sent to the host of
 	// URL only and never logged. Empty sends none.
@@ -57,10 +57,11 @@ type Options struct {
 	MaxBytes int64
 	// Preset names the conventions of the CMS: one of [Presets]. Empty means "drf".
 	Preset string
-	// Resources say how each resource is asked for and mapped. A resource that is missing is what the
-	// preset makes of it.
+	// Resources say how each resource is asked for and mapped. A resource that is missing is what
+	// the preset makes of it.
 	Resources map[shape.Resource]list.Resource
-	// Headers are sent with every request, for what a CMS wants beyond Authorization. Nil sends none.
+	// Headers are sent with every request, for what a CMS wants beyond Authorization. Nil sends
+	// none.
 	Headers map[string]string
 	// Transport reaches the CMS. Nil is net/http's, with bounds.
 	Transport http.RoundTripper
@@ -73,8 +74,8 @@ type Options struct {
 // Presets returns the names that Options.Preset may have.
 func Presets() []string { return mapping.Presets() }
 
-// New makes a client. It reaches for no CMS, but a folder has to be there. Its errors name the option,
-// and no credential; a mistake in Resources is a *list.Error.
+// New makes a client. It reaches for no CMS, but a folder has to be there. Its errors name the
+// option, and no credential; a mistake in Resources is a *list.Error.
 func New(o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -126,8 +127,8 @@ func (c *Client) open(o Options) (from string, err error) {
 
 func hasParts(r list.Resource) bool { return len(r.Parts) > 0 || r.Map != "" }
 
-// recipes compiles what is said about the resources. The files of a folder have fixed names, so a path
-// means nothing there.
+// recipes compiles what is said about the resources. The files of a folder have fixed names, so a
+// path means nothing there.
 func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 	preset, ok := mapping.Lookup(o.Preset)
 	if !ok {
@@ -147,7 +148,8 @@ func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 	return made, nil
 }
 
-// withDefaults returns o with every zero value replaced by its meaning, or says what is wrong with it.
+// withDefaults returns o with every zero value replaced by its meaning, or says what is wrong with
+// it.
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Timeout < 0:
@@ -221,8 +223,8 @@ func folderPath(raw string) (string, error) {
 	return dir, nil
 }
 
-// normalizing is part of every fingerprint: raise it when Normalize begins to make something else of
-// the same answer.
+// normalizing is part of every fingerprint: raise it when Normalize begins to make something else
+// of the same answer.
 const normalizing = "1"
 
 // fingerprint hashes what decides which document comes out: where from, how it is mapped, and which

@@ -33,7 +33,8 @@ var meanings = map[string]struct {
 	"wordpress/down-database-lost":      {says: " (wp_die)", again: true, trips: true},
 	"wordpress/down-database-lost-2":    {says: " (wp_die)", again: true, trips: true},
 
-	// Credentials that are wrong or not enough. Without any, the same words of a Strapi are an outage.
+	// Credentials that are wrong or not enough. Without any, the same words of a Strapi are an
+	// outage.
 	"directus/error-401-bad-token":          {says: " (INVALID_CREDENTIALS), with the credentials that it was sent", credentials: true},
 	"directus/error-401-token-expired":      {says: " (TOKEN_EXPIRED), with the credentials that it was sent", credentials: true},
 	"directus/token-reader-artists":         {says: " (FORBIDDEN), with the credentials that it was sent", credentials: true},

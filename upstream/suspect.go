@@ -9,8 +9,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A Suspicion is something about a document that is served all the same, since
-// the CMS may well mean it, but that somebody should look at.
+// A Suspicion is something about a document that is served all the same, since the CMS may well
+// mean it, but that somebody should look at.
 type Suspicion struct {
 	Kind  SuspicionKind `json:"kind"`
 	Path  string        `json:"path"`  // of what it is about: "catalogue.gallery"
@@ -48,8 +48,8 @@ type lists struct {
 
 func newLists() *lists { return &lists{seen: make(map[shape.Resource][]shape.List)} }
 
-// suspect compares a fetch with the document before. A list is reported once,
-// when it becomes empty, not for as long as it stays so.
+// suspect compares a fetch with the document before. A list is reported once, when it becomes
+// empty, not for as long as it stays so.
 func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
 	if got.Drafts > 0 {
 		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.Drafts})
@@ -69,15 +69,15 @@ func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (
 	return found
 }
 
-// Recall tells the client of a document that was fetched before, by another
-// process perhaps: the next one is compared with it. Body is one that
-// [shape.Normalize] made; any other is not looked at.
+// Recall tells the client of a document that was fetched before, by another process perhaps: the
+// next one is compared with it. Body is one that [shape.Normalize] made; any other is not looked
+// at.
 func (c *Client) Recall(r shape.Resource, body []byte) {
-	counted, err := shape.Lists(r, body)
+	document, err := shape.Normalize(r, body)
 	if err != nil {
 		return
 	}
 	c.lists.mu.Lock()
 	defer c.lists.mu.Unlock()
-	c.lists.seen[r] = counted
+	c.lists.seen[r] = document.Lists
 }

@@ -84,8 +84,8 @@ func paged(t *testing.T, cms *upstreamtest.CMS, preset string, p list.Part) *Cli
 	})
 }
 
-// drfPages are the pages of Django REST Framework's PageNumberPagination, or
-// with a count below 0 of its CursorPagination; link makes the link to page n.
+// drfPages are the pages of Django REST Framework's PageNumberPagination, or with a count below 0
+// of its CursorPagination; link makes the link to page n.
 func drfPages(count int, link func(n int) string, lists ...string) func(func(string) string) string {
 	return func(query func(string) string) string {
 		n, _ := strconv.Atoi(query("page"))

@@ -6,39 +6,6 @@ import (
 	"time"
 )
 
-const (
-	// maxValidator is the longest ETag or Last-Modified worth keeping.
-	maxValidator = 1 << 10
-	// maxDrain is read of a body that nobody wants, to keep its connection.
-	maxDrain = 4 << 10
-)
-
-// Validators let the CMS say that a copy is still good. They are kept as the CMS sent them. The zero
-// value asks for the document whatever it is.
-type Validators struct{ ETag, LastModified string }
-
-// usable drops what cannot be sent back as a header.
-func (v Validators) usable() Validators {
-	if len(v.ETag) > maxValidator || !IsHeaderValue(v.ETag) {
-		v.ETag = ""
-	}
-	if len(v.LastModified) > maxValidator || !IsHeaderValue(v.LastModified) {
-		v.LastModified = ""
-	}
-	return v
-}
-
-// or fills what v lacks from held: a 304 need not repeat everything.
-func (v Validators) or(held Validators) Validators {
-	if v.ETag == "" {
-		v.ETag = held.ETag
-	}
-	if v.LastModified == "" {
-		v.LastModified = held.LastModified
-	}
-	return v
-}
-
 // take reads resp into got, if it brings a document, or the news that the one held is still good.
 func (got *Answer) take(resp *http.Response, limit Limit, held Validators, credentials bool) error {
 	got.Status, got.Header = resp.StatusCode, resp.Header

@@ -15,9 +15,9 @@ import (
 // the most that all may have together.
 type Limit struct{ Left, Most int64 }
 
-// readBody reads the answer to its end, decompressed, if it is JSON in UTF-8 of
-// the size it may have, on the wire and after decompression. Its errors are
-// *ContentError and hold nothing of the body.
+// readBody reads the answer to its end, decompressed, if it is JSON in UTF-8 of the size it may
+// have, on the wire and after decompression. Its errors are *ContentError and hold nothing of the
+// body.
 func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 	if err := checkType(resp.Header); err != nil {
 		if err.Page {
@@ -50,8 +50,8 @@ func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 	return body, checkBody(body)
 }
 
-// readAll reads in to its end. Where its length is announced, nothing is read
-// into room that turns out too small; compressed it is a lower bound.
+// readAll reads in to its end. Where its length is announced, nothing is read into room that turns
+// out too small; compressed it is a lower bound.
 func readAll(in io.Reader, announced int64) ([]byte, error) {
 	if announced < 0 {
 		return io.ReadAll(in)
@@ -90,9 +90,9 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isCutShort reports whether body begins like a document and does not end like
-// one. HTTP cannot always tell: a body may just end with its connection, and a
-// front proxy gives half a body a new and perfect frame.
+// isCutShort reports whether body begins like a document and does not end like one. HTTP cannot
+// always tell: a body may just end with its connection, and a front proxy gives half a body a new
+// and perfect frame.
 func isCutShort(body []byte) bool {
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
@@ -103,8 +103,8 @@ func isCutShort(body []byte) bool {
 	return begins && (!ends || len(body) == 1)
 }
 
-// checkType refuses an answer that says it is not JSON, or not in UTF-8. One
-// that does not say what it is, is refused too: a CMS does.
+// checkType refuses an answer that says it is not JSON, or not in UTF-8. One that does not say what
+// it is, is refused too: a CMS does.
 func checkType(h http.Header) *ContentError {
 	kind := h.Get("Content-Type")
 	if kind == "" {
@@ -127,28 +127,27 @@ func checkType(h http.Header) *ContentError {
 	}
 }
 
-// mediaType is the type alone, in lower case, or "".
-func mediaType(h http.Header) string {
-	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil {
-		return ""
+var errEmpty = errors.New("it is empty")
+
+// checkBody refuses what came as JSON with a 200 and is no document: a page, or an error. What is
+// wrong with JSON that may be one is for others to say.
+func checkBody(body []byte) error {
+	trimmed := bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
+	switch {
+	case len(trimmed) == 0:
+		return damaged(errEmpty)
+	case trimmed[0] == '<':
+		return &ContentError{Reason: "want JSON, got " + pageKind(trimmed) + " that says it is JSON", Page: true}
+	case isCutShort(trimmed):
+		return damaged(io.ErrUnexpectedEOF)
+	case trimmed[0] == '{' && len(body) <= maxEnvelope:
+		if said, ok := readEnvelope(trimmed); ok {
+			reason := "want a document, got an error with status 200"
+			if said.name != "" {
+				reason += " (" + said.name + ")"
+			}
+			return &ContentError{Reason: reason, Page: true}
+		}
 	}
-	return media
-}
-
-func isJSON(media string) bool {
-	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
-}
-
-func isHTML(media string) bool {
-	return media == "text/html" || media == "application/xhtml+xml"
-}
-
-// clip shortens what a CMS sent to what a log line can bear.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return nil
 }

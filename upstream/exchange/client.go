@@ -16,32 +16,19 @@ package exchange
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 )
-
-// Options are what is the same for all requests.
-type Options struct {
-	// Authorization is the value of that header. Empty sends none.
-	Authorization string
-	// Headers are sent with every request.
-	Headers map[string]string
-	// Retries is how often a failed attempt may be made again.
-	Retries int
-	// RetryWait is the wait before the first retry. It doubles up to MaxRetryWait.
-	RetryWait, MaxRetryWait time.Duration
-	// Transport reaches the CMS. Nil is net/http's, with bounds.
-	Transport http.RoundTripper
-	// Logger logs retries.
-	Logger *slog.Logger
-}
 
 // Client makes requests to one CMS, or reads the files of one folder.
 type Client struct {
@@ -50,29 +37,6 @@ type Client struct {
 	name    string  // for people
 	files   *folder // nil for a CMS
 	http    *http.Client
-}
-
-// Request is one answer that is asked for.
-type Request struct {
-	Resource string // for logs and spans
-	Part     string // its name; empty for the document itself
-	Page     int    // from 1
-	Path     string // relative to the base URL, perhaps with a query
-	Query    string // added to that of Path
-	Headers  map[string]string
-	Limit    Limit
-	Held     Validators // of the copy that the answer may confirm
-}
-
-// Answer is what came. On an error, only Op, Status and Attempts count.
-type Answer struct {
-	Op          string // how it was obtained, for errors about what is in it: "GET http://cms/gvapp/"
-	Status      int
-	Attempts    int
-	NotModified bool // the copy that Held belongs to is still good; there is no Body
-	Body        []byte
-	Header      http.Header
-	Validators  Validators
 }
 
 // New makes a client of the CMS at base, which [ParseBase] has read.
@@ -84,6 +48,14 @@ func New(base *url.URL, o Options) *Client {
 		options: o, base: base, name: withoutQuery(base),
 		http: &http.Client{CheckRedirect: checkRedirect, Transport: bareLocation{o.Transport}},
 	}
+}
+
+// NewFolder makes a client that reads saved answers. name is the folder's for people, prefix that
+// of its files in errors; a file larger than most is refused.
+func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client {
+	o.Retries, o.Headers, o.Authorization = 0, nil, "" // for what a CMS wants
+	f := &folder{files: files, prefix: prefix, most: most}
+	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: bareLocation{f}, CheckRedirect: checkRedirect}}
 }
 
 // Transport is what New uses where nothing else is given.
@@ -241,4 +213,34 @@ func withoutQuery(u *url.URL) string {
 	v := *u
 	v.RawQuery, v.ForceQuery = "", false
 	return strings.TrimSuffix(v.String(), "#")
+}
+
+// Follow returns the query of a link in an answer to want, which is all that pages of one list
+// differ by. Django REST Framework makes links from the Host header and the scheme that reach it,
+// WordPress from its settings; behind a proxy both may have another scheme, port or prefix than the
+// base URL, and still mean it. So the link is never asked at its own address, and a link to a host
+// of another name, or to another list, is refused. In a folder every link leads to the next file.
+func (c *Client) Follow(want Request, raw string, hosts []string) (query string, err error) {
+	if c.files != nil {
+		return "page=" + strconv.Itoa(want.Page+1), nil
+	}
+	own := c.target(want)
+	ref, err := url.Parse(raw)
+	if err != nil {
+		return "", errors.New("something that is not a URL")
+	}
+	link := own.ResolveReference(ref)
+	known := func(host string) bool { return strings.EqualFold(host, link.Hostname()) }
+	switch {
+	case link.Scheme != "http" && link.Scheme != "https":
+		return "", errors.New("a link of another scheme")
+	case link.User != nil:
+		return "", errors.New("a link with a user in it")
+	case !known(own.Hostname()) && !slices.ContainsFunc(hosts, known):
+		return "", errors.New("a link to another host, " + clip(link.Host) +
+			" (if the CMS calls itself so, name it in paging.hosts)")
+	case !sameList(own.Path, link.Path):
+		return "", errors.New("a link to another path, " + clip(link.Path))
+	}
+	return link.RawQuery, nil
 }

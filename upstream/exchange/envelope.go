@@ -3,8 +3,8 @@ package exchange
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"regexp"
 	"strings"
@@ -13,8 +13,8 @@ import (
 // maxEnvelope is read of an answer that brings no document, to learn what it says.
 const maxEnvelope = 64 << 10
 
-// read fills e from the body of the answer that it is about. credentials says whether the request had
-// some. Of the body only the CMS's word for the error is kept, and only if it is a word.
+// read fills e from the body of the answer that it is about. credentials says whether the request
+// had some. Of the body only the CMS's word for the error is kept, and only if it is a word.
 func (e *StatusError) read(resp *http.Response, credentials bool) {
 	media := mediaType(resp.Header)
 	e.HTML = isHTML(media)
@@ -23,9 +23,9 @@ func (e *StatusError) read(resp *http.Response, credentials bool) {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
 		said, _ := readEnvelope(body)
 		e.Name = said.name
-		// A Strapi whose database is gone answers 401 to everybody without a
-		// token (with one, 500), in the words it has for a wrong token. What
-		// nobody may read is a 403 there, so without a token a 401 is an outage.
+		// A Strapi whose database is gone answers 401 to everybody without a token (with one, 500),
+		// in the words it has for a wrong token. What nobody may read is a 403 there, so without a
+		// token a 401 is an outage.
 		e.Outage = e.Code == http.StatusUnauthorized && !credentials && said.strapi
 	}
 	e.Refused = credentials && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
@@ -90,31 +90,6 @@ func word(candidates ...string) string {
 	return ""
 }
 
-var errEmpty = errors.New("it is empty")
-
-// checkBody refuses what came as JSON with a 200 and is no document: a page, or
-// an error. What is wrong with JSON that may be one is for others to say.
-func checkBody(body []byte) error {
-	trimmed := bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
-	switch {
-	case len(trimmed) == 0:
-		return damaged(errEmpty)
-	case trimmed[0] == '<':
-		return &ContentError{Reason: "want JSON, got " + pageKind(trimmed) + " that says it is JSON", Page: true}
-	case isCutShort(trimmed):
-		return damaged(io.ErrUnexpectedEOF)
-	case trimmed[0] == '{' && len(body) <= maxEnvelope:
-		if said, ok := readEnvelope(trimmed); ok {
-			reason := "want a document, got an error with status 200"
-			if said.name != "" {
-				reason += " (" + said.name + ")"
-			}
-			return &ContentError{Reason: reason, Page: true}
-		}
-	}
-	return nil
-}
-
 // pageKind says what kind of page body begins.
 func pageKind(body []byte) string {
 	page := strings.ToLower(string(body[:min(len(body), maxEnvelope)]))
@@ -124,8 +99,8 @@ func pageKind(body []byte) string {
 	return "an HTML page"
 }
 
-// How CMSs write, in their compact JSON, that an item is not published. Inside
-// of a text the quotes would be escaped.
+// How CMSs write, in their compact JSON, that an item is not published. Inside of a text the quotes
+// would be escaped.
 var (
 	unpublished = []byte(`"publishedAt":null`) // Strapi
 	statusIs    = []byte(`"status":"`)         // WordPress, Directus
@@ -145,4 +120,30 @@ func Drafts(body []byte) int {
 			n++
 		}
 	}
+}
+
+// mediaType is the type alone, in lower case, or "".
+func mediaType(h http.Header) string {
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
+func isJSON(media string) bool {
+	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+}
+
+func isHTML(media string) bool {
+	return media == "text/html" || media == "application/xhtml+xml"
+}
+
+// clip shortens what a CMS sent to what a log line can bear.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

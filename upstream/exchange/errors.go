@@ -9,7 +9,8 @@ import (
 )
 
 // What can be wrong with the upstream. Every error of a fetch is exactly one of these, except a
-// context that its caller cancelled: that says nothing about the upstream, and is the context's error.
+// context that its caller cancelled: that says nothing about the upstream, and is the context's
+// error.
 var (
 	// ErrUnreachable: there is no answer to be had.
 	ErrUnreachable = errors.New("upstream cannot be reached")
@@ -111,8 +112,8 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// ContentError is an answer whose bytes cannot be the JSON of a document, whatever they say: another
-// type, charset or encoding, too much, or cut short.
+// ContentError is an answer whose bytes cannot be the JSON of a document, whatever they say:
+// another type, charset or encoding, too much, or cut short.
 type ContentError struct {
 	Reason  string
 	Damaged bool  // on its way, so that another attempt may bring it whole

@@ -28,14 +28,6 @@ type folder struct {
 	most   int64  // a larger file is not read
 }
 
-// NewFolder makes a client that reads saved answers. name is the folder's for people, prefix that of
-// its files in errors; a file larger than most is refused.
-func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client {
-	o.Retries, o.Headers, o.Authorization = 0, nil, "" // for what a CMS wants
-	f := &folder{files: files, prefix: prefix, most: most}
-	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: bareLocation{f}, CheckRedirect: checkRedirect}}
-}
-
 // fileName is the file of a saved answer, or what its name begins with.
 func fileName(want Request) string {
 	name := want.Resource
@@ -112,7 +104,8 @@ func (f *folder) replay(req *http.Request, name string, info fs.FileInfo) (*http
 	return resp, nil
 }
 
-// read reads a file, which is asked about before it is opened: opening a pipe would wait for its writer.
+// read reads a file, which is asked about before it is opened: opening a pipe would wait for its
+// writer.
 func (f *folder) read(name string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")

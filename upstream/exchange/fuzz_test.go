@@ -37,8 +37,8 @@ func FuzzContentType(f *testing.F) {
 	})
 }
 
-// FuzzWhatAnAnswerSays holds that any body is taken, or refused as content with
-// nothing of it in the words but one.
+// FuzzWhatAnAnswerSays holds that any body is taken, or refused as content with nothing of it in
+// the words but one.
 func FuzzWhatAnAnswerSays(f *testing.F) {
 	for _, cms := range []string{"drf", "directus", "strapi4", "strapi5", "wordpress"} {
 		for _, name := range upstreamtest.Recordings(f, cms) {

@@ -1,46 +1,13 @@
 package exchange
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 )
 
 const maxRedirects = 5
-
-// Follow returns the query of a link in an answer to want, which is all that pages of one list
-// differ by. Django REST Framework makes links from the Host header and the scheme that reach it,
-// WordPress from its settings; behind a proxy both may have another scheme, port or prefix than the
-// base URL, and still mean it. So the link is never asked at its own address, and a link to a host of
-// another name, or to another list, is refused. In a folder every link leads to the next file.
-func (c *Client) Follow(want Request, raw string, hosts []string) (query string, err error) {
-	if c.files != nil {
-		return "page=" + strconv.Itoa(want.Page+1), nil
-	}
-	own := c.target(want)
-	ref, err := url.Parse(raw)
-	if err != nil {
-		return "", errors.New("something that is not a URL")
-	}
-	link := own.ResolveReference(ref)
-	known := func(host string) bool { return strings.EqualFold(host, link.Hostname()) }
-	switch {
-	case link.Scheme != "http" && link.Scheme != "https":
-		return "", errors.New("a link of another scheme")
-	case link.User != nil:
-		return "", errors.New("a link with a user in it")
-	case !known(own.Hostname()) && !slices.ContainsFunc(hosts, known):
-		return "", errors.New("a link to another host, " + clip(link.Host) +
-			" (if the CMS calls itself so, name it in paging.hosts)")
-	case !sameList(own.Path, link.Path):
-		return "", errors.New("a link to another path, " + clip(link.Path))
-	}
-	return link.RawQuery, nil
-}
 
 // sameList reports whether two paths are the same but for a prefix that a proxy adds or takes away,
 // and for the slash at the end.
@@ -49,10 +16,10 @@ func sameList(a, b string) bool {
 	return a == b || strings.HasSuffix("/"+a, "/"+b) && b != "" || strings.HasSuffix("/"+b, "/"+a) && a != ""
 }
 
-// checkRedirect lets a redirect go on to the same scheme, host and port, as an APPEND_SLASH does, and
-// from http to https on the default ports of the same host name: the certificate then proves the host
-// that the credentials are for. Everything else is refused, so no header, be it Authorization or one
-// of Options.Headers, ever reaches another host.
+// checkRedirect lets a redirect go on to the same scheme, host and port, as an APPEND_SLASH does,
+// and from http to https on the default ports of the same host name: the certificate then proves
+// the host that the credentials are for. Everything else is refused, so no header, be it
+// Authorization or one of Options.Headers, ever reaches another host.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	code := req.Response.StatusCode
 	from := via[len(via)-1].URL

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// The whole policy stands in this file: the table below says what becomes of a fetch, by what it met.
-// docs/upstream.md shows the same table, and a test holds the two together.
+// The whole policy stands in this file: the table below says what becomes of a fetch, by what it
+// met. docs/upstream.md shows the same table, and a test holds the two together.
 //
 // How often an attempt is made again: Options.Retries times. How long between: RetryWait, doubled
-// each time up to MaxRetryWait, half of which is random; longer if the answer has a Retry-After. How
-// long in all: a wait that would end after the fetch's deadline is not begun, and the last failure is
-// reported instead. What becomes of the last response: it is read to its end or closed within the
-// attempt, and only its status, Retry-After and kind are kept.
+// each time up to MaxRetryWait, half of which is random; longer if the answer has a Retry-After.
+// How long in all: a wait that would end after the fetch's deadline is not begun, and the last
+// failure is reported instead. What becomes of the last response: it is read to its end or closed
+// within the attempt, and only its status, Retry-After and kind are kept.
 
 // A Verdict is what a failure leads to.
 type Verdict struct {

@@ -41,12 +41,12 @@ type Result struct {
 	Mapping     time.Duration // spent on making Body of the answers
 }
 
-// Read makes the input of the document: all parts side by side, mapped, whole or not at all. Its error
-// is an *exchange.Error.
+// Read makes the input of the document: all parts side by side, mapped, whole or not at all. Its
+// error is an *exchange.Error.
 //
-// Validators are given out, and used, only where a single answer made the document and its body said
-// so. A list of several pages has none, since what confirms its first page says nothing about the
-// others; several parts have none, since what confirms one is of no use without the others' old
+// Validators are given out, and used, only where a single answer made the document and its body
+// said so. A list of several pages has none, since what confirms its first page says nothing about
+// the others; several parts have none, since what confirms one is of no use without the others' old
 // answers.
 func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.Validators) (Result, error) {
 	spend := new(budget)
@@ -214,8 +214,8 @@ func (m *Recipe) appendPart(ctx context.Context, out []byte, p *part, got walked
 	return out, nil
 }
 
-// items decodes, converts and maps what came for a part, and gives each result,
-// with its path in what came, to emit.
+// items decodes, converts and maps what came for a part, and gives each result, with its path in
+// what came, to emit.
 func (m *Recipe) items(ctx context.Context, p *part, got walked, emit func(path string, v any) error) error {
 	left := p.Paging.MaxItems
 	for i, item := range got.items {

@@ -40,8 +40,8 @@ func (o *Resource) Parse(r shape.Resource, n *yaml.Node) error {
 	return d.value(n, "parts", reflect.ValueOf(&o.Parts).Elem(), "")
 }
 
-// decoder fills structs from nodes by their tags: yaml has the key, want the words or the range that
-// a value may have.
+// decoder fills structs from nodes by their tags: yaml has the key, want the words or the range
+// that a value may have.
 type decoder struct {
 	resource shape.Resource
 	lines    map[string]int // by key

@@ -2,7 +2,8 @@ package list
 
 import "net/url"
 
-// Resource says what one resource is made from. The zero value stands for what the preset has for it.
+// Resource says what one resource is made from. The zero value stands for what the preset has for
+// it.
 type Resource struct {
 	// Path is short for one part that has only a path.
 	Path string
@@ -12,8 +13,8 @@ type Resource struct {
 	// One part without a Name is the document: a list for rules and banners, an object for the
 	// catalogue. Parts with names are lists, and the members of an object.
 	Parts []Part
-	// Map is a jq program that makes the document of all parts: of the object {name: list, …}, or of
-	// the one part without a name. Empty leaves it as it is.
+	// Map is a jq program that makes the document of all parts: of the object {name: list, …}, or
+	// of the one part without a name. Empty leaves it as it is.
 	Map string
 
 	lines map[string]int // of the file, by key
@@ -27,8 +28,8 @@ type Part struct {
 	// Path is relative to the base URL, and may end in a query. Empty means what the preset has for
 	// this resource and name.
 	Path string `yaml:"path"`
-	// Query is added to Path. Nil means what the preset has for this resource and name; the parameters
-	// of paging come on top.
+	// Query is added to Path. Nil means what the preset has for this resource and name; the
+	// parameters of paging come on top.
 	Query url.Values `yaml:"query"`
 	// Headers are sent for this part, over those of all requests.
 	Headers map[string]string `yaml:"headers"`
@@ -41,7 +42,8 @@ type Part struct {
 	// documentId), "number" for the CMS's own. Empty means what the preset does.
 	IDs string `yaml:"ids" want:"document|number"`
 	// Map is a jq program that is run on each item: what it yields takes the item's place, nothing
-	// leaves it out. On a part that is an object it is run once. Empty leaves the items as they are.
+	// leaves it out. On a part that is an object it is run once. Empty leaves the items as they
+	// are.
 	Map string `yaml:"map"`
 }
 
@@ -60,8 +62,8 @@ const (
 type Paging struct {
 	// Style is one of the constants above.
 	Style string `yaml:"style" want:"none|page|offset|link|cursor|header"`
-	// Param, SizeParam are the query's names for the page, offset or cursor, and for the number of items
-	// asked for. "-" as SizeParam asks for none.
+	// Param, SizeParam are the query's names for the page, offset or cursor, and for the number of
+	// items asked for. "-" as SizeParam asks for none.
 	Param     string `yaml:"param"`
 	SizeParam string `yaml:"size_param"`
 	// Size is how many items are asked for at once. Zero means the preset's, or 100.
@@ -73,8 +75,8 @@ type Paging struct {
 	Total string `yaml:"total"`
 	// Next is a jq program that finds the link or the cursor in an answer.
 	Next string `yaml:"next"`
-	// Hosts are further names that the CMS gives itself in links. The links are followed on the base
-	// URL all the same; a link to any other host is refused.
+	// Hosts are further names that the CMS gives itself in links. The links are followed on the
+	// base URL all the same; a link to any other host is refused.
 	Hosts []string `yaml:"hosts"`
 	// MaxPages, MaxItems bound a walk. Zero means 1,000 and 100,000.
 	MaxPages int `yaml:"max_pages" want:"1-1000000"`

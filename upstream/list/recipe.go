@@ -8,7 +8,8 @@
 //  4. of any other the items are decoded one by one, freed of the CMS's wrappers and mapped by the
 //     operator's programs, and put together (assemble.go): whole, or not at all.
 //
-// [Resource.Parse] reads what a configuration file says about parts, and [New] checks and compiles it, once.
+// [Resource.Parse] reads what a configuration file says about parts, and [New] checks and compiles
+// it, once.
 package list
 
 import (
@@ -142,8 +143,8 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 	)
 }
 
-// checkName allows what can be a member of the document, or of what the resource's own program makes
-// the document from.
+// checkName allows what can be a member of the document, or of what the resource's own program
+// makes the document from.
 func (m *Recipe) checkName(name string, hasMap bool) error {
 	switch {
 	case hasMap && isName(name):
@@ -177,7 +178,8 @@ func (m *Recipe) compile(to **mapping.Program, key, source string) error {
 	return err
 }
 
-// page fills what paging leaves open with what the preset does. On an error it returns the key, too.
+// page fills what paging leaves open with what the preset does. On an error it returns the key,
+// too.
 func (p *part) page(preset mapping.Walk) (key string, err error) {
 	g := &p.Paging
 	own := g.Style == "" || g.Style == preset.Style
@@ -218,8 +220,8 @@ func (p *part) page(preset mapping.Walk) (key string, err error) {
 	return "", nil
 }
 
-// withDefaultQuery adds to query the parameters that neither it nor path has. sort stands for sort[0]
-// as well.
+// withDefaultQuery adds to query the parameters that neither it nor path has. sort stands for
+// sort[0] as well.
 func withDefaultQuery(query url.Values, path string, preset url.Values) url.Values {
 	all := maps.Clone(query)
 	if all == nil {

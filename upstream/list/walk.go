@@ -181,8 +181,8 @@ func (w *walk) identify(got *walked, seen map[string]bool) error {
 	return nil
 }
 
-// past says what an error on a later page means: that the list has come to its
-// end, or, where it was to go on by its own count or link, that it became shorter.
+// past says what an error on a later page means: that the list has come to its end, or, where it
+// was to go on by its own count or link, that it became shorter.
 func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
 	status, ok := errors.AsType[*exchange.StatusError](err)
 	if !ok || at.page == 1 || !slices.Contains(w.part.past, status.Code) {

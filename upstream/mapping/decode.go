@@ -17,9 +17,9 @@ import (
 // maxDepth bounds nesting, as normalizing does.
 const maxDepth = 64
 
-// Decode reads one JSON value into what programs work on: nil, bool,
-// json.Number, string, []any and map[string]any. Of a name that comes twice the
-// last value counts. Its error is a *shape.RefusedError whose path begins with root.
+// Decode reads one JSON value into what programs work on: nil, bool, json.Number, string, []any and
+// map[string]any. Of a name that comes twice the last value counts. Its error is a
+// *shape.RefusedError whose path begins with root.
 func Decode(root string, in []byte) (any, error) {
 	d := newReader(root, in)
 	v, err := d.value(root, 0)

@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Append appends a value as a program yields it to dst, which may grow to limit
-// bytes. Members are in the documented order, as far as they are documented.
-// Its error is a *shape.RefusedError whose path begins with path.
+// Append appends a value as a program yields it to dst, which may grow to limit bytes. Members are
+// in the documented order, as far as they are documented. Its error is a *shape.RefusedError whose
+// path begins with path.
 func Append(dst []byte, path string, v any, limit int) ([]byte, error) {
 	return appendValue(dst, path, v, limit, 0)
 }
@@ -90,9 +90,8 @@ func appendObject(dst []byte, path string, object map[string]any, limit, depth i
 	return append(dst, '}'), nil
 }
 
-// documented is an order of names that agrees with the documented order of
-// those objects that pass through normalizing as they are: pages that are
-// excluded, and the parents of cities.
+// documented is an order of names that agrees with the documented order of those objects that pass
+// through normalizing as they are: pages that are excluded, and the parents of cities.
 var documented = []string{
 	"id", "typeof", "title", "name", "url", "zip", "description", "order_num", "created_at", "updated_at", "country", "parent",
 }

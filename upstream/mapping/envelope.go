@@ -19,8 +19,8 @@ type Page struct {
 	Whole bool     // the answer says that nothing follows
 }
 
-// Open finds the list in an answer, or with list false the one object. root is
-// the path of the list in the document.
+// Open finds the list in an answer, or with list false the one object. root is the path of the list
+// in the document.
 func (p *Preset) Open(root string, list bool, body []byte, header http.Header) (Page, error) {
 	page := Page{Total: -1, Pages: -1}
 	d := newReader(root, body)
@@ -88,8 +88,7 @@ func openDRF(d *reader, list bool, page *Page) error {
 	return err
 }
 
-// openData takes what is at data, and gives meta to read. A bare list is one
-// that nothing follows.
+// openData takes what is at data, and gives meta to read. A bare list is one that nothing follows.
 func openData(meta func(d *reader, page *Page) error) func(*reader, bool, *Page) error {
 	return func(d *reader, list bool, page *Page) error {
 		if list && d.json.PeekKind() == '[' {
@@ -125,8 +124,8 @@ func openData(meta func(d *reader, page *Page) error) func(*reader, bool, *Page)
 	}
 }
 
-// strapiMeta reads {"pagination":{"page","pageSize","pageCount","total"}}, or
-// the same with start and limit.
+// strapiMeta reads {"pagination":{"page","pageSize","pageCount","total"}}, or the same with start
+// and limit.
 func strapiMeta(d *reader, page *Page) error {
 	raw, err := d.raw(d.root + ".meta")
 	if err != nil {

@@ -95,8 +95,8 @@ func sortedKeys(object map[string]any) []string {
 	return keys
 }
 
-// stableID is an integer above 0 that a float64 of JavaScript holds exactly. Of
-// 100,000 texts two get the same one with a probability of one in a million.
+// stableID is an integer above 0 that a float64 of JavaScript holds exactly. Of 100,000 texts two
+// get the same one with a probability of one in a million.
 func stableID(text string) int {
 	sum := sha256.Sum256([]byte(text))
 	return int(binary.BigEndian.Uint64(sum[:8])>>11) | 1<<30
@@ -121,8 +121,8 @@ func fromEpoch(v any) any {
 	return time.UnixMilli(int64(n)).UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// htmlText takes tags and comments out of HTML as an editor's field holds it,
-// and reads its entities. What only looks like a tag stays.
+// htmlText takes tags and comments out of HTML as an editor's field holds it, and reads its
+// entities. What only looks like a tag stays.
 func htmlText(in string) string {
 	if !strings.ContainsAny(in, "<&") {
 		return in

@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"net/url"
-	"slices"
 
 	"vitrine/upstream/shape"
 )
@@ -15,8 +14,8 @@ type Preset struct {
 	Walk Walk
 	// Converts reports whether Convert does anything, so that an item has to be decoded.
 	Converts bool
-	// HeaderCounts reports that the end of a list stands in the headers of an
-	// answer, of which its validators say nothing.
+	// HeaderCounts reports that the end of a list stands in the headers of an answer, of which its
+	// validators say nothing.
 	HeaderCounts bool
 
 	parts  map[shape.Resource][]Part
@@ -37,83 +36,27 @@ type Part struct {
 	Query url.Values
 }
 
-// Walk is how a preset asks for the pages of a list. It is in terms of
-// upstream.Paging, which says what the fields mean.
+// Walk is how a preset asks for the pages of a list. It is in terms of upstream.Paging, which says
+// what the fields mean.
 type Walk struct {
 	Style            string
 	Param, SizeParam string
 	Size             int
-	// All is sent instead of Size at first, by those that give everything, or
-	// as much as they ever give, for it.
+	// All is sent instead of Size at first, by those that give everything, or as much as they ever
+	// give, for it.
 	All string
-	// Query is sent with every request for a list, unless the part says
-	// something about the parameter itself.
+	// Query is sent with every request for a list, unless the part says something about the
+	// parameter itself.
 	Query url.Values
 	// Past reports the statuses that mean a page past the end.
 	Past []int
 }
 
-// presets, in the order of the documentation.
-var presets = []*Preset{drf, strapi4, strapi5, directus, wordpress, custom}
-
-// Presets returns their names, in the order of the documentation.
-func Presets() []string {
-	names := make([]string, 0, len(presets))
-	for _, p := range presets {
-		names = append(names, p.Name)
-	}
-	return names
-}
-
-// Lookup returns the preset of that name.
-func Lookup(name string) (*Preset, bool) {
-	i := slices.IndexFunc(presets, func(p *Preset) bool { return p.Name == name })
-	if i < 0 {
-		return nil, false
-	}
-	return presets[i], true
-}
-
-// Parts returns where the preset has a resource. It is empty where nobody can
-// know that.
+// Parts returns where the preset has a resource. It is empty where nobody can know that.
 func (p *Preset) Parts(r shape.Resource) []Part { return p.parts[r] }
 
-// collections are the parts of a CMS whose lists are called as everybody would
-// call them: prefix and the plural. query is by the name in the documents.
-func collections(prefix string, query map[string]url.Values) map[shape.Resource][]Part {
-	return map[shape.Resource][]Part{
-		shape.Catalogue: {
-			{Name: "artist", Path: prefix + "artists", Query: query["artist"]},
-			{Name: "artwork", Path: prefix + "artworks", Query: query["artwork"]},
-			{Name: "gallery", Path: prefix + "galleries", Query: query["gallery"]},
-		},
-		shape.Rules:   {{Path: prefix + "rules", Query: query["rules"]}},
-		shape.Banners: {{Path: prefix + "banners", Query: query["banners"]}},
-	}
-}
-
-// Django REST Framework's documents are the documented ones.
-var drf = &Preset{
-	Name: "drf",
-	Walk: Walk{Style: "link", Past: []int{404}},
-	parts: map[shape.Resource][]Part{
-		shape.Catalogue: {{Path: "gvapp/"}},
-		shape.Rules:     {{Path: "cms/rules/"}},
-		shape.Banners:   {{Path: "gvapp/singlebanner"}},
-	},
-	open: openDRF,
-}
-
-// A CMS that nobody has described has one answer per list, unless paging says
-// otherwise, and ends lists as any other may: see upstream's walk.
-var custom = &Preset{
-	Name: "custom",
-	Walk: Walk{Style: "none", Past: []int{400, 404}},
-	open: openPlain,
-}
-
-// Convert frees a decoded value of the CMS's wrappers and names. item says that
-// it is an item of a list, and not what is in one. ids is upstream.Part's.
+// Convert frees a decoded value of the CMS's wrappers and names. item says that it is an item of a
+// list, and not what is in one. ids is upstream.Part's.
 func (p *Preset) Convert(v any, item bool, ids string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -137,12 +80,12 @@ func (p *Preset) Convert(v any, item bool, ids string) any {
 	return v
 }
 
-// isJSON names the field whose value the CMS keeps as it was given, so that
-// what looks like a wrapper in it is none.
+// isJSON names the field whose value the CMS keeps as it was given, so that what looks like a
+// wrapper in it is none.
 func isJSON(field string) bool { return field == "tag" }
 
-// Clean drops what only the CMS itself has a use for, so that what is counted
-// as unknown is what nobody knows.
+// Clean drops what only the CMS itself has a use for, so that what is counted as unknown is what
+// nobody knows.
 func (p *Preset) Clean(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -184,8 +127,8 @@ func (p *Preset) Draft(path string, v any) string {
 	return ""
 }
 
-// Identity returns what tells an item from every other of its list, whatever
-// an editor does to it: its id, or all of it where it has none.
+// Identity returns what tells an item from every other of its list, whatever an editor does to it:
+// its id, or all of it where it has none.
 func (p *Preset) Identity(item []byte) string {
 	d := newReader("", item)
 	if d.json.PeekKind() != '{' {
@@ -211,5 +154,19 @@ func (p *Preset) Identity(item []byte) string {
 		return string(key) + string(locale)
 	default:
 		return string(id)
+	}
+}
+
+// collections are the parts of a CMS whose lists are called as everybody would call them: prefix
+// and the plural. query is by the name in the documents.
+func collections(prefix string, query map[string]url.Values) map[shape.Resource][]Part {
+	return map[shape.Resource][]Part{
+		shape.Catalogue: {
+			{Name: "artist", Path: prefix + "artists", Query: query["artist"]},
+			{Name: "artwork", Path: prefix + "artworks", Query: query["artwork"]},
+			{Name: "gallery", Path: prefix + "galleries", Query: query["gallery"]},
+		},
+		shape.Rules:   {{Path: prefix + "rules", Query: query["rules"]}},
+		shape.Banners: {{Path: prefix + "banners", Query: query["banners"]}},
 	}
 }

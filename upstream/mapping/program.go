@@ -11,8 +11,8 @@
 //     ([Preset.Check]), since normalizing would take it for an empty one;
 //  4. the result is appended to the document ([Append]).
 //
-// Programs are jq, run by gojq, and bounded in time by their context and in what
-// they yield by [Limits]. They reach neither files nor the environment.
+// Programs are jq, run by gojq, and bounded in time by their context and in what they yield by
+// [Limits]. They reach neither files nor the environment.
 package mapping
 
 import (
@@ -29,8 +29,8 @@ import (
 // ErrProgram is what every failure of a program is, be it at compiling or running.
 var ErrProgram = errors.New("mapping program failed")
 
-// ProgramError says which program failed, where in it and on what. It quotes
-// the CMS, so it belongs into logs and not into public answers.
+// ProgramError says which program failed, where in it and on what. It quotes the CMS, so it belongs
+// into logs and not into public answers.
 type ProgramError struct {
 	Program string // its key in the configuration: upstream.resources.banners.parts[0].map
 	Line    int    // of the failing part of the program, from 1
@@ -39,7 +39,8 @@ type ProgramError struct {
 	Err     error
 }
 
-// Error reads: catalogue.artist[3]: upstream.resources.…map, line 2 (.tag | join(",")): cannot iterate over: null.
+// Error reads: catalogue.artist[3]: upstream.resources.…map, line 2 (.tag | join(",")): cannot
+// iterate over: null.
 func (e *ProgramError) Error() string {
 	text := fmt.Sprintf("%s, line %d (%s): %v", e.Program, e.Line, e.Text, e.Err)
 	if e.Input != "" {
@@ -50,8 +51,7 @@ func (e *ProgramError) Error() string {
 
 func (e *ProgramError) Unwrap() error { return e.Err }
 
-// Is makes every ProgramError an [ErrProgram], and one about what a CMS sent a
-// refusal of that.
+// Is makes every ProgramError an [ErrProgram], and one about what a CMS sent a refusal of that.
 func (e *ProgramError) Is(target error) bool {
 	return target == ErrProgram || target == shape.ErrRefused && e.Input != ""
 }
@@ -109,10 +109,9 @@ type Limits struct {
 	Values int // outputs
 }
 
-// Run runs the program on input, which it does not change and which Decode or
-// another Run has made, and gives each output to emit. path is the input's, for
-// errors: a *[ProgramError], or what emit returned. An ended ctx ends the run with a
-// *ProgramError that is the context's error.
+// Run runs the program on input, which it does not change and which Decode or another Run has made,
+// and gives each output to emit. path is the input's, for errors: a *[ProgramError], or what emit
+// returned. An ended ctx ends the run with a *ProgramError that is the context's error.
 func (p *Program) Run(ctx context.Context, path string, input any, limits Limits, emit func(any) error) error {
 	failed := p.run(ctx, p.code, input, limits, emit)
 	if failed == nil {
@@ -170,9 +169,9 @@ func (*Program) run(ctx context.Context, code *gojq.Code, input any, limits Limi
 // maxStages bounds how often locate runs a program that failed.
 const maxStages = 64
 
-// locate finds the first stage of a pipeline at which it fails, as gojq's
-// errors do not say where they come from: whatever of the source ends before a
-// bar or comma and is a program of its own is a pipeline cut short there.
+// locate finds the first stage of a pipeline at which it fails, as gojq's errors do not say where
+// they come from: whatever of the source ends before a bar or comma and is a program of its own is
+// a pipeline cut short there.
 func locate(source string, fails func(prefix string) bool) (line int, text string) {
 	from, tried, quoted := 0, 0, false
 	for at := 0; at < len(source) && tried < maxStages; at++ {

@@ -23,10 +23,9 @@ var (
 	}
 )
 
-// Check refuses an item in which a relation is absent, where the CMS would
-// have sent null or an empty list had there been none: it was not expanded, or
-// the CMS no longer permits to read it. list is the path of the item's list,
-// path its own.
+// Check refuses an item in which a relation is absent, where the CMS would have sent null or an
+// empty list had there been none: it was not expanded, or the CMS no longer permits to read it.
+// list is the path of the item's list, path its own.
 func (p *Preset) Check(list, path string, v any) error {
 	if !p.strict {
 		return nil
@@ -84,8 +83,8 @@ func checkRelations(path string, v any, wanted []relation) error {
 	return nil
 }
 
-// Join puts the galleries of a catalogue into its artists, for a CMS that sends
-// their ids only. lists are by name; what is no id of a gallery is refused.
+// Join puts the galleries of a catalogue into its artists, for a CMS that sends their ids only.
+// lists are by name; what is no id of a gallery is refused.
 func (p *Preset) Join(r shape.Resource, lists map[string][]any) error {
 	if !p.joins || r != shape.Catalogue {
 		return nil

@@ -4,10 +4,9 @@ import (
 	"net/url"
 )
 
-// The REST interface of Strapi 4 and 5: relations come only where populate
-// names them, level by level. createdAt does not change when an item is
-// published again, while the integer id of Strapi 5 does, and with it the order
-// that is not asked for.
+// The REST interface of Strapi 4 and 5: relations come only where populate names them, level by
+// level. createdAt does not change when an item is published again, while the integer id of Strapi
+// 5 does, and with it the order that is not asked for.
 func strapiParts() map[string]url.Values {
 	return map[string]url.Values{
 		"artist": {"populate[gallery_artists]": {"true"}},
@@ -62,8 +61,8 @@ var strapi4 = &Preset{
 	draft:  unpublished,
 }
 
-// flatten gives an object of Strapi 5 its documented names and an id that
-// outlives publishing: the integer id is another one after each.
+// flatten gives an object of Strapi 5 its documented names and an id that outlives publishing: the
+// integer id is another one after each.
 func flatten(object map[string]any, ids string) any {
 	stamps(object)
 	if text, ok := object["documentId"].(string); ok && ids != "number" {
@@ -72,9 +71,9 @@ func flatten(object map[string]any, ids string) any {
 	return parentID(object)
 }
 
-// unwrap takes Strapi 4's {"data": …} and {"id", "attributes"} away. Members
-// have been unwrapped before, so what is at data is an object without
-// attributes, a list, or null. Components are not wrapped, and stay.
+// unwrap takes Strapi 4's {"data": …} and {"id", "attributes"} away. Members have been unwrapped
+// before, so what is at data is an object without attributes, a list, or null. Components are not
+// wrapped, and stay.
 func unwrap(object map[string]any) any {
 	if data, ok := object["data"]; ok && len(object) == 1 {
 		switch data.(type) {
@@ -93,8 +92,8 @@ func unwrap(object map[string]any) any {
 	return parentID(attributes)
 }
 
-// stamps adds the documented names of the timestamps, where the type has no
-// fields of these names of its own.
+// stamps adds the documented names of the timestamps, where the type has no fields of these names
+// of its own.
 func stamps(object map[string]any) {
 	for theirs, ours := range map[string]string{"createdAt": "created_at", "updatedAt": "updated_at"} {
 		value, there := object[theirs]
@@ -104,8 +103,7 @@ func stamps(object map[string]any) {
 	}
 }
 
-// parentID makes the parent of a city what it is in a CMS that does not expand
-// it: an id.
+// parentID makes the parent of a city what it is in a CMS that does not expand it: an id.
 func parentID(object map[string]any) any {
 	if parent, ok := object["parent"].(map[string]any); ok {
 		if id, ok := parent["id"]; ok {
@@ -115,8 +113,8 @@ func parentID(object map[string]any) any {
 	return object
 }
 
-// unpublished knows a draft by its publishedAt, which is null. A type without
-// drafts has either none or a time.
+// unpublished knows a draft by its publishedAt, which is null. A type without drafts has either
+// none or a time.
 func unpublished(object map[string]any) string {
 	if at, there := object["publishedAt"]; there && at == nil {
 		return "publishedAt"

@@ -2,9 +2,8 @@ package mapping
 
 import "net/url"
 
-// WordPress: a list is bare, its counts are headers, a page past the end is a
-// 400, and fields of one's own are under meta. It has no relations: an artist
-// holds the id of his gallery.
+// WordPress: a list is bare, its counts are headers, a page past the end is a 400, and fields of
+// one's own are under meta. It has no relations: an artist holds the id of his gallery.
 var wordpress = &Preset{
 	Name: "wordpress",
 	Walk: Walk{
@@ -31,8 +30,8 @@ var wordpress = &Preset{
 	joins: true,
 }
 
-// post makes the fields of a post those of an item: what is under meta comes to
-// the top, texts lose their HTML, and of the times only those in UTC count.
+// post makes the fields of a post those of an item: what is under meta comes to the top, texts lose
+// their HTML, and of the times only those in UTC count.
 func post(object map[string]any) {
 	title, hasTitle := rendered(object["title"])
 	if hasTitle {
@@ -62,8 +61,8 @@ func post(object map[string]any) {
 	}
 }
 
-// rendered is the text of {"rendered": "HTML"}, or of what an editor typed,
-// {"raw": "…"}, which only a user with the right to edit gets.
+// rendered is the text of {"rendered": "HTML"}, or of what an editor typed, {"raw": "…"}, which
+// only a user with the right to edit gets.
 func rendered(v any) (string, bool) {
 	object, ok := v.(map[string]any)
 	if !ok {

@@ -1,5 +1,7 @@
 package shape
 
+import "slices"
+
 // Banner is an element of the array served at /gvapp/singlebanner (docs/interface.md, section
 // 2.12): a promotion in three languages.
 type Banner struct {
@@ -51,3 +53,14 @@ func DecodeBanners(body []byte) ([]Banner, error) {
 
 // AppendBanners appends the banners document to dst: compact, every field.
 func AppendBanners(dst []byte, all []Banner) []byte { return banners.appendList(dst, all) }
+
+// BannerFieldCount is the number of fields of a banner.
+const BannerFieldCount = 15
+
+// BannerFields returns the names of a banner's fields in the documented order. Any of them can be
+// ordered by.
+func BannerFields() []string { return slices.Clone(banners.names) }
+
+// Compare orders b and other by the field that is at index i of [BannerFields]: text and timestamps
+// by code point, false before true, numbers by value.
+func (b *Banner) Compare(other *Banner, i int) int { return banners.fields[i].compare(b, other) }

@@ -3,8 +3,6 @@ package shape
 import (
 	"bytes"
 	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // readText reads a string; null and a missing field are "".
@@ -189,21 +187,4 @@ func allDigits(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// unquote returns the text of a string that was just read. Without escapes it is a slice of the
-// decoder's copy, and nothing is allocated.
-func (d *decoder) unquote(raw jsontext.Value) string {
-	if bytes.IndexByte(raw, '\\') < 0 {
-		end := int(d.json.InputOffset())
-		return d.text[end-len(raw)+1 : end-1]
-	}
-	d.scratch, _ = jsontext.AppendUnquote(d.scratch[:0], raw) // valid: the reader read it
-	return string(d.scratch)
-}
-
-// unquoted returns the text of any string.
-func unquoted(raw jsontext.Value) string {
-	b, _ := jsontext.AppendUnquote(nil, raw) // valid: the reader read it
-	return string(b)
 }

@@ -20,23 +20,11 @@ import (
 	"slices"
 )
 
-// Resource names one of the three documents, and is the first part of every JSON path into it.
-type Resource string
-
-const (
-	// Catalogue is one object, served at /gvapp/ (docs/interface.md, section 2.1).
-	Catalogue Resource = "catalogue"
-	// Rules is an array of rule sets, served at /cms/rules/ (section 2.9).
-	Rules Resource = "rules"
-	// Banners is an array of banners, served at /gvapp/singlebanner (section 2.12).
-	Banners Resource = "banners"
-)
-
-// Resources returns all resources: catalogue, rules, banners.
-func Resources() []Resource { return []Resource{Catalogue, Rules, Banners} }
-
-// Valid reports whether r is one of [Resources].
-func (r Resource) Valid() bool { return slices.Contains(Resources(), r) }
+// List is one of the lists that a document consists of.
+type List struct {
+	Path  string // "catalogue.gallery", "banners"
+	Items int
+}
 
 // Document is a resource as it is served.
 type Document struct {
@@ -107,4 +95,13 @@ func fitted(body []byte) []byte {
 		return body
 	}
 	return slices.Clone(body)
+}
+
+// Types describes all documented types, in the order of docs/interface.md.
+func Types() []Type {
+	return []Type{
+		summaries.describe(), artists.describe(), galleryRefs.describe(), artworks.describe(),
+		galleries.describe(), addresses.describe(), cities.describe(), countries.describe(),
+		ruleSets.describe(), pageRules.describe(), pages.describe(), banners.describe(),
+	}
 }

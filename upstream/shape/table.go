@@ -1,7 +1,5 @@
 package shape
 
-import "slices"
-
 // A field is one row of the table of a documented type: its name, where it is in the struct, and
 // its kind. Decoding, encoding, ordering and the OpenAPI schema come from these rows alone.
 type field[T any] struct {
@@ -129,23 +127,3 @@ func related[T any](t *table[T]) kind[*T] {
 		},
 	}
 }
-
-// Types describes all documented types, in the order of docs/interface.md.
-func Types() []Type {
-	return []Type{
-		summaries.describe(), artists.describe(), galleryRefs.describe(), artworks.describe(),
-		galleries.describe(), addresses.describe(), cities.describe(), countries.describe(),
-		ruleSets.describe(), pageRules.describe(), pages.describe(), banners.describe(),
-	}
-}
-
-// BannerFieldCount is the number of fields of a banner.
-const BannerFieldCount = 15
-
-// BannerFields returns the names of a banner's fields in the documented order. Any of them can be
-// ordered by.
-func BannerFields() []string { return slices.Clone(banners.names) }
-
-// Compare orders b and other by the field that is at index i of [BannerFields]: text and timestamps
-// by code point, false before true, numbers by value.
-func (b *Banner) Compare(other *Banner, i int) int { return banners.fields[i].compare(b, other) }

@@ -11,8 +11,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// status gathers what an operator may want to know of this process. It asks
-// nobody: looking keeps nothing fresh.
+// status gathers what an operator may want to know of this process. It asks nobody: looking keeps
+// nothing fresh.
 func (s *service) status() operator.Status {
 	now := time.Now()
 	info, _ := debug.ReadBuildInfo()
@@ -52,8 +52,8 @@ func (s *service) status() operator.Status {
 	return out
 }
 
-// commands are what an operator types to look into Redis and to purge, as they
-// are for this very Redis.
+// commands are what an operator types to look into Redis and to purge, as they are for this very
+// Redis.
 func (s *service) commands() []operator.Command {
 	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
 	key := func(r shape.Resource) string { return quoted(s.store.Prefix() + string(r)) }

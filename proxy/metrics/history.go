@@ -86,7 +86,8 @@ type Traffic struct {
 	Seconds float64 `json:"seconds"`
 	// RequestsPerSecond counts all requests.
 	RequestsPerSecond float64 `json:"requests_per_second"`
-	// HitRatio is the share of documents served without waiting for a fetch, null when none was asked for.
+	// HitRatio is the share of documents served without waiting for a fetch, null when none was
+	// asked for.
 	HitRatio *float64 `json:"hit_ratio"`
 	// P50, P95 and P99 are milliseconds, null when there were no requests.
 	P50 *float64 `json:"p50_ms"`
@@ -97,7 +98,8 @@ type Traffic struct {
 	Failures uint64 `json:"failures"`
 }
 
-// History is the last hour: each list has a value for the step before each time in At, null where nothing was measured.
+// History is the last hour: each list has a value for the step before each time in At, null where
+// nothing was measured.
 type History struct {
 	At                []time.Time `json:"at"`
 	RequestsPerSecond []*float64  `json:"requests_per_second"`
@@ -196,7 +198,8 @@ type history struct {
 func (h *history) remember(now time.Time, state State, sums func() totals) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// A process that is held up does not hear Redis for that moment, which is common on a busy machine.
+	// A process that is held up does not hear Redis for that moment, which is common on a busy
+	// machine.
 	if h.deaf++; state.Tracking {
 		h.deaf = 0
 	}
@@ -227,8 +230,8 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	h.points = slices.DeleteFunc(h.points, func(p point) bool { return now.Sub(p.at) > Window+Step })
 }
 
-// note keeps an event. A refusal that repeats the last one of its resource within the hour is counted with it. The
-// caller holds mu.
+// note keeps an event. A refusal that repeats the last one of its resource within the hour is
+// counted with it. The caller holds mu.
 func (h *history) note(e Event) {
 	e.Count = 1
 	for i, last := range slices.Backward(h.events) {

@@ -1,9 +1,10 @@
 // Package metrics counts: for Prometheus, and for the last hour on the operator's page.
 //
-// For one answer the proxy calls [Meter.Observe], which adds to a counter and a histogram whose handles are resolved.
-// Fetches, purges and refusals are rare and arrive as the cache's events. Once a second [Meter.Run] samples the state
-// of the resources, the CMS and Redis, and every ten seconds it keeps the sums, so that the last hour can be drawn
-// ([Meter.Overview]). [Meter.Gather] gives Prometheus all of it.
+// For one answer the proxy calls [Meter.Observe], which adds to a counter and a histogram whose
+// handles are resolved. Fetches, purges and refusals are rare and arrive as the cache's events.
+// Once a second [Meter.Run] samples the state of the resources, the CMS and Redis, and every ten
+// seconds it keeps the sums, so that the last hour can be drawn ([Meter.Overview]). [Meter.Gather]
+// gives Prometheus all of it.
 //
 // Every label has a fixed set of values: nothing that a client sends makes a new series.
 package metrics
@@ -22,11 +23,10 @@ import (
 	"vitrine/upstream/shape"
 )
 
-const namespace = "vitrine"
-
 // Options are the settings of a [Meter].
 type Options struct {
-	// Look returns the present state. It is called once a second and for every scrape, and must not block. Required.
+	// Look returns the present state. It is called once a second and for every scrape, and must not
+	// block. Required.
 	Look func() State
 }
 
@@ -41,7 +41,8 @@ type Meter struct {
 	fetchTimes                                                   *prometheus.HistogramVec
 }
 
-// The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded in the first ones.
+// The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded
+// in the first ones.
 var (
 	fetchSuccesses = []string{"stored", "renewed", "lost", "soft", "alone"}
 	fetchFailures  = []string{"unreachable", "timeout", "answer", "open", "refused", "failed"}
@@ -105,10 +106,6 @@ func New(o Options) (*Meter, error) {
 	return m, nil
 }
 
-func counterVec(factory promauto.Factory, name, help string, labels ...string) *prometheus.CounterVec {
-	return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
-}
-
 // freshness is a gauge for each document held.
 type freshness func() State
 
@@ -130,7 +127,8 @@ func (look freshness) Collect(ch chan<- prometheus.Metric) {
 // Observe counts an answer. It takes no lock and allocates nothing.
 func (m *Meter) Observe(a Answer) { m.requests.observe(a) }
 
-// Fetched counts a fetch. Its arguments are those of the cache's event of that name; other keys are not counted.
+// Fetched counts a fetch. Its arguments are those of the cache's event of that name; other keys are
+// not counted.
 func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	t := TargetOf(shape.Resource(key))
 	if t == Other {
@@ -163,7 +161,8 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	m.history.note(Event{At: refusal.At, Kind: KindRefusal, Resource: key, Detail: refusal.Reason})
 }
 
-// Purged counts a purge that was received. Its arguments are those of the cache's event of that name.
+// Purged counts a purge that was received. Its arguments are those of the cache's event of that
+// name.
 func (m *Meter) Purged(key, kind string) {
 	event := Event{At: time.Now(), Kind: KindPurge, Resource: key}
 	if kind == "soft" {
@@ -195,7 +194,8 @@ func (m *Meter) Suspected(r shape.Resource, kind upstream.SuspicionKind) {
 	m.suspicions.WithLabelValues(string(r), string(kind)).Inc()
 }
 
-// Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused or unreadable.
+// Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused or
+// unreadable.
 func (m *Meter) Delivered(outcome string) { m.deliveries.WithLabelValues(outcome).Inc() }
 
 // Run keeps the last hour until ctx ends.

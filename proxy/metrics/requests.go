@@ -13,7 +13,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A Target is the subject of a request: the index of its resource among shape.Resources, or [Other].
+// A Target is the subject of a request: the index of its resource among shape.Resources, or
+// [Other].
 type Target uint8
 
 // Other is the target of a request for none of the resources.
@@ -62,17 +63,26 @@ type Answer struct {
 	Took      time.Duration
 }
 
-// codes bounds the statuses counted apart. A status outside 100 to 599 has index 0, the label other.
+// namespace begins the name of every metric.
+const namespace = "vitrine"
+
+func counterVec(factory promauto.Factory, name, help string, labels ...string) *prometheus.CounterVec {
+	return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+// codes bounds the statuses counted apart. A status outside 100 to 599 has index 0, the label
+// other.
 const codes = 600
 
-// requestBounds are the upper bounds of the duration buckets, in seconds: a hit takes microseconds, a fetch that is
-// waited for some hundred milliseconds, and nobody waits for longer than a fetch may take.
+// requestBounds are the upper bounds of the duration buckets, in seconds: a hit takes microseconds,
+// a fetch that is waited for some hundred milliseconds, and nobody waits for longer than a fetch
+// may take.
 var requestBounds = []float64{
 	5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, .1, .25, .5, 1, 2.5, 5, 10,
 }
 
-// requests counts answers. A handle is resolved when its series is first counted, and then kept, so that counting
-// neither takes a lock nor allocates.
+// requests counts answers. A handle is resolved when its series is first counted, and then kept, so
+// that counting neither takes a lock nor allocates.
 type requests struct {
 	vector    *prometheus.CounterVec
 	handles   [targets][caches][codes]atomic.Pointer[prometheus.Counter]
@@ -171,8 +181,8 @@ func (t totals) since(earlier totals) totals {
 	return t
 }
 
-// percentile is the time in milliseconds that a share of the requests did not exceed, estimated within its bucket as
-// Prometheus does, at most the last bound. It is 0 if there were none.
+// percentile is the time in milliseconds that a share of the requests did not exceed, estimated
+// within its bucket as Prometheus does, at most the last bound. It is 0 if there were none.
 func (t totals) percentile(share float64) float64 {
 	if t.requests == 0 {
 		return 0

@@ -9,10 +9,12 @@ import (
 	"vitrine/proxy/metrics"
 )
 
-// The plot within the view box of a chart, which assets/chart.html draws; the page scales it to its width.
+// The plot within the view box of a chart, which assets/chart.html draws; the page scales it to its
+// width.
 const left, right, top, bottom = 46.0, 452.0, 10.0, 122.0
 
-// A chart is one picture of the page, in the units of its view box. The style sheet colours its classes.
+// A chart is one picture of the page, in the units of its view box. The style sheet colours its
+// classes.
 type chart struct {
 	ID, Title string
 	Words     string // its content, for readers who do not see it
@@ -39,7 +41,8 @@ var windows = []struct{ length, tick time.Duration }{
 	{5 * time.Minute, time.Minute}, {15 * time.Minute, 3 * time.Minute}, {30 * time.Minute, 5 * time.Minute}, {metrics.Window, 15 * time.Minute},
 }
 
-// windowOf goes as far back as the history does: a process that has just started has no hour to show.
+// windowOf goes as far back as the history does: a process that has just started has no hour to
+// show.
 func windowOf(h *metrics.History, now time.Time) (length, tick time.Duration) {
 	for _, w := range windows {
 		if length, tick = w.length, w.tick; len(h.At) == 0 || now.Sub(h.At[0]) < length {
@@ -49,7 +52,8 @@ func windowOf(h *metrics.History, now time.Time) (length, tick time.Duration) {
 	return length, tick
 }
 
-// newChart makes an empty chart. The labels are at equal distances on the axis Y, from its low to its high end.
+// newChart makes an empty chart. The labels are at equal distances on the axis Y, from its low to
+// its high end.
 func newChart(id, title string, st *Status, low, high float64, labels ...string) *chart {
 	length, tick := windowOf(&st.History, st.Now)
 	c := &chart{ID: id, Title: title, Grid: true, from: st.Now.Add(-length), to: st.Now, low: low, high: high}

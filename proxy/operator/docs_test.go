@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestEveryFieldOfTheStatusIsDocumented walks the types of /api/status and looks each name up in docs/status.md.
+// TestEveryFieldOfTheStatusIsDocumented walks the types of /api/status and looks each name up in
+// docs/status.md.
 func TestEveryFieldOfTheStatusIsDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/status.md")
 	if err != nil {

@@ -41,7 +41,8 @@ const (
 	maxText  = 90 // characters of a cell
 )
 
-// A list is one list of a document: a document that is an array is one list, the catalogue has three.
+// A list is one list of a document: a document that is an array is one list, the catalogue has
+// three.
 type list struct {
 	name  string // of the field in the catalogue, of the resource otherwise
 	items []item

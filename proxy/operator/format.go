@@ -2,21 +2,11 @@ package operator
 
 import (
 	"fmt"
-	"html/template"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
-
-	"vitrine/upstream/shape"
 )
-
-// formats are the functions of the templates.
-var formats = template.FuncMap{
-	"span": span, "seconds": seconds, "ago": ago, "clock": clock, "milliseconds": milliseconds, "percent": percent,
-	"compact": compact, "count": func(n uint64) string { return compact(float64(n)) },
-	"size": size, "plural": plural, "capital": capital[shape.Resource], "tag": tag, "describe": describe, "holds": holds,
-}
 
 // span writes a duration with its one or two largest units.
 func span(d time.Duration) string {

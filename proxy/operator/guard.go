@@ -5,31 +5,31 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"vitrine/proxy/operator/webhook"
 )
 
-// open are the paths that need no token: a kubelet or a balancer has none, and the health checks show nothing of the
-// content. The webhook has a secret of its own, so that a CMS need not know the token.
+// open are the paths that need no token: a kubelet or a balancer has none, and the health checks
+// show nothing of the content. The webhook has a secret of its own, so that a CMS need not know the
+// token.
 var open = map[string]bool{"/livez": true, "/readyz": true, webhook.Path: true}
 
-// SetToken replaces the token.
-func (s *Server) SetToken(token string) { s.token.Store(&token) }
-
-// protect requires the token, unless it is empty, for everything but the open paths.
-func (s *Server) protect(next http.Handler) http.Handler {
+// protect requires the present token, unless it is empty, for everything but the open paths.
+func protect(present *atomic.Pointer[string], next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, ok := bearer(r)
 		if !ok {
 			_, given, ok = r.BasicAuth()
 		}
-		token := *s.token.Load()
+		token := *present.Load()
 		want, digest := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given)) // of one length: comparing them leaks nothing
 		if token == "" || open[r.URL.Path] || subtle.ConstantTimeCompare(digest[:], want[:]) == 1 && ok {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// Two challenges: a browser takes the one that it can ask its user for, tools take the other.
+		// Two challenges: a browser takes the one that it can ask its user for, tools take the
+		// other.
 		w.Header().Add("WWW-Authenticate", `Bearer realm="vitrine"`)
 		w.Header().Add("WWW-Authenticate", `Basic realm="vitrine", charset="UTF-8"`)
 		writeDetail(w, http.StatusUnauthorized, "Authentication credentials were not provided or are wrong.")

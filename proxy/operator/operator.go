@@ -1,13 +1,14 @@
 // Package operator serves the operator's address: health checks, the status, metrics and pages.
 //
-// A request passes the guard, which asks for the token if there is one, and goes to the handler of its path. /livez
-// answers as long as the process can. /readyz asks every resource at once whether it can be answered with 200, within
-// a bound of time, and fails while the process drains. /api/status is the [Status] as JSON; the page at / is made of
-// the same, and updates itself every two seconds. /documents/ shows the copies held, and /metrics is for Prometheus.
-// None of these fetches anything, or keeps anything fresh by being looked at. Errors are JSON too.
+// A request passes the guard, which asks for the token if there is one, and goes to the handler of
+// its path. /livez answers as long as the process can. /readyz asks every resource at once whether
+// it can be answered with 200, within a bound of time, and fails while the process drains.
+// /api/status is the [Status] as JSON; the page at / is made of the same, and updates itself every
+// two seconds. /documents/ shows the copies held, and /metrics is for Prometheus. None of these
+// fetches anything, or keeps anything fresh by being looked at. Errors are JSON too.
 //
-// It is served by net/http and not by Fiber: metrics and profiles come as net/http handlers, and nothing here has to
-// be fast.
+// It is served by net/http and not by Fiber: metrics and profiles come as net/http handlers, and
+// nothing here has to be fast.
 package operator
 
 import (
@@ -32,12 +33,15 @@ import (
 
 // Options are the settings of a [Server].
 type Options struct {
-	// Checks report by name whether the process is ready: nil, or why not. They run concurrently, under a context that
-	// ends with ReadyTimeout, and must end with it. Empty means that the process is ready while it is not draining.
+	// Checks report by name whether the process is ready: nil, or why not. They run concurrently,
+	// under a context that ends with ReadyTimeout, and must end with it. Empty means that the
+	// process is ready while it is not draining.
 	Checks map[string]func(context.Context) error
-	// Status returns the status, without the numbers of Meter. It must not block. Nil means that little is known.
+	// Status returns the status, without the numbers of Meter. It must not block. Nil means that
+	// little is known.
 	Status func() Status
-	// Document returns the copy held of a resource, nil when there is none. Nil means that no documents are shown.
+	// Document returns the copy held of a resource, nil when there is none. Nil means that no
+	// documents are shown.
 	Document func(shape.Resource) *cache.Document
 	// Meter has the numbers. Nil means none, and no /metrics.
 	Meter *metrics.Meter
@@ -45,12 +49,13 @@ type Options struct {
 	OpenAPI []byte
 	// Profiles enables Go's profiles at /debug/pprof/.
 	Profiles bool
-	// Hook serves the webhook and does its own authentication. Nil means that there is no such path.
+	// Hook serves the webhook and does its own authentication. Nil means that there is no such
+	// path.
 	Hook http.Handler
 	// ReadyTimeout bounds /readyz. Zero means 2 s.
 	ReadyTimeout time.Duration
-	// Token is required for everything but the health checks and the webhook. Empty requires none, which is for an
-	// address that nobody else reaches.
+	// Token is required for everything but the health checks and the webhook. Empty requires none,
+	// which is for an address that nobody else reaches.
 	Token string
 	// Logger receives failures. Nil means slog.Default().
 	Logger *slog.Logger
@@ -58,11 +63,10 @@ type Options struct {
 
 // Server answers at the operator's address.
 type Server struct {
-	options  Options
-	http     *http.Server
-	draining atomic.Bool
-	token    atomic.Pointer[string]
-	items    itemCounts
+	options Options
+	http    *http.Server
+	token   atomic.Pointer[string]
+	collector
 }
 
 // New makes a server that is ready to Serve. It fails if the options are not usable.
@@ -81,7 +85,7 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &Server{options: o}
+	s := &Server{options: o, collector: collector{status: o.Status, document: o.Document, meter: o.Meter}}
 	s.SetToken(o.Token)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", get(func(w http.ResponseWriter, _ *http.Request) {
@@ -89,7 +93,7 @@ func New(o Options) (*Server, error) {
 	}))
 	mux.HandleFunc("/readyz", get(s.readyz))
 	mux.HandleFunc("/api/status", get(func(w http.ResponseWriter, _ *http.Request) { writeValue(w, http.StatusOK, s.collect()) }))
-	s.pages(mux)
+	(&pages{&s.collector, o.Logger}).register(mux)
 	if o.Meter != nil {
 		mux.Handle("/metrics", get(promhttp.HandlerFor(o.Meter, promhttp.HandlerOpts{
 			ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelError), ErrorHandling: promhttp.HTTPErrorOnError,
@@ -110,7 +114,7 @@ func New(o Options) (*Server, error) {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeDetail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
-		Handler:           s.protect(mux),
+		Handler:           protect(&s.token, mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
@@ -127,10 +131,14 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
+// SetToken replaces the token.
+func (s *Server) SetToken(token string) { s.token.Store(&token) }
+
 // SetDraining makes /readyz fail from now on, so that no new requests are sent here.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 
-// Shutdown stops accepting and lets the requests under way finish. If ctx ends first, its error is returned.
+// Shutdown stops accepting and lets the requests under way finish. If ctx ends first, its error is
+// returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("operator: shut down: %w", err), s.http.Close())

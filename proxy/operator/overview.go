@@ -53,8 +53,8 @@ func overviewOf(st Status) overview {
 	return o
 }
 
-// verdictOf sums the state up, the worst first. It holds no number that changes by itself: a screen reader reads it
-// out whenever it changes.
+// verdictOf sums the state up, the worst first. It holds no number that changes by itself: a screen
+// reader reads it out whenever it changes.
 func verdictOf(st *Status) []sentence {
 	var all []sentence
 	say := func(level, text string) { all = append(all, sentence{level, text}) }
@@ -159,8 +159,8 @@ func (f *Fetch) Summary() string {
 	return text
 }
 
-// descriptions are the sentences for events, by kind and for a change of level by its new level. They follow the name
-// of the resource, if there is one.
+// descriptions are the sentences for events, by kind and for a change of level by its new level.
+// They follow the name of the resource, if there is one.
 var descriptions = map[string]sentence{
 	metrics.KindPurge:               {"purged", " purged."},
 	metrics.KindSoftPurge:           {"purged", " declared stale (a soft purge)."},

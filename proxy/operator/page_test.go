@@ -18,7 +18,8 @@ import (
 // hostile is text that must not become a part of a page.
 const hostile = `<img src=x onerror=alert(1)>"'`
 
-// stocked are the options of a server that holds the sample, and knows of everything that can be told.
+// stocked are the options of a server that holds the sample, and knows of everything that can be
+// told.
 func stocked(t *testing.T) Options {
 	t.Helper()
 	documents := map[shape.Resource]*cache.Document{}

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vitrine/cache"
@@ -10,8 +11,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Status is the body of /api/status and the content of the page; docs/status.md describes it field by field.
-// Pointers are nil where nothing is known.
+// Status is the body of /api/status and the content of the page; docs/status.md describes it field
+// by field. Pointers are nil where nothing is known.
 type Status struct {
 	Version   string                      `json:"version"`
 	Started   time.Time                   `json:"started"`
@@ -140,33 +141,42 @@ func HeldOf(s cache.Snapshot, now time.Time) *Held {
 	}
 }
 
+// A collector puts the status together.
+type collector struct {
+	status   func() Status
+	document func(shape.Resource) *cache.Document
+	meter    *metrics.Meter
+	draining atomic.Bool
+	items    itemCounts
+}
+
 // present is the status without the numbers.
-func (s *Server) present() Status {
+func (c *collector) present() Status {
 	var st Status
-	if s.options.Status != nil {
-		st = s.options.Status()
+	if c.status != nil {
+		st = c.status()
 	}
-	st.Now, st.Draining = time.Now(), s.draining.Load()
+	st.Now, st.Draining = time.Now(), c.draining.Load()
 	return st
 }
 
 // collect is the whole status.
-func (s *Server) collect() Status {
-	st := s.present()
+func (c *collector) collect() Status {
+	st := c.present()
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
 	}
 	var o metrics.Overview
-	if s.options.Meter != nil {
-		o = s.options.Meter.Overview()
+	if c.meter != nil {
+		o = c.meter.Overview()
 	}
 	st.Upstream.Level, st.Redis.Level = o.CMS, o.Redis
 	st.Traffic, st.Events, st.History = o.Traffic, append([]metrics.Event{}, o.Events...), o.History // a list in JSON is never null
 	for i, r := range shape.Resources() {
 		resource, n := st.Resources[r], o.Resources[i]
-		if held := resource.Held; held != nil && s.options.Document != nil {
-			if d := s.options.Document(r); d != nil && d.ETag == held.ETag {
-				held.Items = s.items.of(r, d)
+		if held := resource.Held; held != nil && c.document != nil {
+			if d := c.document(r); d != nil && d.ETag == held.ETag {
+				held.Items = c.items.of(r, d)
 			}
 		}
 		resource.LastRefusal, resource.VersionsSeen, resource.Versions = n.Refusal, n.VersionsSeen, append([]metrics.Version{}, n.Versions...)

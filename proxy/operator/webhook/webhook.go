@@ -1,9 +1,10 @@
 // Package webhook receives notifications from a CMS that its content has changed.
 //
-// A delivery is authenticated by a bearer token, before its body is read, or by an HMAC-SHA256 over the body. The
-// predicates then select the resources that it concerns, it is answered with 202, and [Hook.Run] purges these softly.
-// Deliveries that arrive close together are one purge: a CMS that saves a hundred items at once causes one fetch, not
-// a hundred, and a delivery that is sent again changes nothing.
+// A delivery is authenticated by a bearer token, before its body is read, or by an HMAC-SHA256 over
+// the body. The predicates then select the resources that it concerns, it is answered with 202, and
+// [Hook.Run] purges these softly. Deliveries that arrive close together are one purge: a CMS that
+// saves a hundred items at once causes one fetch, not a hundred, and a delivery that is sent again
+// changes nothing.
 package webhook
 
 import (
@@ -32,18 +33,20 @@ const Path = "/hooks/content"
 type Options struct {
 	// Secret is the key of the HMAC, and the bearer token. Required.
 	Secret string
-	// SignatureHeader holds the HMAC-SHA256 in hexadecimal, with or without sha256= before it, or in base64. Empty
-	// means X-Vitrine-Signature.
+	// SignatureHeader holds the HMAC-SHA256 in hexadecimal, with or without sha256= before it, or
+	// in base64. Empty means X-Vitrine-Signature.
 	SignatureHeader string
 	// MaxBytes bounds a body (413 beyond). Zero means 1 MiB.
 	MaxBytes int64
-	// Match reports by its body whether a delivery concerns a resource. A resource that is missing is always concerned.
+	// Match reports by its body whether a delivery concerns a resource. A resource that is missing
+	// is always concerned.
 	Match map[shape.Resource]func(ctx context.Context, body []byte) (bool, error)
 	// Purge purges a resource softly. Required.
 	Purge func(ctx context.Context, r shape.Resource) error
 	// Pause is how long after a purge the next deliveries are gathered. Zero means 1 s.
 	Pause time.Duration
-	// Count receives the outcome of each delivery: accepted, unmatched, refused or unreadable. Nil counts nothing.
+	// Count receives the outcome of each delivery: accepted, unmatched, refused or unreadable. Nil
+	// counts nothing.
 	Count func(outcome string)
 	// Logger gets a line of each delivery. Nil means slog.Default().
 	Logger *slog.Logger
@@ -107,8 +110,8 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusMethodNotAllowed, `{"detail":"Method not allowed."}`)
 		return
 	}
-	// Reading does not end with a context, and net/http reads on after an answer. This fails where there is no
-	// connection, and then there is nothing to wait for.
+	// Reading does not end with a context, and net/http reads on after an answer. This fails where
+	// there is no connection, and then there is nothing to wait for.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
 	genuine := h.credential(r)
 	if genuine == nil {
@@ -160,7 +163,8 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusAccepted, string(answer))
 }
 
-// credential returns the check of a delivery's body, nil if the header fields alone show that it is not genuine.
+// credential returns the check of a delivery's body, nil if the header fields alone show that it is
+// not genuine.
 func (h *Hook) credential(r *http.Request) func(body []byte) bool {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		given, want := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(h.o.Secret))
@@ -193,7 +197,8 @@ func signature(text string) []byte {
 	return sum
 }
 
-// refuse answers a delivery that is not genuine. The first is logged, then one a minute with their number.
+// refuse answers a delivery that is not genuine. The first is logged, then one a minute with their
+// number.
 func (h *Hook) refuse(w http.ResponseWriter, r *http.Request) {
 	h.o.Count("refused")
 	h.mu.Lock()
@@ -242,8 +247,8 @@ func (h *Hook) enqueue(resources []shape.Resource) {
 	}
 }
 
-// Run purges the resources enqueued until ctx ends: the first at once, and those that follow within Pause together. A
-// purge that fails, since Redis is unreachable, is tried again.
+// Run purges the resources enqueued until ctx ends: the first at once, and those that follow within
+// Pause together. A purge that fails, since Redis is unreachable, is tried again.
 func (h *Hook) Run(ctx context.Context) {
 	failing := false
 	for {

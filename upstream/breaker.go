@@ -25,10 +25,10 @@ type Breaker struct {
 	Failures int       `json:"failures"` // in a row, of those that count
 }
 
-// Open reports whether the CMS is left alone, but for a probe.
+// Open reports whether the CMS gets no requests but probes.
 func (b Breaker) Open() bool { return b.State != gobreaker.StateClosed.String() }
 
-// breaker leaves a CMS alone that fails again and again. While it is half open, one fetch is let
+// breaker stops requests to a CMS that keeps failing. While it is half open, one fetch is let
 // through as a probe.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]

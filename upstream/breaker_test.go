@@ -80,7 +80,7 @@ func TestBreakerOpensAfterFailuresOfAnyResourceAndClosesByAProbe(t *testing.T) {
 		failures(t, c, s, 1)
 		wantState(t, c, "open")
 		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
-		wantError(t, err, ErrOpen, "fetch banners: GET http://cms: left alone after repeated failures")
+		wantError(t, err, ErrOpen, "fetch banners: GET http://cms: circuit breaker open after repeated failures")
 		if Code(err) != "open" || !errors.Is(FromCode("open"), ErrOpen) || RetryAfter(err) != 10*time.Second {
 			t.Errorf("code %q, again after %v", Code(err), RetryAfter(err))
 		}

@@ -1,14 +1,14 @@
-// Package upstream gets the content: one fetch of one resource, whole or not at all.
+// Package upstream fetches the content: one resource at a time, whole or not at all.
 //
 // One [Client.Fetch] goes like this:
 //
 //  1. the circuit breaker lets it through (breaker.go);
-//  2. package list reads the parts of the resource, page by page, by way of package exchange, and maps
-//     them, all within the time of the fetch;
-//  3. the copy held is still good (NotModified), or shape.Normalize makes the documented bytes of what
-//     came, or refuses it;
-//  4. what is served all the same but looks wrong is a [Suspicion];
-//  5. what went wrong is one of [ErrUnreachable], [ErrTimeout], [ErrAnswer] and [ErrOpen].
+//  2. package list reads the parts of the resource page by page, through package exchange, and maps
+//     them, all within the timeout of the fetch;
+//  3. the CMS confirms the copy held (NotModified), or shape.Normalize turns the result into the
+//     documented bytes, or refuses it;
+//  4. a document that is served but looks wrong has a [Suspicion];
+//  5. an error is one of [ErrUnreachable], [ErrTimeout], [ErrAnswer] and [ErrOpen].
 package upstream
 
 import (
@@ -33,19 +33,19 @@ var (
 	ErrOpen        = exchange.ErrOpen
 )
 
-// Code names the sentinel that an error is, or "".
+// Code names an error's sentinel, or "".
 func Code(err error) string { return exchange.Code(err) }
 
-// FromCode returns the sentinel that a code stands for.
+// FromCode returns the sentinel of a code.
 func FromCode(code string) error { return exchange.FromCode(code) }
 
-// RetryAfter returns how long the CMS is to be left alone after an error, or 0.
+// RetryAfter returns how long to wait after an error before the next fetch, or 0.
 func RetryAfter(err error) time.Duration { return exchange.RetryAfter(err) }
 
-// StatusError is an answer with a status that brings no document.
+// StatusError is a response with a status that has no document.
 type StatusError = exchange.StatusError
 
-// Validators let the CMS say that a copy is still good.
+// Validators make a request conditional.
 type Validators = exchange.Validators
 
 // Client fetches resources from one upstream. It is safe for concurrent use.
@@ -59,28 +59,28 @@ type Client struct {
 	breaker     *breaker
 }
 
-// Result is one fetch. After an error there is no Document, and no NotModified and Validators; the
-// rest is as far as it came.
+// Result is one fetch. After an error Document, NotModified and Validators are zero, and the rest
+// is as far as the fetch got.
 type Result struct {
-	NotModified bool           // the copy that the given validators belong to is still good; there is no Document
-	Document    shape.Document // as documented, with what had to be repaired
-	Validators  Validators     // to be given to the next fetch
-	Status      int            // of the last answer; 0 if there was none
-	Attempts    int            // how often the CMS was asked
-	Duration    time.Duration  // of the whole fetch, normalizing included
+	NotModified bool           // the CMS confirmed the copy of the given validators; there is no Document
+	Document    shape.Document // as documented, with its repairs
+	Validators  Validators     // for the next fetch
+	Status      int            // of the last response; 0 if there was none
+	Attempts    int            // number of requests
+	Duration    time.Duration  // of the whole fetch, including normalizing
 	Upstream    string         // the base URL, or the folder
-	Pages       int            // answers that the document was made from, of all parts together
+	Pages       int            // responses that the document was made from, over all parts
 	Bytes       int            // of these, decompressed
-	Steps       Steps          // what Duration was spent on
-	Suspicions  []Suspicion    // what is served all the same, but should be looked at
+	Steps       Steps          // the breakdown of Duration
+	Suspicions  []Suspicion    // reasons to look at the document
 }
 
-// Steps are the parts of a fetch, in the order in which they are done.
+// Steps are the parts of a fetch, in order.
 type Steps struct{ Fetch, Map, Normalize time.Duration }
 
-// Fetch gets r, or learns that the copy which held belongs to is still good. Its error is one of
-// the sentinels (see [Code]); only where ctx was cancelled it is ctx's. A deadline of ctx that
-// comes before the client's own timeout is ErrTimeout as well: the CMS did not make it.
+// Fetch fetches r, or learns that the copy with the validators held is current. Its error is one of
+// the sentinels (see [Code]), or ctx's if ctx was cancelled. A deadline of ctx before the client's
+// own timeout is ErrTimeout too.
 func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (Result, error) {
 	if !r.Valid() {
 		return Result{}, fmt.Errorf("fetch: no resource %q", r)
@@ -132,18 +132,18 @@ func (c *Client) read(ctx context.Context, r shape.Resource, held Validators) (l
 	if err != nil {
 		return list.Result{}, err
 	}
-	outcome := context.Canceled // of a fetch that panics: it counts for nothing
+	outcome := context.Canceled // of a fetch that panics: it does not count
 	defer func() { done(outcome) }()
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	got, err := c.recipes[r].Read(bounded, c.cms, held)
 	if outcome = err; errors.Is(ctx.Err(), context.Canceled) {
-		outcome = context.Canceled // whatever else came of it
+		outcome = context.Canceled // whatever else happened
 	}
 	return got, err
 }
 
-// explain tells the caller's own end of a fetch from the client's.
+// explain distinguishes the end of the caller's context from the client's timeout.
 func (c *Client) explain(ctx context.Context, err error) error {
 	late, ok := errors.AsType[*exchange.LateError](err)
 	switch {
@@ -171,12 +171,12 @@ func normalize(ctx context.Context, r shape.Resource, body []byte) (shape.Docume
 	return document, err
 }
 
-// Fingerprint identifies the upstream and how its answers are mapped: short, hexadecimal, and no
-// secret in it. Documents with the same fingerprint are of the same making.
+// Fingerprint identifies the upstream and the mapping: short, hexadecimal, and without secrets.
+// Documents with the same fingerprint were made in the same way.
 func (c *Client) Fingerprint() string { return c.fingerprint }
 
-// String names the upstream for people, with neither credentials nor query.
+// String names the upstream, without credentials or query.
 func (c *Client) String() string { return c.cms.String() }
 
-// Close closes the connections that are idle. Fetches under way go on.
+// Close closes idle connections. Fetches in flight continue.
 func (c *Client) Close() { c.cms.Close() }

@@ -201,5 +201,5 @@ func TestRecordedAnswersInAFolderAreTakenAsFromHTTP(t *testing.T) {
 	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
 	wantError(t, err, ErrAnswer, "read "+filepath.Join(dir, "rules.http")+": status 500, an HTML page")
 	_, err = client.Fetch(t.Context(), shape.Banners, Validators{})
-	wantError(t, err, ErrAnswer, "not a recorded HTTP answer")
+	wantError(t, err, ErrAnswer, "not a recorded HTTP response")
 }

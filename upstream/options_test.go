@@ -18,7 +18,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const userinfo = "upstream URL: a user or password in it is not allowed; put them into the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)"
+	const userinfo = "upstream URL: a user or password is not allowed; use the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)"
 	const form = "upstream URL: want sample:, file:DIR, http://… or https://…"
 	for _, c := range []struct {
 		o    Options
@@ -60,7 +60,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "//other/x"}}}, "upstream resource banners: path: want a path relative to the upstream URL, got a URL"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "x#y"}}}, "upstream resource banners: path: a fragment is not allowed"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "%zz"}}}, "upstream resource banners: path: not a path"},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "a/../../x"}}}, "upstream resource banners: path: a path with .. would lead out of the upstream URL"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "a/../../x"}}}, "upstream resource banners: path: a path with .. would leave the upstream URL"},
 	} {
 		client, err := New(c.o)
 		if err == nil {

@@ -88,7 +88,7 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 		o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: threeLists}
 	})
 	_, err = slow.Fetch(t.Context(), shape.Catalogue, Validators{})
-	wantError(t, err, ErrTimeout, "no whole answer within 50ms")
+	wantError(t, err, ErrTimeout, "no complete response within 50ms")
 }
 
 func TestProgramErrorsShowProgramLineAndInput(t *testing.T) {
@@ -167,7 +167,7 @@ func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {
 				})
 				got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
 				if program == "" {
-					wantError(t, err, ErrAnswer, c.want+": want what is published (a program may leave drafts out), got a draft")
+					wantError(t, err, ErrAnswer, c.want+": want a published item (a program can leave drafts out), got a draft")
 					continue
 				}
 				if err != nil || strings.Contains(string(got.Document.Body), "Щёголева") {
@@ -224,13 +224,13 @@ func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
 		options  list.Resource
 		want     string
 	}{
-		{"no parts", "custom", shape.Banners, list.Resource{}, "banners: parts: want at least one, since the preset custom does not know where it is"},
+		{"no parts", "custom", shape.Banners, list.Resource{}, "banners: parts: want at least one, since the preset custom has no path for it"},
 		{"no path", "custom", shape.Banners, list.Resource{Parts: []list.Part{{}}}, "banners: parts[0].path: want one, since the preset custom has none for this"},
 		{"path elsewhere", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Path: "http://other"}}}, "banners: parts[0].path: want a path relative to the upstream URL, got a URL"},
 		{"name of no list", "drf", shape.Catalogue, list.Resource{Parts: []list.Part{{Name: "artists", Path: "a"}}}, `catalogue: parts[0].name: want artist, artwork or gallery, got "artists"`},
-		{"name twice", "drf", shape.Catalogue, list.Resource{Parts: []list.Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue: parts[1].name: want a name of its own, got "artist" again`},
+		{"name twice", "drf", shape.Catalogue, list.Resource{Parts: []list.Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue: parts[1].name: want distinct names, got "artist" again`},
 		{"several without names", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Path: "a"}, {Name: "b", Path: "b"}}}, "banners: parts[0].name: want one for each of several parts, got none"},
-		{"reserved header", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Headers: map[string]string{"Host": "x"}}}}, `banners: parts[0].headers.Host: want a header that is not the client's own`},
+		{"reserved header", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Headers: map[string]string{"Host": "x"}}}}, `banners: parts[0].headers.Host: want a header that the client does not set itself`},
 		{"style", "drf", shape.Banners, list.Resource{Parts: []list.Part{{Paging: list.Paging{Style: "scroll"}}}}, `banners: parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
 		{"page without param", "custom", shape.Banners, list.Resource{Parts: []list.Part{{Path: "a", Paging: list.Paging{Style: list.PagingPage}}}}, "banners: parts[0].paging.param: want the name of the parameter for the page, got none"},
 		{"cursor without next", "custom", shape.Banners, list.Resource{Parts: []list.Part{{Path: "a", Paging: list.Paging{Style: list.PagingCursor, Param: "c"}}}}, "banners: parts[0].paging.next: want a program that finds the cursor, got none"},

@@ -138,7 +138,7 @@ func TestTimeoutIsOverTheWholeFetch(t *testing.T) {
 	}
 	cms.Block()
 	got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
-	wantError(t, err, ErrTimeout, "fetch banners: GET "+cms.URL+"/gvapp/singlebanner: no whole answer within 250ms")
+	wantError(t, err, ErrTimeout, "fetch banners: GET "+cms.URL+"/gvapp/singlebanner: no complete response within 250ms")
 	if got.Attempts != 1 || got.Duration > 5*time.Second {
 		t.Errorf("%d attempts in %v", got.Attempts, got.Duration)
 	}
@@ -150,7 +150,7 @@ func TestTimeoutRemembersTheAttemptBefore(t *testing.T) {
 	cms.Next(upstreamtest.Status(502), hang)
 	client := newClient(t, cms.URL, func(o *Options) { o.Timeout = 250 * time.Millisecond })
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
-	wantError(t, err, ErrTimeout, "no whole answer within 250ms (the attempt before: status 502)")
+	wantError(t, err, ErrTimeout, "no complete response within 250ms (previous attempt: status 502)")
 }
 
 func TestBodyThatStallsIsATimeout(t *testing.T) {
@@ -163,7 +163,7 @@ func TestBodyThatStallsIsATimeout(t *testing.T) {
 	}))
 	client := newClient(t, cms.URL, func(o *Options) { o.Timeout = 250 * time.Millisecond })
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
-	wantError(t, err, ErrTimeout, "no whole answer within 250ms")
+	wantError(t, err, ErrTimeout, "no complete response within 250ms")
 }
 
 func TestCallersDeadlineIsATimeoutToo(t *testing.T) {
@@ -172,7 +172,7 @@ func TestCallersDeadlineIsATimeoutToo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := newClient(t, cms.URL, nil).Fetch(ctx, shape.Banners, Validators{})
-	wantError(t, err, ErrTimeout, "no whole answer before the caller's deadline")
+	wantError(t, err, ErrTimeout, "no complete response before the caller's deadline")
 }
 
 func TestCancellingIsNoFailureOfTheUpstream(t *testing.T) {

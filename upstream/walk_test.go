@@ -134,7 +134,7 @@ func TestLinksAreFollowedByTheirQueryAlone(t *testing.T) {
 func TestLinksElsewhereAreRefusedAndNotAsked(t *testing.T) {
 	other := upstreamtest.New(t)
 	for link, reason := range map[string]string{
-		"http://localhost/gvapp/singlebanner?page=%d":  "a link to another host, localhost (if the CMS calls itself so, name it in paging.hosts)",
+		"http://localhost/gvapp/singlebanner?page=%d":  "a link to another host, localhost (if that is a name of the CMS, add it to paging.hosts)",
 		"http://u:p@127.0.0.1/gvapp/singlebanner?p=%d": "a link with a user in it",
 		"ftp://127.0.0.1/gvapp/singlebanner?page=%d":   "a link of another scheme",
 		"/login?next=%d": "a link to another path, /login",
@@ -160,7 +160,7 @@ func TestLinksInACircleAreRefused(t *testing.T) {
 		}
 		return `{"next":"?page=2","results":[` + bannerList(1, 2) + `]}`
 	})
-	wantRefusal(t, newClient(t, cms.URL, nil), "banners: want a page that was not read yet, got a link in a circle")
+	wantRefusal(t, newClient(t, cms.URL, nil), "banners: want a page that was not read before, got a link to a page that was read already")
 }
 
 func TestCursorPagesHaveNoCount(t *testing.T) {
@@ -210,7 +210,7 @@ func TestListThatNeverHoldsStillIsRefused(t *testing.T) {
 	cms := upstreamtest.New(t)
 	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
 	pages(cms, "/gvapp/singlebanner", drfPages(4, link, bannerList(1, 2), bannerList(2, 2)))
-	wantRefusal(t, newClient(t, cms.URL, nil), "banners: the list was not the same on all of its pages, in 3 walks: item 2 came twice")
+	wantRefusal(t, newClient(t, cms.URL, nil), "banners: the list was not the same on all of its pages, in 3 walks: item 2 was sent twice")
 	if n := cms.Count(shape.Banners); n != 6 {
 		t.Errorf("%d requests, want 2 in each of 3 walks", n)
 	}
@@ -303,7 +303,7 @@ func TestStrapiPagesEndByTheirMeta(t *testing.T) {
 			})
 			client := paged(t, cms, "strapi5", list.Part{IDs: "number"})
 			if c.want == "" {
-				wantRefusal(t, client, "came")
+				wantRefusal(t, client, "were sent")
 				return
 			}
 			wantIDs(t, client, c.want)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// take reads resp into got, if it brings a document, or the news that the one held is still good.
+// take reads resp into got, if it has a document or confirms the one held.
 func (got *Answer) take(resp *http.Response, limit Limit, held Validators, credentials bool) error {
 	got.Status, got.Header = resp.StatusCode, resp.Header
 	got.Validators = Validators{
@@ -28,7 +28,7 @@ func (got *Answer) take(resp *http.Response, limit Limit, held Validators, crede
 	}
 }
 
-// drain lets the connection of resp be used again, if little is left of its body.
+// drain makes the connection of resp reusable, if little is left of its body.
 func drain(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxDrain) // only for the connection's sake
 	_ = resp.Body.Close()

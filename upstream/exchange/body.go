@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// Limit is how many bytes an answer may have: what other answers for the same document have left of
-// the most that all may have together.
+// Limit is how many bytes a response may have: what the other responses of the same document have
+// left of their common maximum.
 type Limit struct{ Left, Most int64 }
 
-// readBody reads the answer to its end, decompressed, if it is JSON in UTF-8 of the size it may
-// have, on the wire and after decompression. Its errors are *ContentError and hold nothing of the
-// body.
+// readBody reads a response to its end, decompressed, if it is JSON in UTF-8 and within its size
+// limit, on the wire and after decompression. Its errors are *ContentError and contain nothing of
+// the body.
 func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 	if err := checkType(resp.Header); err != nil {
 		if err.Page {
-			// What kind of page is worth a look at its beginning, and no failure of its own.
+			// Look at the page's beginning for its kind; failing to is not an error.
 			page, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
 			err.Reason = "want JSON, got " + pageKind(page) + " (" + mediaType(resp.Header) + ")"
 		}
@@ -50,8 +50,8 @@ func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 	return body, checkBody(body)
 }
 
-// readAll reads in to its end. Where its length is announced, nothing is read into room that turns
-// out too small; compressed it is a lower bound.
+// readAll reads in to its end. An announced length avoids growing the buffer; for a compressed body
+// it is a lower bound.
 func readAll(in io.Reader, announced int64) ([]byte, error) {
 	if announced < 0 {
 		return io.ReadAll(in)
@@ -62,7 +62,7 @@ func readAll(in io.Reader, announced int64) ([]byte, error) {
 	return into.Bytes(), err
 }
 
-// damaged says what reading err means: too large, or cut off or garbled on its way.
+// damaged turns an error of reading into one of the body: too large, cut off, or damaged.
 func damaged(err error) error {
 	if content, ok := errors.AsType[*ContentError](err); ok {
 		return content
@@ -90,9 +90,9 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isCutShort reports whether body begins like a document and does not end like one. HTTP cannot
-// always tell: a body may just end with its connection, and a front proxy gives half a body a new
-// and perfect frame.
+// isCutShort reports whether body begins like a document but does not end like one. HTTP framing
+// does not always show that: a body can end with its connection, and a proxy can frame half a body
+// correctly.
 func isCutShort(body []byte) bool {
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
@@ -103,8 +103,7 @@ func isCutShort(body []byte) bool {
 	return begins && (!ends || len(body) == 1)
 }
 
-// checkType refuses an answer that says it is not JSON, or not in UTF-8. One that does not say what
-// it is, is refused too: a CMS does.
+// checkType refuses a response whose Content-Type is missing, not JSON or not UTF-8.
 func checkType(h http.Header) *ContentError {
 	kind := h.Get("Content-Type")
 	if kind == "" {
@@ -129,8 +128,8 @@ func checkType(h http.Header) *ContentError {
 
 var errEmpty = errors.New("it is empty")
 
-// checkBody refuses what came as JSON with a 200 and is no document: a page, or an error. What is
-// wrong with JSON that may be one is for others to say.
+// checkBody refuses a body labelled as JSON with a 200 that is a page or an error. The document
+// itself is checked later.
 func checkBody(body []byte) error {
 	trimmed := bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
 	switch {

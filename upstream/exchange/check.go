@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// reserved are the headers that the client itself must have in hand.
+// reserved are the headers that only the client sets.
 var reserved = []string{
 	"Accept-Encoding", "Authorization", "Connection", "Content-Length", "Host",
 	"If-Modified-Since", "If-None-Match", "If-Range", "Range", "Transfer-Encoding",
 }
 
-// ParseBase reads the base URL of a CMS. Its errors never repeat the URL, which may hold a password
-// just where it should not.
+// ParseBase reads the base URL of a CMS. Its errors never repeat the URL, which may contain a
+// password in the wrong place.
 func ParseBase(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -25,7 +25,7 @@ func ParseBase(raw string) (*url.URL, error) {
 	}
 	switch {
 	case u.User != nil:
-		return nil, errors.New("a user or password in it is not allowed; put them into the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)")
+		return nil, errors.New("a user or password is not allowed; use the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("want sample:, file:DIR, http://… or https://…")
 	case u.Hostname() == "":
@@ -44,7 +44,7 @@ func ParseBase(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckPath refuses what would leave the base URL.
+// CheckPath refuses paths that leave the base URL.
 func CheckPath(p string) error {
 	u, err := url.Parse(p)
 	switch {
@@ -55,12 +55,12 @@ func CheckPath(p string) error {
 	case strings.Contains(p, "#"):
 		return errors.New("a fragment is not allowed")
 	case slices.Contains(strings.Split(u.Path, "/"), ".."):
-		return errors.New("a path with .. would lead out of the upstream URL")
+		return errors.New("a path with .. would leave the upstream URL")
 	}
 	return nil
 }
 
-// CheckHeaders refuses headers that cannot be sent, or must not be set. It returns the name, too.
+// CheckHeaders refuses headers that cannot be sent, or must not be set. It also returns the name.
 func CheckHeaders(headers map[string]string) (name string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch {
@@ -69,7 +69,7 @@ func CheckHeaders(headers map[string]string) (name string, err error) {
 		case strings.EqualFold(name, "Authorization"):
 			return name, errors.New("want upstream.authorization for this")
 		case slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) }):
-			return name, errors.New("want a header that is not the client's own")
+			return name, errors.New("want a header that the client does not set itself")
 		case !IsHeaderValue(headers[name]):
 			return name, errors.New("want a value without control characters")
 		}

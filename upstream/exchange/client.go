@@ -1,14 +1,15 @@
-// Package exchange makes one request to the CMS, and says what may be believed of its answer.
+// Package exchange makes one request to the CMS and checks the response.
 //
 // One [Client.Do] goes like this:
 //
-//  1. the URL is the base URL with the path and query of the request; of a folder it is the name of
-//     a file, which [folder] serves as a CMS would;
-//  2. the request carries the validators of the copy held, and the trace that the fetch is part of;
+//  1. the URL is the base URL with the path and query of the request; for a folder it is the name
+//     of a file, which [folder] serves as a CMS would;
+//  2. the request carries the validators of the copy held and the trace context;
 //  3. a redirect is followed on the same host only;
-//  4. an answer must be JSON in UTF-8, complete and within its limits, before and after
-//     decompression, and no page or error that merely says it is JSON;
-//  5. what went wrong is judged by the table in retry.go: asked again, reported, and of what kind.
+//  4. a response must be JSON in UTF-8, complete and within its limits, before and after
+//     decompression, and not a page or an error labelled as JSON;
+//  5. a failure is judged by the table in retry.go, which says its kind and whether the request is
+//     repeated.
 //
 // Proxies are taken from HTTP_PROXY, HTTPS_PROXY and NO_PROXY as net/http does; a proxy for plain
 // http sees the Authorization header.
@@ -39,7 +40,7 @@ type Client struct {
 	http    *http.Client
 }
 
-// New makes a client of the CMS at base, which [ParseBase] has read.
+// New makes a client of the CMS at base, a result of [ParseBase].
 func New(base *url.URL, o Options) *Client {
 	if o.Transport == nil {
 		o.Transport = Transport()
@@ -50,15 +51,15 @@ func New(base *url.URL, o Options) *Client {
 	}
 }
 
-// NewFolder makes a client that reads saved answers. name is the folder's for people, prefix that
-// of its files in errors; a file larger than most is refused.
+// NewFolder makes a client that reads saved responses. name is the folder's name in messages,
+// prefix that of its files in errors; a file larger than most is refused.
 func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client {
-	o.Retries, o.Headers, o.Authorization = 0, nil, "" // for what a CMS wants
+	o.Retries, o.Headers, o.Authorization = 0, nil, "" // for a CMS only
 	f := &folder{files: files, prefix: prefix, most: most}
 	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: bareLocation{f}, CheckRedirect: checkRedirect}}
 }
 
-// Transport is what New uses where nothing else is given.
+// Transport is the default of Options.Transport.
 func Transport() *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -70,18 +71,19 @@ func Transport() *http.Transport {
 		IdleConnTimeout:     90 * time.Second,
 		// No ResponseHeaderTimeout: the deadline of the fetch bounds that too.
 		MaxResponseHeaderBytes: 64 << 10,
-		// The body is decompressed in body.go, where both its sizes can be bounded.
+		// The body is decompressed in body.go, where both of its sizes are bounded.
 		DisableCompression: true,
 	}
 }
 
-// String names the CMS or the folder for people, with neither credentials nor query.
+// String names the CMS or the folder, without credentials or query.
 func (c *Client) String() string { return c.name }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes the request, again where the table in retry.go says so. Its error is an *[Error].
+// Do makes the request, and repeats it where the table in retry.go says so. Its error is an
+// *[Error].
 func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 	ctx, span := StartSpan(ctx, "page", want.Resource)
 	got, err := c.try(ctx, want)
@@ -116,7 +118,7 @@ func (c *Client) try(ctx context.Context, want Request) (Answer, error) {
 	}
 }
 
-// Sleep waits, and reports whether ctx outlived it.
+// Sleep waits, and reports whether it was not interrupted by the end of ctx.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -128,7 +130,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// attempt asks once.
+// attempt makes the request once.
 func (c *Client) attempt(ctx context.Context, want Request, got *Answer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.target(want).String(), nil)
 	if err != nil {
@@ -169,7 +171,7 @@ func (c *Client) describe(ctx context.Context, h http.Header, own map[string]str
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
-// op is how errors call the request.
+// op names the request in errors.
 func (c *Client) op(want Request) string {
 	if c.files != nil {
 		return c.files.op(c.target(want))
@@ -208,18 +210,18 @@ func resolve(base *url.URL, p string) *url.URL {
 	return u
 }
 
-// withoutQuery is u for people: a query may hold a key.
+// withoutQuery returns u for messages, without its query, which may contain a key.
 func withoutQuery(u *url.URL) string {
 	v := *u
 	v.RawQuery, v.ForceQuery = "", false
 	return strings.TrimSuffix(v.String(), "#")
 }
 
-// Follow returns the query of a link in an answer to want, which is all that pages of one list
-// differ by. Django REST Framework makes links from the Host header and the scheme that reach it,
-// WordPress from its settings; behind a proxy both may have another scheme, port or prefix than the
-// base URL, and still mean it. So the link is never asked at its own address, and a link to a host
-// of another name, or to another list, is refused. In a folder every link leads to the next file.
+// Follow returns the query of a link in a response to want; the pages of one list differ in nothing
+// else. Django REST Framework makes links from the Host header and scheme it receives, WordPress
+// from its settings; behind a proxy both can have another scheme, port or prefix than the base URL.
+// So a link's own address is never requested, and a link to another host name or another list is
+// refused. In a folder every link leads to the next file.
 func (c *Client) Follow(want Request, raw string, hosts []string) (query string, err error) {
 	if c.files != nil {
 		return "page=" + strconv.Itoa(want.Page+1), nil
@@ -238,7 +240,7 @@ func (c *Client) Follow(want Request, raw string, hosts []string) (query string,
 		return "", errors.New("a link with a user in it")
 	case !known(own.Hostname()) && !slices.ContainsFunc(hosts, known):
 		return "", errors.New("a link to another host, " + clip(link.Host) +
-			" (if the CMS calls itself so, name it in paging.hosts)")
+			" (if that is a name of the CMS, add it to paging.hosts)")
 	case !sameList(own.Path, link.Path):
 		return "", errors.New("a link to another path, " + clip(link.Path))
 	}

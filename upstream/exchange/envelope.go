@@ -10,30 +10,30 @@ import (
 	"strings"
 )
 
-// maxEnvelope is read of an answer that brings no document, to learn what it says.
+// maxEnvelope is how much is read of a response without a document, for its error code.
 const maxEnvelope = 64 << 10
 
-// read fills e from the body of the answer that it is about. credentials says whether the request
-// had some. Of the body only the CMS's word for the error is kept, and only if it is a word.
+// read fills e from the response's body. credentials says whether the request had some. Of the body
+// only the CMS's error code is kept, and only if it is a single word.
 func (e *StatusError) read(resp *http.Response, credentials bool) {
 	media := mediaType(resp.Header)
 	e.HTML = isHTML(media)
 	if isJSON(media) && resp.Header.Get("Content-Encoding") == "" {
-		// What cannot be read says nothing; the status does.
+		// An unreadable body adds nothing to the status.
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
 		said, _ := readEnvelope(body)
 		e.Name = said.name
-		// A Strapi whose database is gone answers 401 to everybody without a token (with one, 500),
-		// in the words it has for a wrong token. What nobody may read is a 403 there, so without a
-		// token a 401 is an outage.
+		// With its database down, Strapi answers 401 to every request without a token (with one,
+		// 500), as it does for a wrong token. Without permission it answers 403, so without a token
+		// a 401 is an outage.
 		e.Outage = e.Code == http.StatusUnauthorized && !credentials && said.strapi
 	}
 	e.Refused = credentials && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
 }
 
-// An envelope is an error as some CMS puts it into JSON.
+// An envelope is a CMS's error in JSON.
 type envelope struct {
-	name   string // its word for the error; empty where it has none
+	name   string // its error code, or empty
 	strapi bool
 }
 
@@ -80,7 +80,8 @@ func readEnvelope(body []byte) (envelope, bool) {
 
 var wordPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,63}$`)
 
-// word returns the first of candidates that is one word, so that no text of the CMS gets further.
+// word returns the first of candidates that is a single word, so that no text of the CMS is passed
+// on.
 func word(candidates ...string) string {
 	for _, c := range candidates {
 		if wordPattern.MatchString(c) {
@@ -90,7 +91,7 @@ func word(candidates ...string) string {
 	return ""
 }
 
-// pageKind says what kind of page body begins.
+// pageKind describes a page by its beginning.
 func pageKind(body []byte) string {
 	page := strings.ToLower(string(body[:min(len(body), maxEnvelope)]))
 	if strings.Contains(page, `type="password"`) || strings.Contains(page, `type='password'`) || strings.Contains(page, "type=password") {
@@ -99,15 +100,14 @@ func pageKind(body []byte) string {
 	return "an HTML page"
 }
 
-// How CMSs write, in their compact JSON, that an item is not published. Inside of a text the quotes
-// would be escaped.
+// How CMSs mark an unpublished item in compact JSON. Inside a string the quotes would be escaped.
 var (
 	unpublished = []byte(`"publishedAt":null`) // Strapi
 	statusIs    = []byte(`"status":"`)         // WordPress, Directus
 	draftStatus = regexp.MustCompile(`^(?:draft|auto-draft|pending|private|future)"`)
 )
 
-// Drafts counts the items of an answer that are marked as not published.
+// Drafts counts the items of a response that are marked as unpublished.
 func Drafts(body []byte) int {
 	n := bytes.Count(body, unpublished)
 	for {
@@ -139,7 +139,7 @@ func isHTML(media string) bool {
 	return media == "text/html" || media == "application/xhtml+xml"
 }
 
-// clip shortens what a CMS sent to what a log line can bear.
+// clip shortens text of the CMS for a log line.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {

@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// What can be wrong with the upstream. Every error of a fetch is exactly one of these, except a
-// context that its caller cancelled: that says nothing about the upstream, and is the context's
-// error.
+// The kinds of failure. Every error of a fetch is exactly one of these, except the error of a
+// context that its caller cancelled, which says nothing about the upstream.
 var (
-	// ErrUnreachable: there is no answer to be had.
+	// ErrUnreachable: no response could be obtained.
 	ErrUnreachable = errors.New("upstream cannot be reached")
-	// ErrTimeout: no whole answer came within the time for it.
+	// ErrTimeout: no complete response arrived in time.
 	ErrTimeout = errors.New("upstream did not answer in time")
 	// ErrAnswer: the upstream answered, but not with this document.
 	ErrAnswer = errors.New("upstream answered, but not with this document")
-	// ErrOpen: it was not asked, since it failed again and again.
-	ErrOpen = errors.New("upstream is left alone after repeated failures")
+	// ErrOpen: no request was made, because the breaker is open.
+	ErrOpen = errors.New("circuit breaker open after repeated failures")
 )
 
-// codes are the sentinels as replicas report them to each other.
+// codes name the sentinels in Redis, where replicas share failures.
 var codeNames = []struct {
 	code     string
 	sentinel error
@@ -33,7 +32,7 @@ var codeNames = []struct {
 	{"open", ErrOpen},
 }
 
-// Code returns "unreachable", "timeout", "answer" or "open" for an error that is one of the
+// Code returns "unreachable", "timeout", "answer" or "open" for an error that matches one of the
 // sentinels, and "" for any other.
 func Code(err error) string {
 	for _, c := range codeNames {
@@ -44,9 +43,8 @@ func Code(err error) string {
 	return ""
 }
 
-// FromCode returns the sentinel that code stands for, so that a failure another replica met has the
-// same answer here. A code that is unknown, of a newer replica perhaps, is taken as ErrUnreachable:
-// try again later.
+// FromCode returns the sentinel of code, so that another replica's failure has the same response
+// here. An unknown code, perhaps of a newer replica, is taken for ErrUnreachable: try again later.
 func FromCode(code string) error {
 	for _, c := range codeNames {
 		if c.code == code {
@@ -58,7 +56,7 @@ func FromCode(code string) error {
 
 // Error is the failure of one fetch: "GET http://cms/gvapp/singlebanner: status 503".
 type Error struct {
-	Op   string // what was done last: "GET http://cms/gvapp/", "read /srv/catalogue.json"
+	Op   string // the last operation: "GET http://cms/gvapp/", "read /srv/catalogue.json"
 	Kind error  // ErrUnreachable, ErrTimeout, ErrAnswer or ErrOpen
 	Err  error
 }
@@ -67,13 +65,13 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// StatusError is an answer with a status that brings no document.
+// StatusError is a response with a status that has no document.
 type StatusError struct {
 	Code       int
-	RetryAfter time.Duration // what the CMS asked for, at most a day; 0 if it did not
-	HTML       bool          // it came with a page, so perhaps not from the CMS's own interface
-	Name       string        // the CMS's own word for it ("TOKEN_EXPIRED"); empty where it has none
-	Outage     bool          // a 401 by which the CMS means that its database is down
+	RetryAfter time.Duration // the CMS's Retry-After, at most a day; 0 if it sent none
+	HTML       bool          // it has an HTML page, so perhaps it is not from the CMS's API
+	Name       string        // the CMS's error code ("TOKEN_EXPIRED"), or empty
+	Outage     bool          // a 401 that means that the CMS's database is down
 	Refused    bool          // a 401 or 403 to a request that had credentials
 }
 
@@ -93,15 +91,16 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// OpenError is a fetch that was not made.
+// OpenError is a fetch that the breaker prevented.
 type OpenError struct {
-	After time.Duration // when the CMS will be asked again
+	After time.Duration // when the breaker lets a probe through
 }
 
-// Error does not say when, so that the same state has the same words.
-func (*OpenError) Error() string { return "left alone after repeated failures" }
+// Error omits the time, so that the same state has the same message.
+func (*OpenError) Error() string { return "circuit breaker open after repeated failures" }
 
-// RetryAfter returns how long the CMS asked to be left alone, or is left alone unasked, or 0.
+// RetryAfter returns how long to wait before the next fetch, by the CMS's Retry-After or the
+// breaker, or 0.
 func RetryAfter(err error) time.Duration {
 	if open, ok := errors.AsType[*OpenError](err); ok {
 		return open.After
@@ -112,12 +111,12 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// ContentError is an answer whose bytes cannot be the JSON of a document, whatever they say:
-// another type, charset or encoding, too much, or cut short.
+// ContentError is a response whose bytes cannot be the JSON of a document: of another type, charset
+// or encoding, too large, or cut short.
 type ContentError struct {
 	Reason  string
-	Damaged bool  // on its way, so that another attempt may bring it whole
-	Page    bool  // it is a page, a form or an error where a document belongs: the CMS is not serving
+	Damaged bool  // in transit, so that another attempt may succeed
+	Page    bool  // it is a page, a form or an error instead of a document: the CMS is not serving
 	Err     error // may be nil
 }
 
@@ -138,7 +137,7 @@ type RedirectError struct {
 
 func (e *RedirectError) Error() string { return fmt.Sprintf("status %d: %s", e.Code, e.Reason) }
 
-// FileError is a saved answer that cannot be read.
+// FileError is a saved response that cannot be read.
 type FileError struct {
 	Gone bool // with the whole folder
 	Err  error
@@ -148,32 +147,32 @@ func (e *FileError) Error() string { return e.Err.Error() }
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// LateError is a fetch that ran out of its time.
+// LateError is a fetch that ran out of time.
 type LateError struct {
 	Limit time.Duration // of the client; 0 if the caller's deadline came first
-	last  error         // what the attempt before failed with; may be nil
+	last  error         // the error of the previous attempt; may be nil
 }
 
 func (e *LateError) Error() string {
-	text := "no whole answer before the caller's deadline"
+	text := "no complete response before the caller's deadline"
 	if e.Limit > 0 {
-		text = fmt.Sprintf("no whole answer within %v", e.Limit)
+		text = fmt.Sprintf("no complete response within %v", e.Limit)
 	}
 	if e.last != nil {
-		text += fmt.Sprintf(" (the attempt before: %v)", e.last)
+		text += fmt.Sprintf(" (previous attempt: %v)", e.last)
 	}
 	return text
 }
 
 func (*LateError) Unwrap() error { return context.DeadlineExceeded }
 
-// Late is the error of work on answers that did not end in time.
+// Late is the error of processing responses for too long.
 func Late(op string, last error) error {
 	return &Error{Op: op, Kind: ErrTimeout, Err: &LateError{last: last}}
 }
 
-// bare takes off what net/http wraps around every error of a request: the method and URL, which
-// [Error] says once for all attempts.
+// bare removes the method and URL that net/http adds to every error of a request; [Error] has them
+// once for all attempts.
 func bare(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err

@@ -14,21 +14,21 @@ import (
 	"strings"
 )
 
-// folder is a transport that serves saved answers as a CMS would:
+// folder is a transport that serves saved responses as a CMS would:
 //
 //	banners.json             a body
 //	catalogue.artist.2.json  that of a second page of a part
 //	banners.http             an answer with its head, as curl -i writes it
 //
-// A file holds no version, so its ETag is a hash of its bytes, which sees every edit; its
-// Last-Modified is for people, and for a copy that has nothing else.
+// A file has no version, so its ETag is a hash of its bytes, which changes with every edit; its
+// Last-Modified is informative.
 type folder struct {
 	files  fs.FS
 	prefix string // of a file's name in errors
 	most   int64  // a larger file is not read
 }
 
-// fileName is the file of a saved answer, or what its name begins with.
+// fileName is the file of a saved response, or the beginning of its name.
 func fileName(want Request) string {
 	name := want.Resource
 	if want.Part != "" {
@@ -42,7 +42,7 @@ func fileName(want Request) string {
 
 func (f *folder) op(u *url.URL) string { return "read " + f.prefix + strings.TrimPrefix(u.Path, "/") }
 
-// RoundTrip reads one saved answer.
+// RoundTrip reads one saved response.
 func (f *folder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (f *folder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// replay gives an answer that was recorded as it came over HTTP. Its validators are those of a CMS,
-// not of this folder.
+// replay returns a response that was recorded with its header. Its validators are a CMS's, not this
+// folder's.
 func (f *folder) replay(req *http.Request, name string, info fs.FileInfo) (*http.Response, error) {
 	raw, err := f.read(name, info)
 	if err != nil {
@@ -97,14 +97,14 @@ func (f *folder) replay(req *http.Request, name string, info fs.FileInfo) (*http
 	named.URL.Path = "/" + name
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), named)
 	if err != nil {
-		return nil, &FileError{Err: errors.New("not a recorded HTTP answer")}
+		return nil, &FileError{Err: errors.New("not a recorded HTTP response")}
 	}
 	resp.Header.Del("ETag")
 	resp.Header.Del("Last-Modified")
 	return resp, nil
 }
 
-// read reads a file, which is asked about before it is opened: opening a pipe would wait for its
+// read reads a file after checking that it is a regular one: opening a pipe would wait for its
 // writer.
 func (f *folder) read(name string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
@@ -118,7 +118,7 @@ func (f *folder) read(name string, info fs.FileInfo) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, f.most+1))
 }
 
-// fault takes off the operation and name that the error says already.
+// fault removes the operation and name, which the error has already.
 func (f *folder) fault(err error) error {
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
 		err = wrapped.Err

@@ -9,17 +9,17 @@ import (
 
 const maxRedirects = 5
 
-// sameList reports whether two paths are the same but for a prefix that a proxy adds or takes away,
-// and for the slash at the end.
+// sameList reports whether two paths are the same except for a prefix that a proxy adds or removes,
+// and for a trailing slash.
 func sameList(a, b string) bool {
 	a, b = strings.Trim(a, "/"), strings.Trim(b, "/")
 	return a == b || strings.HasSuffix("/"+a, "/"+b) && b != "" || strings.HasSuffix("/"+b, "/"+a) && a != ""
 }
 
-// checkRedirect lets a redirect go on to the same scheme, host and port, as an APPEND_SLASH does,
-// and from http to https on the default ports of the same host name: the certificate then proves
-// the host that the credentials are for. Everything else is refused, so no header, be it
-// Authorization or one of Options.Headers, ever reaches another host.
+// checkRedirect allows a redirect to the same scheme, host and port, as APPEND_SLASH makes, and
+// from http to https on the default ports of the same host name, where the certificate proves the
+// host. Any other is refused, so no header, neither Authorization nor one of Options.Headers,
+// reaches another host.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	code := req.Response.StatusCode
 	from := via[len(via)-1].URL
@@ -72,7 +72,7 @@ func (b bareLocation) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections is what http.Client looks for.
+// CloseIdleConnections is called by http.Client.
 func (b bareLocation) CloseIdleConnections() {
 	if t, ok := b.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()

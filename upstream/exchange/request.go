@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Options are what is the same for all requests.
+// Options apply to all requests.
 type Options struct {
 	// Authorization is the value of that header. Empty sends none.
 	Authorization string
 	// Headers are sent with every request.
 	Headers map[string]string
-	// Retries is how often a failed attempt may be made again.
+	// Retries is how often a failed attempt is repeated.
 	Retries int
 	// RetryWait is the wait before the first retry. It doubles up to MaxRetryWait.
 	RetryWait, MaxRetryWait time.Duration
@@ -22,7 +22,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Request is one answer that is asked for.
+// Request is a request for one response.
 type Request struct {
 	Resource string // for logs and spans
 	Part     string // its name; empty for the document itself
@@ -31,15 +31,15 @@ type Request struct {
 	Query    string // added to that of Path
 	Headers  map[string]string
 	Limit    Limit
-	Held     Validators // of the copy that the answer may confirm
+	Held     Validators // of the copy that the response may confirm
 }
 
-// Answer is what came. On an error, only Op, Status and Attempts count.
+// Answer is a response. After an error, only Op, Status and Attempts are valid.
 type Answer struct {
-	Op          string // how it was obtained, for errors about what is in it: "GET http://cms/gvapp/"
+	Op          string // how it was obtained, for errors about its content: "GET http://cms/gvapp/"
 	Status      int
 	Attempts    int
-	NotModified bool // the copy that Held belongs to is still good; there is no Body
+	NotModified bool // the CMS confirmed the copy of Held; there is no Body
 	Body        []byte
 	Header      http.Header
 	Validators  Validators
@@ -48,15 +48,15 @@ type Answer struct {
 const (
 	// maxValidator is the longest ETag or Last-Modified worth keeping.
 	maxValidator = 1 << 10
-	// maxDrain is read of a body that nobody wants, to keep its connection.
+	// maxDrain is how much of an unwanted body is read to keep its connection.
 	maxDrain = 4 << 10
 )
 
-// Validators let the CMS say that a copy is still good. They are kept as the CMS sent them. The
-// zero value asks for the document whatever it is.
+// Validators make a request conditional. They are kept as the CMS sent them. The zero value makes
+// an unconditional request.
 type Validators struct{ ETag, LastModified string }
 
-// usable drops what cannot be sent back as a header.
+// usable drops validators that cannot be sent as a header.
 func (v Validators) usable() Validators {
 	if len(v.ETag) > maxValidator || !IsHeaderValue(v.ETag) {
 		v.ETag = ""
@@ -67,7 +67,7 @@ func (v Validators) usable() Validators {
 	return v
 }
 
-// or fills what v lacks from held: a 304 need not repeat everything.
+// or fills missing ones from held: a 304 need not repeat them.
 func (v Validators) or(held Validators) Validators {
 	if v.ETag == "" {
 		v.ETag = held.ETag

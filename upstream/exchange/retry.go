@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// The whole policy stands in this file: the table below says what becomes of a fetch, by what it
-// met. docs/upstream.md shows the same table, and a test holds the two together.
+// The whole retry policy is in this file. The table below gives the consequence of each failure; a
+// test writes it to docs/upstream.md.
 //
-// How often an attempt is made again: Options.Retries times. How long between: RetryWait, doubled
-// each time up to MaxRetryWait, half of which is random; longer if the answer has a Retry-After.
-// How long in all: a wait that would end after the fetch's deadline is not begun, and the last
-// failure is reported instead. What becomes of the last response: it is read to its end or closed
-// within the attempt, and only its status, Retry-After and kind are kept.
+// An attempt is repeated up to Options.Retries times, after RetryWait, doubled each time up to
+// MaxRetryWait, half of it random; later if the response has a Retry-After. A wait that would end
+// after the fetch's deadline is not begun; the last failure is reported instead. A failed response
+// is read to its end or closed within the attempt, and only its status, Retry-After and kind are
+// kept.
 
-// A Verdict is what a failure leads to.
+// A Verdict is the consequence of a failure.
 type Verdict struct {
-	Kind  error // what it is in the end
-	Again bool  // it is asked again, within the retries and the time
-	Trips bool  // it counts towards opening the breaker; any other counts as a sign of life
+	Kind  error // its sentinel
+	Again bool  // it is repeated, within the retries and the time
+	Trips bool  // it counts towards opening the breaker; any other is a sign of life
 }
 
-// A rule is a row of the table: the first that fits counts.
+// A rule is a row of the table; the first that matches applies.
 type rule struct {
 	met   string
 	match func(error) bool
@@ -57,7 +57,7 @@ var rules = []rule{
 	{"any other fault of name, connection or protocol", func(error) bool { return true }, Verdict{ErrUnreachable, true, true}},
 }
 
-// Judge finds the row of a failure. It leaves contexts that were cancelled to its callers.
+// Judge finds the row of a failure. Its callers handle cancelled contexts.
 func Judge(err error) Verdict {
 	for _, r := range rules {
 		if r.match(err) {
@@ -103,7 +103,7 @@ func isTLS(err error) bool {
 	return certificate || record || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// again reports whether an attempt that failed is made again, and how long to wait for that.
+// again reports whether a failed attempt is repeated, and after which wait.
 func (o *Options) again(ctx context.Context, err error, made int) (wait time.Duration, again bool) {
 	if ctx.Err() != nil || !Judge(err).Again || made > o.Retries {
 		return 0, false
@@ -115,7 +115,7 @@ func (o *Options) again(ctx context.Context, err error, made int) (wait time.Dur
 	return wait, true
 }
 
-// pause is how long to wait after so many attempts.
+// pause is the wait after a number of attempts.
 func (o *Options) pause(made int, retryAfter time.Duration) time.Duration {
 	full := o.MaxRetryWait
 	if doublings := made - 1; doublings < 32 {
@@ -129,12 +129,12 @@ func (o *Options) pause(made int, retryAfter time.Duration) time.Duration {
 	return jittered
 }
 
-// longest bounds what a CMS may ask for.
+// longest bounds a Retry-After.
 const longest = 24 * time.Hour
 
 // parseRetryAfter reads a Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). A date
-// counts from the answer's own Date, so that a clock that is wrong over there does no harm; now
-// stands in for a missing one. What cannot be read, or is past, is 0.
+// is relative to the response's own Date, so that the CMS's clock may be wrong; now replaces a
+// missing one. A value that is unreadable or past is 0.
 func parseRetryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value == "" {

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// StartSpan begins the span of a step of what ctx's span is about.
+// StartSpan begins the span of a step, under ctx's span.
 func StartSpan(ctx context.Context, name, resource string) (context.Context, trace.Span) {
 	return trace.SpanFromContext(ctx).TracerProvider().Tracer("vitrine/upstream").Start(ctx, name,
 		trace.WithAttributes(attribute.String("vitrine.resource", resource)))
@@ -27,8 +27,8 @@ func endPage(span trace.Span, want Request, got Answer, err error) {
 	span.End()
 }
 
-// SetStatus sets what a span says about how its step went. Of an error it is the code alone, never
-// what a CMS says in it.
+// SetStatus records the outcome of a span's step. Of an error it records the code only, never text
+// of the CMS.
 func SetStatus(span trace.Span, status int, err error) {
 	if status != 0 {
 		span.SetAttributes(attribute.Int("http.response.status_code", status))

@@ -15,7 +15,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// budget is the bytes that all answers for one document may have together.
+// budget is the number of bytes left for all responses of one document.
 type budget struct{ left atomic.Int64 }
 
 func (b *budget) take(n int, limit int64) error {
@@ -29,25 +29,24 @@ func (b *budget) give(n int) { b.left.Add(int64(n)) }
 
 // Result is the input of one document. After an error only the counts are valid.
 type Result struct {
-	Op          string // how the first part was obtained, for errors about what is in it
+	Op          string // how the first part was obtained, for errors about its content
 	Status      int
-	NotModified bool   // the copy held is still good; there is no Body
+	NotModified bool   // the CMS confirmed the copy held; there is no Body
 	Body        []byte // for shape.Normalize
 	Validators  exchange.Validators
 	Attempts    int
-	Pages       int           // answers that Body was made from
+	Pages       int           // responses that Body was made from
 	Bytes       int           // of these, decompressed
-	Drafts      int           // items that the CMS marks as not published
-	Mapping     time.Duration // spent on making Body of the answers
+	Drafts      int           // items that the CMS marks as unpublished
+	Mapping     time.Duration // spent on mapping the responses
 }
 
-// Read makes the input of the document: all parts side by side, mapped, whole or not at all. Its
-// error is an *exchange.Error.
+// Read makes the input of the document: all parts, fetched concurrently and mapped, whole or not at
+// all. Its error is an *exchange.Error.
 //
-// Validators are given out, and used, only where a single answer made the document and its body
-// said so. A list of several pages has none, since what confirms its first page says nothing about
-// the others; several parts have none, since what confirms one is of no use without the others' old
-// answers.
+// Validators are returned and used only if a single response makes the document and its body covers
+// it. A list of several pages has none, since an unchanged first page says nothing about the
+// others; nor have several parts, since a changed one would need the others' old responses.
 func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.Validators) (Result, error) {
 	spend := new(budget)
 	spend.left.Store(m.maxBytes)
@@ -96,7 +95,7 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	return got, nil
 }
 
-// failed is the error of what was done with answers that came whole.
+// failed is an error of processing complete responses.
 func failed(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, shape.ErrRefused) {
 		return exchange.Late(op, err)
@@ -104,14 +103,14 @@ func failed(ctx context.Context, op string, err error) error {
 	return &exchange.Error{Op: op, Kind: exchange.ErrAnswer, Err: err}
 }
 
-// untouched reports whether an answer is the document as it came: a plain list, or the one object.
+// untouched reports whether a response is the document as it is: a plain list, or the one object.
 func (m *Recipe) untouched(p *part, body []byte) bool {
 	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
 	return m.preset.Name == "drf" && m.program == nil && p.program == nil && p.items == nil && p.Name == "" &&
 		(!p.list || len(body) == 0 || body[0] != '{')
 }
 
-// compose makes the document's bytes of the parts, ready to be normalized.
+// compose makes the document's bytes from the parts, ready to be normalized.
 func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
 	if m.program == nil && !m.preset.Joins(m.resource) {
 		var out []byte
@@ -146,7 +145,7 @@ func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
 	return mapping.Append(nil, string(m.resource), document, int(m.maxBytes))
 }
 
-// decodeParts makes the value of all parts that a program or a join works on.
+// decodeParts decodes all parts for a program or a join.
 func (m *Recipe) decodeParts(ctx context.Context, walked []walked) (any, error) {
 	lists := make(map[string]any, len(m.parts))
 	byName := make(map[string][]any, len(m.parts))
@@ -214,8 +213,8 @@ func (m *Recipe) appendPart(ctx context.Context, out []byte, p *part, got walked
 	return out, nil
 }
 
-// items decodes, converts and maps what came for a part, and gives each result, with its path in
-// what came, to emit.
+// items decodes, converts and maps the items of a part, and passes each result, with its path, to
+// emit.
 func (m *Recipe) items(ctx context.Context, p *part, got walked, emit func(path string, v any) error) error {
 	left := p.Paging.MaxItems
 	for i, item := range got.items {
@@ -231,7 +230,7 @@ func (m *Recipe) items(ctx context.Context, p *part, got walked, emit func(path 
 		v = m.preset.Convert(v, true, p.IDs)
 		accept := func(v any) error {
 			if draft != "" {
-				return &shape.RefusedError{Path: draft, Want: "what is published (a program may leave drafts out)", Got: "a draft"}
+				return &shape.RefusedError{Path: draft, Want: "a published item (a program can leave drafts out)", Got: "a draft"}
 			}
 			if left--; left < 0 {
 				return tooManyItems(p)
@@ -253,7 +252,7 @@ func (m *Recipe) items(ctx context.Context, p *part, got walked, emit func(path 
 	return nil
 }
 
-// runOne runs a program that has to yield exactly one value.
+// runOne runs a program that must yield exactly one value.
 func runOne(ctx context.Context, program *mapping.Program, path string, in any) (any, error) {
 	var out any
 	n := 0

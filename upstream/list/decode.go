@@ -12,11 +12,11 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Error is a mistake in what is said about a resource.
+// Error is a mistake in the configuration of a resource.
 type Error struct {
 	Resource shape.Resource
 	Key      string // below the resource: parts[0].paging.size
-	Line     int    // of the file; 0 where that is not known
+	Line     int    // of the file; 0 if unknown
 	Err      error
 }
 
@@ -26,8 +26,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Parse reads the parts of r from a configuration file. Nil is none. Its error is an *[Error]: the
-// first mistake, with its key and line.
+// Parse reads the parts of r from a configuration file; nil means none. Its error is an *[Error]:
+// the first mistake, with its key and line.
 func (o *Resource) Parse(r shape.Resource, n *yaml.Node) error {
 	if n == nil {
 		return nil
@@ -40,8 +40,8 @@ func (o *Resource) Parse(r shape.Resource, n *yaml.Node) error {
 	return d.value(n, "parts", reflect.ValueOf(&o.Parts).Elem(), "")
 }
 
-// decoder fills structs from nodes by their tags: yaml has the key, want the words or the range
-// that a value may have.
+// decoder fills structs from nodes by their tags: yaml has the key, want the allowed words or
+// range.
 type decoder struct {
 	resource shape.Resource
 	lines    map[string]int // by key
@@ -56,9 +56,9 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, want string)
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	const deepest = 16 // an alias may hold itself
+	const deepest = 16 // an alias can contain itself
 	if d.depth++; d.depth > deepest {
-		return d.fail(n, key, "want no alias that holds itself")
+		return d.fail(n, key, "want no alias that contains itself")
 	}
 	defer func() { d.depth-- }()
 	d.lines[key] = n.Line
@@ -104,7 +104,7 @@ func set(to reflect.Value, text, want string) bool {
 	}
 }
 
-// allowed says what set takes.
+// allowed describes the values that set accepts.
 func allowed(to reflect.Value, want string) string {
 	switch to.Kind() {
 	case reflect.Int:
@@ -144,7 +144,7 @@ func (d *decoder) object(n *yaml.Node, key string, to reflect.Value) error {
 			return d.fail(name, below, "no such setting; known here are "+strings.Join(known, ", "))
 		case seen[name.Value]:
 			return d.fail(name, below, "want it once, got it again")
-		case value.ShortTag() == "!!null": // a key without a value says nothing
+		case value.ShortTag() == "!!null": // a key without a value is ignored
 			continue
 		}
 		seen[name.Value] = true
@@ -181,7 +181,7 @@ func (d *decoder) list(n *yaml.Node, key string, to reflect.Value, want string) 
 	return nil
 }
 
-// mapping reads names and their values: a text each, or a list of texts.
+// mapping reads names and their values: a string each, or a list of strings.
 func (d *decoder) mapping(n *yaml.Node, key string, to reflect.Value) error {
 	if n.Kind != yaml.MappingNode {
 		return d.fail(n, key, "want names and their values, got "+describe(n))
@@ -201,7 +201,7 @@ func (d *decoder) mapping(n *yaml.Node, key string, to reflect.Value) error {
 	return nil
 }
 
-// describe names a node by its kind, as it may hold a secret.
+// describe names a node by its kind, since it may contain a secret.
 func describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

@@ -10,16 +10,16 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// place is where in its list a walk is.
+// place is the position of a walk in its list.
 type place struct {
-	page   int    // how many pages were asked for, this one included
-	offset int    // how many items came before
-	size   int    // of the first page, where the CMS chose it
+	page   int    // number of pages requested, this one included
+	offset int    // number of items before
+	size   int    // of the first page, if the CMS chose it
 	query  string // of a link
 	cursor string
 }
 
-// next is the place after at, if the list goes on. items have come so far.
+// next returns the place after at, if the list continues. items is their number so far.
 func (w *walk) next(at place, want exchange.Request, page mapping.Page, items, total int) (next place, more bool, err error) {
 	next = place{page: at.page + 1, offset: items, size: max(at.size, len(page.Items))}
 	if page.Whole {
@@ -36,7 +36,7 @@ func (w *walk) next(at place, want exchange.Request, page mapping.Page, items, t
 			return next, items < total, nil
 		case page.Size > 0:
 			return next, len(page.Items) >= page.Size, nil
-		default: // Only an empty page is the end: a short one may be all that the CMS ever gives.
+		default: // Only an empty page is the end: a short one may be the CMS's maximum.
 			return next, true, nil
 		}
 	case PagingLink, PagingHeader:
@@ -56,7 +56,7 @@ func (w *walk) next(at place, want exchange.Request, page mapping.Page, items, t
 	}
 }
 
-// request is the one for the page at a place.
+// request returns the request for the page at a place.
 func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	p := w.part
 	want := exchange.Request{
@@ -64,7 +64,7 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 		Limit: exchange.Limit{Left: max(w.spend.left.Load(), 1), Most: w.recipe.maxBytes}, Held: held,
 	}
 	if at.query != "" {
-		// The link has the whole query, that of the path included.
+		// The link has the whole query, including the path's.
 		want.Path, _, _ = strings.Cut(p.Path, "?")
 		want.Query = at.query
 		return want

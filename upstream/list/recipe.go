@@ -1,15 +1,15 @@
-// Package list makes the input of one document from the answers of the CMS.
+// Package list makes the input of one document from the responses of the CMS.
 //
 // One [Recipe.Read] goes like this:
 //
-//  1. the parts of the resource are walked side by side, each page by page to its end (walk.go);
-//  2. a list that changed while it was read is walked again, and refused if it never holds still;
-//  3. an answer that is a plain list, or the one object, is handed on as it came;
-//  4. of any other the items are decoded one by one, freed of the CMS's wrappers and mapped by the
+//  1. the parts of the resource are walked concurrently, each page by page to its end (walk.go);
+//  2. a list that changed while it was read is walked again, and refused if it keeps changing;
+//  3. a response that is a plain list, or the one object, is passed on unchanged;
+//  4. the items of any other are decoded one by one, taken out of the CMS's envelope, mapped by the
 //     operator's programs, and put together (assemble.go): whole, or not at all.
 //
-// [Resource.Parse] reads what a configuration file says about parts, and [New] checks and compiles
-// it, once.
+// [Resource.Parse] reads the parts from a configuration file, and [New] checks and compiles them,
+// once.
 package list
 
 import (
@@ -26,7 +26,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// What an option of Paging that is zero means.
+// The defaults of Paging.
 const (
 	defaultSize     = 100
 	defaultMaxPages = 1000
@@ -34,7 +34,7 @@ const (
 	defaultWalks    = 3
 )
 
-// Recipe is how one resource is made, all of it checked and compiled.
+// Recipe is how one resource is made, checked and compiled.
 type Recipe struct {
 	resource shape.Resource
 	preset   *mapping.Preset
@@ -48,7 +48,7 @@ type Recipe struct {
 // part is one part of a recipe.
 type part struct {
 	Part
-	root string // the path of what it is: catalogue.artist, banners
+	root string // its path in the document: catalogue.artist, banners
 	list bool
 	all  string // see mapping.Walk
 	past []int
@@ -71,7 +71,7 @@ func New(r shape.Resource, o Resource, preset *mapping.Preset, maxBytes int64) (
 		}
 	}
 	if len(parts) == 0 {
-		return nil, m.wrong("parts", "want at least one, since the preset %s does not know where it is", preset.Name)
+		return nil, m.wrong("parts", "want at least one, since the preset %s has no path for it", preset.Name)
 	}
 	seen := make(map[string]bool)
 	for i, p := range parts {
@@ -80,7 +80,7 @@ func New(r shape.Resource, o Resource, preset *mapping.Preset, maxBytes int64) (
 			key = ""
 		}
 		if seen[p.Name] {
-			return nil, m.wrong(key+"name", "want a name of its own, got %q again", p.Name)
+			return nil, m.wrong(key+"name", "want distinct names, got %q again", p.Name)
 		}
 		seen[p.Name] = true
 		one, err := m.part(p, key, len(parts) > 1, o.Map != "")
@@ -143,8 +143,7 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 	)
 }
 
-// checkName allows what can be a member of the document, or of what the resource's own program
-// makes the document from.
+// checkName allows the members of the document, or of the input of the resource's own program.
 func (m *Recipe) checkName(name string, hasMap bool) error {
 	switch {
 	case hasMap && isName(name):
@@ -152,7 +151,7 @@ func (m *Recipe) checkName(name string, hasMap bool) error {
 	case hasMap:
 		return fmt.Errorf("want letters, digits and _, got %q", name)
 	case m.resource != shape.Catalogue:
-		return fmt.Errorf("want none, since the %s are one list that a map of the resource would have to make, got %q", m.resource, name)
+		return fmt.Errorf("want none, since the %s are one list; only a map of the resource could use it; got %q", m.resource, name)
 	case !slices.Contains([]string{"artist", "artwork", "gallery"}, name):
 		return fmt.Errorf("want artist, artwork or gallery, got %q", name)
 	}
@@ -178,8 +177,7 @@ func (m *Recipe) compile(to **mapping.Program, key, source string) error {
 	return err
 }
 
-// page fills what paging leaves open with what the preset does. On an error it returns the key,
-// too.
+// page fills the zero fields of paging with the preset's. On an error it also returns the key.
 func (p *part) page(preset mapping.Walk) (key string, err error) {
 	g := &p.Paging
 	own := g.Style == "" || g.Style == preset.Style
@@ -220,8 +218,8 @@ func (p *part) page(preset mapping.Walk) (key string, err error) {
 	return "", nil
 }
 
-// withDefaultQuery adds to query the parameters that neither it nor path has. sort stands for
-// sort[0] as well.
+// withDefaultQuery adds to query the parameters that neither it nor path has. sort also counts as
+// sort[0].
 func withDefaultQuery(query url.Values, path string, preset url.Values) url.Values {
 	all := maps.Clone(query)
 	if all == nil {
@@ -230,7 +228,7 @@ func withDefaultQuery(query url.Values, path string, preset url.Values) url.Valu
 	_, inPath, _ := strings.Cut(path, "?")
 	given, err := url.ParseQuery(inPath)
 	if err != nil {
-		given = nil // CheckPath has let it through: it is for the CMS to read
+		given = nil // CheckPath has accepted it: the CMS interprets it
 	}
 	stem := func(name string) string { before, _, _ := strings.Cut(name, "["); return before }
 	taken := make(map[string]bool)
@@ -254,8 +252,8 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Describe is what a fingerprint has to cover: everything that decides what becomes of the same
-// content. Of headers it has the names only.
+// Describe returns everything that decides what is made from the same content, for a fingerprint.
+// Of headers it has the names only.
 func (m *Recipe) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", m.resource, m.preset.Name)

@@ -11,11 +11,11 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// PagingError is a list that could not be read to its end as one list.
+// PagingError is a list that could not be read consistently to its end.
 type PagingError struct {
 	Path   string // of the list: catalogue.artist
 	Walks  int    // how often it was read from its first page
-	Reason string // what was wrong the last time
+	Reason string // what was wrong in the last walk
 }
 
 func (e *PagingError) Error() string {
@@ -38,19 +38,19 @@ type walk struct {
 	spend  *budget
 }
 
-// walked is what a walk brought.
+// walked is the result of a walk.
 type walked struct {
 	items      [][]byte
-	identities []string // of items, where there were several pages
-	untouched  []byte   // the document itself, where nothing has to be done with it
+	identities []string // of the items, if there were several pages
+	untouched  []byte   // the document itself, if it needs no mapping
 	last       exchange.Answer
 	pages      int
 	attempts   int
 	bytes      int
-	drafts     int // items that the CMS marks as not published
+	drafts     int // items that the CMS marks as unpublished
 }
 
-// read walks until the list held still.
+// read walks until the list did not change while it was read.
 func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, error) {
 	var before []string
 	attempts := 0
@@ -74,13 +74,13 @@ func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 		held = exchange.Validators{}
 		w.spend.give(got.bytes)
-		if !exchange.Sleep(ctx, w.recipe.pause) { // let whoever is changing the list get on with it
+		if !exchange.Sleep(ctx, w.recipe.pause) { // give the list time to settle
 			return got, exchange.Late(got.last.Op, torn)
 		}
 	}
 }
 
-// wrong is the error of a list that is not as it should be.
+// wrong is the error of an inconsistent list.
 func (w *walk) wrong(last exchange.Answer, err error) error {
 	return &exchange.Error{Op: last.Op, Kind: exchange.ErrAnswer, Err: err}
 }
@@ -88,14 +88,14 @@ func (w *walk) wrong(last exchange.Answer, err error) error {
 // once reads the list from its first page to its last.
 func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, error) {
 	var got walked
-	total, last := -1, -1 // items and pages in all, as far as the CMS says
+	total, last := -1, -1 // total items and pages, if the CMS reports them
 	seen := make(map[string]bool)
 	asked := make(map[string]bool)
 	at := place{page: 1}
 	for {
 		want := w.request(at, held)
 		if asked[want.Query] {
-			return got, w.wrong(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read yet", Got: "a link in a circle"})
+			return got, w.wrong(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read before", Got: "a link to a page that was read already"})
 		}
 		asked[want.Query] = true
 		one, err := w.cms.Do(ctx, want)
@@ -135,7 +135,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 			page.Total = -1
 		}
 		if page.Total >= 0 && total >= 0 && page.Total != total {
-			return got, &tornError{fmt.Sprintf("%d items in all on one page, %d on another", total, page.Total)}
+			return got, &tornError{fmt.Sprintf("a total of %d items on one page, %d on another", total, page.Total)}
 		}
 		if page.Total >= 0 {
 			total = page.Total
@@ -159,7 +159,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 	}
 	if total >= 0 && total != len(got.items) {
-		return got, &tornError{fmt.Sprintf("%d items in all, of which %d came", total, len(got.items))}
+		return got, &tornError{fmt.Sprintf("a total of %d items, but %d were sent", total, len(got.items))}
 	}
 	return got, nil
 }
@@ -168,12 +168,12 @@ func tooManyItems(p *part) error {
 	return &shape.RefusedError{Path: p.root, Want: fmt.Sprintf("at most %d items", p.Paging.MaxItems), Got: "more"}
 }
 
-// identify finds an item that came twice.
+// identify finds an item that was sent twice.
 func (w *walk) identify(got *walked, seen map[string]bool) error {
 	for i := len(got.identities); i < len(got.items); i++ {
 		identity := w.recipe.preset.Identity(got.items[i])
 		if seen[identity] {
-			return &tornError{fmt.Sprintf("item %s came twice", mapping.Clip(identity))}
+			return &tornError{fmt.Sprintf("item %s was sent twice", mapping.Clip(identity))}
 		}
 		seen[identity] = true
 		got.identities = append(got.identities, identity)
@@ -181,8 +181,8 @@ func (w *walk) identify(got *walked, seen map[string]bool) error {
 	return nil
 }
 
-// past says what an error on a later page means: that the list has come to its end, or, where it
-// was to go on by its own count or link, that it became shorter.
+// past interprets an error on a later page: the list has ended, or, if its total or link promised
+// more, it became shorter.
 func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
 	status, ok := errors.AsType[*exchange.StatusError](err)
 	if !ok || at.page == 1 || !slices.Contains(w.part.past, status.Code) {
@@ -195,7 +195,7 @@ func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
 	return false, &tornError{fmt.Sprintf("page %d is gone (status %d)", at.page, status.Code)}
 }
 
-// open finds the items of an answer, and what it says of the rest.
+// open finds the items of a response and its paging.
 func (w *walk) open(ctx context.Context, one exchange.Answer) (mapping.Page, error) {
 	p := w.part
 	if p.items == nil && p.total == nil && p.next == nil {

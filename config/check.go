@@ -213,53 +213,19 @@ func checkOrigins(text string) error {
 	return nil
 }
 
-// incomplete finds settings that need another one that is missing.
-func (p *parsing) incomplete() []error {
-	cert, key := p.given["tls.cert_file"], p.given["tls.key_file"]
+// Anybody can try tokens without limit, so a short one protects nothing.
+const (
+	shortestToken = 8
+	longestToken  = 512
+)
+
+// checkToken allows tokens that can be sent as a bearer token and typed as a password.
+func checkToken(text string) error {
 	switch {
-	case cert.Text != "" && key.Text == "":
-		return []error{mistake(cert, "want the key as well, in VITRINE_TLS_KEY_FILE")}
-	case cert.Text == "" && key.Text != "":
-		return []error{mistake(key, "want the certificate as well, in VITRINE_TLS_CERT_FILE")}
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("it has a space or a character not allowed in a header")
+	case len(text) < shortestToken || len(text) > longestToken:
+		return fmt.Errorf("it has %d characters", len(text))
 	}
 	return nil
-}
-
-// collisions finds settings whose values exclude each other.
-func (p *parsing) collisions() []error {
-	c := &p.config
-	type listener struct{ key, address string }
-	listeners := []listener{{"listen", c.Listen}, {"admin.listen", c.Admin.Listen}}
-	if address, ok := strings.CutPrefix(c.Redis.URL.Reveal(), "embedded:"); ok {
-		listeners = append(listeners, listener{"redis.url", address})
-	}
-	var errs []error
-	for i, a := range listeners {
-		for _, b := range listeners[:i] {
-			if overlap(a.address, b.address) {
-				errs = append(errs, mistake(p.given[a.key], fmt.Sprintf(
-					"want another address, got %q, which is used by %s (%s)",
-					a.address, p.given[b.key].Origin.Name, p.given[b.key].Origin.place())))
-			}
-		}
-	}
-	return errs
-}
-
-// overlap reports whether two addresses cannot be listened on by one process.
-func overlap(a, b string) bool {
-	hostA, portA, errA := net.SplitHostPort(a)
-	hostB, portB, errB := net.SplitHostPort(b)
-	if errA != nil || errB != nil || portA != portB || portA == "0" {
-		return false
-	}
-	return hostA == hostB || everywhere(hostA) || everywhere(hostB)
-}
-
-func everywhere(host string) bool {
-	if host == "" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsUnspecified()
 }

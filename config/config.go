@@ -18,7 +18,6 @@ package config
 
 import (
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -219,37 +218,18 @@ type Shutdown struct {
 	Timeout time.Duration
 }
 
-// Origin says where the value of the setting called key came from:
-// "default", "environment VITRINE_TTL", "flag --ttl", "vitrine.yaml:12".
-// It is empty for a key that no setting has.
-func (c Config) Origin(key string) string {
-	o, ok := c.origins[key]
-	if !ok {
-		return ""
-	}
-	return o.String()
-}
+// Size is a number of bytes.
+type Size int64
 
-// Refuse returns the error that Load would have returned had it known why the
-// value of the setting called key is no good. Whoever opens what a setting
-// names uses it, so that the operator reads one kind of message.
-func (c Config) Refuse(key string, why error) error {
-	s, ok := lookup(key)
-	if !ok {
-		return why
+// String writes the size as the settings do: 32MiB, or bytes when uneven.
+func (s Size) String() string {
+	for _, unit := range []struct {
+		name  string
+		bytes Size
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if s >= unit.bytes && s%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
+		}
 	}
-	return refuse(s, given{Text: s.text(&c), Origin: c.origins[key]}, why.Error())
-}
-
-// RefuseBelow is Refuse for what stands below a group of settings, by its path there,
-// upstream.resources.banners and parts[0].map, and its line in the file; 0 is that of the setting.
-func (c Config) RefuseBelow(group, path string, line int, why error) error {
-	name, _, _ := strings.Cut(path, "[")
-	name, _, _ = strings.Cut(name, ".")
-	o := c.origins[group+"."+name]
-	place := o.place()
-	if file := strings.LastIndexByte(o.File, ':'); line > 0 && file >= 0 {
-		place = o.File[:file+1] + strconv.Itoa(line)
-	}
-	return &Error{Setting: group + "." + path, Origin: place, Problem: why.Error()}
+	return strconv.FormatInt(int64(s), 10)
 }

@@ -3,10 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
-// ErrInvalid matches every mistake in the configuration.
+// ErrInvalid is what every mistake in the configuration is.
 var ErrInvalid = errors.New("invalid configuration")
 
 // Error is one mistake. It reads
@@ -17,7 +16,7 @@ type Error struct {
 	Setting string
 	// Origin is "environment", "flag", "default", or the file with its line.
 	Origin string
-	// Problem says what was found and what is allowed. It contains no secret.
+	// Problem says what was found and what is allowed. It holds no secret.
 	Problem string
 }
 
@@ -29,23 +28,13 @@ func (e *Error) Error() string {
 // Is makes every Error an [ErrInvalid].
 func (e *Error) Is(target error) bool { return target == ErrInvalid }
 
-// mistake is an Error about what g gave.
-func mistake(g given, problem string) error {
-	return &Error{Setting: g.Origin.Name, Origin: g.Origin.place(), Problem: problem}
+// mistake is an Error about what came from o.
+func mistake(o origin, format string, args ...any) error {
+	return &Error{Setting: o.name, Origin: o.place(), Problem: fmt.Sprintf(format, args...)}
 }
 
-// refuse is the mistake of a value that s does not allow. The reason can be empty; it must not
-// contain a secret.
-func refuse(s Setting, g given, reason string) error {
-	problem := "want " + s.Allowed() + ", got " + g.show(s)
-	if reason != "" {
-		problem += ": " + reason
-	}
-	return mistake(g, problem)
-}
-
-// nearest returns the candidate that name was probably meant to be, or "". One edit is allowed for
-// every three characters of the part after the common prefix.
+// nearest returns the candidate that name was probably meant to be, or "". One slip is allowed for
+// every three characters of the part that is the name's own.
 func nearest(name string, own int, candidates []string) string {
 	best, bestDistance := "", max(1, own/3)+1
 	for _, candidate := range candidates {
@@ -56,7 +45,7 @@ func nearest(name string, own int, candidates []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance is Levenshtein's, by bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -74,19 +63,4 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// unknownKey is the mistake of an unknown key in the file.
-func unknownKey(g given) error {
-	own := len(g.Origin.Name) - 1 - strings.LastIndexByte(g.Origin.Name, '.')
-	if near := nearest(g.Origin.Name, own, names("")); near != "" {
-		return mistake(g, "no such setting; did you mean "+near+"?")
-	}
-	group := g.Origin.Name
-	var known []string
-	for len(known) == 0 {
-		group = group[:max(0, strings.LastIndexByte(group, '.'))]
-		known = members(group)
-	}
-	return mistake(g, "no such setting; known here are "+strings.Join(known, ", "))
 }

@@ -5,86 +5,81 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
 )
 
-// loadFile merges the YAML file, if there is one, into layers.
-func loadFile(layers *koanf.Koanf, sources Sources) []error {
-	named := configFile(sources)
-	if named.Text == "" {
-		return nil
-	}
-	p := &fileParser{path: named.Text}
-	if err := layers.Load(file.Provider(named.Text), p); err != nil {
-		return []error{mistake(named, fmt.Sprintf("want a YAML file that can be read, got %q: %s",
-			named.Text, strings.TrimPrefix(cause(err).Error(), "yaml: ")))}
-	}
-	return p.errs
-}
-
-// fileParser is the koanf.Parser of the file. koanf's own forgets on which
-// line a value stood and what it looked like; this one keeps both.
-type fileParser struct {
+// fileReader reads the YAML file into values, each with its line. Mistakes are collected.
+type fileReader struct {
 	path   string
-	values map[string]any
+	values values
 	lines  map[string]int // of the keys seen so far
 	errs   []error
 }
 
-// Unmarshal returns the values by key, nested. Mistakes that stand on a line
-// of their own are collected; only what is no YAML at all is an error here.
-func (p *fileParser) Unmarshal(content []byte) (map[string]any, error) {
-	p.values, p.lines = map[string]any{}, map[string]int{}
+// file is the layer of the YAML file, if there is one.
+func (v values) file(sources Sources) []error {
+	path, named := sources.file()
+	if path == "" {
+		return nil
+	}
+	r := &fileReader{path: path, values: v, lines: map[string]int{}}
+	if err := r.read(); err != nil {
+		return []error{mistake(named, "want a YAML file that can be read, got %q: %s",
+			path, strings.TrimPrefix(cause(err).Error(), "yaml: "))}
+	}
+	return r.errs
+}
+
+// read fails on what is not a YAML file of settings at all.
+func (r *fileReader) read() error {
+	content, err := os.ReadFile(r.path)
+	if err != nil {
+		return err
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
 	if err := decoder.Decode(&document); err != nil {
 		if errors.Is(err, io.EOF) { // an empty file says nothing
-			return p.values, nil
+			return nil
 		}
-		return nil, err
+		return err
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it holds more than one document")
+		return errors.New("it holds more than one document")
 	}
 	root := document.Content[0]
 	switch {
 	case root.Kind == yaml.MappingNode:
-		p.walk("", root)
-	case isNull(root):
-	default:
-		return nil, errors.New("it is not a mapping of settings, but " + describe(root))
+		r.group("", root)
+	case !isNull(root):
+		return errors.New("it is not a mapping of settings, but " + describe(root))
 	}
-	return nested(p.values), nil
+	return nil
 }
 
-// Marshal is half of the koanf.Parser interface, and not what it is for.
-func (p *fileParser) Marshal(map[string]any) ([]byte, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// walk reads a group of settings.
-func (p *fileParser) walk(group string, mapping *yaml.Node) {
+// group reads a group of settings.
+func (r *fileReader) group(prefix string, mapping *yaml.Node) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		name, value := mapping.Content[i], mapping.Content[i+1]
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
-		p.entry(group+name.Value, name.Line, value)
+		r.entry(prefix+name.Value, name.Line, value)
 	}
 }
 
 // entry reads one key of a group: a setting, or a group in turn.
-func (p *fileParser) entry(key string, line int, value *yaml.Node) {
-	g := given{Origin: origin{Name: key, File: fmt.Sprintf("%s:%d", p.path, line), Layer: fromFile}}
-	if first, again := p.lines[key]; again {
-		p.errs = append(p.errs, mistake(g, fmt.Sprintf("want it once, got it on line %d already", first)))
+func (r *fileReader) entry(key string, line int, value *yaml.Node) {
+	o := origin{name: key, file: fmt.Sprintf("%s:%d", r.path, line), layer: fromFile}
+	refuse := func(err error) { r.errs = append(r.errs, err) }
+	if first, again := r.lines[key]; again {
+		refuse(mistake(o, "want it once, got it on line %d already", first))
 		return
 	}
-	p.lines[key] = line
+	r.lines[key] = line
 
 	s, isSetting := lookup(key)
 	group := members(key)
@@ -93,57 +88,62 @@ func (p *fileParser) entry(key string, line int, value *yaml.Node) {
 		s, isSetting = common, true
 	}
 	switch {
+	case !isSetting && len(group) == 0:
+		refuse(unknownKey(o))
 	case isNull(value): // a key without a value says nothing
-		if !isSetting && len(group) == 0 {
-			p.errs = append(p.errs, unknownKey(g))
-		}
-	case isSetting && s.isParts():
-		p.parts(s, g, value)
 	case isSetting:
-		g.Text, g.Found = content(s, value)
-		p.values[s.Key] = g
-	case len(group) == 0:
-		p.errs = append(p.errs, unknownKey(g))
-	case value.Kind == yaml.MappingNode:
-		p.walk(key+".", value)
-	default:
-		p.errs = append(p.errs, mistake(g, fmt.Sprintf("want a group of settings (%s), got %s",
-			strings.Join(group, ", "), describe(value))))
-	}
-}
-
-// parts keeps a list of parts as it is.
-func (p *fileParser) parts(s Setting, g given, value *yaml.Node) {
-	var err error
-	g.Node = bare(value, 0)
-	if g.Text, err = canonical(g.Node); err != nil {
-		p.errs = append(p.errs, mistake(g, err.Error()))
-		return
-	}
-	p.values[s.Key] = g
-}
-
-// content returns the text of a value, or how to describe it in an error when
-// s cannot be said with such a value.
-func content(s Setting, value *yaml.Node) (text, found string) {
-	switch value.Kind {
-	case yaml.ScalarNode:
-		return value.Value, ""
-	case yaml.SequenceNode:
-		if !s.isList() {
-			return "", describe(value)
+		g, err := content(s, value)
+		if err != nil {
+			refuse(mistake(o, "%s", err))
+			return
 		}
+		g.origin = o
+		r.values[s.Key] = g
+	case value.Kind == yaml.MappingNode:
+		r.group(key+".", value)
+	default:
+		refuse(mistake(o, "want a group of settings (%s), got %s", strings.Join(group, ", "), describe(value)))
+	}
+}
+
+// unknownKey is the mistake of a name in the file that nothing there has.
+func unknownKey(o origin) error {
+	own := len(o.name) - 1 - strings.LastIndexByte(o.name, '.')
+	if near := nearest(o.name, own, names("")); near != "" {
+		return mistake(o, "no such setting; did you mean %s?", near)
+	}
+	group := o.name
+	var known []string
+	for len(known) == 0 {
+		group = group[:max(0, strings.LastIndexByte(group, '.'))]
+		known = members(group)
+	}
+	return mistake(o, "no such setting; known here are %s", strings.Join(known, ", "))
+}
+
+// content is the text of a value, or how to describe it in an error when s cannot have such a value.
+func content(s Setting, value *yaml.Node) (g given, err error) {
+	if s.isParts() {
+		g.node = bare(value, 0)
+		g.text, err = canonical(g.node)
+		return g, err
+	}
+	switch {
+	case value.Kind == yaml.ScalarNode:
+		g.text = value.Value
+	case value.Kind == yaml.SequenceNode && s.isList():
 		items := make([]string, 0, len(value.Content))
 		for _, item := range value.Content {
 			if item.Kind != yaml.ScalarNode {
-				return "", "a list that holds " + describe(item)
+				return given{found: "a list that holds " + describe(item)}, nil
 			}
 			items = append(items, item.Value)
 		}
-		return strings.Join(items, ","), ""
+		g.text = strings.Join(items, ",")
 	default:
-		return "", describe(value)
+		g.found = describe(value)
 	}
+	return g, nil
 }
 
 // describe names a value in an error by its kind, as it may hold a secret.
@@ -159,22 +159,3 @@ func describe(n *yaml.Node) string {
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-// nested turns keys with dots into the mapping of mappings that koanf merges.
-func nested(values map[string]any) map[string]any {
-	out := map[string]any{}
-	for key, value := range values {
-		group := out
-		parts := strings.Split(key, ".")
-		for _, part := range parts[:len(parts)-1] {
-			sub, ok := group[part].(map[string]any)
-			if !ok {
-				sub = map[string]any{}
-				group[part] = sub
-			}
-			group = sub
-		}
-		group[parts[len(parts)-1]] = value
-	}
-	return out
-}

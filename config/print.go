@@ -60,7 +60,7 @@ func (c Config) line(s Setting, name string) string {
 	case *Secret:
 		return fmt.Sprintf("# %s: %s # %s", name, mask, origin)
 	case *URL:
-		if field.HasPassword() {
+		if field.Hides() {
 			return fmt.Sprintf("# %s: %s # %s", name, field, origin)
 		}
 		text = scalar(text)

@@ -11,109 +11,89 @@ import (
 // mask replaces a secret.
 const mask = "********"
 
-// Secret is text that only [Secret.Reveal] returns. Printed by fmt with any verb, logged by slog,
-// or encoded as JSON, YAML or text, it is "********", or "" when there is none. The zero Secret is
-// empty.
-type Secret struct {
-	// A pointer, because fmt prints another struct's unexported fields without calling their
-	// methods: this way it prints an address.
-	text *string
-}
+// Secret is text that shows itself only to Reveal. Printed by fmt with any verb, logged by slog, or
+// encoded as JSON, YAML or text, it is "********", or "" when there is none. The zero Secret is empty.
+type Secret = hidden[opaque]
+
+// URL is an address that may hold a password. Like [Secret] it keeps it to itself, but it shows the
+// rest: redis://app:xxxxx@redis:6379/0.
+type URL = hidden[address]
 
 // NewSecret keeps text as a secret.
-func NewSecret(text string) Secret {
+func NewSecret(text string) Secret { return keep[opaque](text) }
+
+// NewURL keeps text as an address.
+func NewURL(text string) URL { return keep[address](text) }
+
+// A shower says how much of a text may be seen.
+type shower interface{ show(text string) string }
+
+type (
+	opaque  struct{}
+	address struct{}
+)
+
+func (address) show(text string) string { return maskURL(text) }
+
+func (opaque) show(text string) string {
 	if text == "" {
-		return Secret{}
-	}
-	return Secret{text: &text}
-}
-
-// Reveal returns the secret itself.
-func (s Secret) Reveal() string {
-	if s.text == nil {
-		return ""
-	}
-	return *s.text
-}
-
-// Equal reports whether both hold the same text.
-func (s Secret) Equal(t Secret) bool { return s.Reveal() == t.Reveal() }
-
-// String returns the mask.
-func (s Secret) String() string {
-	if s.text == nil {
 		return ""
 	}
 	return mask
 }
 
-// Format masks under every verb.
-func (s Secret) Format(f fmt.State, verb rune) { formatMasked(f, verb, s.String()) }
-
-// LogValue masks in slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalJSON masks in JSON.
-func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
-
-// MarshalText masks in text encodings.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MarshalYAML masks in YAML.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
-
-// URL is an address that may contain a password. It masks the password and shows the rest:
-// redis://app:xxxxx@redis:6379/0.
-type URL struct {
+// hidden is text that shows itself only to Reveal.
+type hidden[S shower] struct {
+	// A pointer, because fmt prints what is inside another struct's unexported field without asking
+	// its methods: this way it finds an address.
 	text *string
 }
 
-// NewURL keeps text as an address.
-func NewURL(text string) URL {
+func keep[S shower](text string) hidden[S] {
 	if text == "" {
-		return URL{}
+		return hidden[S]{}
 	}
-	return URL{text: &text}
+	return hidden[S]{text: &text}
 }
 
-// Reveal returns the address with its password.
-func (u URL) Reveal() string {
-	if u.text == nil {
+// Reveal returns the text itself.
+func (h hidden[S]) Reveal() string {
+	if h.text == nil {
 		return ""
 	}
-	return *u.text
+	return *h.text
 }
 
-// Equal reports whether both are the same address, password included.
-func (u URL) Equal(v URL) bool { return u.Reveal() == v.Reveal() }
+// Equal reports whether both hold the same text.
+func (h hidden[S]) Equal(other hidden[S]) bool { return h.Reveal() == other.Reveal() }
 
-// String returns the address without its password.
-func (u URL) String() string { return maskURL(u.Reveal()) }
+// String returns what may be seen.
+func (h hidden[S]) String() string {
+	var s S
+	return s.show(h.Reveal())
+}
 
-// HasPassword reports whether String differs from Reveal.
-func (u URL) HasPassword() bool { return u.String() != u.Reveal() }
-
-// Format masks under every verb.
-func (u URL) Format(f fmt.State, verb rune) { formatMasked(f, verb, u.String()) }
+// Hides reports whether String differs from Reveal.
+func (h hidden[S]) Hides() bool { return h.String() != h.Reveal() }
 
 // LogValue masks in slog.
-func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
+func (h hidden[S]) LogValue() slog.Value { return slog.StringValue(h.String()) }
 
 // MarshalJSON masks in JSON.
-func (u URL) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
+func (h hidden[S]) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
 
 // MarshalText masks in text encodings.
-func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+func (h hidden[S]) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // MarshalYAML masks in YAML.
-func (u URL) MarshalYAML() (any, error) { return u.String(), nil }
+func (h hidden[S]) MarshalYAML() (any, error) { return h.String(), nil }
 
-// formatMasked prints text for verb, which for %x and the like gives the hexadecimal of the mask.
-func formatMasked(f fmt.State, verb rune, text string) {
+// Format masks under every verb. Under %x and the like it prints the mask's own hexadecimal.
+func (h hidden[S]) Format(f fmt.State, verb rune) {
 	if verb == 'v' || verb == 'd' || verb == 'T' || verb == 'p' {
 		verb = 's'
 	}
-	_, _ = fmt.Fprintf(f, "%"+string(verb), text)
+	_, _ = fmt.Fprintf(f, "%"+string(verb), h.String())
 }
 
 // maskURL masks the password of an address and query parameters called …password or …token. An

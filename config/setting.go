@@ -36,63 +36,8 @@ type Setting struct {
 	words    []string            // the only texts allowed, if any
 }
 
-// Size is a number of bytes.
-type Size int64
-
-// String writes the size as the settings do: 32MiB, or bytes when uneven.
-func (s Size) String() string {
-	for _, unit := range []struct {
-		name  string
-		bytes Size
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if s >= unit.bytes && s%unit.bytes == 0 {
-			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
-		}
-	}
-	return strconv.FormatInt(int64(s), 10)
-}
-
 // Words returns the values of a setting that has a fixed list of them, or nil.
 func (s Setting) Words() []string { return slices.Clone(s.words) }
-
-// Settings returns a copy of the table, in the order of the documentation.
-func Settings() []Setting { return slices.Clone(settings) }
-
-// lookup finds the row of key.
-func lookup(key string) (Setting, bool) {
-	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
-	if i < 0 {
-		return Setting{}, false
-	}
-	return settings[i], true
-}
-
-// names lists every setting and group below group, by its whole key. The group "" is the file.
-func names(group string) []string {
-	var out []string
-	for _, s := range settings {
-		for i, r := range s.Key + "." {
-			key := s.Key[:i]
-			if r == '.' && (group == "" || strings.HasPrefix(key, group+".")) && !slices.Contains(out, key) {
-				out = append(out, key)
-			}
-		}
-	}
-	return out
-}
-
-// members lists the settings and groups directly in group, by their names there. It is empty if
-// there is no such group.
-func members(group string) []string {
-	var out []string
-	for _, key := range names(group) {
-		name := strings.TrimPrefix(strings.TrimPrefix(key, group), ".")
-		if !strings.Contains(name, ".") {
-			out = append(out, name)
-		}
-	}
-	return out
-}
 
 // isHidden reports whether no part of the value is ever shown.
 func (s Setting) isHidden() bool {
@@ -122,7 +67,8 @@ func (s Setting) Allowed() string {
 
 // set parses a value into its place in c. The reason of a failure contains no part of a secret and
 // can be empty.
-func (s Setting) set(c *Config, text string) error {
+func (s Setting) set(c *Config, g given) error {
+	text := g.text
 	switch field := s.field(c).(type) {
 	case *string:
 		*field = text
@@ -133,7 +79,7 @@ func (s Setting) set(c *Config, text string) error {
 	case *[]string:
 		*field = splitList(text)
 	case *Parts:
-		field.YAML = text
+		*field = Parts{YAML: text, Node: g.node}
 		return nil
 	case *time.Duration:
 		d, err := time.ParseDuration(text)
@@ -247,4 +193,29 @@ func orList(words []string) string {
 		return words[0]
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// show writes g's value for an error message.
+func (s Setting) show(g given) string {
+	switch {
+	case g.found != "":
+		return g.found
+	case g.text == "":
+		return "nothing"
+	case s.isHidden():
+		return "a value that is not shown"
+	case s.isParts():
+		shown, _ := Parts{YAML: g.text}.masked()
+		return strconv.Quote(shown)
+	default:
+		return strconv.Quote(maskURL(g.text))
+	}
+}
+
+// refuse is the mistake of a value that s does not allow. The reason must hold no secret.
+func refuse(s Setting, g given, reason error) error {
+	if errors.Is(reason, errUnsaid) {
+		return mistake(g.origin, "want %s, got %s", s.Allowed(), s.show(g))
+	}
+	return mistake(g.origin, "want %s, got %s: %s", s.Allowed(), s.show(g), reason)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -8,302 +9,191 @@ import (
 // longest is the upper bound of how long a document is kept: a year.
 const longest = int64(365 * 24 * time.Hour)
 
+// shortest is the lower bound of what should not be zero.
+const shortest = int64(10 * time.Millisecond)
+
 // settings is the table. A setting exists when it has a row here.
 var settings = named([]Setting{
-	{
-		Key: "listen", Default: ":8080", allowed: aPublicAddress, check: checkPublicAddress,
-		Doc:   "the public address, a port or a unix socket",
+	{Key: "listen", Default: ":8080", check: checkPublicAddress, allowed: aPublicAddress,
 		field: func(c *Config) any { return &c.Listen },
-	},
-	{
-		Key: "admin.listen", Default: "127.0.0.1:9090", optional: true, allowed: anAddress, check: checkAddress,
-		Doc:   "the operator's address; empty switches it off",
-		field: func(c *Config) any { return &c.Admin.Listen },
-	},
-	{
-		Key: "admin.token", optional: true, check: checkToken,
+		Doc:   "the public address, a port or a unix socket"},
+	{Key: "admin.listen", Default: "127.0.0.1:9090", optional: true, check: checkAddress,
+		allowed: anAddress, field: func(c *Config) any { return &c.Admin.Listen },
+		Doc: "the operator's address; empty switches it off"},
+	{Key: "admin.token", optional: true, check: checkToken,
 		allowed: "8 to 512 printable ASCII characters without spaces",
-		Doc:     "what the operator's address asks for, as a bearer's token or as a password, by everything but /livez and /readyz; required unless the address is loopback",
 		field:   func(c *Config) any { return &c.Admin.Token },
-	},
-	{
-		Key: "admin.token_file", optional: true, allowed: aSecretFile, contents: "admin.token",
-		Doc:   "a file that holds the token instead",
+		Doc:     "token for the operator's address (bearer token or basic-auth password); /livez and /readyz need none; required unless the address is loopback"},
+	{Key: "admin.token_file", contents: "admin.token", optional: true, allowed: aSecretFile,
 		field: func(c *Config) any { return &c.Admin.TokenFile },
-	},
-	{
-		Key: "admin.pprof", Default: "off", words: []string{"off", "on"},
-		Doc:   "whether the operator's address has Go's profiles at /debug/pprof/",
+		Doc:   "a file that holds the token instead"},
+	{Key: "admin.pprof", Default: "off", words: []string{"off", "on"},
 		field: func(c *Config) any { return &c.Admin.Pprof },
-	},
-	{
-		Key: "hook.secret", optional: true, check: checkToken,
+		Doc:   "whether the operator's address has Go's profiles at /debug/pprof/"},
+	{Key: "hook.secret", optional: true, check: checkToken,
 		allowed: "8 to 512 printable ASCII characters without spaces",
-		Doc:     "what a CMS shows that it knows when it says at /hooks/content that content changed, as the key of an HMAC-SHA256 or as a bearer's token; without one nothing listens there",
 		field:   func(c *Config) any { return &c.Hook.Secret },
-	},
-	{
-		Key: "hook.secret_file", optional: true, allowed: aSecretFile, contents: "hook.secret",
-		Doc:   "a file that holds that secret instead",
+		Doc:     "shared secret for /hooks/content, as HMAC-SHA256 key or bearer token; unset disables the webhook"},
+	{Key: "hook.secret_file", contents: "hook.secret", optional: true, allowed: aSecretFile,
 		field: func(c *Config) any { return &c.Hook.SecretFile },
-	},
-	{
-		Key: "hook.signature_header", Default: "X-Vitrine-Signature", check: checkClientHeader,
-		allowed: "the name of a header",
-		Doc:     "where the HMAC is, in hexadecimal, with or without `sha256=` before it, or in base64",
-		field:   func(c *Config) any { return &c.Hook.SignatureHeader },
-	},
-	{
-		Key: "hook.match.catalogue", Default: "true", allowed: "a jq program",
-		Doc:   "a jq program over the body of a delivery: the catalogue is purged softly when it yields anything but false or null",
+		Doc:   "a file that holds the secret instead"},
+	{Key: "hook.signature_header", Default: "X-Vitrine-Signature", check: checkClientHeader,
+		allowed: "the name of a header", field: func(c *Config) any { return &c.Hook.SignatureHeader },
+		Doc: "header with the HMAC of the body, in hexadecimal (with or without `sha256=`) or base64"},
+	{Key: "hook.match.catalogue", Default: "true", allowed: "a jq program",
 		field: func(c *Config) any { return &c.Hook.Match.Catalogue },
-	},
-	{
-		Key: "hook.match.rules", Default: "true", allowed: "a jq program",
-		Doc:   "the same for the rules",
+		Doc:   "a jq program over the body of a delivery: the catalogue is purged softly if it yields anything but false or null"},
+	{Key: "hook.match.rules", Default: "true", allowed: "a jq program",
 		field: func(c *Config) any { return &c.Hook.Match.Rules },
-	},
-	{
-		Key: "hook.match.banners", Default: "true", allowed: "a jq program",
-		Doc:   "the same for the banners",
+		Doc:   "the same for the rules"},
+	{Key: "hook.match.banners", Default: "true", allowed: "a jq program",
 		field: func(c *Config) any { return &c.Hook.Match.Banners },
-	},
-	{
-		Key: "tls.cert_file", optional: true, allowed: aPEMFile,
-		Doc:   "the certificate for the public address, with those that it was signed by, in PEM; read again when it changes; if nothing is said there is no TLS",
+		Doc:   "the same for the banners"},
+	{Key: "tls.cert_file", optional: true, allowed: aPEMFile,
 		field: func(c *Config) any { return &c.TLS.CertFile },
-	},
-	{
-		Key: "tls.key_file", optional: true, allowed: aPEMFile,
-		Doc:   "its key, in PEM",
+		Doc:   "certificate chain for the public address, in PEM; reloaded when it changes; unset: no TLS"},
+	{Key: "tls.key_file", optional: true, allowed: aPEMFile,
 		field: func(c *Config) any { return &c.TLS.KeyFile },
-	},
-	{
-		Key: "upstream.url", Default: "sample:", check: checkUpstream,
+		Doc:   "key of the certificate, in PEM"},
+	{Key: "upstream.url", Default: "sample:", check: checkUpstream,
 		allowed: "sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]",
-		Doc:     "where content comes from: `sample:` the bundled content, `file:DIR` a folder with catalogue.json, rules.json and banners.json, or the CMS's base URL",
 		field:   func(c *Config) any { return &c.Upstream.URL },
-	},
-	{
-		Key: "upstream.preset", Default: "drf", words: []string{"drf", "strapi4", "strapi5", "directus", "wordpress", "custom"},
-		Doc:   "which CMS it is: `drf` is Django REST Framework; `custom` knows nothing, and has it all from the file",
+		Doc:     "where content comes from: `sample:` the bundled content, `file:DIR` a folder with catalogue.json, rules.json and banners.json, or the base URL of the CMS"},
+	{Key: "upstream.preset", Default: "drf", words: []string{"drf", "strapi4", "strapi5", "directus", "wordpress", "custom"},
 		field: func(c *Config) any { return &c.Upstream.Preset },
-	},
-	{
-		Key: "upstream.authorization", optional: true, allowed: "the value of an Authorization header in printable ASCII", check: checkHeader,
-		Doc:   "the Authorization header sent upstream",
-		field: func(c *Config) any { return &c.Upstream.Authorization },
-	},
-	{
-		Key: "upstream.authorization_file", optional: true, allowed: aSecretFile, contents: "upstream.authorization",
-		Doc:   "a file that holds the Authorization header instead, such as a container's secret",
-		field: func(c *Config) any { return &c.Upstream.AuthorizationFile },
-	},
-	{
-		Key: "upstream.timeout", Default: "10s", min: int64(time.Millisecond), max: int64(10 * time.Minute),
-		Doc:   "the time for one fetch of a resource, its retries and pages included",
+		Doc:   "which CMS: `drf` is Django REST Framework; `custom` has no defaults: everything is set in the file"},
+	{Key: "upstream.authorization", optional: true, check: checkHeader,
+		allowed: "the value of an Authorization header in printable ASCII",
+		field:   func(c *Config) any { return &c.Upstream.Authorization },
+		Doc:     "the Authorization header sent to the CMS"},
+	{Key: "upstream.authorization_file", contents: "upstream.authorization", optional: true,
+		allowed: aSecretFile, field: func(c *Config) any { return &c.Upstream.AuthorizationFile },
+		Doc: "a file that holds the header instead, such as a container's secret"},
+	{Key: "upstream.timeout", Default: "10s", min: int64(time.Millisecond), max: int64(10 * time.Minute),
 		field: func(c *Config) any { return &c.Upstream.Timeout },
-	},
-	{
-		Key: "upstream.retries", Default: "2", min: 0, max: 10,
-		Doc:   "how often a failed request is repeated, within the timeout",
+		Doc:   "time limit for one fetch of a resource, its retries and pages included"},
+	{Key: "upstream.retries", Default: "2", min: 0, max: 10,
 		field: func(c *Config) any { return &c.Upstream.Retries },
-	},
-	{
-		Key: "upstream.max_bytes", Default: "32MiB", min: 1, max: 1 << 30,
-		Doc:   "the most that a resource may have, decompressed",
+		Doc:   "how often a failed request is repeated, within the timeout"},
+	{Key: "upstream.max_bytes", Default: "32MiB", min: 1, max: 1 << 30,
 		field: func(c *Config) any { return &c.Upstream.MaxBytes },
-	},
-	{
-		Key: "upstream.resources.catalogue.path", optional: true, allowed: aPath, check: checkPath,
-		Doc:   "where the catalogue is, relative to the upstream URL; if nothing is said `gvapp/`, or where the preset has it, and in a folder `catalogue.json`",
+		Doc:   "maximum size of a resource, decompressed"},
+	{Key: "upstream.resources.catalogue.path", optional: true, check: checkPath, allowed: aPath,
 		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Path },
-	},
-	{
-		Key: "upstream.resources.catalogue.parts", optional: true, allowed: "a list of parts",
-		Doc:   "what the catalogue is made from, where that is not what the preset knows: a list of parts, see [CMS guides](cms/README.md)",
+		Doc:   "path of the catalogue, relative to the upstream URL; unset: that of the preset (`gvapp/` for `drf`), or `catalogue.json` in a folder"},
+	{Key: "upstream.resources.catalogue.parts", optional: true, allowed: "a list of parts",
 		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Parts },
-	},
-	{
-		Key: "upstream.resources.catalogue.map", optional: true, allowed: "a jq program",
-		Doc:   "a jq program that makes the document of all parts",
+		Doc:   "the parts that the catalogue is made from, unless those of the preset; see [CMS guides](cms/README.md)"},
+	{Key: "upstream.resources.catalogue.map", optional: true, allowed: "a jq program",
 		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Map },
-	},
-	{
-		Key: "upstream.resources.rules.path", optional: true, allowed: aPath, check: checkPath,
-		Doc:   "the same for the rules: `cms/rules/`, `rules.json`",
+		Doc:   "a jq program that makes the document from all parts"},
+	{Key: "upstream.resources.rules.path", optional: true, check: checkPath, allowed: aPath,
 		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Path },
-	},
-	{
-		Key: "upstream.resources.rules.parts", optional: true, allowed: "a list of parts",
-		Doc:   "the same for the rules",
+		Doc:   "the same for the rules: `cms/rules/`, `rules.json`"},
+	{Key: "upstream.resources.rules.parts", optional: true, allowed: "a list of parts",
 		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Parts },
-	},
-	{
-		Key: "upstream.resources.rules.map", optional: true, allowed: "a jq program",
-		Doc:   "the same for the rules",
+		Doc:   "the same for the rules"},
+	{Key: "upstream.resources.rules.map", optional: true, allowed: "a jq program",
 		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Map },
-	},
-	{
-		Key: "upstream.resources.banners.path", optional: true, allowed: aPath, check: checkPath,
-		Doc:   "the same for the banners: `gvapp/singlebanner`, `banners.json`",
+		Doc:   "the same for the rules"},
+	{Key: "upstream.resources.banners.path", optional: true, check: checkPath, allowed: aPath,
 		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Path },
-	},
-	{
-		Key: "upstream.resources.banners.parts", optional: true, allowed: "a list of parts",
-		Doc:   "the same for the banners",
+		Doc:   "the same for the banners: `gvapp/singlebanner`, `banners.json`"},
+	{Key: "upstream.resources.banners.parts", optional: true, allowed: "a list of parts",
 		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Parts },
-	},
-	{
-		Key: "upstream.resources.banners.map", optional: true, allowed: "a jq program",
-		Doc:   "the same for the banners",
+		Doc:   "the same for the banners"},
+	{Key: "upstream.resources.banners.map", optional: true, allowed: "a jq program",
 		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Map },
-	},
-	{
-		Key: "redis.url", Default: "embedded:", check: checkRedis,
+		Doc:   "the same for the banners"},
+	{Key: "redis.url", Default: "embedded:", check: checkRedis,
 		allowed: "embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH",
-		Doc:     "the store that replicas share: `embedded:` is one inside this process (on 127.0.0.1:6380, or `embedded:HOST:PORT`); Sentinel and Cluster as go-redis's own URL forms have them",
 		field:   func(c *Config) any { return &c.Redis.URL },
-	},
-	{
-		Key: "redis.url_file", optional: true, allowed: aSecretFile, contents: "redis.url",
-		Doc:   "a file that holds the address of Redis instead, for one with a password",
+		Doc:     "the store that replicas share; `embedded:` is one inside this process (on 127.0.0.1:6380, or `embedded:HOST:PORT`); Sentinel and Cluster in go-redis's URL forms"},
+	{Key: "redis.url_file", contents: "redis.url", optional: true, allowed: aSecretFile,
 		field: func(c *Config) any { return &c.Redis.URLFile },
-	},
-	{
-		Key: "redis.prefix", Default: "vitrine:", check: checkPrefix,
+		Doc:   "a file that holds the URL instead, for one with a password"},
+	{Key: "redis.prefix", Default: "vitrine:", check: checkPrefix,
 		allowed: "1 to 64 printable ASCII characters without spaces, quotes or * ? [ ] \\",
-		Doc:     "what every key begins with; other keys are never touched",
 		field:   func(c *Config) any { return &c.Redis.Prefix },
-	},
-	{
-		Key: "ttl.default", Env: "VITRINE_TTL", Flag: "ttl", Default: "60s", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "how long a document is fresh, at least: each gets up to a tenth more, in which it is refreshed if it is being read; in the file, `ttl: 60s` says it too",
+		Doc:     "prefix of every key; other keys are never touched"},
+	{Key: "ttl.default", Env: "VITRINE_TTL", Flag: "ttl", Default: "60s", min: shortest, max: longest,
 		field: func(c *Config) any { return &c.TTL.Default },
-	},
-	{
-		Key: "ttl.catalogue", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "how long the catalogue is fresh",
+		Doc:   "how long a document is fresh, at least: each gets up to a tenth more, in which it is refreshed if it is requested; `ttl: 60s` in the file is the same"},
+	{Key: "ttl.catalogue", inherits: "ttl.default", min: shortest, max: longest,
 		field: func(c *Config) any { return &c.TTL.Catalogue },
-	},
-	{
-		Key: "ttl.rules", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "how long the rules are fresh",
+		Doc:   "how long the catalogue is fresh"},
+	{Key: "ttl.rules", inherits: "ttl.default", min: shortest, max: longest,
 		field: func(c *Config) any { return &c.TTL.Rules },
-	},
-	{
-		Key: "ttl.banners", inherits: "ttl.default", min: int64(10 * time.Millisecond), max: longest,
-		Doc:   "how long the banners are fresh",
+		Doc:   "how long the rules are fresh"},
+	{Key: "ttl.banners", inherits: "ttl.default", min: shortest, max: longest,
 		field: func(c *Config) any { return &c.TTL.Banners },
-	},
-	{
-		Key: "stale_while_revalidate", Default: "5m", max: longest,
-		Doc:   "how long past its freshness a document is still served while a refresh runs",
+		Doc:   "how long the banners are fresh"},
+	{Key: "stale_while_revalidate", Default: "5m", max: longest,
 		field: func(c *Config) any { return &c.StaleWhileRevalidate },
-	},
-	{
-		Key: "stale_if_error", Default: "24h", max: longest,
-		Doc:   "how long past its freshness a document is still served when the CMS fails",
+		Doc:   "how long past its freshness a document is still served while a refresh runs"},
+	{Key: "stale_if_error", Default: "24h", max: longest,
 		field: func(c *Config) any { return &c.StaleIfError },
-	},
-	{
-		Key: "http.max_age", Default: "0s", max: longest,
-		Doc:   "how much longer a browser or CDN may keep an answer without asking",
+		Doc:   "how long past its freshness a document is still served when the CMS fails"},
+	{Key: "http.max_age", Default: "0s", max: longest,
 		field: func(c *Config) any { return &c.HTTP.MaxAge },
-	},
-	{
-		Key: "http.cdn_max_age", inherits: "http.max_age", max: longest,
-		Doc:   "how much longer a CDN that knows CDN-Cache-Control may keep an answer without asking; it can be purged by Cache-Groups, a browser cannot",
+		Doc:   "how much longer a browser or CDN may keep a response without asking"},
+	{Key: "http.cdn_max_age", inherits: "http.max_age", max: longest,
 		field: func(c *Config) any { return &c.HTTP.CDNMaxAge },
-	},
-	{
-		Key: "http.cdn_stale_while_revalidate", inherits: "stale_while_revalidate", max: longest,
-		Doc:   "how much longer such a CDN may give an answer while it asks, within the document's freshness; 0s makes it ask first",
+		Doc:   "the same for CDNs that read CDN-Cache-Control; they can be purged by Cache-Groups, browsers cannot"},
+	{Key: "http.cdn_stale_while_revalidate", inherits: "stale_while_revalidate", max: longest,
 		field: func(c *Config) any { return &c.HTTP.CDNStaleWhileRevalidate },
-	},
-	{
-		Key: "http.hsts", Default: "0s", max: 3 * longest,
-		Doc:   "for how long browsers are told to use TLS only (Strict-Transport-Security), on connections that are TLS here; 0s does not tell them",
+		Doc:   "how much longer such a CDN may serve a response while it asks, within the document's freshness; 0s: it asks first"},
+	{Key: "http.hsts", Default: "0s", max: 3 * longest,
 		field: func(c *Config) any { return &c.HTTP.HSTS },
-	},
-	{
-		Key: "cors.origins", Default: "*", optional: true, check: checkOrigins,
+		Doc:   "max-age of Strict-Transport-Security, sent on TLS connections; 0s: not sent"},
+	{Key: "cors.origins", Default: "*", optional: true, check: checkOrigins,
 		allowed: "* or a list of origins such as https://shop.example",
-		Doc:     "which origins may read the answers in a browser, separated by commas; empty allows none",
 		field:   func(c *Config) any { return &c.CORS.Origins },
-	},
-	{
-		Key: "proxies.trusted", optional: true, check: checkProxies,
+		Doc:     "origins that may read responses in a browser, separated by commas; empty allows none"},
+	{Key: "proxies.trusted", optional: true, check: checkProxies,
 		allowed: "networks such as 10.0.0.0/8, addresses, and unix for whoever comes over a unix socket",
-		Doc:     "the proxies in front that are believed about who their client is, separated by commas",
 		field:   func(c *Config) any { return &c.Proxies.Trusted },
-	},
-	{
-		Key: "proxies.client_header", Default: "X-Forwarded-For", check: checkClientHeader,
+		Doc:     "proxies in front whose client header is believed, separated by commas"},
+	{Key: "proxies.client_header", Default: "X-Forwarded-For", check: checkClientHeader,
 		allowed: "the name of a field that holds addresses",
-		Doc:     "where those proxies say it: an address, or a list of which the last one that is no trusted proxy counts",
 		field:   func(c *Config) any { return &c.Proxies.ClientHeader },
-	},
-	{
-		Key: "limits.connections", Default: "0", max: 10_000_000,
-		Doc:   "how many connections are served at a time (503 beyond); 0 is 262144, more than most systems give a process",
+		Doc:     "header in which those proxies name the client: an address, or a list of which the last one that is not a trusted proxy counts"},
+	{Key: "limits.connections", Default: "0", max: 10_000_000,
 		field: func(c *Config) any { return &c.Limits.Connections },
-	},
-	{
-		Key: "limits.target", Default: "4KiB", min: 256, max: 1 << 20,
-		Doc:   "the longest path and query (414 beyond)",
+		Doc:   "maximum number of connections (503 beyond); 0 is 262144, more than most systems allow a process"},
+	{Key: "limits.target", Default: "4KiB", min: 256, max: 1 << 20,
 		field: func(c *Config) any { return &c.Limits.Target },
-	},
-	{
-		Key: "limits.header", Default: "12KiB", min: 1 << 10, max: 1 << 20,
-		Doc:   "the most that a request's header may have (431 beyond)",
+		Doc:   "maximum length of path and query (414 beyond)"},
+	{Key: "limits.header", Default: "12KiB", min: 1 << 10, max: 1 << 20,
 		field: func(c *Config) any { return &c.Limits.Header },
-	},
-	{
-		Key: "limits.body", Default: "64KiB", min: 1, max: 16 << 20,
-		Doc:   "the most that a request's body may have, though nobody looks at it (413 beyond)",
+		Doc:   "maximum size of a request's header (431 beyond)"},
+	{Key: "limits.body", Default: "64KiB", min: 1, max: 16 << 20,
 		field: func(c *Config) any { return &c.Limits.Body },
-	},
-	{
-		Key: "limits.read_timeout", Default: "10s", min: int64(10 * time.Millisecond), max: int64(time.Hour),
-		Doc:   "how long a request may take to arrive (408 beyond)",
+		Doc:   "maximum size of a request's body (413 beyond); bodies are ignored"},
+	{Key: "limits.read_timeout", Default: "10s", min: shortest, max: int64(time.Hour),
 		field: func(c *Config) any { return &c.Limits.ReadTimeout },
-	},
-	{
-		Key: "limits.write_timeout", Default: "1m", min: int64(10 * time.Millisecond), max: int64(time.Hour),
-		Doc:   "how long an answer may take to be read",
+		Doc:   "time limit for receiving a request (408 beyond)"},
+	{Key: "limits.write_timeout", Default: "1m", min: shortest, max: int64(time.Hour),
 		field: func(c *Config) any { return &c.Limits.WriteTimeout },
-	},
-	{
-		Key: "limits.idle_timeout", Default: "2m", min: int64(10 * time.Millisecond), max: int64(24 * time.Hour),
-		Doc:   "how long a connection stays open without a request; longer than a load balancer in front keeps its own",
+		Doc:   "time limit for sending a response"},
+	{Key: "limits.idle_timeout", Default: "2m", min: shortest, max: int64(24 * time.Hour),
 		field: func(c *Config) any { return &c.Limits.IdleTimeout },
-	},
-	{
-		Key: "log.access", Default: "off", words: []string{"off", "on"},
-		Doc:   "whether each request is logged, whatever `log.level` says",
+		Doc:   "how long a connection stays open without a request; should exceed that of a load balancer in front"},
+	{Key: "log.access", Default: "off", words: []string{"off", "on"},
 		field: func(c *Config) any { return &c.Log.Access },
-	},
-	{
-		Key: "log.level", Default: "info", words: []string{"debug", "info", "warn", "error"},
-		Doc:   "the least important messages that are logged",
+		Doc:   "whether requests are logged, at any `log.level`"},
+	{Key: "log.level", Default: "info", words: []string{"debug", "info", "warn", "error"},
 		field: func(c *Config) any { return &c.Log.Level },
-	},
-	{
-		Key: "log.format", Default: "text", words: []string{"text", "json"},
-		Doc:   "`text` for people, who are also shown what is served and commands to try; `json` for machines",
+		Doc:   "minimum log level"},
+	{Key: "log.format", Default: "text", words: []string{"text", "json"},
 		field: func(c *Config) any { return &c.Log.Format },
-	},
-	{
-		Key: "shutdown.delay", Default: "0s", max: int64(5 * time.Minute),
-		Doc:   "how long requests are still accepted after /readyz began to fail; as long as a load balancer needs to notice",
+		Doc:   "`text` for people, with a summary and commands to try at the start; `json` for machines"},
+	{Key: "shutdown.delay", Default: "0s", max: int64(5 * time.Minute),
 		field: func(c *Config) any { return &c.Shutdown.Delay },
-	},
-	{
-		Key: "shutdown.timeout", Default: "8s", min: int64(time.Millisecond), max: int64(10 * time.Minute),
-		Doc:   "how long requests under way may then take to finish; delay and timeout together belong under the 10s after which Docker kills",
+		Doc:   "how long requests are still accepted after /readyz begins to fail; as long as a load balancer needs to notice"},
+	{Key: "shutdown.timeout", Default: "8s", min: int64(time.Millisecond), max: int64(10 * time.Minute),
 		field: func(c *Config) any { return &c.Shutdown.Timeout },
-	},
+		Doc:   "how long requests under way may take to finish after that; Docker kills 10s after it asks, delay included"},
 })
 
 // named gives the rows the names that follow from their keys, but for those
@@ -324,4 +214,43 @@ func named(rows []Setting) []Setting {
 		}
 	}
 	return rows
+}
+
+// Settings returns a copy of the table, in the order of the documentation.
+func Settings() []Setting { return slices.Clone(settings) }
+
+// lookup finds the row of key.
+func lookup(key string) (Setting, bool) {
+	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return settings[i], true
+}
+
+// names lists every setting and group below group, by its whole key. The group "" is the file.
+func names(group string) []string {
+	var out []string
+	for _, s := range settings {
+		for i, r := range s.Key + "." {
+			key := s.Key[:i]
+			if r == '.' && (group == "" || strings.HasPrefix(key, group+".")) && !slices.Contains(out, key) {
+				out = append(out, key)
+			}
+		}
+	}
+	return out
+}
+
+// members lists the settings and groups directly in group, by their names there. It is empty if
+// there is no such group.
+func members(group string) []string {
+	var out []string
+	for _, key := range names(group) {
+		name := strings.TrimPrefix(strings.TrimPrefix(key, group), ".")
+		if !strings.Contains(name, ".") {
+			out = append(out, name)
+		}
+	}
+	return out
 }

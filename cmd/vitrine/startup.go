@@ -137,7 +137,7 @@ func redisCLI(text, address string) string {
 	if name := u.User.Username(); name != "" {
 		words = append(words, "--user", name)
 	}
-	if (config.NewURL(text)).HasPassword() {
+	if (config.NewURL(text)).Hides() {
 		words = append(words, "--askpass")
 	}
 	return strings.Join(words, " ")

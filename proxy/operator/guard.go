@@ -3,7 +3,9 @@ package operator
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 
@@ -40,4 +42,37 @@ func protect(present *atomic.Pointer[string], next http.Handler) http.Handler {
 func bearer(r *http.Request) (string, bool) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// guardHosts refuses requests for other hosts: a page that an operator looks at elsewhere could
+// otherwise rebind its own name to this address, and read everything here as its own. A request
+// without a host does not come from a browser.
+func guardHosts(o Options, next http.Handler) http.Handler {
+	hosts := map[string]bool{"": true, "localhost": true}
+	for _, host := range append([]string{o.Listen}, o.Hosts...) {
+		hosts[hostname(host)] = true
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostname(r.Host)
+		ip, err := netip.ParseAddr(host)
+		if !hosts[host] && (err != nil || !ip.IsLoopback() && !isLocal(r, ip)) {
+			writeDetail(w, http.StatusMisdirectedRequest, "This Host is not served here; admin.hosts lists further ones.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostname is the host in HOST or HOST:PORT, as it is compared.
+func hostname(text string) string {
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(text, "[]"), "."))
+}
+
+// isLocal reports whether the request's connection was made to ip.
+func isLocal(r *http.Request, ip netip.Addr) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && local.AddrPort().Addr().Unmap() == ip.Unmap()
 }

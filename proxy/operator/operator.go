@@ -1,7 +1,7 @@
 // Package operator serves the operator's address: health checks, the status, metrics and pages.
 //
-// A request passes the guard, which asks for the token if there is one, and goes to the handler of
-// its path. /livez answers as long as the process can. /readyz asks every resource at once whether
+// A request passes the guards, which refuse a Host that is not this server and require the token if
+// there is one, and goes to the handler of its path. /livez answers as long as the process can. /readyz asks every resource at once whether
 // it can be answered with 200, within a bound of time, and fails while the process drains.
 // /api/status is the [Status] as JSON; the page at / is made of the same, and updates itself every
 // two seconds. /documents/ shows the copies held, and /metrics is for Prometheus. None of these
@@ -24,12 +24,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 
 	"vitrine/cache"
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream/shape"
 )
+
+// maxConnections bounds the connections; more wait until one ends.
+const maxConnections = 256
 
 // Options are the settings of a [Server].
 type Options struct {
@@ -57,6 +61,11 @@ type Options struct {
 	// Token is required for everything but the health checks and the webhook. Empty requires none,
 	// which is for an address that nobody else reaches.
 	Token string
+	// Listen is the configured address, whose host a request may name, and Hosts are further ones. A
+	// request for a host that is neither of these, nor loopback, nor the connection's own address is
+	// refused. Both may be empty.
+	Listen string
+	Hosts  []string
 	// Logger receives failures. Nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -103,20 +112,22 @@ func New(o Options) (*Server, error) {
 		mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
 	}
 	if o.Profiles {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("/debug/pprof/", get(pprof.Index))
+		mux.HandleFunc("/debug/pprof/cmdline", get(pprof.Cmdline))
+		mux.HandleFunc("/debug/pprof/profile", get(pprof.Profile))
+		mux.HandleFunc("/debug/pprof/symbol", get(pprof.Symbol))
+		mux.HandleFunc("/debug/pprof/trace", get(pprof.Trace))
 	}
 	if o.Hook != nil {
 		mux.Handle(webhook.Path, o.Hook)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeDetail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
-		Handler:           protect(&s.token, mux),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
+		Handler:           guardHosts(o, protect(&s.token, mux)),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute, // a profile takes half of it
+		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
@@ -125,7 +136,7 @@ func New(o Options) (*Server, error) {
 
 // Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(netutil.LimitListener(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("operator: serve %s: %w", ln.Addr(), err)
 	}
 	return nil

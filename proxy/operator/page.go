@@ -144,7 +144,7 @@ func (p *pages) itemPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Query().Get("format") == "json" {
-		writeJSON(w, http.StatusOK, append(bytes.Clone(found[0]), '\n'))
+		writeJSON(w, http.StatusOK, []byte(Visible(string(found[0]))+"\n"))
 		return
 	}
 	st := p.present()

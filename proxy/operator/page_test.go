@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -73,7 +74,7 @@ func stocked(t *testing.T) Options {
 // fetch returns the answer to a GET.
 func fetch(s *Server, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	s.http.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	s.http.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, http.NoBody))
 	return w
 }
 
@@ -135,6 +136,47 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	}
 }
 
+// A terminal obeys some of these, and a reader is misled by others.
+func TestControlCharactersOfTheCMSAreShownAndNotSent(t *testing.T) {
+	o := stocked(t)
+	const hidden = "\x1b[2J\u009b1m\u202egood\u2066\x00\x7f"
+	o.Meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hidden})
+	status := o.Status
+	o.Status = func() Status {
+		st := status()
+		st.Upstream.URL = "https://cms.example/" + hidden
+		rules := st.Resources[shape.Rules]
+		rules.LastFetch = &Fetch{Error: "next: " + hidden, At: time.Now()}
+		st.Resources[shape.Rules] = rules
+		return st
+	}
+	documents := o.Document
+	o.Document = func(r shape.Resource) *cache.Document {
+		d := *documents(r)
+		if r == shape.Rules {
+			d.Body = []byte(`[{"id":1,"title":"\u001b[2J` + "\u009b1m\u202egood" + `"}]`)
+		}
+		return &d
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/", "/api/status", "/documents/rules", "/documents/rules/rules/1", "/documents/rules/rules/1?format=json", "/documents/rules?q=%1b%5B2J"} {
+		body := fetch(s, path).Body.String()
+		if i := strings.IndexFunc(body, invisible); i >= 0 {
+			t.Errorf("%s sends %q", path, body[i:min(len(body), i+20)])
+		}
+		if !strings.Contains(body, `\u001b[2J`) {
+			t.Errorf("%s does not show what was there", path)
+		}
+	}
+	var st Status
+	if err := json.Unmarshal(fetch(s, "/api/status").Body.Bytes(), &st); err != nil || st.Resources[shape.Rules].LastFetch.Error != "next: "+hidden {
+		t.Errorf("the status as JSON does not keep the text: %q, %v", st.Resources[shape.Rules].LastFetch.Error, err)
+	}
+}
+
 func TestAPageThatKnowsNothingSaysSo(t *testing.T) {
 	s, err := New(Options{Document: func(shape.Resource) *cache.Document { return nil }})
 	if err != nil {
@@ -159,7 +201,7 @@ func TestTheAssetsAreSmallAndAskedForOnce(t *testing.T) {
 	for _, name := range []string{"style.css", "script.js", "icon.svg"} {
 		resp := fetch(s, "/assets/"+name)
 		all += resp.Body.Len()
-		r := httptest.NewRequest(http.MethodGet, "/assets/"+name, http.NoBody)
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/assets/"+name, http.NoBody)
 		r.Header.Set("If-None-Match", resp.Header().Get("ETag"))
 		w := httptest.NewRecorder()
 		s.http.Handler.ServeHTTP(w, r)

@@ -219,6 +219,16 @@ const (
 	longestToken  = 512
 )
 
+// checkHosts allows host names and addresses, without a port.
+func checkHosts(text string) error {
+	for _, host := range splitList(text) {
+		if strings.ContainsAny(host, "/@* []") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return fmt.Errorf("%q is not a host name or an address", host)
+		}
+	}
+	return nil
+}
+
 // checkToken allows tokens that can be sent as a bearer token and typed as a password.
 func checkToken(text string) error {
 	switch {

@@ -70,6 +70,8 @@ type Admin struct {
 	Token Secret
 	// TokenFile is the file that Token was read from, if any.
 	TokenFile string
+	// Hosts are further hosts that a request there can name. It is shared and must not be changed.
+	Hosts []string
 	// Pprof is on or off: whether there are profiles at /debug/pprof/.
 	Pprof string
 }

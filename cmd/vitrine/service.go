@@ -156,7 +156,7 @@ func (s *service) openServers() (err error) {
 	}
 	options := operator.Options{
 		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
-		Token: s.cfg.Admin.Token.Reveal(), Logger: s.log, OpenAPI: openapi.Document(), Profiles: s.cfg.Admin.Pprof == "on",
+		Token: s.cfg.Admin.Token.Reveal(), Listen: s.cfg.Admin.Listen, Hosts: s.cfg.Admin.Hosts, Logger: s.log, OpenAPI: openapi.Document(), Profiles: s.cfg.Admin.Pprof == "on",
 	}
 	if s.hook, err = newHook(s.cfg, s.store, s.meter, s.log); err != nil {
 		return err

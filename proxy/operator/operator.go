@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -74,7 +73,6 @@ type Options struct {
 type Server struct {
 	options Options
 	http    *http.Server
-	token   atomic.Pointer[string]
 	collector
 }
 
@@ -95,7 +93,6 @@ func New(o Options) (*Server, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Server{options: o, collector: collector{status: o.Status, document: o.Document, meter: o.Meter}}
-	s.SetToken(o.Token)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", get(func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))
@@ -123,7 +120,7 @@ func New(o Options) (*Server, error) {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeDetail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
-		Handler:           guardHosts(o, protect(&s.token, mux)),
+		Handler:           guardHosts(o, protect(o.Token, mux)),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute, // a profile takes half of it
@@ -141,9 +138,6 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	return nil
 }
-
-// SetToken replaces the token.
-func (s *Server) SetToken(token string) { s.token.Store(&token) }
 
 // SetDraining makes /readyz fail from now on, so that no new requests are sent here.
 func (s *Server) SetDraining() { s.draining.Store(true) }

@@ -292,8 +292,8 @@ func TestThePagesCanBeUsedByEverybody(t *testing.T) {
 	b.clean(t)
 }
 
-// checkOutline holds what a screen reader is told: landmarks, one heading of each step, and a name for everything
-// that can be used or seen.
+// checkOutline holds what a screen reader is told: landmarks, one heading of each step, and a name
+// for everything that can be used or seen.
 func checkOutline(t *testing.T, b *browser, path string) {
 	t.Helper()
 	text := func(v *accessibility.Value) string {

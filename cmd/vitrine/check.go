@@ -17,7 +17,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// checkCommand tries everything that serving needs, once.
+// checkCommand tries everything that serve needs, once.
 type checkCommand struct {
 	settingsFlags
 	JSON bool `name:"json" help:"Report as JSON."`
@@ -25,16 +25,16 @@ type checkCommand struct {
 
 // Help shows what to type.
 func (checkCommand) Help() string {
-	return "Fetches each resource from the CMS, without any cache, and says what came, what was repaired, dropped and refused, " +
-		"and what the documents look like. A folder may hold saved answers instead: banners.json, or banners.http as curl -i shows it. " +
-		"Exit code 0: all is well; 1: something is not, or would be refused; 2: the configuration is wrong.\n\n" + examples(
+	return "Fetches each resource from the CMS, without any cache, and reports what was received, repaired, dropped and refused, " +
+		"and what the documents look like. A folder can hold saved responses instead: banners.json, or banners.http as curl -i prints it. " +
+		"Exit code 0: all is well; 1: a check failed, or a document would be refused; 2: invalid configuration.\n\n" + examples(
 		"vitrine check --upstream-url https://cms.example",
 		"vitrine check --upstream-url file:saved",
 		"vitrine check --json | jq .resources.banners",
 	)
 }
 
-// report is what check found.
+// report is the result of check.
 type report struct {
 	OK        bool                             `json:"ok"`
 	Upstream  string                           `json:"upstream"`
@@ -43,7 +43,7 @@ type report struct {
 	Resources map[shape.Resource]fetchedReport `json:"resources"`
 }
 
-// storeReport is what became of reaching Redis.
+// storeReport is the result of reaching Redis.
 type storeReport struct {
 	Address      string  `json:"address"`
 	OK           bool    `json:"ok"`
@@ -51,13 +51,13 @@ type storeReport struct {
 	Error        string  `json:"error,omitempty"`
 }
 
-// fetchedReport is what became of fetching one resource.
+// fetchedReport is the result of fetching one resource.
 type fetchedReport struct {
 	OK           bool                 `json:"ok"`
-	Status       int                  `json:"status"`   // of the CMS's last answer; 0 when there was none
+	Status       int                  `json:"status"`   // of the CMS's last response; 0 if there was none
 	Upstream     string               `json:"upstream"` // the base URL, or the folder, that answered
 	Attempts     int                  `json:"attempts"`
-	Pages        int                  `json:"pages"`          // answers that it was made from
+	Pages        int                  `json:"pages"`          // responses that it was made from
 	Received     int                  `json:"received_bytes"` // of these
 	Items        int                  `json:"items"`
 	Lists        []listReport         `json:"lists"`
@@ -66,18 +66,18 @@ type fetchedReport struct {
 	Steps        stepsReport          `json:"steps"`
 	Repairs      []repairsReport      `json:"repairs"` // those of the kind unknown were dropped
 	Suspicions   []upstream.Suspicion `json:"suspicions"`
-	Refused      string               `json:"refused,omitempty"` // the path, what was wanted and what was found
+	Refused      string               `json:"refused,omitempty"` // path, wanted and found
 	Error        string               `json:"error,omitempty"`
 }
 
-// listReport is a list of the document, and what it begins with.
+// listReport is a list of the document, with its first item.
 type listReport struct {
 	Path  string `json:"path"`
 	Items int    `json:"items"`
 	First string `json:"first,omitempty"` // abbreviated
 }
 
-// stepsReport is what the time was spent on, in milliseconds.
+// stepsReport is the breakdown of the time, in milliseconds.
 type stepsReport struct {
 	Fetch     float64 `json:"fetch"`
 	Map       float64 `json:"map"`
@@ -91,7 +91,7 @@ type repairsReport struct {
 	Paths []string   `json:"paths"`
 }
 
-// Run checks everything at the same time, and reports in order.
+// Run checks everything concurrently, and reports in order.
 func (c *checkCommand) Run(ctx context.Context, p program) error {
 	cfg, err := c.load(p)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
-// reachRedis asks for a sign of life. Its error is one of the configuration.
+// reachRedis pings Redis. Its error is a configuration error.
 func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 	if strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {
 		return storeReport{Address: "embedded: not tried, serve starts it", OK: true}, nil
@@ -159,7 +159,7 @@ func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 	return r, store.Close()
 }
 
-// fetchOnce fetches one resource as serving would on a miss.
+// fetchOnce fetches one resource like a miss of serve.
 func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Resource) fetchedReport {
 	result, err := client.Fetch(ctx, resource, upstream.Validators{})
 	r := fetchedReport{

@@ -23,8 +23,8 @@ var (
 	measuredJSON = regexp.MustCompile(`("(?:milliseconds|fetch|map|normalize)": )[0-9.]+`)
 )
 
-// TestReportsReadAsTheyAreWrittenDown holds what check says of a CMS, over real
-// HTTP, against the files in testdata/check.
+// TestReportsReadAsTheyAreWrittenDown holds what check says of a CMS, over real HTTP, against the
+// files in testdata/check.
 func TestReportsReadAsTheyAreWrittenDown(t *testing.T) {
 	const login = `<!doctype html><form action="/login"><input name="user"><input type="password" name="password"></form>`
 	for _, c := range []struct {

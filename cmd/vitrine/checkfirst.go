@@ -11,19 +11,19 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// What an abbreviated item may take.
+// Bounds of an abbreviated item.
 const (
 	mostOfText = 24  // characters of a text in it
 	mostOfItem = 120 // characters of all of it
 )
 
-// firstItems returns the first item of each list of doc, abbreviated to a line;
-// "" for an empty list. The document is a normalized one.
+// firstItems returns the first item of each list of doc, abbreviated to a line; "" for an empty
+// list. The document is a normalized one.
 func firstItems(doc shape.Document) []string {
 	first := make([]string, len(doc.Lists))
 	d := jsontext.NewDecoder(bytes.NewReader(doc.Body))
 	if len(doc.Lists) > 1 {
-		_, _ = d.ReadToken() // the object that the lists are in
+		_, _ = d.ReadToken() // the object with the lists
 	}
 	for i, list := range doc.Lists {
 		if len(doc.Lists) > 1 {
@@ -44,8 +44,8 @@ func firstItems(doc shape.Document) []string {
 	return first
 }
 
-// abbreviate writes a value with its texts cut short, and what is in it at
-// depth 2 as {…} and […].
+// abbreviate writes a value with its strings shortened, and nested values from depth 2 on as {…}
+// and […].
 func abbreviate(value jsontext.Value, depth int) string {
 	switch value.Kind() {
 	case '"':
@@ -86,7 +86,7 @@ func abbreviate(value jsontext.Value, depth int) string {
 	return opening.String() + strings.Join(parts, " ") + closing
 }
 
-// clipped keeps most characters of text, and none that would upset a terminal.
+// clipped returns at most most characters of text, without control characters.
 func clipped(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\u200d' { // which joins emoji

@@ -8,8 +8,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A checkView writes a report for a person: plain columns that survive being
-// pasted into a ticket.
+// A checkView writes a report in plain columns that can be pasted into a ticket.
 type checkView struct{ *screen }
 
 func (v checkView) show(r report) {
@@ -31,7 +30,7 @@ func (v checkView) show(r report) {
 	v.printf("\n%s\n", v.sum(r, bad))
 }
 
-// sum is the last line, which many will read first.
+// sum is the last line, which many read first.
 func (v checkView) sum(r report, bad int) painted {
 	suspicious := 0
 	for _, f := range r.Resources {
@@ -41,9 +40,9 @@ func (v checkView) sum(r report, bad int) painted {
 	case bad > 0:
 		return v.bad(fmt.Sprintf("%d of %d resources would not be served from this CMS.", bad, len(r.Resources)))
 	case !r.Redis.OK:
-		return v.bad("The CMS is as it should be, Redis is not.")
+		return v.bad("The CMS is fine, Redis is not.")
 	case suspicious > 0:
-		return v.warn("All resources would be served; something about them looks wrong.")
+		return v.warn("All resources would be served, but something looks wrong.")
 	default:
 		return v.good("All resources would be served.")
 	}

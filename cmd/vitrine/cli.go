@@ -9,19 +9,19 @@ import (
 
 // commandLine is every command. Each has a Run method in a file of its name.
 type commandLine struct {
-	Serve       serveCommand       `cmd:"" default:"withargs" help:"Serve the three routes. This is what vitrine does when no command is named."`
-	Check       checkCommand       `cmd:"" help:"Try the configuration: reach Redis and the CMS, fetch everything once, and report."`
-	Purge       purgeCommand       `cmd:"" help:"Remove documents from the cache, so that they are fetched anew."`
-	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and how its CMS and Redis are."`
-	Config      configCommand      `cmd:"" help:"Print the configuration in effect, and where each value came from."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running vitrine whether it is ready; for containers."`
+	Serve       serveCommand       `cmd:"" default:"withargs" help:"Serve the three routes. The default command."`
+	Check       checkCommand       `cmd:"" help:"Check the configuration: reach Redis and the CMS, fetch everything once, and report."`
+	Purge       purgeCommand       `cmd:"" help:"Remove documents from the cache, so that they are fetched again."`
+	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and the state of its CMS and Redis."`
+	Config      configCommand      `cmd:"" help:"Print the configuration in effect, with the origin of each value."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Check whether a running vitrine is ready; for containers."`
 	SampleCMS   sampleCMSCommand   `cmd:"" name:"sample-cms" help:"Serve the bundled content as the CMS would, for demos."`
-	Completion  completionCommand  `cmd:"" help:"Print what bash, zsh or fish needs to complete vitrine's commands and flags."`
+	Completion  completionCommand  `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
-// run parses args and runs the command they name until it is done or ctx
-// ends. It returns the exit code.
+// run parses args and runs the command they name until it is done or ctx ends. It returns the exit
+// code.
 func run(ctx context.Context, args []string, p program) int {
 	var commands commandLine
 	for _, flags := range []*settingsFlags{
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, p program) int {
 	}
 	parsed, err := parser.Parse(args)
 	switch {
-	case helped: // --help has printed, and what was parsed after it does not matter
+	case helped: // --help has printed; the rest does not matter
 		return exitDone
 	case err != nil:
 		return exit(p.stderr, &usageError{fmt.Errorf("%w; see vitrine --help", err)})

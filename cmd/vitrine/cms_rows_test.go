@@ -14,9 +14,8 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// rows are those that every recorded CMS was filled with. documented makes the
-// documents of them by docs/interface.md alone, with none of the code
-// that is under test.
+// rows are those that every recorded CMS was filled with. documented makes the documents of them by
+// docs/interface.md alone, with none of the code that is under test.
 type rows struct {
 	tables map[string][]map[string]any
 	// documents are the documentIds of Strapi 5 by table and id; nil where ids are the rows' own.
@@ -220,9 +219,8 @@ func stable(text string) float64 {
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11 | 1<<30)
 }
 
-// documentIDs reads out of Strapi's recordings which documentId each row got.
-// All of its integers are those of the rows, but those of artists, which every
-// publishing has changed.
+// documentIDs reads out of Strapi's recordings which documentId each row got. All of its integers
+// are those of the rows, but those of artists, which every publishing has changed.
 func documentIDs(t *testing.T) map[string]map[float64]string {
 	t.Helper()
 	ids := map[string]map[float64]string{}
@@ -284,8 +282,8 @@ func (r *rows) wordpress() {
 	r.find("ARTWORKS", 5.0)["title"] = "“Quoted” & \\back"
 }
 
-// asWordPressHasIt leaves of an address's city and country their names, of
-// which the example makes ids, and of its times the first.
+// asWordPressHasIt leaves of an address's city and country their names, of which the example makes
+// ids, and of its times the first.
 func (r *rows) asWordPressHasIt(address map[string]any) any {
 	if !r.wp {
 		return address
@@ -310,9 +308,8 @@ var (
 	wireTime       = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?$`)
 )
 
-// anyTime replaces sometime in want by what stands there in got, if that is a
-// timestamp or empty. In what passes through normalizing as it came, it may be
-// as the CMS writes it.
+// anyTime replaces sometime in want by what stands there in got, if that is a timestamp or empty.
+// In what passes through normalizing as it came, it may be as the CMS writes it.
 func anyTime(t *testing.T, want, got any) any {
 	t.Helper()
 	switch w := want.(type) {

@@ -18,9 +18,9 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// The examples that operators copy, against the recorded answers of the CMSs
-// that they are for, over real HTTP. What must come out is made from the rows
-// that all of the CMSs were filled with: see cms_rows_test.go.
+// The examples that operators copy, against the recorded answers of the CMSs that they are for,
+// over real HTTP. What must come out is made from the rows that all of the CMSs were filled with:
+// see cms_rows_test.go.
 
 // example is a client of cms with one of the example files.
 func example(t *testing.T, name string, cms *upstreamtest.CMS) *upstream.Client {
@@ -43,8 +43,8 @@ func clientOf(t *testing.T, file string, cms *upstreamtest.CMS) *upstream.Client
 	return client
 }
 
-// serve answers at path with recordings, the first whose key is in the query.
-// The key "" is in every query.
+// serve answers at path with recordings, the first whose key is in the query. The key "" is in
+// every query.
 func serve(t *testing.T, cms *upstreamtest.CMS, path string, recordings ...[2]string) {
 	t.Helper()
 	var handlers []http.Handler

@@ -44,8 +44,8 @@ func (c *completionCommand) Run(p program) error {
 	return err
 }
 
-// completeWord is the argument with which those scripts ask. It is no command
-// of its own, since what follows it is half a command line.
+// completeWord is the argument with which those scripts ask. It is no command of its own, since
+// what follows it is half a command line.
 const completeWord = "__complete"
 
 // filesWord, alone on a line, has the shell complete names of files.
@@ -54,8 +54,8 @@ const filesWord = ":files"
 // A candidate is a word that may stand where the cursor is.
 type candidate struct{ word, help string }
 
-// complete prints what the last of words may become, a candidate a line, with
-// a tab before what it means.
+// complete prints what the last of words may become, a candidate a line, with a tab before what it
+// means.
 func complete(w io.Writer, app *kong.Node, words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
@@ -68,8 +68,8 @@ func complete(w io.Writer, app *kong.Node, words []string) error {
 	return nil
 }
 
-// candidates walks the finished words down to the command that they name, and
-// looks there for what the last one begins.
+// candidates walks the finished words down to the command that they name, and looks there for what
+// the last one begins.
 func candidates(app *kong.Node, words []string) []candidate {
 	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "=" }) // bash splits there
 	if len(words) == 0 {
@@ -123,8 +123,8 @@ func prefixed(all []candidate, begun, lead string) []candidate {
 	return out
 }
 
-// flags are those that may stand behind node: at the top also the flags of
-// the command that runs when none is named.
+// flags are those that may stand behind node: at the top also the flags of the command that runs
+// when none is named.
 func flags(node *kong.Node) []*kong.Flag {
 	out := slices.Concat(node.AllFlags(true)...)
 	if node.DefaultCmd != nil {

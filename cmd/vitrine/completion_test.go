@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// completed are the words offered for a command line, the last of which is
-// being typed.
+// completed are the words offered for a command line, the last of which is being typed.
 func completed(t *testing.T, words ...string) []string {
 	t.Helper()
 	var out bytes.Buffer

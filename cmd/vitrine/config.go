@@ -2,14 +2,14 @@ package main
 
 import "log/slog"
 
-// configCommand prints what is in effect.
+// configCommand prints the configuration in effect.
 type configCommand struct {
 	settingsFlags
 }
 
 // Help shows what to type.
 func (configCommand) Help() string {
-	return "What it prints can be used as the file. Secrets are masked.\n\n" + examples(
+	return "The output can be used as the file. Secrets are masked.\n\n" + examples(
 		"vitrine config",
 		"VITRINE_TTL=5m vitrine config --config vitrine.yaml",
 	)

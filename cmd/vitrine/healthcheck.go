@@ -16,27 +16,26 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// healthcheckCommand asks a running vitrine whether it is ready. It is all
-// that an image without a shell has to ask with.
+// healthcheckCommand checks whether a running vitrine is ready, in an image without a shell.
 type healthcheckCommand struct {
 	settingsFlags
-	URL     string        `name:"url" placeholder:"URL" help:"Ask this address instead of the configured vitrine; 200 is well."`
-	Timeout time.Duration `default:"2s" help:"How long to wait for all answers together (${default})."`
+	URL     string        `name:"url" placeholder:"URL" help:"Check this URL instead of the configured vitrine; 200 is healthy."`
+	Timeout time.Duration `default:"2s" help:"Time limit for all requests together (${default})."`
 }
 
 // Help shows what to type.
 func (healthcheckCommand) Help() string {
-	return "Asks /readyz at the operator's address, or, where that is off, each route at the public one. " +
+	return "Requests /readyz at the operator's address, or, if that is off, each public route. " +
 		"Exit code 0: ready; 1: not.\n\n" + examples(
 		"vitrine healthcheck",
 		"vitrine healthcheck --url http://127.0.0.1:8000/healthz",
 	)
 }
 
-// Run asks and compares.
+// Run requests each URL and wants 200.
 func (c *healthcheckCommand) Run(ctx context.Context, p program) error {
 	urls := []string{c.URL}
-	// A proxy from the environment is for the CMS, not for this machine.
+	// A proxy in the environment is for the CMS, not for this machine.
 	transport := &http.Transport{DisableKeepAlives: true}
 	if c.URL == "" {
 		cfg, err := c.load(p)
@@ -60,20 +59,18 @@ func (c *healthcheckCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
-// reachPublic lets a transport reach the public address of a vitrine on this
-// machine, where that is a unix socket or has TLS.
+// reachPublic lets a transport reach a public address that is a unix socket or has TLS.
 func reachPublic(transport *http.Transport, cfg config.Config) {
 	if path, ok := listen.SocketPath(cfg.Listen); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
 	}
-	// Whether it answers is asked here, at an address that the certificate is
-	// not made out to; nothing secret is sent or believed.
+	// The address is not in the certificate; nothing secret is sent, and the response is not used.
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
 }
 
-// readinessURLs are the addresses that all answer with 200 when it is ready.
+// readinessURLs are the URLs that all answer 200 when vitrine is ready.
 func readinessURLs(cfg config.Config) ([]string, error) {
 	if cfg.Admin.Listen != "" {
 		base, err := baseURL(cfg.Admin.Listen)
@@ -82,7 +79,7 @@ func readinessURLs(cfg config.Config) ([]string, error) {
 		}
 		return []string{base + "/readyz"}, nil
 	}
-	base := "http://localhost" // over a unix socket any name does
+	base := "http://localhost" // any name works over a unix socket
 	if _, ok := listen.SocketPath(cfg.Listen); !ok {
 		var err error
 		if base, err = baseURL(cfg.Listen); err != nil {
@@ -99,14 +96,14 @@ func readinessURLs(cfg config.Config) ([]string, error) {
 	return urls, nil
 }
 
-// baseURL is where a client on this machine finds a listener.
+// baseURL is the URL of a listener for a client on this machine.
 func baseURL(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", err
 	}
 	if port == "0" {
-		return "", errors.New("a port that is picked at start cannot be asked")
+		return "", errors.New("a port chosen at start-up is unknown here")
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -117,7 +114,7 @@ func baseURL(listen string) (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-// isWell asks for url and wants 200.
+// isWell requests url and wants 200.
 func isWell(ctx context.Context, transport *http.Transport, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

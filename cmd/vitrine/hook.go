@@ -12,7 +12,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// newHook makes the configured webhook, nil if there is none.
+// newHook makes the configured webhook, or nil.
 func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *slog.Logger) (*webhook.Hook, error) {
 	c := cfg.Hook
 	if c.Secret.Reveal() == "" {
@@ -22,7 +22,7 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 	for r, source := range map[shape.Resource]string{
 		shape.Catalogue: c.Match.Catalogue, shape.Rules: c.Match.Rules, shape.Banners: c.Match.Banners,
 	} {
-		if source == "true" { // whatever is sent, even if it is no JSON
+		if source == "true" { // whatever is sent, even if it is not JSON
 			continue
 		}
 		key := "hook.match." + string(r)

@@ -15,8 +15,7 @@ import (
 	"vitrine/proxy/listen"
 )
 
-// openPublic opens the public address, behind TLS if there is a certificate for it, which is nil
-// otherwise.
+// openPublic opens the public address, with TLS if certificate is not nil.
 func (p *process) openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *listen.Listener, certificate *listen.Certificate, err error) {
 	var secure *tls.Config
 	if cfg.TLS.CertFile != "" {
@@ -34,20 +33,20 @@ func (p *process) openPublic(ctx context.Context, cfg config.Config, log *slog.L
 	return socket.Listen(secure), certificate, nil
 }
 
-// isSystemError reports whether the system refused, and not the configuration is wrong.
+// isSystemError reports whether the system refused, rather than the configuration being wrong.
 func isSystemError(err error) bool {
 	_, ok := errors.AsType[syscall.Errno](err)
 	return ok
 }
 
-// cannotListen explains err with the setting called key, whose value is the address behind scheme.
+// cannotListen explains err with the setting called key, whose value is the address after scheme.
 func cannotListen(key, scheme, address string, err error) error {
 	problem := "cannot be listened on: " + err.Error()
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		problem = "is in use by another process"
 	case errors.Is(err, syscall.EACCES):
-		problem = "needs rights that this process does not have"
+		problem = "needs privileges that this process does not have"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		problem = "is not an address of this machine"
 	}
@@ -60,7 +59,7 @@ func cannotListen(key, scheme, address string, err error) error {
 	return fmt.Errorf("%s %s", address, problem)
 }
 
-// nextAddress is an address to try instead: the next port, and one above the ports that need rights.
+// nextAddress is an address to try instead: the next port, above the privileged ones.
 func nextAddress(address string) string {
 	if path, ok := listen.SocketPath(address); ok {
 		return "unix:" + strings.TrimSuffix(path, ".sock") + "-2.sock"

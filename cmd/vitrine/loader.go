@@ -43,7 +43,7 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing) (*upstrea
 	return client, refuseUpstream(cfg, err)
 }
 
-// refuseUpstream says where in the configuration a mistake is.
+// refuseUpstream adds the place in the configuration to a mistake.
 func refuseUpstream(cfg config.Config, err error) error {
 	if wrong, ok := errors.AsType[*list.Error](err); ok {
 		return cfg.RefuseBelow("upstream.resources."+string(wrong.Resource), wrong.Key, wrong.Line, wrong.Err)
@@ -54,22 +54,21 @@ func refuseUpstream(cfg config.Config, err error) error {
 	return nil
 }
 
-// loader is the upstream as the cache sees it: it fetches one resource, and
-// tells the log what an operator should know of the CMS's answers.
+// loader is the upstream as the cache sees it: it fetches one resource, and logs what an operator
+// should know about the CMS.
 type loader struct {
 	client   *upstream.Client
 	resource shape.Resource
 	meter    *metrics.Meter
 	teller   teller
 
-	known atomic.Pointer[string] // the ETag of the document that the client knows of
+	known atomic.Pointer[string] // the ETag of the document that the client knows
 }
 
-// lastFetch tells of the last fetch, nil when there was none. It is not
-// written to any more.
+// lastFetch returns the last fetch, or nil. The result is not modified any more.
 func (l *loader) lastFetch() *operator.Fetch { return l.teller.lastFetch() }
 
-// Load fetches. The validators of the version held make it conditional.
+// Load fetches. The validators of the copy held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 	var validators upstream.Validators
 	if held != nil {
@@ -96,16 +95,15 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	}, nil
 }
 
-// recall tells the client of a document that another replica has fetched, so
-// that a list which is empty now is noticed by whoever fetches first.
+// recall informs the client of a document that another replica has fetched, so that any replica
+// notices a list that became empty.
 func (l *loader) recall(held *cache.Document) {
 	if l.know(held.ETag) {
 		l.client.Recall(l.resource, held.Body)
 	}
 }
 
-// know notes that the client knows of the document with this ETag, and reports
-// whether it did not before.
+// know records that the client knows the document with this ETag, and reports whether it is new.
 func (l *loader) know(etag string) (news bool) {
 	before := l.known.Swap(&etag)
 	return before == nil || *before != etag

@@ -1,11 +1,10 @@
-// Command vitrine serves a gallery's catalogue, display rules and banners out
-// of a cache in front of the CMS that holds them.
+// Command vitrine serves a gallery's catalogue, display rules and banners from a cache in front of
+// their CMS.
 //
-// One run goes: the command line picks a command and its flags (cli.go); the
-// command reads the configuration (settings.go); serve, the usual one, opens
-// every listener and store (service.go), says what it serves and how to try it
-// (banner.go), and runs until a signal, then drains (serve.go). Whatever
-// fails on the way is one line on stderr and an exit code (exit.go).
+// In one run, the command line selects a command and its flags (cli.go); the command reads the
+// configuration (settings.go); serve, the default, opens every listener and store (service.go),
+// prints what it serves and how to try it (startup.go), and runs until a signal, then drains
+// (process.go). Any failure is one line on stderr and an exit code (program.go).
 package main
 
 import (
@@ -17,14 +16,14 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks to stop; with its handler gone the second one ends
-	// the process at once.
+	// The first signal stops gracefully; without its handler the second one ends the process at
+	// once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups}))
 }
 
-// hangups tells of SIGHUP, which from then on does not end the process. Those
-// that come while one is being answered are one.
+// hangups reports SIGHUP, which no longer ends the process. Those that arrive during a reload count
+// as one.
 func hangups() <-chan struct{} {
 	signals, asked := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)

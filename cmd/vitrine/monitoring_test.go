@@ -129,8 +129,8 @@ func dashboardQueries(t *testing.T) []string {
 	return out
 }
 
-// alertMetrics are the metrics that the alerts look at. The alerts themselves
-// have no samples while all is well.
+// alertMetrics are the metrics that the alerts look at. The alerts themselves have no samples while
+// all is well.
 func alertMetrics(t *testing.T) []string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(monitoring, "alerts.yml"))

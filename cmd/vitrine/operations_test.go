@@ -14,8 +14,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// Every command of docs/operations.md is run against a real vitrine, a real
-// Redis and the stand-in of the CMS, in the order in which it stands there.
+// Every command of docs/operations.md is run against a real vitrine, a real Redis and the stand-in
+// of the CMS, in the order in which it stands there.
 func TestWhatOperatorsAreToldToTypeWorks(t *testing.T) {
 	for tool, debianPackage := range map[string]string{"redis-cli": "redis-tools", "curl": "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {

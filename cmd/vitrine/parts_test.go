@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMistakesInPartsAreNamedWithTheirLine runs each file of testdata/parts, whose first line has the
-// message.
+// TestMistakesInPartsAreNamedWithTheirLine runs each file of testdata/parts, whose first line has
+// the message.
 func TestMistakesInPartsAreNamedWithTheirLine(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "parts", "*.yaml"))
 	if err != nil || len(files) == 0 {

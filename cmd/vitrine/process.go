@@ -16,20 +16,20 @@ import (
 	"vitrine/proxy/metrics"
 )
 
-// process is what outlives a configuration: the sockets, the store inside the process, and all that
-// was counted. A service is made for each configuration; the present one serves.
+// process holds what outlives a configuration: the sockets, the embedded store and the metrics.
+// Each configuration has a service; the current one serves.
 type process struct {
 	started time.Time
 	stderr  io.Writer
 	meter   *metrics.Meter
-	tracing *tracing // nil when nothing is traced
+	tracing *tracing // nil without tracing
 	sockets map[bound]*listen.Socket
-	stores  map[string]*embedded.Store // by the URL that was configured
+	stores  map[string]*embedded.Store // by the configured URL
 	present atomic.Pointer[service]
-	ending  chan error // the end of the service before, while it drains; else nil
+	ending  chan error // the end of the previous service while it drains; otherwise nil
 }
 
-// bound is a socket's setting and its value: port 0 is another port each time.
+// bound is a socket's setting and its value: port 0 is a new port each time.
 type bound struct{ key, address string }
 
 func newProcess(ctx context.Context, log config.Log, stderr io.Writer) (*process, error) {
@@ -45,7 +45,7 @@ func newProcess(ctx context.Context, log config.Log, stderr io.Writer) (*process
 	return p, err
 }
 
-// look is how things are, for the meter.
+// look returns the current state, for the meter.
 func (p *process) look() metrics.State {
 	if s := p.present.Load(); s != nil {
 		return s.look()
@@ -53,7 +53,7 @@ func (p *process) look() metrics.State {
 	return metrics.State{}
 }
 
-// begin makes cfg's service the first one. After an error nothing is left open.
+// begin starts the first service. After an error nothing is left open.
 func (p *process) begin(ctx context.Context, cfg config.Config) error {
 	s, err := p.open(ctx, cfg)
 	if err != nil {
@@ -64,8 +64,8 @@ func (p *process) begin(ctx context.Context, cfg config.Config) error {
 	return nil
 }
 
-// run serves until ctx ends, and puts the configuration that load reads into effect whenever asked.
-// It is called once, after begin, and leaves nothing open.
+// run serves until ctx ends, and applies the configuration that load reads at each hangup. It is
+// called once, after begin, and leaves nothing open.
 func (p *process) run(ctx context.Context, asked <-chan struct{}, load func() (config.Config, error)) error {
 	counting, stop := context.WithCancel(ctx)
 	counted := make(chan struct{})
@@ -99,15 +99,15 @@ func (p *process) serve(ctx context.Context, asked <-chan struct{}, load func() 
 				err = p.replace(ctx, next)
 			}
 			if err != nil {
-				s.log.ErrorContext(ctx, "configuration not reloaded: nothing has changed", "error", err)
+				s.log.ErrorContext(ctx, "configuration not reloaded", "error", err)
 			}
 		}
 	}
 }
 
-// replace makes next's service beside the present one, on the same sockets and the same embedded
-// store, and lets it take over once it can answer all that the present one can. On an error nothing
-// has changed. It is not called concurrently, nor while a service is ending.
+// replace starts a service for next beside the current one, on the same sockets and the same
+// embedded store, and lets it take over once it can serve everything that the current one can.
+// After an error nothing has changed. It is not called concurrently, nor while a service is ending.
 func (p *process) replace(ctx context.Context, next config.Config) error {
 	old := p.present.Load()
 	s, err := p.open(ctx, next)
@@ -135,16 +135,16 @@ func (p *process) replace(ctx context.Context, next config.Config) error {
 	return nil
 }
 
-// ended closes what only the service before used.
+// ended closes what only the previous service used.
 func (p *process) ended(ctx context.Context, err error) {
 	p.ending = nil
 	s := p.present.Load()
 	if err = errors.Join(err, p.closeUnused(s.cfg)); err != nil {
-		s.log.WarnContext(ctx, "the configuration before did not end well", "error", err)
+		s.log.WarnContext(ctx, "the previous configuration's service did not end cleanly", "error", err)
 	}
 }
 
-// end drains the present service, and waits for the one before.
+// end drains the current service, and waits for the previous one.
 func (p *process) end(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	s := p.present.Load()
@@ -156,7 +156,7 @@ func (p *process) end(ctx context.Context) error {
 	return err
 }
 
-// socket is the one for the address that the setting called key has. Its error says which setting
+// socket returns the socket for the address of the setting called key. Its error says which setting
 // to change.
 func (p *process) socket(ctx context.Context, key, address string, log *slog.Logger) (*listen.Socket, error) {
 	at := bound{key, address}
@@ -171,7 +171,7 @@ func (p *process) socket(ctx context.Context, key, address string, log *slog.Log
 	return s, nil
 }
 
-// embedded is the store inside this process, nil where none is configured.
+// embedded returns the store inside this process, or nil.
 func (p *process) embedded(cfg config.Config, log *slog.Logger) (*embedded.Store, error) {
 	url := cfg.Redis.URL.Reveal()
 	address, ok := strings.CutPrefix(url, "embedded:")

@@ -11,16 +11,16 @@ import (
 	"vitrine/config"
 )
 
-// program is the world around a command.
+// program is the environment of a command.
 type program struct {
 	environ []string
 	stdout  io.Writer
 	stderr  io.Writer
-	// hangups starts to report when to read the configuration again. Nil: never.
+	// hangups starts to report requests to reload the configuration. Nil: none.
 	hangups func() <-chan struct{}
 }
 
-// examples is the part of a help text that shows what to type.
+// examples is the part of a help text with examples.
 func examples(lines ...string) string {
 	return "Examples:\n\n  " + strings.Join(lines, "\n  ")
 }
@@ -35,13 +35,13 @@ const (
 // errReported is the failure of a command that has already printed its error.
 var errReported = errors.New("reported")
 
-// usageError is a wrong use of the command line.
+// usageError is a mistake on the command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// exit prints what went wrong, a line for each mistake, and returns the code.
+// exit prints the error, a line for each mistake, and returns the exit code.
 func exit(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitDone
@@ -58,7 +58,7 @@ func exit(stderr io.Writer, err error) int {
 	return exitFailed
 }
 
-// newLogger makes the log. The configuration has checked level and format.
+// newLogger makes the log. Level and format have been checked.
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	options := new(slog.HandlerOptions)
 	var level slog.Level
@@ -71,8 +71,7 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// accessLog is where each request is logged: with everything else, but whatever the level. It is nil
-// where that is off.
+// accessLog is the log for requests: the same one, but at any level. It is nil if that is off.
 func accessLog(log *slog.Logger, c config.Log) *slog.Logger {
 	if c.Access != "on" {
 		return nil
@@ -80,7 +79,7 @@ func accessLog(log *slog.Logger, c config.Log) *slog.Logger {
 	return slog.New(everyLevel{log.Handler()})
 }
 
-// everyLevel is a handler that takes messages of all levels.
+// everyLevel is a handler that accepts all levels.
 type everyLevel struct{ slog.Handler }
 
 // Enabled reports true for every level.

@@ -11,22 +11,22 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// purgeCommand does what an operator could do with redis-cli.
+// purgeCommand purges as an operator would with redis-cli.
 type purgeCommand struct {
 	settingsFlags
-	Resources []string `arg:"" optional:"" name:"resource" help:"catalogue, rules or banners; all of them when none is named."`
+	Resources []string `arg:"" optional:"" name:"resource" help:"catalogue, rules or banners; all of them by default."`
 	Soft      bool     `help:"Keep serving the old document until the new one is there."`
 }
 
 // Help shows what to type.
 func (purgeCommand) Help() string {
-	return "Every replica on the same Redis hears of it.\n\n" + examples(
+	return "Every replica on the same Redis is notified.\n\n" + examples(
 		"vitrine purge banners",
 		"vitrine purge --soft --redis-url redis://127.0.0.1:6379",
 	)
 }
 
-// Run purges and says of each key what became of it.
+// Run purges and prints the result for each key.
 func (c *purgeCommand) Run(ctx context.Context, p program) error {
 	resources := shape.Resources()
 	if len(c.Resources) > 0 {
@@ -47,7 +47,7 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return cfg.Refuse("redis.url", err)
 	}
-	defer func() { _ = store.Close() }() // what had to be written has been
+	defer func() { _ = store.Close() }() // the purge itself is done
 	did := "purged"
 	if c.Soft {
 		did = "purged softly"
@@ -68,8 +68,8 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
-// purgeURL is the store to purge: an embedded one is reached as the Redis that
-// it speaks like, in the process that has it.
+// purgeURL is the store to purge: an embedded one is reached as a Redis, in the process that has
+// it.
 func purgeURL(cfg config.Config) string {
 	address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
 	switch {

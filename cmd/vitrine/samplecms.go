@@ -13,11 +13,11 @@ import (
 	"vitrine/upstream/sample"
 )
 
-// sampleCMSCommand plays the CMS.
+// sampleCMSCommand stands in for the CMS.
 type sampleCMSCommand struct {
-	Listen string        `default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Where to listen (${default})."`
-	Delay  time.Duration `help:"How long each document takes, as a real CMS is slow."`
-	Live   bool          `help:"Send another version of a document whenever it is asked for anew."`
+	Listen string        `default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Address to listen on (${default})."`
+	Delay  time.Duration `help:"Delay of each document, since a real CMS is slow."`
+	Live   bool          `help:"Send a new version of a document in each response."`
 }
 
 // Help shows what to type.
@@ -48,10 +48,10 @@ func (c *sampleCMSCommand) Run(ctx context.Context, p program) error {
 	return serveHTTP(ctx, server, l)
 }
 
-// sampleGrace is how long the sample CMS lets requests under way finish.
+// sampleGrace is how long the sample CMS lets requests in flight finish.
 const sampleGrace = 3 * time.Second
 
-// serveHTTP serves on l until ctx ends, then lets requests under way finish.
+// serveHTTP serves on l until ctx ends, then lets requests in flight finish.
 func serveHTTP(ctx context.Context, server *http.Server, l net.Listener) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error {

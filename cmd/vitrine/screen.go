@@ -11,18 +11,18 @@ import (
 	"vitrine/proxy/operator"
 )
 
-// A screen collects the text for a person until flush. Text of others, such as the CMS, is shown
-// with its control characters made visible: a terminal would obey them.
+// A screen collects output until flush. Foreign text, such as the CMS's, is shown with its control
+// characters visible, since a terminal would obey them.
 type screen struct {
 	w      io.Writer
 	colour bool
 	kept   strings.Builder
 }
 
-// painted is text that screen has made safe, and may have coloured.
+// painted is text that screen has made safe, and perhaps coloured.
 type painted string
 
-// newScreen writes to stdout, in colour if that is a terminal that has it and NO_COLOR is not set
+// newScreen writes to stdout, in colour if that is a terminal with colours and NO_COLOR is not set
 // (https://no-color.org).
 func newScreen(p program) *screen {
 	s := &screen{w: p.stdout}
@@ -32,7 +32,7 @@ func newScreen(p program) *screen {
 	return s
 }
 
-// variable is the value of name in an environment, "" if it is not there.
+// variable is the value of name in an environment, or "".
 func variable(environ []string, name string) string {
 	for _, line := range environ {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
@@ -55,12 +55,12 @@ func (s *screen) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(&s.kept, format, args...) // into a strings.Builder
 }
 
-// safe makes control characters visible, line ends included.
+// safe makes control characters visible, including line ends.
 func safe(v any) string {
 	return strings.ReplaceAll(operator.Visible(fmt.Sprint(v)), "\n", `\n`)
 }
 
-// flush writes what was collected.
+// flush writes the collected text.
 func (s *screen) flush() error {
 	_, err := io.WriteString(s.w, s.kept.String())
 	s.kept.Reset()

@@ -23,9 +23,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"vitrine": main})
 }
 
-// Each script runs the real command, and begins with why it is there. Beside
-// testscript's own commands there are those of scriptCommands; LISTEN, ADMIN,
-// CMS and REDIS are free addresses.
+// Each script runs the real command, and begins with why it is there. Beside testscript's own
+// commands there are those of scriptCommands; LISTEN, ADMIN, CMS and REDIS are free addresses.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -72,8 +71,8 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 // fresh connects for each request.
 var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// httpget URL [STATUS] wants that status, 200 if none is named, and shows the
-// head and the body as stdout.
+// httpget URL [STATUS] wants that status, 200 if none is named, and shows the head and the body as
+// stdout.
 func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: httpget URL [STATUS]")
@@ -94,8 +93,7 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// httppost URL BODY STATUS [FIELD] wants that status and shows the body as
-// stdout.
+// httppost URL BODY STATUS [FIELD] wants that status and shows the body as stdout.
 func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: httppost URL BODY STATUS [FIELD]")
@@ -141,8 +139,8 @@ func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitfor URL [STATUS] asks until it has that status, 200 if none is named.
-// waitfor HOST:PORT connects until somebody listens.
+// waitfor URL [STATUS] asks until it has that status, 200 if none is named. waitfor HOST:PORT
+// connects until somebody listens.
 func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: waitfor URL [STATUS] | waitfor HOST:PORT")
@@ -184,8 +182,8 @@ func scriptOccupy(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { _ = l.Close() })
 }
 
-// scriptSignal makes sigterm WORD and sighup WORD: they send it to the
-// background commands with that argument, which testscript's kill cannot.
+// scriptSignal makes sigterm WORD and sighup WORD: they send it to the background commands with
+// that argument, which testscript's kill cannot.
 func scriptSignal(signal syscall.Signal) func(ts *testscript.TestScript, neg bool, args []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) != 1 {
@@ -204,8 +202,8 @@ func scriptSignal(signal syscall.Signal) func(ts *testscript.TestScript, neg boo
 	}
 }
 
-// eventually asks check every few milliseconds until it is content, and
-// returns its last complaint after half a minute: machines are slow at times.
+// eventually asks check every few milliseconds until it is content, and returns its last complaint
+// after half a minute: machines are slow at times.
 func eventually(check func() error) error {
 	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)

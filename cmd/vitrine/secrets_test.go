@@ -17,8 +17,8 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// The credentials, each with a mark of its own, and characters that URLs,
-// JSON and headers write in other ways.
+// The credentials, each with a mark of its own, and characters that URLs, JSON and headers write in
+// other ways.
 var marked = map[string]string{
 	"authorization":  "Token mark-one/+=&\"x",
 	"redis password": "mark-two:@/x",
@@ -27,8 +27,8 @@ var marked = map[string]string{
 	"userinfo":       "mark-five-password",
 }
 
-// leaks lists the credentials that stand in text, as they are or in one of the
-// ways in which they may have been written.
+// leaks lists the credentials that stand in text, as they are or in one of the ways in which they
+// may have been written.
 func leaks(text string) []string {
 	var found []string
 	lower := strings.ToLower(text)
@@ -66,8 +66,8 @@ func (s *shared) String() string {
 	return s.kept.String()
 }
 
-// Every failure is run with credentials that can be recognized, and everything
-// that comes out anywhere is searched for them.
+// Every failure is run with credentials that can be recognized, and everything that comes out
+// anywhere is searched for them.
 func TestNoSecretComesOutWhateverFails(t *testing.T) {
 	if got := leaks("x " + url.QueryEscape(marked["redis password"])); len(got) != 1 {
 		t.Fatalf("the search finds %v", got)

@@ -14,7 +14,7 @@ type serveCommand struct {
 
 // Help shows what to type.
 func (serveCommand) Help() string {
-	return "With no settings at all it serves bundled content from a store inside the process.\n\n" + examples(
+	return "Without settings it serves bundled content from a store inside the process.\n\n" + examples(
 		"vitrine",
 		"vitrine --upstream-url https://cms.example --redis-url redis://127.0.0.1:6379",
 		"VITRINE_UPSTREAM_AUTHORIZATION_FILE=/run/secrets/cms vitrine serve --config vitrine.yaml",

@@ -22,32 +22,32 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// service is one configuration, wired: open it, start it, and end it by drain or handOver. One that
-// was not started is closed.
+// service is one configuration, wired: open it, start it, and end it with drain or handOver. A
+// service that was not started is closed.
 type service struct {
 	*process
 	cfg         config.Config
 	log         *slog.Logger
 	public      *listen.Listener
-	operator    *listen.Listener    // nil when the operator's address is off
+	operator    *listen.Listener    // nil if the operator's address is off
 	certificate *listen.Certificate // nil without TLS
 	client      *upstream.Client
-	local       *embedded.Store // nil where Redis is another process
+	local       *embedded.Store // nil if Redis is another process
 	store       *cache.Store
 	loaders     map[shape.Resource]*loader
 	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
 	proxy       *proxy.Server
-	admin       *operator.Server // nil when the operator's address is off
+	admin       *operator.Server // nil if the operator's address is off
 	roster      roster
-	hook        *webhook.Hook // nil when there is none
+	hook        *webhook.Hook // nil without one
 
 	running context.Context // ends with the service, and when one of its servers fails
 	stop    context.CancelFunc
 	group   *errgroup.Group
 }
 
-// open takes the addresses first, so that one that is in use is reported before anything else is
-// begun, then opens the store and wires the rest. Neither Redis nor the CMS need be there.
+// open opens the addresses first, so that one in use is reported before anything else happens, then
+// the store, and wires the rest. Neither Redis nor the CMS needs to be reachable.
 func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err error) {
 	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
 	defer func() {
@@ -77,7 +77,7 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 	if err = s.openReaders(); err != nil {
 		return nil, err
 	}
-	return s, s.openServers() //nolint:contextcheck // a request does not end with the opening of the servers
+	return s, s.openServers() //nolint:contextcheck // a request does not end with open's context
 }
 
 func (s *service) openStore(ctx context.Context) (err error) {
@@ -168,7 +168,7 @@ func (s *service) openServers() (err error) {
 	return err
 }
 
-// start begins to serve.
+// start starts serving.
 func (s *service) start(ctx context.Context) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.group, s.running = errgroup.WithContext(running)
@@ -195,7 +195,7 @@ func (s *service) start(ctx context.Context) {
 		attend(s.hook.Run)
 	}
 	attend(s.report)
-	for r, reader := range s.readers { // the first visitor should not wait
+	for r, reader := range s.readers { // so that the first visitor does not wait
 		attend(func(ctx context.Context) {
 			if _, err := reader.Get(ctx); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "initial fetch failed", "resource", r, "error", err)
@@ -204,7 +204,7 @@ func (s *service) start(ctx context.Context) {
 	}
 }
 
-// covers reports what s cannot answer and old can.
+// covers returns an error for a resource that old can serve and s cannot.
 func (s *service) covers(ctx context.Context, old *service) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for r, reader := range s.readers {
@@ -214,7 +214,7 @@ func (s *service) covers(ctx context.Context, old *service) error {
 				return nil
 			}
 			if _, worse := old.readers[r].Get(ctx); worse != nil {
-				return nil //nolint:nilerr // it is not worse than before
+				return nil //nolint:nilerr // no worse than before
 			}
 			return fmt.Errorf("%s cannot be served: %w", r, err)
 		})
@@ -222,8 +222,8 @@ func (s *service) covers(ctx context.Context, old *service) error {
 	return group.Wait()
 }
 
-// drain ends the service for good: first it says that it is going, then, after the delay in which a
-// balancer may notice, requests under way finish.
+// drain ends the service for good: readiness fails first; after the delay in which a load balancer
+// can notice, requests in flight finish.
 func (s *service) drain(ctx context.Context) error {
 	bounds := s.cfg.Shutdown
 	s.log.InfoContext(ctx, "stopping", "delay", bounds.Delay, "timeout", bounds.Timeout)
@@ -237,7 +237,7 @@ func (s *service) drain(ctx context.Context) error {
 	return s.end(ctx, s.public.Drain)
 }
 
-// handOver ends the service once the present one has taken its connections over. They are closed
+// handOver ends the service after the current one has taken over its connections. They are closed
 // instead if that one listens elsewhere.
 func (s *service) handOver(ctx context.Context) error {
 	if s.present.Load().cfg.Listen == s.cfg.Listen {
@@ -248,7 +248,7 @@ func (s *service) handOver(ctx context.Context) error {
 }
 
 // end ends the servers once leave has emptied the public one, and closes the service. Requests that
-// are not answered in time are cut off, which is logged and not an error.
+// are not answered in time are cut off, which is logged but not an error.
 func (s *service) end(ctx context.Context, leave func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Shutdown.Timeout)
 	defer cancel()
@@ -274,7 +274,7 @@ func (s *service) leaveSockets() {
 	}
 }
 
-// close gives back what open took, but for what belongs to the process.
+// close releases what open opened, except what belongs to the process.
 func (s *service) close() (err error) {
 	s.leaveSockets()
 	if s.store != nil {

@@ -10,10 +10,9 @@ import (
 	"vitrine/config"
 )
 
-// settingsFlags are the flags of a command that reads the configuration: one
-// for each setting that has one, made from config's table.
+// settingsFlags are the flags of a command that reads the configuration, made from config's table.
 type settingsFlags struct {
-	File string `name:"config" placeholder:"FILE" help:"The YAML file with settings. [VITRINE_CONFIG]"`
+	File string `name:"config" placeholder:"FILE" help:"YAML file with settings. [VITRINE_CONFIG]"`
 	kong.Plugins
 }
 
@@ -36,7 +35,7 @@ func (f *settingsFlags) fromTable() {
 	f.Plugins = kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}
 }
 
-// placeholder shows the default where there is one.
+// placeholder shows the default, if there is one.
 func placeholder(s config.Setting) string {
 	switch {
 	case s.Default != "":
@@ -48,7 +47,7 @@ func placeholder(s config.Setting) string {
 	}
 }
 
-// load reads the configuration with what was given of the flags.
+// load reads the configuration with the given flags.
 func (f *settingsFlags) load(p program) (config.Config, error) {
 	given := map[string]string{}
 	values := reflect.ValueOf(f.Plugins[0]).Elem()

@@ -111,8 +111,8 @@ func (r running) get(t *testing.T, resource shape.Resource) answer {
 	return answer{response.StatusCode, response.Header.Get("Cache-Status"), string(body)}
 }
 
-// allAnswer asks for all three routes until each answer's Cache-Status has
-// what is wanted, and never accepts anything but 200 on the way.
+// allAnswer asks for all three routes until each answer's Cache-Status has what is wanted, and
+// never accepts anything but 200 on the way.
 func (r running) allAnswer(t *testing.T, want string) {
 	t.Helper()
 	for _, resource := range shape.Resources() {
@@ -131,8 +131,7 @@ func (r running) allAnswer(t *testing.T, want string) {
 	}
 }
 
-// sampleCMS runs the command sample-cms on address until the returned function
-// is called.
+// sampleCMS runs the command sample-cms on address until the returned function is called.
 func sampleCMS(t *testing.T, address string, flags ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -157,8 +156,8 @@ func sampleCMS(t *testing.T, address string, flags ...string) (stop func()) {
 	return stop
 }
 
-// redisDo sends one command over a connection of its own, as redis-cli would,
-// and returns the reply's first line.
+// redisDo sends one command over a connection of its own, as redis-cli would, and returns the
+// reply's first line.
 func redisDo(t *testing.T, server *redistest.Server, command string) string {
 	t.Helper()
 	connection, err := net.Dial("tcp", server.Addr)
@@ -223,8 +222,7 @@ func TestAPurgeByRedisCLIIsSeenByTheNextRequest(t *testing.T) {
 		if reply := redisDo(t, server, command); strings.HasPrefix(reply, "-") {
 			t.Fatalf("%s: %s", command, reply)
 		}
-		// The word of it takes a fraction of a millisecond, in which a request
-		// may come.
+		// The word of it takes a fraction of a millisecond, in which a request may come.
 		if err := eventually(func() error {
 			if vitrine.get(t, shape.Banners).body == before {
 				return errors.New("still the old document")
@@ -299,8 +297,8 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	ready := "http://" + vitrine.operator.Addr().String() + "/readyz"
 	stopped := make(chan error, 1)
 	go func() { stopped <- vitrine.stop() }()
-	// Draining is told while the request is under way, or was before anybody
-	// could ask: then the address is closed already.
+	// Draining is told while the request is under way, or was before anybody could ask: then the
+	// address is closed already.
 	if err := eventually(func() error {
 		response, err := http.Get(ready)
 		if err != nil {

@@ -19,8 +19,8 @@ var routes = map[shape.Resource]string{
 	shape.Banners:   "/gvapp/singlebanner",
 }
 
-// startup is what serve prints for a person at a terminal: what is served, from
-// where, and commands to try. It ends in a newline.
+// startup is the text that serve prints at a terminal: what is served, from where, and commands to
+// try. It ends in a newline.
 func (s *service) startup() string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -33,7 +33,7 @@ func (s *service) startup() string {
 	_, _ = fmt.Fprintln(table)
 	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
 	put("purge", cli+" DEL "+s.cfg.Redis.Prefix+string(shape.Banners))
-	put("look into", cli+" HGETALL "+s.cfg.Redis.Prefix+string(shape.Banners))
+	put("inspect", cli+" HGETALL "+s.cfg.Redis.Prefix+string(shape.Banners))
 	put("redis", s.redis())
 	if s.operator != nil {
 		put("operator", s.operatorCurl())
@@ -43,8 +43,8 @@ func (s *service) startup() string {
 	return out.String()
 }
 
-// operatorCurl asks the operator's address. Its token is left for the operator
-// to add.
+// operatorCurl is a command that requests the status. The operator sets the token in the
+// environment.
 func (s *service) operatorCurl() string {
 	words := "curl "
 	if s.cfg.Admin.Token.Reveal() != "" {
@@ -69,11 +69,11 @@ func (s *service) redis() string {
 	return s.store.Addr()
 }
 
-// curl is a command that asks for target at the public address.
+// curl is a command that requests target at the public address.
 func (s *service) curl(target string) string {
 	scheme, options := "http", ""
 	if s.certificate != nil {
-		scheme, options = "https", "-k " // the certificate is made out to the name that visitors use
+		scheme, options = "https", "-k " // the certificate is for the public host name
 	}
 	base := scheme + strings.TrimPrefix(urlOf(s.cfg.Listen, s.public), "http")
 	if path, ok := listen.SocketPath(s.cfg.Listen); ok {
@@ -85,8 +85,7 @@ func (s *service) curl(target string) string {
 	return "curl " + options + base + target
 }
 
-// urlOf is where a client on this machine finds l, which was opened for the
-// configured address: with its host, and the port that it really got.
+// urlOf is the URL of l for a client on this machine: with the configured host and the actual port.
 func urlOf(configured string, l net.Listener) string {
 	host, _, err := net.SplitHostPort(configured)
 	if err != nil {
@@ -103,8 +102,8 @@ func urlOf(configured string, l net.Listener) string {
 	return base
 }
 
-// redisCLI is how redis-cli reaches the store that text names and that answers
-// at address. Its password is left for the operator to add: -a or --askpass.
+// redisCLI is the redis-cli command for the store that text names, at address. The operator adds
+// the password with -a or --askpass.
 func redisCLI(text, address string) string {
 	u, err := url.Parse(text)
 	if err != nil || strings.HasPrefix(text, "embedded:") {
@@ -113,7 +112,7 @@ func redisCLI(text, address string) string {
 	words := []string{"redis-cli"}
 	query := u.Query()
 	if query.Has("master_name") {
-		return "redis-cli -h MASTER" // which one it is, the Sentinels know
+		return "redis-cli -h MASTER" // the Sentinels know which one it is
 	}
 	if u.Scheme == "unix" {
 		words = append(words, "-s", u.Path)

@@ -11,8 +11,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// status gathers what an operator may want to know of this process. It asks nobody: looking keeps
-// nothing fresh.
+// status returns the status of this process. It makes no requests, so looking keeps nothing fresh.
 func (s *service) status() operator.Status {
 	now := time.Now()
 	info, _ := debug.ReadBuildInfo()
@@ -52,23 +51,22 @@ func (s *service) status() operator.Status {
 	return out
 }
 
-// commands are what an operator types to look into Redis and to purge, as they are for this very
-// Redis.
+// commands are the commands to inspect and purge this Redis.
 func (s *service) commands() []operator.Command {
 	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
 	key := func(r shape.Resource) string { return quoted(s.store.Prefix() + string(r)) }
 	var all []operator.Command
 	add := func(does, command string) { all = append(all, operator.Command{Does: does, Command: command}) }
 	for _, r := range shape.Resources() {
-		add("Forget the "+string(r)+" on every replica, at once", cli+" DEL "+key(r))
+		add("Purge the "+string(r)+" on every replica, at once", cli+" DEL "+key(r))
 	}
-	add("Fetch the banners anew, and serve the old ones until they are there (a soft purge)", cli+" HSET "+key(shape.Banners)+" fresh_until 0")
-	add("Forget everything", cli+" --scan --pattern "+quoted(s.store.Prefix()+"*")+" | xargs "+cli+" DEL")
-	add("See all that Redis holds of the banners", cli+" HGETALL "+key(shape.Banners))
+	add("Refresh the banners, and serve the old ones until then (a soft purge)", cli+" HSET "+key(shape.Banners)+" fresh_until 0")
+	add("Purge everything", cli+" --scan --pattern "+quoted(s.store.Prefix()+"*")+" | xargs "+cli+" DEL")
+	add("Show everything that Redis holds about the banners", cli+" HGETALL "+key(shape.Banners))
 	return all
 }
 
-// quoted is a word as a shell takes it.
+// quoted is a word quoted for a shell.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(":._-/@%+", r)
@@ -79,12 +77,12 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// document is what is held of a resource, nil when nothing is.
+// document is the copy held of a resource, or nil.
 func (s *service) document(r shape.Resource) *cache.Document {
 	return s.readers[r].Snapshot().Document
 }
 
-// checks say for /readyz whether each resource can be answered with 200.
+// checks report for /readyz whether each resource can be answered with 200.
 func (s *service) checks() map[string]func(context.Context) error {
 	checks := make(map[string]func(context.Context) error)
 	for r, reader := range s.readers {

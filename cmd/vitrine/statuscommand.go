@@ -19,17 +19,17 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// statusCommand prints /api/status of a running vitrine in short, or as it is.
+// statusCommand prints /api/status of a running vitrine, in short or as JSON.
 type statusCommand struct {
 	settingsFlags
-	URL  string `name:"url" placeholder:"URL" help:"Ask the operator's address of another vitrine, such as http://10.0.0.7:9090."`
+	URL  string `name:"url" placeholder:"URL" help:"The operator's address of another vitrine, such as http://10.0.0.7:9090."`
 	JSON bool   `name:"json" help:"Print all of /api/status."`
 }
 
 // Help has examples.
 func (statusCommand) Help() string {
-	return "Asks the configured operator's address, with its token. " +
-		"Exit code 0: it answered; 1: it did not. Colours only on a terminal, and not where NO_COLOR is set.\n\n" + examples(
+	return "Requests the status at the configured operator's address, with its token. " +
+		"Exit code 0: it answered; 1: it did not. Colours only on a terminal, unless NO_COLOR is set.\n\n" + examples(
 		"vitrine status",
 		"watch vitrine status",
 		"vitrine status --json | jq .resources.banners",
@@ -37,7 +37,7 @@ func (statusCommand) Help() string {
 	)
 }
 
-// Run asks once.
+// Run requests the status once.
 func (c *statusCommand) Run(ctx context.Context, p program) error {
 	cfg, err := c.load(p)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *screen) level(l metrics.Level) painted {
 // operatorURL is the configured operator's address.
 func operatorURL(cfg config.Config) (string, error) {
 	if cfg.Admin.Listen == "" {
-		return "", cfg.Refuse("admin.listen", errors.New("there is no operator's address to ask; name one with --url"))
+		return "", cfg.Refuse("admin.listen", errors.New("the operator's address is off; name another one with --url"))
 	}
 	base, err := baseURL(cfg.Admin.Listen)
 	if err != nil {

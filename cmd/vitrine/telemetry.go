@@ -13,7 +13,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// look tells the meter how things are.
+// look returns the current state for the meter.
 func (s *service) look() metrics.State {
 	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Breaker().Open()}
 	for r, reader := range s.readers {
@@ -30,17 +30,16 @@ func (s *service) look() metrics.State {
 const (
 	// reportEvery is how often a replica reports itself to the others.
 	reportEvery = 2 * time.Second
-	// reportLasts is how long it counts as there after its last report.
+	// reportLasts is how long it is listed after its last report.
 	reportLasts = 10 * time.Second
 )
 
-// A roster is what is known of the replicas on the same Redis.
+// A roster lists the replicas on the same Redis.
 type roster struct {
-	list atomic.Pointer[[]cache.Replica] // nil when nothing is known
+	list atomic.Pointer[[]cache.Replica] // nil if unknown
 }
 
-// status is the roster for /api/status. A report that cannot be read is of a
-// replica all the same.
+// status is the roster for /api/status. An unreadable report still counts as a replica.
 func (l *roster) status() operator.Replicas {
 	out := operator.Replicas{List: []operator.Replica{}}
 	list := l.list.Load()
@@ -69,9 +68,9 @@ func (s *service) report(ctx context.Context) {
 			all, err := s.reportOnce(ctx)
 			if err == nil {
 				list, refused = &all, false
-			} else if ctx.Err() == nil && !refused && s.store.Ping(ctx) == nil { // a Redis that is away is told of elsewhere
+			} else if ctx.Err() == nil && !refused && s.store.Ping(ctx) == nil { // an unreachable Redis is logged elsewhere
 				refused = true
-				s.log.WarnContext(ctx, "redis does not let this replica report itself to the others: the operator's page does not list them", "error", err)
+				s.log.WarnContext(ctx, "redis refuses this replica's report; the operator's page does not list the replicas", "error", err)
 			}
 		}
 		s.roster.list.Store(list)
@@ -81,7 +80,7 @@ func (s *service) report(ctx context.Context) {
 				return
 			}
 			if err := s.store.Withdraw(context.WithoutCancel(ctx)); err != nil {
-				s.log.DebugContext(ctx, "cannot take this replica off the list", "error", err)
+				s.log.DebugContext(ctx, "cannot remove this replica from the list", "error", err)
 			}
 			return
 		case <-ticker.C:

@@ -15,30 +15,30 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// remindEvery is how often a failure that goes on is told again.
+// remindEvery is how often a persistent failure is logged again.
 const remindEvery = 10 * time.Minute
 
-// A teller logs what becomes of the fetches of one resource: what is new at
-// its level, and what was told before at debug, so that a CMS that is away for
-// a night does not fill the log. What was not repeated is counted.
+// A teller logs the outcome of the fetches of one resource: a new outcome at its own level,
+// repetitions at debug, so that a CMS that is down for a night does not fill the log. Repetitions
+// are counted.
 type teller struct {
 	resource shape.Resource
 	log      *slog.Logger
 	held     atomic.Pointer[func() cache.Snapshot] // nil until there is a reader
 	now      func() time.Time                      // nil: time.Now
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	last    *operator.Fetch
 	failing failing
-	repairs string // what was told last
+	repairs string // the last outcome logged
 	suspect string
 }
 
-// failing is a failure that goes on.
+// failing is a persistent failure.
 type failing struct {
 	kind  string // "" while there is none
 	since time.Time
-	told  time.Time // when the log had a line of it last
+	told  time.Time // when it was last logged
 	count int       // fetches in a row
 }
 
@@ -106,14 +106,14 @@ func (t *teller) fail(ctx context.Context, log *slog.Logger, err error) {
 	log = log.With("reason", reason, "error", err, "failures", t.failing.count,
 		"for", now.Sub(t.failing.since).Round(time.Second), "serving", t.serving())
 	if refused {
-		log.Log(ctx, level, "refused what the CMS sent")
+		log.Log(ctx, level, "refused the CMS's document")
 	} else {
 		log.Log(ctx, level, "cannot fetch")
 	}
 }
 
-// failureKind tells a failure from one that was told. Its text would not do:
-// it may hold the port of a connection, which is another each time.
+// failureKind distinguishes kinds of failure. The text does not: it can contain the port of a
+// connection, which differs each time.
 func failureKind(reason string, err error) string {
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		return reason + " " + refused.Error()
@@ -124,11 +124,11 @@ func failureKind(reason string, err error) string {
 	return reason
 }
 
-// serving is what visitors get meanwhile.
+// serving describes what visitors get meanwhile.
 func (t *teller) serving() string {
 	held := t.held.Load()
 	if held == nil {
-		return "errors, as nothing is held"
+		return "errors, because nothing is held"
 	}
 	switch s := (*held)(); s.State {
 	case cache.StateFresh:
@@ -136,23 +136,23 @@ func (t *teller) serving() string {
 	case cache.StateStale:
 		return "the stale copy held, until " + s.ServableUntil.UTC().Format(time.RFC3339)
 	default:
-		return "errors, as nothing is held"
+		return "errors, because nothing is held"
 	}
 }
 
-// describe logs what is to be said of a new document.
+// describe logs repairs and suspicions of a new document.
 func (t *teller) describe(ctx context.Context, log *slog.Logger, result upstream.Result) {
 	if text := fmt.Sprint(result.Suspicions); text != t.suspect {
 		t.suspect = text
 		for _, suspicion := range result.Suspicions {
-			log.WarnContext(ctx, "serving what looks wrong", "kind", suspicion.Kind, "suspicion", suspicion.String())
+			log.WarnContext(ctx, "serving a suspicious document", "kind", suspicion.Kind, "suspicion", suspicion.String())
 		}
 	}
 	repairs := result.Document.Repairs
 	if text := fmt.Sprint(repairs.LogValue()); text != t.repairs {
 		t.repairs = text
 		if repairs.Total() > 0 {
-			log.InfoContext(ctx, "repaired what the CMS sent", "repairs", repairs)
+			log.InfoContext(ctx, "repaired the CMS's document", "repairs", repairs)
 		}
 	}
 }

@@ -21,16 +21,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracing is the export of spans. A nil one makes no spans.
+// tracing exports spans. A nil tracing makes none.
 type tracing struct {
 	provider *sdktrace.TracerProvider
-	shutdown func(until time.Time) error // the last export, when everything else has ended
+	shutdown func(until time.Time) error // the last export, after everything else has ended
 }
 
-// openTracing begins to export over OTLP where OpenTelemetry's own variables
-// name an endpoint, and is nil where they do not. What the standard leaves to
-// the exporter and to the SDK (headers, TLS, the sampler, sizes and times) they
-// read themselves.
+// openTracing starts to export over OTLP if OpenTelemetry's own variables name an endpoint, and
+// returns nil otherwise. The exporter and the SDK read the other variables themselves (headers,
+// TLS, sampler, sizes and times).
 func openTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
 	if !tracingWanted(ctx, log) {
 		return nil, nil //nolint:nilnil // nil is documented to make no spans
@@ -41,11 +40,11 @@ func openTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", versionOf(version, info))),
-		resource.WithFromEnv(), // over what is above
+		resource.WithFromEnv(), // overrides the above
 	)
 	if err != nil {
-		// Its text repeats what was found, which may be meant for other eyes.
-		log.WarnContext(ctx, "OTEL_RESOURCE_ATTRIBUTES was not understood in full")
+		// Its text repeats the value, which may be secret.
+		log.WarnContext(ctx, "ignoring invalid parts of OTEL_RESOURCE_ATTRIBUTES")
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
@@ -59,7 +58,7 @@ func openTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
 	}}, nil
 }
 
-// tracingWanted is what the standard's variables say.
+// tracingWanted reports whether the standard's variables ask for traces.
 func tracingWanted(ctx context.Context, log *slog.Logger) bool {
 	get := func(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 	if get("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
@@ -73,7 +72,7 @@ func tracingWanted(ctx context.Context, log *slog.Logger) bool {
 	case "none":
 		return false
 	default:
-		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER can be otlp or none", "found", exporter)
+		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER must be otlp or none", "found", exporter)
 		return false
 	}
 	protocol := get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
@@ -81,13 +80,13 @@ func tracingWanted(ctx context.Context, log *slog.Logger) bool {
 		protocol = get("OTEL_EXPORTER_OTLP_PROTOCOL")
 	}
 	if protocol != "" && protocol != "http/protobuf" {
-		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL can be http/protobuf", "found", protocol)
+		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf", "found", protocol)
 		return false
 	}
 	return true
 }
 
-// tracer makes the spans of a package; nil where there are none.
+// tracer makes the spans of a package, or is nil.
 func (t *tracing) tracer(name string) trace.Tracer {
 	if t == nil {
 		return nil
@@ -95,8 +94,8 @@ func (t *tracing) tracer(name string) trace.Tracer {
 	return t.provider.Tracer(name)
 }
 
-// close exports, until then, what was not exported yet. That a collector is
-// away does not make the stop a failure.
+// close exports the remaining spans, until the deadline. An unreachable collector is not an error
+// of the shutdown.
 func (t *tracing) close(log *slog.Logger, until time.Time) {
 	if t == nil {
 		return
@@ -106,7 +105,7 @@ func (t *tracing) close(log *slog.Logger, until time.Time) {
 	}
 }
 
-// bareURL leaves out of an error the URL, which may have credentials.
+// bareURL removes the URL from an error, since it may contain credentials.
 func bareURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -114,14 +113,14 @@ func bareURL(err error) error {
 	return err
 }
 
-// traceErrorsEvery is how often the log is told that traces cannot be exported.
+// traceErrorsEvery is how often failed exports are logged.
 const traceErrorsEvery = time.Minute
 
-// traceErrors tells the log of failed exports, counted rather than repeated.
+// traceErrors logs failed exports, counted rather than repeated.
 type traceErrors struct {
 	log *slog.Logger
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	told   time.Time
 	untold int
 }
@@ -138,8 +137,8 @@ func (e *traceErrors) Handle(err error) {
 	e.untold++
 }
 
-// misread tells the log which of the standard's variables the SDK could not
-// read, without the value: one of them has the exporter's credentials.
+// misread logs which of the standard's variables the SDK could not read, without the value: one of
+// them has the exporter's credentials.
 type misread struct{ log *slog.Logger }
 
 // Enabled implements slog.Handler.
@@ -147,7 +146,7 @@ func (misread) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.
 
 // Handle implements slog.Handler.
 func (m misread) Handle(ctx context.Context, r slog.Record) error {
-	m.log.WarnContext(ctx, "a variable of OpenTelemetry was not understood", "while", r.Message)
+	m.log.WarnContext(ctx, "ignoring invalid OpenTelemetry variable", "while", r.Message)
 	return nil
 }
 

@@ -133,7 +133,8 @@ func visitCold(t *testing.T, vitrine running, flags string) {
 	}
 }
 
-// startTraced starts vitrine with the collector named by the standard's variables, as they are in the environment.
+// startTraced starts vitrine with the collector named by the standard's variables, as they are in
+// the environment.
 func startTraced(t *testing.T, to *collectorStandIn, cms *tracedCMS, environ ...string) running {
 	t.Helper()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)

@@ -136,7 +136,7 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 	cms.Set(shape.Banners, `[{"id":"x"}]`)
 	load()
 	load()
-	if lines("refused what the CMS sent") != 1 || lines("banners[0].id") != 1 {
+	if lines("refused the CMS's document") != 1 || lines("banners[0].id") != 1 {
 		t.Errorf("a refusal is not logged once, with its path:\n%s", log)
 	}
 	cms.Fail(500)
@@ -149,7 +149,7 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 	cms.Set(shape.Banners, `[{"id":1}]`)
 	load()
 	load()
-	if lines("the CMS answers again") != 1 || lines("repaired what the CMS sent") != 1 {
+	if lines("the CMS answers again") != 1 || lines("repaired the CMS's document") != 1 {
 		t.Errorf("recovery and repairs are not logged once:\n%s", log)
 	}
 }

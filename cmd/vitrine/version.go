@@ -9,7 +9,7 @@ import (
 // version is set by the linker for a release: -X main.version=1.2.3.
 var version string
 
-// versionCommand prints which vitrine this is.
+// versionCommand prints the version.
 type versionCommand struct{}
 
 // Help shows what to type.
@@ -22,8 +22,8 @@ func (versionCommand) Run(p program) error {
 	return err
 }
 
-// versionOf is what the linker was told, else the module's version, else the
-// commit, else "dev": a build need not know any of these.
+// versionOf returns the version set by the linker, otherwise the module's version, otherwise the
+// commit, otherwise "dev".
 func versionOf(linked string, info *debug.BuildInfo) string {
 	if linked != "" {
 		return linked

@@ -58,7 +58,7 @@ func stocked(t *testing.T) Options {
 					{Name: hostile, Report: Report{Source: "s", Started: now, ETags: map[shape.Resource]string{"rules": "a", "banners": "other"}}},
 					{Name: "starting", Report: Report{Source: "s", Started: now}},
 				}},
-				Commands: []Command{{Does: "Forget the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
+				Commands: []Command{{Does: "Purge the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
 			}
 			for r, d := range documents {
 				st.Resources[r] = Resource{

@@ -41,8 +41,8 @@ func newProcess(ctx context.Context, log config.Log, stderr io.Writer) (*process
 	if p.meter, err = metrics.New(metrics.Options{Look: p.look}); err != nil {
 		return nil, err
 	}
-	p.tracing, err = openTracing(ctx, newLogger(stderr, log))
-	return p, err
+	p.tracing = openTracing(ctx, newLogger(stderr, log))
+	return p, nil
 }
 
 // look returns the current state, for the meter.
@@ -152,7 +152,7 @@ func (p *process) end(ctx context.Context) error {
 	if p.ending != nil {
 		p.ended(ctx, <-p.ending)
 	}
-	p.tracing.close(s.log, time.Now().Add(s.cfg.Shutdown.Timeout)) // the store's fetches made spans
+	p.tracing.close(ctx, s.log, time.Now().Add(s.cfg.Shutdown.Timeout)) // the store's fetches made spans
 	return err
 }
 

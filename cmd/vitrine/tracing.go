@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
@@ -15,24 +14,22 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracing exports spans. A nil tracing makes none.
+// tracing is the export of spans. A nil one makes no spans.
 type tracing struct {
 	provider *sdktrace.TracerProvider
-	shutdown func(until time.Time) error // the last export, after everything else has ended
 }
 
-// openTracing starts to export over OTLP if OpenTelemetry's own variables name an endpoint, and
-// returns nil otherwise. The exporter and the SDK read the other variables themselves (headers,
-// TLS, sampler, sizes and times).
-func openTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
+// openTracing exports over OTLP if OpenTelemetry's own variables name an endpoint; otherwise it is
+// nil. The sampler, sizes and times are read by the SDK.
+func openTracing(ctx context.Context, log *slog.Logger) *tracing {
 	if !tracingWanted(ctx, log) {
-		return nil, nil //nolint:nilnil // nil is documented to make no spans
+		return nil
 	}
 	otel.SetErrorHandler(&traceErrors{log: log})
 	otel.SetLogger(logr.FromSlogHandler(misread{log}))
@@ -40,53 +37,41 @@ func openTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", versionOf(version, info))),
-		resource.WithFromEnv(), // overrides the above
+		resource.WithFromEnv(), // over what is above
 	)
 	if err != nil {
-		// Its text repeats the value, which may be secret.
-		log.WarnContext(ctx, "ignoring invalid parts of OTEL_RESOURCE_ATTRIBUTES")
+		// The error repeats the value, which may hold a secret.
+		log.WarnContext(ctx, "ignoring part of OTEL_RESOURCE_ATTRIBUTES")
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	to, err := newCollector()
 	if err != nil {
-		return nil, fmt.Errorf("traces: %w", bareURL(err))
+		log.WarnContext(ctx, "no traces", "error", err)
+		return nil
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
-	return &tracing{provider: provider, shutdown: func(until time.Time) error {
-		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
-		defer cancel()
-		return provider.Shutdown(ctx)
-	}}, nil
+	return &tracing{sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(otlptrace.NewUnstarted(to)), sdktrace.WithResource(about),
+	)}
 }
 
-// tracingWanted reports whether the standard's variables ask for traces.
+// tracingWanted reports what the standard's variables ask for.
 func tracingWanted(ctx context.Context, log *slog.Logger) bool {
-	get := func(name string) string { return strings.TrimSpace(os.Getenv(name)) }
-	if get("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+	exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER"))
+	switch {
+	case otelVariable("ENDPOINT") == "", exporter == "none",
+		strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true"):
+		return false
+	case exporter != "" && exporter != "otlp":
+		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER can be otlp or none", "found", exporter)
 		return false
 	}
-	if strings.EqualFold(get("OTEL_SDK_DISABLED"), "true") {
-		return false
-	}
-	switch exporter := get("OTEL_TRACES_EXPORTER"); exporter {
-	case "", "otlp":
-	case "none":
-		return false
-	default:
-		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER must be otlp or none", "found", exporter)
-		return false
-	}
-	protocol := get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-	if protocol == "" {
-		protocol = get("OTEL_EXPORTER_OTLP_PROTOCOL")
-	}
-	if protocol != "" && protocol != "http/protobuf" {
-		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf", "found", protocol)
+	if protocol := otelVariable("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
+		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL can be http/protobuf", "found", protocol)
 		return false
 	}
 	return true
 }
 
-// tracer makes the spans of a package, or is nil.
+// tracer makes the spans of a package; nil where there are none.
 func (t *tracing) tracer(name string) trace.Tracer {
 	if t == nil {
 		return nil
@@ -94,18 +79,20 @@ func (t *tracing) tracer(name string) trace.Tracer {
 	return t.provider.Tracer(name)
 }
 
-// close exports the remaining spans, until the deadline. An unreachable collector is not an error
-// of the shutdown.
-func (t *tracing) close(log *slog.Logger, until time.Time) {
+// close exports what was not exported yet, until then. An unreachable collector does not make the
+// stop a failure.
+func (t *tracing) close(ctx context.Context, log *slog.Logger, until time.Time) {
 	if t == nil {
 		return
 	}
-	if err := t.shutdown(until); err != nil {
-		log.Warn("the last traces were not exported", "error", bareURL(err))
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		log.WarnContext(ctx, "the last traces were not exported", "error", bareURL(err))
 	}
 }
 
-// bareURL removes the URL from an error, since it may contain credentials.
+// bareURL leaves out of an error the URL, which may hold credentials.
 func bareURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -120,25 +107,25 @@ const traceErrorsEvery = time.Minute
 type traceErrors struct {
 	log *slog.Logger
 
-	mu     sync.Mutex // guards the fields below
-	told   time.Time
-	untold int
+	mu       sync.Mutex // guards what follows
+	logged   time.Time
+	unlogged int
 }
 
 // Handle implements otel.ErrorHandler.
 func (e *traceErrors) Handle(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if now := time.Now(); e.told.IsZero() || now.Sub(e.told) >= traceErrorsEvery {
-		e.log.Warn("traces cannot be exported", "error", bareURL(err), "since_last", e.untold)
-		e.told, e.untold = now, 0
+	if now := time.Now(); e.logged.IsZero() || now.Sub(e.logged) >= traceErrorsEvery {
+		e.log.Warn("traces cannot be exported", "error", bareURL(err), "since_last", e.unlogged)
+		e.logged, e.unlogged = now, 0
 		return
 	}
-	e.untold++
+	e.unlogged++
 }
 
-// misread logs which of the standard's variables the SDK could not read, without the value: one of
-// them has the exporter's credentials.
+// misread logs which of the standard's variables the SDK could not read, without the value, which
+// may hold a secret.
 type misread struct{ log *slog.Logger }
 
 // Enabled implements slog.Handler.

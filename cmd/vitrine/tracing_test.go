@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -29,14 +29,23 @@ type collectorStandIn struct {
 	faults []string
 }
 
-func newCollector(t *testing.T) *collectorStandIn {
+func newCollectorStandIn(t *testing.T) *collectorStandIn {
 	t.Helper()
 	c := new(collectorStandIn)
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		body, err := io.ReadAll(r.Body)
-		var sent collector.ExportTraceServiceRequest
+		var sentBody io.Reader = r.Body
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			packed, err := gzip.NewReader(r.Body)
+			if err != nil {
+				c.faults = append(c.faults, err.Error())
+				return
+			}
+			sentBody = packed
+		}
+		body, err := io.ReadAll(sentBody)
+		var sent otlp.TracesData
 		if err == nil {
 			err = proto.Unmarshal(body, &sent)
 		}
@@ -147,8 +156,8 @@ func startTraced(t *testing.T, to *collectorStandIn, cms *tracedCMS, environ ...
 }
 
 func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
-	to, cms := newCollector(t), newTracedCMS(t)
-	vitrine := startTraced(t, to, cms, "OTEL_SERVICE_NAME=gallery", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
+	to, cms := newCollectorStandIn(t), newTracedCMS(t)
+	vitrine := startTraced(t, to, cms, "OTEL_SERVICE_NAME=gallery", "OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
 	visitCold(t, vitrine, "01")
 	if err := vitrine.stop(); err != nil { // which exports what is left
 		t.Fatal(err)
@@ -211,7 +220,7 @@ func TestNothingIsExportedThatIsNotToBe(t *testing.T) {
 		{name: "no exporter", variable: "OTEL_TRACES_EXPORTER=none", flags: "01", unchanged: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			to, cms := newCollector(t), newTracedCMS(t)
+			to, cms := newCollectorStandIn(t), newTracedCMS(t)
 			vitrine := startTraced(t, to, cms, test.variable)
 			visitCold(t, vitrine, test.flags)
 			if err := vitrine.stop(); err != nil {
@@ -228,7 +237,7 @@ func TestNothingIsExportedThatIsNotToBe(t *testing.T) {
 }
 
 func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
-	to, cms := newCollector(t), newTracedCMS(t)
+	to, cms := newCollectorStandIn(t), newTracedCMS(t)
 	to.Close()
 	vitrine := startTraced(t, to, cms, "OTEL_EXPORTER_OTLP_TIMEOUT=500")
 	visitCold(t, vitrine, "01")

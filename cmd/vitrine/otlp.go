@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// collector sends spans over OTLP/HTTP. It implements otlptrace.Client; OpenTelemetry's own one for
+// HTTP links all of gRPC.
+// https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+type collector struct {
+	http    *http.Client
+	url     string
+	headers http.Header
+	gzip    bool
+}
+
+// otelVariable is OTEL_EXPORTER_OTLP_TRACES_name, or without that OTEL_EXPORTER_OTLP_name.
+func otelVariable(name string) string {
+	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
+		if value := strings.TrimSpace(os.Getenv(prefix + name)); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// newCollector reads OpenTelemetry's variables. Its errors do not repeat them: some hold credentials.
+func newCollector() (*collector, error) {
+	c := &collector{headers: http.Header{"Content-Type": {"application/x-protobuf"}}}
+	u, err := url.Parse(otelVariable("ENDPOINT"))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT is not an http or https URL")
+	}
+	if os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		u = u.JoinPath("v1", "traces")
+	}
+	c.url = u.String()
+	for header := range strings.SplitSeq(otelVariable("HEADERS"), ",") {
+		name, value, ok := strings.Cut(header, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		switch {
+		case strings.TrimSpace(header) == "":
+		case !ok || err != nil:
+			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS is not a list of NAME=VALUE")
+		default:
+			c.headers.Set(strings.TrimSpace(name), value)
+		}
+	}
+	timeout := 10_000
+	if text := otelVariable("TIMEOUT"); text != "" {
+		if timeout, err = strconv.Atoi(text); err != nil || timeout <= 0 {
+			return nil, errors.New("OTEL_EXPORTER_OTLP_TIMEOUT is not a number of milliseconds")
+		}
+	}
+	switch otelVariable("COMPRESSION") {
+	case "", "none":
+	case "gzip":
+		c.gzip = true
+		c.headers.Set("Content-Encoding", "gzip")
+	default:
+		return nil, errors.New("OTEL_EXPORTER_OTLP_COMPRESSION can be gzip or none")
+	}
+	secure, err := collectorTLS()
+	if err != nil {
+		return nil, err
+	}
+	c.http = &http.Client{
+		Timeout:   time.Duration(timeout) * time.Millisecond,
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure},
+		// The headers may hold credentials, which are for the collector alone.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// collectorTLS trusts and shows the certificates that are named, and is nil where none is.
+func collectorTLS() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file := otelVariable("CERTIFICATE"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("OTEL_EXPORTER_OTLP_CERTIFICATE holds no certificate")
+		}
+	}
+	if file := otelVariable("CLIENT_CERTIFICATE"); file != "" {
+		pair, err := tls.LoadX509KeyPair(file, otelVariable("CLIENT_KEY"))
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// Start implements otlptrace.Client.
+func (c *collector) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (c *collector) Stop(context.Context) error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// UploadTraces sends spans, once: what a collector refuses is lost.
+func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
+	// An ExportTraceServiceRequest has the same fields.
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return err
+	}
+	if c.gzip {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write(body)
+		if err := errors.Join(err, w.Close()); err != nil {
+			return err
+		}
+		body = packed.Bytes()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header = c.headers.Clone()
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	// A body that is read to its end leaves the connection for the next export.
+	_, _ = io.CopyN(io.Discard, response.Body, 64<<10)
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("the collector answered with status %d", response.StatusCode)
+	}
+	return nil
+}

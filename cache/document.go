@@ -30,6 +30,11 @@ type Document struct {
 // In Redis it is also the check on the body beside it.
 func ETag(representation []byte) string {
 	sum := sha256.Sum256(representation)
+	return ETagOfSum(sum[:])
+}
+
+// ETagOfSum is [ETag] for a representation of which only the SHA-256 is at hand.
+func ETagOfSum(sum []byte) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
 

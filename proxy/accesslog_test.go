@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -94,76 +93,4 @@ func TestWithoutAnAccessLogNothingIsLoggedOfARequest(t *testing.T) {
 	if log := r.log.String(); log != "" {
 		t.Errorf("logged %s", log)
 	}
-}
-
-func TestTraceParentW3CSection3_2(t *testing.T) {
-	const usual = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for value, want := range map[string]bool{
-		usual:                         true,
-		usual[:53] + "00":             true,
-		usual[:53] + "ff":             true,
-		"":                            false,
-		usual[:54]:                    false,
-		usual + "-extra":              false, // version 00 has no more
-		"01" + usual[2:]:              true,  // one not known yet
-		"01" + usual[2:] + "-what-is": true,
-		"01" + usual[2:] + "x":        false,
-		"01" + usual[2:] + "-a b":     false,
-		"ff" + usual[2:]:              false,
-		"0x" + usual[2:]:              false,
-		strings.ToUpper(usual):        false,
-		"00-" + strings.Repeat("0", 32) + usual[35:]: false,
-		usual[:36] + strings.Repeat("0", 16) + "-01": false,
-		strings.ReplaceAll(usual, "-", "_"):          false,
-		usual + ", " + usual:                         false,
-	} {
-		if got := validTraceParent([]byte(value)); got != want {
-			t.Errorf("%q: %t", value, got)
-		}
-	}
-}
-
-func TestTraceStateW3CSection3_3(t *testing.T) {
-	members := func(n int) string { return strings.TrimSuffix(strings.Repeat("a=1,", n), ",") }
-	for value, want := range map[string]bool{
-		"rojo=00f067aa0ba902b7":              true,
-		"rojo=00f067aa0ba902b7,congo=t61rcW": true,
-		" rojo=1 ,\tcongo=2 , ":              true,
-		"fw529a3039@dt=FfFv*/-_":             true,
-		"0a=1":                               true,
-		members(32):                          true,
-		"":                                   false,
-		",":                                  false,
-		members(33):                          false,
-		"rojo":                               false,
-		"=1":                                 false,
-		"rojo=":                              false,
-		"Rojo=1":                             false,
-		"@a=1":                               false,
-		"rojo=a=b":                           false,
-		"rojo=é":                             false,
-		strings.Repeat("a", 257) + "=1":      false,
-		"rojo=" + strings.Repeat("1", 257):   false,
-		strings.Repeat("a", 256) + "=1, b=2": true,
-	} {
-		if got := validTraceState([]byte(value)); got != want {
-			t.Errorf("%q: %t", value, got)
-		}
-	}
-}
-
-func FuzzTrace(f *testing.F) {
-	f.Add([]byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), []byte("rojo=1,congo=t61rcWkgMzE"))
-	f.Add([]byte("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x"), []byte("a@b=1, ,c= d"))
-	f.Fuzz(func(t *testing.T, parent, state []byte) {
-		if validTraceParent(parent) && (len(parent) < traceParentLength || !visible(parent) || len(traceID(parent)) != 32) {
-			t.Errorf("%q is a traceparent", parent)
-		}
-		// What is passed on must be a header's value, and be as valid once more without its blanks.
-		if validTraceState(state) {
-			if bytes.ContainsAny(state, "\r\n\x00") || !validTraceState(bytes.ReplaceAll(state, []byte("\t"), []byte(" "))) {
-				t.Errorf("%q is a tracestate", state)
-			}
-		}
-	})
 }

@@ -3,24 +3,21 @@ package proxy
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// A listener bounds the connections that are served at a time and notes of each what its requests are asked for.
+// A listener bounds the connections that are served at a time.
 type listener struct {
 	net.Listener
 	server *Server
 }
 
-// Accept waits for a connection that can be served. What is too many is told so.
+// Accept waits for a connection that can be served. One too many is answered, and closed.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -40,15 +37,14 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	server  *Server
-	peer    netip.Addr // invalid for a Unix socket
-	trusted bool       // the peer is a proxy whose word about its clients is taken
-	unended int        // bytes read since the last end of a line
+	rests   rests    // nil where nobody wants to know
+	unended int      // bytes read since the last end of a line
+	request *request // the one under way
+	answer  atomic.Pointer[outgoing]
 	closed  atomic.Bool
-	request request // the one under way
-	rests   rests   // nil where nobody wants to know
 }
 
-// rests is told when a connection is between two requests, as listen's connections are.
+// rests takes note of a connection's being between two requests, as listen's connections do.
 type rests interface {
 	Idle()
 	Busy()
@@ -80,11 +76,7 @@ type handshaker interface {
 
 func (s *Server) newConn(c net.Conn) net.Conn {
 	made := &conn{Conn: c, server: s}
-	if addr, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		made.peer = addr.AddrPort().Addr().Unmap()
-	}
 	made.rests, _ = c.(rests)
-	made.trusted = s.proxies.trust(made.peer)
 	if h, ok := c.(handshaker); ok {
 		return &secureConn{conn: made, handshaker: h}
 	}
@@ -113,54 +105,58 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write writes p, and what was prepared for an answer after the header that p is.
+func (c *conn) Write(p []byte) (int, error) {
+	if !bytes.HasSuffix(p, headEnd) {
+		return c.Conn.Write(p)
+	}
+	o := c.answer.Swap(nil)
+	if o == nil {
+		return c.Conn.Write(p)
+	}
+	defer o.release()
+	if err := o.writeTo(c.Conn, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// prepare has an answer written after the next header; nil for none.
+func (c *conn) prepare(o *outgoing) {
+	if o = c.answer.Swap(o); o != nil {
+		o.release()
+	}
+}
+
 // Close closes the connection, and makes room for another.
 func (c *conn) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
 		c.server.open.Add(-1)
 	}
+	c.prepare(nil)
 	return c.Conn.Close()
 }
 
 const (
-	// maxRefusals is how many connections are told at a time that there are too many; beyond, they are just closed.
-	maxRefusals = 64
-	// refusalTime is how long telling one may take.
-	refusalTime = time.Second
-	// refusalNotice is how often the log is told.
+	// refusalTime is how long refusing a connection may take.
+	refusalTime = 100 * time.Millisecond
+	// refusalNotice is how often refusals are logged.
 	refusalNotice = time.Minute
 )
 
-// refuse answers a connection that cannot be served with 503, and closes it. One that was accepted while Shutdown
-// closed the listener is just closed: Shutdown may not be waiting any more for who would answer it.
+// refuse answers a connection that cannot be served with 503, and closes it. Nothing is read from it, so that a client's
+// system may throw the answer away; nobody is made to wait for that.
 func (s *Server) refuse(c net.Conn) {
+	defer c.Close() //nolint:errcheck // it was answered, or has gone
 	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
 		s.log.Warn("too many connections: some are refused", "limit", s.maxConns)
 	}
-	select {
-	case s.refusals <- struct{}{}:
-	default:
-		_ = c.Close() // nothing was promised to it
-		return
+	if err := s.writeRefusal(c); err != nil {
+		s.log.Debug("cannot refuse a connection", "error", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		<-s.refusals
-		_ = c.Close() // as above
-		return
-	}
-	s.refusing.Go(func() {
-		defer func() { <-s.refusals }()
-		defer c.Close() //nolint:errcheck // it was answered, or went away
-		if err := s.tellBusy(c); err != nil {
-			s.log.Debug("cannot refuse a connection", "error", err)
-		}
-	})
 }
 
-// tellBusy writes the answer, and reads what the client sends until it has closed its side: if the connection were
-// closed over unread bytes, the client's system could throw the answer away.
-func (s *Server) tellBusy(c net.Conn) error {
+func (s *Server) writeRefusal(c net.Conn) error {
 	if err := c.SetDeadline(time.Now().Add(refusalTime)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
 	}
@@ -171,14 +167,6 @@ func (s *Server) tellBusy(c net.Conn) error {
 	ctx.SetConnectionClose()
 	if _, err := ctx.Response.WriteTo(c); err != nil {
 		return fmt.Errorf("write: %w", err)
-	}
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		if err := half.CloseWrite(); err != nil {
-			return fmt.Errorf("close writing: %w", err)
-		}
-	}
-	if _, err := io.CopyN(io.Discard, c, int64(s.maxTarget+s.maxHeader)); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("drain: %w", err)
 	}
 	return nil
 }

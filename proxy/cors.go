@@ -11,8 +11,9 @@ import (
 
 // cors decides which pages of other origins may read the answers (Fetch standard, section 3.3).
 type cors struct {
-	any     bool
-	origins map[string]struct{}
+	any bool
+	// origins has the listed ones, each with the lines that allow it to read an answer.
+	origins map[string][]byte
 	// resourcePolicy says who may load answers without asking by CORS, which no code can read but a flaw of the
 	// processor may leak (Fetch standard, section 3.7).
 	resourcePolicy []byte
@@ -29,7 +30,7 @@ var (
 
 // newCORS reads a list of origins; "*" alone allows all, and an empty list none.
 func newCORS(origins []string) (cors, error) {
-	c := cors{origins: make(map[string]struct{}, len(origins)), resourcePolicy: []byte("same-origin")}
+	c := cors{origins: make(map[string][]byte, len(origins)), resourcePolicy: []byte("same-origin")}
 	if slices.Contains(origins, "*") {
 		if len(origins) > 1 {
 			return c, fmt.Errorf("CORS origins: want either * or a list, got both in %q", origins)
@@ -42,7 +43,7 @@ func newCORS(origins []string) (cors, error) {
 		if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o || strings.ToLower(o) != o {
 			return c, fmt.Errorf("CORS origins: want an origin such as https://example.org, in lower case, got %q", o)
 		}
-		c.origins[o] = struct{}{}
+		c.origins[o] = fmt.Appendf(nil, "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: %s\r\n", o, valueCORSExposed)
 	}
 	return c, nil
 }
@@ -52,8 +53,7 @@ func (c *cors) varies() bool { return len(c.origins) > 0 }
 
 // write allows the request's origin to read the answer, and reports whether it may. Where all may, the answer says
 // so to everybody, asked from a page or not: a cache may hand it to either.
-func (c *cors) write(ctx *fasthttp.RequestCtx, origin []byte) (allowed bool) {
-	h := &ctx.Response.Header
+func (c *cors) write(h *fasthttp.ResponseHeader, origin []byte) (allowed bool) {
 	switch {
 	case c.any:
 		h.SetCanonical(keyAllowOrigin, valueAny)
@@ -70,16 +70,17 @@ func (c *cors) write(ctx *fasthttp.RequestCtx, origin []byte) (allowed bool) {
 }
 
 // isPreflight tells a preflight from any other OPTIONS (Fetch standard, section 4.8).
-func isPreflight(ctx *fasthttp.RequestCtx, r *request) bool {
-	return ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0
+func isPreflight(r *request) bool {
+	return r.ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0
 }
 
 // preflight answers a preflight. An origin that is not allowed gets the same answer without the permission.
-func (s *Server) preflight(ctx *fasthttp.RequestCtx, r *request, allowed bool) {
-	h := &ctx.Response.Header
-	ctx.SetStatusCode(fasthttp.StatusNoContent)
+func (r *request) preflight() {
+	allowed := r.writeCommon()
+	h := &r.ctx.Response.Header
+	r.ctx.SetStatusCode(fasthttp.StatusNoContent)
 	h.SetCanonical(keyAllow, valueAllow)
-	if r.terms.cors.varies() {
+	if r.server.terms.cors.varies() {
 		h.SetCanonical(keyVary, valueOrigin)
 	}
 	if allowed {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 
+	"vitrine/proxy/negotiate"
 	"vitrine/upstream/shape"
 )
 
@@ -16,24 +17,21 @@ type description struct {
 	Ordering    []string `json:"ordering,omitempty"` // what banners can be ordered by
 }
 
-// descriptions returns the answers to OPTIONS by indentation, for each of routes.
-func descriptions() (all [len(routes)][maxIndent + 1][]byte, err error) {
-	names := map[shape.Resource]description{
+// describe returns the answers to OPTIONS of a resource by indentation.
+func describe(r shape.Resource) (all [negotiate.MaxIndent + 1][]byte, err error) {
+	d := map[shape.Resource]description{
 		shape.Catalogue: {Name: "Catalogue Summary List", Description: "Artists, artworks and galleries."},
 		shape.Rules:     {Name: "Rule Set List", Description: "Display rules."},
 		shape.Banners:   {Name: "Single Banner List", Ordering: shape.BannerFields()},
+	}[r]
+	d.Renders = []string{"application/json", "text/html"}
+	d.Parses = []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
+	body, err := json.Marshal(d)
+	if err != nil {
+		return all, err
 	}
-	for i := range routes {
-		d := names[routes[i].resource]
-		d.Renders = []string{"application/json", "text/html"}
-		d.Parses = []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
-		body, err := json.Marshal(d)
-		if err != nil {
-			return all, err
-		}
-		for n := range all[i] {
-			all[i][n] = shape.Indent(nil, body, n)
-		}
+	for n := range all {
+		all[n] = shape.Indent(nil, body, n)
 	}
 	return all, nil
 }

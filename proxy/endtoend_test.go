@@ -16,6 +16,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/embedded"
 	"vitrine/proxy"
+	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -40,11 +41,11 @@ func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := map[shape.Resource]proxy.Source{}
+	sources := map[shape.Resource]proxy.Documents{}
 	for _, r := range shape.Resources() {
-		sources[r], err = cache.NewReader(store, string(r), cache.ReaderOptions[*proxy.Prepared]{
+		sources[r], err = cache.NewReader(store, string(r), cache.ReaderOptions[*represent.Document]{
 			TTL: 10 * time.Millisecond, StaleIfError: time.Hour,
-			Source: client.Fingerprint(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
+			Source: client.Fingerprint(), Prepare: represent.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
 			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 				var validators upstream.Validators
 				if held != nil {
@@ -61,7 +62,7 @@ func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
 			t.Fatal(err)
 		}
 	}
-	server, err := proxy.New(proxy.Options{Sources: sources, Logger: quiet})
+	server, err := proxy.New(proxy.Options{Documents: sources, Logger: quiet, TrustedProxies: []string{"127.0.0.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"vitrine/cache"
-	"vitrine/proxy/metrics"
 	"vitrine/upstream"
 )
 
@@ -31,7 +30,6 @@ var (
 	errSlowClient    = errors.New("request not received in time")
 	errVersion       = errors.New("version of HTTP not spoken")
 	errMalformed     = errors.New("malformed request")
-	errThrottled     = errors.New("too many requests")
 	errPanic         = errors.New("panic")
 
 	errTooManyConnections = errors.New("too many connections")
@@ -44,7 +42,7 @@ func (e methodError) Error() string { return string(e) + ": " + errMethod.Error(
 
 func (e methodError) Is(target error) bool { return target == errMethod }
 
-// retryAfter is what a client is told to wait when nothing better is known.
+// retryAfter is how long a client is to wait when nothing better is known.
 const retryAfter = 5 * time.Second
 
 // A failure is a row of the table below: how an error is answered.
@@ -77,7 +75,6 @@ var failures = []failure{
 	{err: errVersion, status: http.StatusHTTPVersionNotSupported, detail: "HTTP version not supported.", cacheControl: noStore},
 	{err: errMalformed, status: http.StatusBadRequest, detail: "Malformed request.", cacheControl: noStore},
 
-	{err: errThrottled, status: http.StatusTooManyRequests, detail: "Request was throttled. Expected available in %d second%s.", cacheControl: noStore, retry: true},
 	{err: errTooManyConnections, status: http.StatusServiceUnavailable, detail: "Too many connections.", cacheControl: noStore, retry: true},
 
 	{err: upstream.ErrAnswer, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
@@ -105,42 +102,43 @@ func failureOf(err error) *failure {
 
 // fail answers a request with an error. The cause goes to the log: a failed fetch was logged where it was made, once
 // and not once for everybody who waited for it, so that here it is worth a debug line.
-func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
+func (s *Server) fail(r *request, err error) {
 	f := failureOf(err)
 	level := slog.LevelDebug
 	if f == &internalFailure {
 		level = slog.LevelError
 	}
+	ctx := r.ctx
 	s.log.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
-		"status", f.status, "request_id", string(ctx.Response.Header.PeekBytes(keyRequestID)), "error", err)
+		"status", f.status, "request_id", string(r.id()), "error", err)
 
 	detail := f.detail
 	if method, ok := errors.AsType[methodError](err); ok {
 		detail = fmt.Sprintf(f.detail, string(method))
 	}
-	if f.err == errThrottled { //nolint:errorlint // which row it is, not which error
-		seconds, plural := retrySeconds(err), "s"
-		if seconds == 1 {
-			plural = ""
-		}
-		detail = fmt.Sprintf(f.detail, seconds, plural)
-	}
-	h, t := &ctx.Response.Header, s.terms.Load()
+	r.writeCommon()
+	h := &ctx.Response.Header
 	ctx.SetStatusCode(f.status)
 	h.SetContentTypeBytes(valueJSON)
 	if f.atRoute {
-		h.SetCanonical(keyVary, t.varyAccept)
+		h.SetCanonical(keyVary, r.server.terms.vary)
 		h.SetCanonical(keyAllow, valueAllow)
-	} else if t.cors.varies() {
+	} else if r.server.terms.cors.varies() {
 		h.SetCanonical(keyVary, valueOrigin)
 	}
 	if f.cacheControl != "" {
 		h.SetCanonical(keyCacheControl, []byte(f.cacheControl))
 	}
+	if f.cacheControl == noStore { // what a cache may keep has nobody's id, which it would give to everybody
+		h.SetCanonical(keyRequestID, r.id())
+	}
 	if f.retry {
 		h.SetCanonical(keyRetryAfter, strconv.AppendInt(nil, retrySeconds(err), 10))
 	}
 	ctx.SetBody(appendDetail(nil, detail))
+	if r.bytes = len(ctx.Response.Body()); ctx.IsHead() {
+		r.bytes = 0
+	}
 }
 
 // errorDetail is the detail of Cache-Status for an error of a source.
@@ -159,9 +157,6 @@ func retrySeconds(err error) int64 {
 	after := retryAfter
 	if r, ok := errors.AsType[*cache.RetryError](err); ok && r.After > 0 {
 		after = r.After
-	}
-	if t, ok := errors.AsType[throttledError](err); ok {
-		after = t.after
 	}
 	return max(1, int64((after+time.Second-1)/time.Second))
 }
@@ -182,10 +177,9 @@ func appendDetail(dst []byte, detail string) []byte {
 func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	r := s.newRequest(ctx)
 	defer r.release()
-	s.writeCommon(ctx, r)
-	s.fail(ctx, s.unreadError(connOf(ctx), err))
-	s.observe(ctx, observed{target: metrics.Other})
-	s.logAccess(ctx, time.Time{})
+	s.fail(r, s.unreadError(connOf(ctx), err))
+	s.observe(r)
+	s.logAccess(r, time.Time{})
 }
 
 // unreadError says in terms of the table why a request could not be read.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -188,18 +190,31 @@ func TestConnectionsAreKeptAndPipelined(t *testing.T) {
 	}
 }
 
-func TestRequestIDsAreRepeatedOrMade(t *testing.T) {
-	r := newRig(t, Options{})
-	if got := r.get(t, "/gvapp/", "X-Request-Id: 7c1f-abc").Header.Get("X-Request-Id"); got != "7c1f-abc" {
+// TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps: a cache would give the id of the first visitor to all who come after.
+func TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps(t *testing.T) {
+	log := new(syncBuffer)
+	r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil))})
+	r.sources[shape.Rules].fail(upstream.ErrUnreachable)
+	if got := r.get(t, "/cms/rules/", "X-Request-Id: 7c1f-abc").Header.Get("X-Request-Id"); got != "7c1f-abc" {
 		t.Errorf("%q", got)
 	}
 	seen := map[string]bool{}
 	for _, sent := range []string{"", "two words", strings.Repeat("x", 129), `a"b`, "é"} {
-		got := r.get(t, "/nope", "X-Request-Id: "+sent).Header.Get("X-Request-Id")
+		got := r.get(t, "/cms/rules/", "X-Request-Id: "+sent).Header.Get("X-Request-Id")
 		if len(got) != requestIDLength || seen[got] {
 			t.Errorf("%q: %q", sent, got)
 		}
 		seen[got] = true
+	}
+	for _, target := range []string{"/gvapp/", "/gvapp", "/nope", "/gvapp/?format=xml"} {
+		if got := r.get(t, target, "X-Request-Id: 7c1f-abc"); got.Header.Get("X-Request-Id") != "" || got.Header.Get("Cache-Control") == noStore {
+			t.Errorf("%s: %v", target, got.Header)
+		}
+	}
+	for i, line := range logged(t, log) {
+		if id := line["request_id"]; id == "" || (i == 0 || i > 5) && id != "7c1f-abc" {
+			t.Errorf("line %d: %v", i, line)
+		}
 	}
 }
 
@@ -253,26 +268,26 @@ func TestCORS(t *testing.T) {
 }
 
 func TestUnusableOptionsAreRefused(t *testing.T) {
-	sources := map[shape.Resource]Source{}
+	sources := map[shape.Resource]Documents{}
 	for _, res := range shape.Resources() {
 		sources[res] = &held{}
 	}
 	for _, o := range []Options{
 		{},
-		{Sources: map[shape.Resource]Source{shape.Rules: &held{}}},
-		{Sources: sources, MaxAge: -1},
-		{Sources: sources, MaxBodyBytes: -1},
-		{Sources: sources, CORSOrigins: []string{"*", "https://a.example"}},
-		{Sources: sources, CORSOrigins: []string{"a.example"}},
-		{Sources: sources, CORSOrigins: []string{"https://a.example/"}},
-		{Sources: sources, CORSOrigins: []string{"https://A.example"}},
-		{Sources: sources, CORSOrigins: []string{""}},
+		{Documents: map[shape.Resource]Documents{shape.Rules: &held{}}},
+		{Documents: sources, MaxAge: -1},
+		{Documents: sources, MaxBodyBytes: -1},
+		{Documents: sources, CORSOrigins: []string{"*", "https://a.example"}},
+		{Documents: sources, CORSOrigins: []string{"a.example"}},
+		{Documents: sources, CORSOrigins: []string{"https://a.example/"}},
+		{Documents: sources, CORSOrigins: []string{"https://A.example"}},
+		{Documents: sources, CORSOrigins: []string{""}},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	if _, err := New(Options{Sources: sources}); err != nil {
+	if _, err := New(Options{Documents: sources}); err != nil {
 		t.Error(err)
 	}
 }
@@ -280,8 +295,8 @@ func TestUnusableOptionsAreRefused(t *testing.T) {
 func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	r := newRig(t, Options{})
 	entered, release := make(chan struct{}), make(chan struct{})
-	slow := slowSource{Source: r.sources[shape.Rules], entered: entered, release: release}
-	r.server.sources[1] = slow
+	slow := slowSource{Documents: r.sources[shape.Rules], entered: entered, release: release}
+	r.server.resources[1].documents = slow
 	answered := make(chan reply, 1)
 	go func() { answered <- r.get(t, "/cms/rules/") }()
 	<-entered
@@ -312,12 +327,12 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 
 // slowSource answers when it is released.
 type slowSource struct {
-	Source
+	Documents
 	entered, release chan struct{}
 }
 
-func (s slowSource) Get(ctx context.Context) (cache.Answer[*Prepared], error) {
+func (s slowSource) Get(ctx context.Context) (cache.Answer[*represent.Document], error) {
 	close(s.entered)
 	<-s.release
-	return s.Source.Get(ctx)
+	return s.Documents.Get(ctx)
 }

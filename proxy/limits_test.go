@@ -10,13 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
@@ -50,158 +47,10 @@ func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
 	}
 }
 
-func TestAConnectionRefusedAfterShutdownHasNobodyToWaitFor(t *testing.T) {
-	r := newRig(t, Options{MaxConnections: 1})
-	r.get(t, "/gvapp/") // it serves
-	if err := r.server.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	client, refused := net.Pipe()
-	defer client.Close()
-	r.server.refuse(refused)
-	if answer, err := io.ReadAll(client); len(answer) > 0 || err != nil {
-		t.Errorf("answered behind the back of Shutdown: %q (%v)", answer, err)
-	}
-}
-
-func TestAClientsRateIsBoundedInTheWordsOfDjangoRESTFramework(t *testing.T) {
-	r := newRig(t, Options{RequestsPerSecond: 0.01, Burst: 2, TrustedProxies: []string{"127.0.0.1"}})
-	from := func(client string) reply { return r.get(t, "/gvapp/", "X-Forwarded-For: "+client) }
-	for range 2 {
-		if got := from("192.0.2.1"); got.StatusCode != http.StatusOK {
-			t.Fatalf("%d within the burst", got.StatusCode)
-		}
-	}
-	got := from("192.0.2.1")
-	if got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "100" || got.Header.Get("Cache-Control") != "no-store" ||
-		string(got.body) != `{"detail":"Request was throttled. Expected available in 100 seconds."}` {
-		t.Errorf("%d %v %s", got.StatusCode, got.Header, got.body)
-	}
-	if got := from("192.0.2.2"); got.StatusCode != http.StatusOK {
-		t.Errorf("%d for another client", got.StatusCode)
-	}
-	if got := r.send(t, "BREW /nope HTTP/1.1\nHost: x\nX-Forwarded-For: 192.0.2.1"); got.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("%d for another path by a method nobody knows", got.StatusCode)
-	}
-}
-
-func TestAThrottleRefillsAndHoldsABoundedNumberOfClients(t *testing.T) {
-	th, err := newThrottle(10, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	one := netip.MustParseAddr("2001:db8::1")
-	for i := range 10 {
-		if err := th.admit(one, now); err != nil {
-			t.Fatalf("request %d: %v", i, err)
-		}
-	}
-	same := netip.MustParseAddr("2001:db8::ffff:1") // of the same /64
-	if err := th.admit(same, now); !errors.Is(err, errThrottled) || retrySeconds(err) != 1 {
-		t.Errorf("beyond the burst: %v", err)
-	}
-	if err := th.admit(same, now.Add(100*time.Millisecond)); err != nil {
-		t.Errorf("a tenth of a second later: %v", err)
-	}
-	if err := th.admit(netip.MustParseAddr("2001:db8:0:1::1"), now); err != nil {
-		t.Errorf("the next /64: %v", err)
-	}
-	for i := range 2 * maxClients {
-		if err := th.admit(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := th.clients.Len(); n != maxClients {
-		t.Errorf("%d clients are known", n)
-	}
-	if n := testing.AllocsPerRun(1000, func() { _ = th.admit(netip.AddrFrom4([4]byte{10, 0, 255, 255}), now.Add(time.Hour)) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func TestAClientIsWhomATrustedProxyNamesAndNobodyElse(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		trusted []string
-		header  string
-		peer    string // empty for a Unix socket
-		lines   []string
-		want    string
-	}{
-		{"nobody is believed", nil, "", "192.0.2.1", []string{"198.51.100.1"}, "192.0.2.1"},
-		{"a stranger is not", []string{"10.0.0.0/8"}, "", "192.0.2.1", []string{"198.51.100.1"}, "192.0.2.1"},
-		{"a proxy is", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"by a single address", []string{"10.1.2.3"}, "", "10.1.2.3", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"what the client wrote itself is not", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"1.1.1.1, 198.51.100.1"}, "198.51.100.1"},
-		{"several proxies", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"1.1.1.1, 198.51.100.1, 10.9.9.9 ,10.8.8.8"}, "198.51.100.1"},
-		{"several lines", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"1.1.1.1", "198.51.100.1", "10.9.9.9"}, "198.51.100.1"},
-		{"only proxies", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"10.9.9.9,10.8.8.8"}, "10.9.9.9"},
-		{"nonsense stops the walk", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"198.51.100.1, unknown, 10.9.9.9"}, "10.9.9.9"},
-		{"nothing is said", []string{"10.0.0.0/8"}, "", "10.1.2.3", nil, "10.1.2.3"},
-		{"an empty line", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{""}, "10.1.2.3"},
-		{"ports and brackets", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"198.51.100.1:4711"}, "198.51.100.1"},
-		{"IPv6", []string{"fd00::/8"}, "", "fd00::1", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
-		{"IPv6 in brackets", []string{"fd00::/8"}, "", "fd00::1", []string{"[2001:db8::1]"}, "2001:db8::1"},
-		{"IPv4 in IPv6", []string{"10.0.0.0/8"}, "", "10.1.2.3", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
-		{"another field", []string{"10.0.0.0/8"}, "CF-Connecting-IP", "10.1.2.3", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"a Unix socket that is trusted", []string{"unix"}, "", "", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"a Unix socket that is not", []string{"10.0.0.0/8"}, "", "", []string{"198.51.100.1"}, "invalid IP"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			header := "X-Forwarded-For"
-			if tc.header != "" {
-				header = tc.header
-			}
-			p, err := newProxies(header, tc.trusted)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &conn{}
-			if tc.peer != "" {
-				c.peer = netip.MustParseAddr(tc.peer)
-			}
-			c.trusted = p.trust(c.peer)
-			var h fasthttp.RequestHeader
-			for _, line := range tc.lines {
-				h.Add(header, line)
-			}
-			h.Add("X-Real-IP", "203.0.113.9")
-			if got := p.client(c, &h).String(); got != tc.want {
-				t.Errorf("%s, want %s", got, tc.want)
-			}
-		})
-	}
-	for _, bad := range []string{"", "10.0.0.0/33", "10.1.0.0/8", "localhost", "fe80::1%eth0"} {
-		if _, err := newProxies("X-Forwarded-For", []string{bad}); err == nil {
-			t.Errorf("%q is taken for a network", bad)
-		}
-	}
-}
-
-func FuzzParseClient(f *testing.F) {
-	for _, seed := range []string{"192.0.2.1", "192.0.2.1:80", "[2001:db8::1]:80", " ::1\t", "unknown", "[", "fe80::1%eth0", "::ffff:1.2.3.4"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, element []byte) {
-		addr, ok := parseClient(element)
-		if !ok {
-			return
-		}
-		if !addr.IsValid() || addr.Zone() != "" || addr.Is4In6() {
-			t.Fatalf("%q is %v", element, addr)
-		}
-		if again, ok := parseClient([]byte(addr.String())); !ok || again != addr {
-			t.Fatalf("%q is %v, which is %v", element, addr, again)
-		}
-	})
-}
-
 func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 	const patience = 500 * time.Millisecond // in which a busy machine has sent a request
 	r := newRig(t, Options{ReadTimeout: patience, IdleTimeout: patience})
 	for name, sent := range map[string]string{
-		"nothing":               "",
 		"half a request line":   "GET /gvapp/ HT",
 		"a header without end":  "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n",
 		"a body without end":    "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na",
@@ -250,6 +99,14 @@ func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 			case <-drops.C:
 				_, _ = io.WriteString(conn, "G") // the server may have given up already
 			}
+		}
+	})
+	t.Run("nothing", func(t *testing.T) { // which is idle from the start
+		t.Parallel()
+		conn := r.dial(t)
+		defer conn.Close()
+		if rest, err := io.ReadAll(conn); err != nil || len(rest) != 0 {
+			t.Errorf("a connection without a request ends with %q, %v", rest, err)
 		}
 	})
 	t.Run("idle", func(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"vitrine/cache"
 )
 
-// A moment is what the header says of a document in one second: fields that change with time, rendered once and
-// shared by all requests of that second that were answered in the same way. Where a second of the document's freshness
-// ends within it, there are two: who was told at its beginning what is left would keep a document past its freshness.
+// A moment has the lines of a header that change with time, rendered once in a second and shared by all requests of that
+// second that are answered in the same way. Where a second of the document's freshness ends within it, there are two: a
+// cache that was told at its beginning how much is left would keep a document past its freshness.
 type moment struct {
 	// What it was rendered for.
 	document *cache.Document
@@ -19,38 +19,47 @@ type moment struct {
 	until    time.Time // from then on less freshness is left than it says
 	status   cache.Status
 
-	modified                      time.Time // whole seconds
-	lastModified, age             []byte
-	cacheControl, cdnCacheControl []byte
-	cacheStatus                   []byte
+	modified     time.Time // whole seconds
+	lastModified []byte    // within lines, as the next
+	cacheStatus  []byte
+	lines        []byte // from Last-Modified to Cache-Status, and the name of the field after them, which is ETag
 }
 
 // at returns the moment for an answer. It renders one only if the last was for another time, document or status.
-func (p *Prepared) at(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
-	second := now.Unix()
-	m := p.moment.Load()
-	if m != nil && m.second == second && !now.After(m.until) && m.document == d && m.policy == pol && m.status == *status {
+func (r *resource) at(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
+	m := r.moment.Load()
+	if m != nil && m.second == now.Unix() && !now.After(m.until) && m.document == d && m.policy == pol && m.status == *status {
 		return m
 	}
 	m = newMoment(pol, d, status, now)
-	p.moment.Store(m)
+	r.moment.Store(m)
 	return m
 }
 
 func newMoment(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
-	modified := d.ChangedAt.UTC().Truncate(time.Second)
 	age := max(0, wholeSeconds(now.Sub(d.FetchedAt)))
 	ttl := wholeSeconds(d.FreshUntil.Sub(now))
-	return &moment{
+	m := &moment{
 		document: d, policy: pol, second: now.Unix(), status: *status,
-		until:           d.FreshUntil.Add(-time.Duration(ttl) * time.Second),
-		modified:        modified,
-		lastModified:    []byte(modified.Format(http.TimeFormat)),
-		age:             strconv.AppendInt(nil, age, 10),
-		cacheControl:    pol.appendCacheControl(nil, age, ttl),
-		cdnCacheControl: pol.appendCDNCacheControl(nil, age, ttl),
-		cacheStatus:     appendCacheStatus(nil, status, ttl),
+		until:    d.FreshUntil.Add(-time.Duration(ttl) * time.Second),
+		modified: d.ChangedAt.UTC().Truncate(time.Second),
 	}
+	const first = "Last-Modified: "
+	b := append(make([]byte, 0, 384), first...)
+	b = m.modified.AppendFormat(b, http.TimeFormat)
+	m.lastModified = b[len(first):]
+	b = append(b, "\r\nAge: "...)
+	b = strconv.AppendInt(b, age, 10)
+	b = append(b, "\r\nCache-Control: "...)
+	b = pol.appendCacheControl(b, age, ttl)
+	b = append(b, "\r\nCDN-Cache-Control: "...)
+	b = pol.appendCDNCacheControl(b, age, ttl)
+	b = append(b, "\r\nCache-Status: "...)
+	before := len(b)
+	b = appendCacheStatus(b, status, ttl)
+	m.cacheStatus = b[before:]
+	m.lines = append(b, "\r\nETag: "...)
+	return m
 }
 
 // wholeSeconds rounds down, negative durations too, so that neither an age nor what is left is overstated.
@@ -63,7 +72,7 @@ func wholeSeconds(d time.Duration) int64 {
 }
 
 // appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss; fwd-status=200; stored.
-// That a hit came from this process's memory is the ordinary case and not told.
+// That a hit came from this process's memory is the ordinary case, and left out.
 func appendCacheStatus(dst []byte, s *cache.Status, ttl int64) []byte {
 	dst = append(dst, "vitrine"...)
 	if s.Fwd == "" {

@@ -4,24 +4,30 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
 	"vitrine/proxy/metrics"
+	"vitrine/proxy/negotiate"
 )
 
-// observed is what is counted of a request beside its status and its time.
+// observed is what is counted, traced and logged of a request beside its status and its time.
 type observed struct {
 	target    metrics.Target
 	cache     metrics.Cache
 	collapsed bool
-	done      bool // the answer has been made
-
-	span trace.Span // nil where nothing is traced
+	bytes     int                // of the body as sent
+	moment    *moment            // of the document that was sent; nil for none
+	encoding  negotiate.Encoding // of the same
+	span      trace.Span         // nil where nothing is traced
 }
 
-// document notes how the document was come by.
-func (o *observed) document(s *cache.Status, err error) {
+func (o *observed) reset() { *o = observed{target: metrics.Other, encoding: negotiate.Identity} }
+
+// observeDocument notes how the document was obtained.
+func (o *observed) observeDocument(s *cache.Status, err error) {
 	switch {
 	case err != nil, s.Fwd != "":
 		o.cache = metrics.Miss
@@ -33,16 +39,52 @@ func (o *observed) document(s *cache.Status, err error) {
 	o.collapsed = s.Collapsed
 }
 
-// observe counts an answer that has been made.
-func (s *Server) observe(ctx *fasthttp.RequestCtx, o observed) {
+// observe counts an answer that has been made, and ends its span.
+func (s *Server) observe(r *request) {
+	r.endSpan()
 	if s.meter == nil {
 		return
 	}
 	var took time.Duration
-	if began := ctx.Time(); !began.IsZero() {
+	if began := r.ctx.Time(); !began.IsZero() {
 		took = time.Since(began)
 	}
 	s.meter.Observe(metrics.Answer{
-		Target: o.target, Cache: o.cache, Collapsed: o.collapsed, Code: ctx.Response.StatusCode(), Took: took,
+		Target: r.target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
 	})
+}
+
+// startSpan begins the span of a request, under that which a trusted proxy names, and has the fetch that the request may
+// cause be a part of it. Where nothing is traced it costs nothing.
+func (s *Server) startSpan(r *request) {
+	if s.tracer != nil {
+		r.Context, r.span = s.tracer.Start(r.traced(), "request", trace.WithSpanKind(trace.SpanKindServer))
+	}
+}
+
+// endSpan ends the span of a request, with nothing in it that a client can choose.
+func (r *request) endSpan() {
+	if r.span == nil {
+		return
+	}
+	if r.span.IsRecording() {
+		method, code := "_OTHER", r.ctx.Response.StatusCode()
+		switch m := string(r.ctx.Method()); m {
+		case fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodOptions:
+			method = m
+		}
+		r.span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", code))
+		if r.target != metrics.Other {
+			route := &routes[r.target]
+			r.span.SetName(method + " " + route.path)
+			r.span.SetAttributes(attribute.String("http.route", route.path), attribute.String("vitrine.resource", string(route.resource)))
+		}
+		if r.cache != metrics.None {
+			r.span.SetAttributes(attribute.String("vitrine.cache", r.cache.String()), attribute.Bool("vitrine.collapsed", r.collapsed))
+		}
+		if code >= fasthttp.StatusInternalServerError {
+			r.span.SetStatus(codes.Error, "")
+		}
+	}
+	r.span.End()
 }

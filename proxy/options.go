@@ -11,22 +11,23 @@ import (
 
 	"vitrine/cache"
 	"vitrine/proxy/metrics"
+	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
 )
 
-// A Source gives the current document of a resource, prepared by [Prepare]. A cache.Reader is one.
+// Documents gives the current document of a resource, prepared by [represent.Prepare]. A cache.Reader does.
 //
 // It is asked by every GET and HEAD, concurrently; a hit must neither lock nor allocate. Ctx must not be kept beyond the
-// call, since it is used again; it is a [cache.Lender] for who needs its values later. When nothing can be served,
-// its error says why by the sentinels of upstream, and may hold a *cache.RetryError; the status may be filled then.
-type Source interface {
-	Get(ctx context.Context) (cache.Answer[*Prepared], error)
+// call, since it is used again; it is a [cache.Lender] for who needs its values later. When nothing can be served, the
+// error is one of upstream's sentinels, wrapped, and may hold a *cache.RetryError; the status may be filled then.
+type Documents interface {
+	Get(ctx context.Context) (cache.Answer[*represent.Document], error)
 }
 
 // Options are what a [Server] is made of.
 type Options struct {
-	// Sources has one source for each of shape.Resources.
-	Sources map[shape.Resource]Source
+	// Documents has those of each of shape.Resources.
+	Documents map[shape.Resource]Documents
 
 	// MaxAge is how much longer a browser or CDN may keep an answer without asking; never past its freshness here.
 	// Zero means that it asks every time.
@@ -35,12 +36,12 @@ type Options struct {
 	// freshness here, and only if MaxAge is at least a second. Zero means not at all.
 	StaleWhileRevalidate time.Duration
 	// CDNMaxAge and CDNStaleWhileRevalidate are the same for CDNs that know CDN-Cache-Control, but for the condition:
-	// such a CDN can be purged. Zero means what it says, not the value above.
+	// such a CDN can be purged. Zero means zero, not the value above.
 	CDNMaxAge, CDNStaleWhileRevalidate time.Duration
 	// StaleIfError is for how long past its freshness here a browser or CDN may give a kept answer while vitrine
 	// fails. Zero means not at all.
 	StaleIfError time.Duration
-	// HSTS is for how long a browser is told to use TLS only, on connections that do. Zero means that it is not told.
+	// HSTS is for how long a browser uses TLS only, announced on connections that do. Zero means no announcement.
 	HSTS time.Duration
 
 	// CORSOrigins are the origins whose pages may read answers: "*" alone, or a list such as https://example.org.
@@ -51,30 +52,24 @@ type Options struct {
 	Logger *slog.Logger
 	// Meter counts every answer. Nil means that nothing is counted.
 	Meter *metrics.Meter
-
 	// Tracer makes a span for every request that its sampler wants. Nil makes none, at no cost.
 	Tracer trace.Tracer
-
 	// AccessLog gets a line for every request, at level info. Nil means none.
 	AccessLog *slog.Logger
 
-	// TrustedProxies are the networks (10.0.0.0/8) and addresses of proxies that say who their client is; the word
-	// unix stands for whoever comes over a Unix socket. Empty means that nobody is believed.
+	// TrustedProxies are the networks (10.0.0.0/8) and addresses of the proxies in front; the word unix stands for
+	// whoever connects over a Unix socket. They alone are believed who their client is, for the access log, and which
+	// trace a request belongs to. Empty means that nobody is.
 	TrustedProxies []string
-	// ClientHeader is the field in which they say it: an address, or a list to which each has added the one that it
-	// was asked from. Empty means X-Forwarded-For.
+	// ClientHeader is the field in which they name their client. Empty means X-Forwarded-For.
 	ClientHeader string
-	// RequestsPerSecond bounds what a client may ask on average (429 beyond). Zero means no bound.
-	RequestsPerSecond float64
-	// Burst bounds what it may ask at once. Zero means as many as in a second, at least one.
-	Burst int
 
 	// MaxTargetBytes bounds a request's target (414 beyond). Zero means 4 KiB, as much as the CMS's own server takes.
 	MaxTargetBytes int
-	// MaxHeaderBytes bounds a request's fields together (431 beyond). Zero means 12 KiB. Each connection that is
-	// served at a time has a buffer for both; a request that does not fit into it is 431, whichever part is too long.
+	// MaxHeaderBytes bounds a request's fields together (431 beyond). Zero means 12 KiB. While a request is received it
+	// has a buffer for both; one that does not fit into it is 431, whichever part is too long.
 	MaxHeaderBytes int
-	// MaxBodyBytes bounds a request's body, which nobody looks at (413 beyond). Zero means 64 KiB.
+	// MaxBodyBytes bounds a request's body, which is ignored (413 beyond). Zero means 64 KiB.
 	MaxBodyBytes int
 	// MaxConnections bounds the connections served at a time (503 beyond). Zero means 262,144.
 	MaxConnections int
@@ -88,23 +83,23 @@ type Options struct {
 
 func (o *Options) validate() error {
 	for _, r := range shape.Resources() {
-		if o.Sources[r] == nil {
-			return fmt.Errorf("no source for %s", r)
+		if o.Documents[r] == nil {
+			return fmt.Errorf("no documents for %s", r)
 		}
 	}
-	if len(o.Sources) != len(shape.Resources()) {
-		return fmt.Errorf("want a source for each of %v, got %d", shape.Resources(), len(o.Sources))
+	if len(o.Documents) != len(shape.Resources()) {
+		return fmt.Errorf("want documents for each of %v, got %d", shape.Resources(), len(o.Documents))
 	}
-	for _, d := range []time.Duration{o.ReadTimeout, o.WriteTimeout, o.IdleTimeout} {
+	for _, d := range []time.Duration{
+		o.ReadTimeout, o.WriteTimeout, o.IdleTimeout, o.HSTS,
+		o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.CDNMaxAge, o.CDNStaleWhileRevalidate,
+	} {
 		if d < 0 {
 			return fmt.Errorf("a duration is negative: %v", d)
 		}
 	}
-	if min(o.MaxHeaderBytes, o.MaxTargetBytes, o.MaxBodyBytes, o.MaxConnections, o.Burst) < 0 {
+	if min(o.MaxHeaderBytes, o.MaxTargetBytes, o.MaxBodyBytes, o.MaxConnections) < 0 {
 		return errors.New("a limit is negative")
-	}
-	if !(o.RequestsPerSecond >= 0 && o.RequestsPerSecond <= 1e9) { // NaN is neither
-		return fmt.Errorf("requests per second: want 0 to 1e9, got %v", o.RequestsPerSecond)
 	}
 	return nil
 }

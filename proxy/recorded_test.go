@@ -212,7 +212,7 @@ func documented(r reply) reply {
 	r.body = bareTimestamp.ReplaceAll(r.body, []byte(`$1.000000Z"`))
 	// docs/http.md: from 1,400 bytes on there are variants, and Vary then also names Accept-Encoding.
 	document := r.StatusCode == http.StatusOK && !bytes.HasPrefix(r.body, []byte(`{"name"`)) && !bytes.HasPrefix(r.body, []byte("{\n    \"name\""))
-	if document && max(int64(len(r.body)), r.ContentLength) >= minCompressed {
+	if document && max(int64(len(r.body)), r.ContentLength) >= 1400 {
 		r.Header.Set("Vary", "Accept, Accept-Encoding")
 	} else if document {
 		r.Header.Set("Vary", "Accept")

@@ -81,7 +81,7 @@ func TestRFC9111And9213CachesAreToldHowLongAndNoLonger(t *testing.T) {
 
 func TestRFC9111Section4_2NoCacheKeepsADocumentPastItsFreshnessHere(t *testing.T) {
 	for _, maxAge := range []time.Duration{0, time.Second, time.Minute, 24 * time.Hour} {
-		pol := newPolicy(&Terms{
+		pol := newPolicy(&Options{
 			MaxAge: maxAge, StaleWhileRevalidate: 24 * time.Hour, CDNMaxAge: maxAge, CDNStaleWhileRevalidate: 24 * time.Hour, StaleIfError: time.Hour,
 		})
 		for age := range int64(100) {

@@ -3,24 +3,24 @@ package proxy
 import (
 	"bytes"
 
+	"vitrine/proxy/negotiate"
 	"vitrine/upstream/shape"
 )
 
-// A route is a path and what is there.
+// A route maps a public path to its resource.
 type route struct {
 	path     string
 	resource shape.Resource
 }
 
-// routes maps each public path to its resource (docs/interface.md, section 4). Only a path that ends in a slash is
-// redirected to when the slash is missing.
+// routes are the public paths. Only those that end in a slash are redirected to when it is missing.
 var routes = [...]route{
 	{path: "/gvapp/", resource: shape.Catalogue},
 	{path: "/cms/rules/", resource: shape.Rules},
 	{path: "/gvapp/singlebanner", resource: shape.Banners},
 }
 
-// A match is the resource at a path, or where to find it.
+// A match says how a path is related to a route.
 type match uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 func findRoute(path []byte) (index int, m match) {
 	if bytes.IndexByte(path, '%') >= 0 {
 		var scratch [64]byte
-		path = appendDecodedPath(scratch[:0], path)
+		path = negotiate.AppendDecodedPath(scratch[:0], path)
 	}
 	for i := range routes {
 		want := routes[i].path
@@ -53,17 +53,4 @@ func findRoute(path []byte) (index int, m match) {
 		}
 	}
 	return 0, noMatch
-}
-
-// appendDecodedPath appends what a path stands for; a plus sign in it is itself.
-func appendDecodedPath(dst, encoded []byte) []byte {
-	for len(encoded) > 0 {
-		c, width := decodeByte(encoded)
-		if encoded[0] == '+' {
-			c = '+'
-		}
-		dst = append(dst, c)
-		encoded = encoded[width:]
-	}
-	return dst
 }

@@ -14,21 +14,22 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
 )
 
-var _ Source = (*cache.Reader[*Prepared])(nil)
+var _ Documents = (*cache.Reader[*represent.Document])(nil)
 
 // held is a source that holds a document: a real one, prepared by Prepare, with the status and times of the test.
 type held struct {
-	prepare func(*cache.Document) (*Prepared, error)
+	prepare func(*cache.Document) (*represent.Document, error)
 
 	mu     sync.Mutex
-	answer cache.Answer[*Prepared]
+	answer cache.Answer[*represent.Document]
 	err    error
 }
 
-func (h *held) Get(context.Context) (cache.Answer[*Prepared], error) {
+func (h *held) Get(context.Context) (cache.Answer[*represent.Document], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.answer, h.err
@@ -52,14 +53,14 @@ func (h *held) holdDocument(t testing.TB, d *cache.Document, st cache.Status) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.err = cache.Answer[*Prepared]{Value: p, Document: d, Status: st}, nil
+	h.answer, h.err = cache.Answer[*represent.Document]{Value: p, Document: d, Status: st}, nil
 }
 
 // fail gives out an error from now on.
 func (h *held) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.err = cache.Answer[*Prepared]{}, err
+	h.answer, h.err = cache.Answer[*represent.Document]{}, err
 }
 
 // rig is a server on a TCP port, and what it serves.
@@ -74,12 +75,12 @@ type rig struct {
 func newRig(t testing.TB, o Options) *rig {
 	t.Helper()
 	r := &rig{sources: map[shape.Resource]*held{}, log: new(syncBuffer)}
-	o.Sources = map[shape.Resource]Source{}
+	o.Documents = map[shape.Resource]Documents{}
 	for _, res := range shape.Resources() {
-		h := &held{prepare: Prepare(res)}
+		h := &held{prepare: represent.Prepare(res)}
 		h.hold(t, []byte(`[]`))
 		r.sources[res] = h
-		o.Sources[res] = h
+		o.Documents[res] = h
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(r.log, nil))

@@ -1,33 +1,97 @@
 package proxy
 
 import (
+	"context"
 	"testing"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"vitrine/cache"
+	"vitrine/proxy/represent"
+	"vitrine/upstream/shape"
 )
 
-func TestARequestIsASpanUnderTheVisitors(t *testing.T) {
-	seen := tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen))
-	handler := quietServer(t, Options{Tracer: provider.Tracer("test")}).app.Server().Handler
-	const id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	for _, test := range []struct{ target, flags, name string }{
-		{"/gvapp/?x=secret", "01", "GET /gvapp/"},
-		{"/some/path", "01", "request"},
-		{"/gvapp/", "00", ""},
-	} {
-		handler(hotContext(test.target, []string{"Traceparent", "00-" + id + "-" + parent + "-" + test.flags}))
-		spans := seen.Ended()
-		seen.Reset()
-		if test.name == "" {
-			if len(spans) > 0 {
-				t.Errorf("%s: not sampled, and %d spans", test.target, len(spans))
-			}
-			continue
+const (
+	visitorTrace = "0af7651916cd43dd8448eb211c80319c"
+	visitorSpan  = "b7ad6b7169203331"
+	traceParent  = "Traceparent: 00-" + visitorTrace + "-" + visitorSpan + "-"
+)
+
+// TestARequestIsASpanUnderThatOfATrustedProxyOnly: nobody else can have spans made, kept from being made, or put into a
+// trace of their own.
+func TestARequestIsASpanUnderThatOfATrustedProxyOnly(t *testing.T) {
+	for _, trusted := range []bool{true, false} {
+		seen := tracetest.NewSpanRecorder()
+		never := sdktrace.ParentBased(sdktrace.NeverSample())
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen), sdktrace.WithSampler(never))
+		o := Options{Tracer: provider.Tracer("test")}
+		if trusted {
+			o.TrustedProxies = []string{"127.0.0.1"}
 		}
-		if len(spans) != 1 || spans[0].Name() != test.name || spans[0].Parent().SpanID().String() != parent || spans[0].SpanContext().TraceID().String() != id {
-			t.Errorf("%s: %v", test.target, spans)
+		r := newRig(t, o)
+		for _, test := range []struct{ target, flags, name string }{
+			{"/gvapp/?x=secret", "01", "GET /gvapp/"},
+			{"/some/path", "01", "request"},
+			{"/gvapp/", "00", ""},
+		} {
+			r.get(t, test.target, traceParent+test.flags)
+			spans := seen.Ended()
+			seen.Reset()
+			if test.name == "" || !trusted {
+				if len(spans) > 0 {
+					t.Errorf("%s, flags %s, trusted %t: %d spans", test.target, test.flags, trusted, len(spans))
+				}
+				continue
+			}
+			if len(spans) != 1 || spans[0].Name() != test.name || spans[0].Parent().SpanID().String() != visitorSpan || spans[0].SpanContext().TraceID().String() != visitorTrace {
+				t.Errorf("%s: %v", test.target, spans)
+			}
+		}
+	}
+}
+
+// lent takes note of the trace that a fetch would belong to.
+type lent struct {
+	Documents
+	trace string
+}
+
+func (l *lent) Get(ctx context.Context) (cache.Answer[*represent.Document], error) {
+	l.trace = ""
+	if lender, ok := ctx.(cache.Lender); ok {
+		ctx = lender.Lend()
+	}
+	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
+		l.trace = sc.TraceID().String() + " " + sc.TraceState().String()
+	}
+	return l.Documents.Get(ctx)
+}
+
+func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
+	for _, trusted := range []bool{true, false} {
+		o := Options{}
+		if trusted {
+			o.TrustedProxies = []string{"127.0.0.0/8"}
+		}
+		r := newRig(t, o)
+		l := &lent{Documents: r.sources[shape.Rules]}
+		r.server.resources[1].documents = l
+		for fields, want := range map[string]string{
+			traceParent + "01": visitorTrace + " ",
+			traceParent + "01\nTracestate: a=1\nTracestate: b=2": visitorTrace + " a=1,b=2",
+			traceParent + "01\nTracestate: nothing":              visitorTrace + " ",
+			traceParent + "0x":                                   "",
+			"Traceparent: none":                                  "",
+		} {
+			r.get(t, "/cms/rules/", fields)
+			if !trusted {
+				want = ""
+			}
+			if l.trace != want {
+				t.Errorf("trusted %t: %q leads to %q, want %q", trusted, fields, l.trace, want)
+			}
 		}
 	}
 }
@@ -42,7 +106,8 @@ func BenchmarkTracing(b *testing.B) {
 			if sampler != nil {
 				o.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler)).Tracer("benchmark")
 			}
-			benchmark(b, quietServer(b, o).app.Server().Handler, hotContext("/gvapp/", nil))
+			s := quietServer(b, o)
+			newHot(b, s, "/gvapp/", nil).benchmark(b, s.app.Server().Handler)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"vitrine/proxy/openapi"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/webhook"
+	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -35,7 +36,7 @@ type service struct {
 	local       *embedded.Store // nil if Redis is another process
 	store       *cache.Store
 	loaders     map[shape.Resource]*loader
-	readers     map[shape.Resource]*cache.Reader[*proxy.Prepared]
+	readers     map[shape.Resource]*cache.Reader[*represent.Document]
 	proxy       *proxy.Server
 	admin       *operator.Server // nil if the operator's address is off
 	roster      roster
@@ -97,17 +98,17 @@ func (s *service) openStore(ctx context.Context) (err error) {
 
 func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
-	s.readers = make(map[shape.Resource]*cache.Reader[*proxy.Prepared])
+	s.readers = make(map[shape.Resource]*cache.Reader[*represent.Document])
 	for _, r := range shape.Resources() {
 		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, teller: teller{resource: r, log: s.log}}
-		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
+		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*represent.Document]{
 			TTL:                  s.cfg.TTL.Of(string(r)),
 			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
 			StaleIfError:         s.cfg.StaleIfError,
 			FetchTimeout:         s.cfg.Upstream.Timeout,
 			Source:               s.client.Fingerprint(),
 			Loader:               s.loaders[r],
-			Prepare:              proxy.Prepare(r),
+			Prepare:              represent.Prepare(r),
 			ErrorCode:            upstream.Code,
 			CodeError:            upstream.FromCode,
 		})
@@ -122,12 +123,12 @@ func (s *service) openReaders() error {
 }
 
 func (s *service) openServers() (err error) {
-	sources := make(map[shape.Resource]proxy.Source)
+	documents := make(map[shape.Resource]proxy.Documents)
 	for r, reader := range s.readers {
-		sources[r] = reader
+		documents[r] = reader
 	}
 	if s.proxy, err = proxy.New(proxy.Options{
-		Sources:                 sources,
+		Documents:               documents,
 		MaxAge:                  s.cfg.HTTP.MaxAge,
 		StaleWhileRevalidate:    s.cfg.StaleWhileRevalidate,
 		StaleIfError:            s.cfg.StaleIfError,

@@ -152,7 +152,7 @@ func startTraced(t *testing.T, to *collectorStandIn, cms *tracedCMS, environ ...
 		name, value, _ := strings.Cut(e, "=")
 		t.Setenv(name, value)
 	}
-	return start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_AUTHORIZATION=Bearer "+secretMark)
+	return start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_AUTHORIZATION=Bearer "+secretMark, "VITRINE_PROXIES_TRUSTED=127.0.0.1")
 }
 
 func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {

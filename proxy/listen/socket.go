@@ -94,7 +94,7 @@ func (s *Socket) accept() {
 			s.log.Info("accepting connections again", "address", s.Addr().String(), "failures", failures)
 			pause, failures = firstPause, 0
 		}
-		s.pass(passed{Conn: c})
+		s.pass(passed{Conn: newLean(c)})
 	}
 }
 

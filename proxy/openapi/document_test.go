@@ -103,15 +103,15 @@ func (r described) describe() object {
 	return object{
 		{"parameters", parameters},
 		{"get", operation("get"+r.id, "Get "+r.name, conditions,
-			append(found[:2:2], member{"content", content(r.schema)}), "200", "304", "404", "406", "412", "429", "500", "502", "503", "504")},
+			append(found[:2:2], member{"content", content(r.schema)}), "200", "304", "404", "406", "412", "500", "502", "503", "504")},
 		{"head", operation("head"+r.id, "Get the headers of "+r.name, conditions,
-			found, "200", "304", "404", "406", "412", "429", "500", "502", "503", "504")},
+			found, "200", "304", "404", "406", "412", "500", "502", "503", "504")},
 		{"options", operation("options"+r.id, "Describe "+r.name, nil,
 			object{
 				{"description", "The name, description, renderers and parsers of the route."},
-				{"headers", refs("headers", []string{"Allow", "Vary", "X-Request-Id"})},
+				{"headers", refs("headers", []string{"Allow", "Vary"})},
 				{"content", content(ref("schemas", "Description"))},
-			}, "200", "204", "404", "406", "429")},
+			}, "200", "204", "404", "406")},
 	}
 }
 

@@ -6,11 +6,10 @@ import "vitrine/upstream/shape"
 var (
 	foundHeaders = []string{
 		"Allow", "Vary", "ETag", "Last-Modified", "Age", "Cache-Control", "CDN-Cache-Control", "Cache-Groups",
-		"Cache-Status", "X-Request-Id",
+		"Cache-Status",
 	}
 	keptHeaders = []string{
 		"Vary", "ETag", "Last-Modified", "Age", "Cache-Control", "CDN-Cache-Control", "Cache-Groups", "Cache-Status",
-		"X-Request-Id",
 	}
 )
 
@@ -69,7 +68,7 @@ func headers() object {
 			"public, max-age=0, stale-if-error=86400")},
 		{"Cache-Groups", text("Groups by which a cache can be purged (RFC 9875).", `^"[^"]+"(, "[^"]+")*$`, `"banners", "vitrine"`)},
 		{"Cache-Status", text("How the response was obtained (RFC 9211).", `^vitrine; (hit|fwd=[a-z-]+)(; .*)?$`, "vitrine; hit; ttl=42")},
-		{"X-Request-Id", text("The request's id: the client's, or a new one.", `^[A-Za-z0-9._:=+/@-]{1,128}$`, "6f1a52e0c3b94d17-0000000000000001")},
+		{"X-Request-Id", text("The request's id, also in the log: the client's, or a new one.", `^[A-Za-z0-9._:=+/@-]{1,128}$`, "6f1a52e0c3b94d17-0000000000000001")},
 		{"No-Store", text("Errors are not stored.", `^no-store$`, "no-store")},
 		{"Retry-After", object{
 			{"description", "Seconds to wait before trying again."}, {"required", true},
@@ -85,14 +84,14 @@ func headers() object {
 func responses() object {
 	// The names are those of headers that are always there; more are there at times.
 	failure := func(doc string, names []string, more ...string) object {
-		all := append(refs("headers", []string{"X-Request-Id"}), refs("headers", names)...)
+		all := refs("headers", names)
 		for _, name := range more {
 			all = append(all, member{name, object{{"schema", object{{"type", "string"}}}}})
 		}
 		return object{{"description", doc}, {"headers", all}, {"content", content(ref("schemas", "Error"))}}
 	}
 	uncached := func(doc string, names []string, more ...string) object {
-		f := failure(doc, names, more...)
+		f := failure(doc, append([]string{"X-Request-Id"}, names...), more...)
 		all, _ := f[1].value.(object)
 		f[1].value = append(all, member{"Cache-Control", ref("headers", "No-Store")})
 		return f
@@ -103,7 +102,7 @@ func responses() object {
 		{"204", object{
 			{"description", "The answer to a CORS preflight."},
 			{"headers", refs("headers", []string{
-				"Allow", "X-Request-Id", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age",
+				"Allow", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age",
 			})},
 		}},
 		{"304", object{
@@ -113,7 +112,6 @@ func responses() object {
 		{"404", failure("No such format.", route)},
 		{"406", failure("Accept allows neither JSON nor HTML. HTML is answered with JSON.", route)},
 		{"412", uncached("A precondition of the request failed.", route)},
-		{"429", uncached("Too many requests from one client.", []string{"Retry-After"})},
 		{"500", uncached("An internal error.", nil, "Cache-Status")},
 		{"502", uncached("The CMS answered, but not with this document, and no copy is held.", forwarded)},
 		{"503", uncached("The CMS cannot be reached, or the breaker is open, and no copy is held; or vitrine accepts no "+

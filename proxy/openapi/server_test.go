@@ -10,6 +10,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/proxy"
+	"vitrine/proxy/represent"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
@@ -17,11 +18,11 @@ import (
 // held is a source that holds a document, or fails.
 type held struct {
 	mu     sync.Mutex
-	answer cache.Answer[*proxy.Prepared]
+	answer cache.Answer[*represent.Document]
 	err    error
 }
 
-func (h *held) Get(context.Context) (cache.Answer[*proxy.Prepared], error) {
+func (h *held) Get(context.Context) (cache.Answer[*represent.Document], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.answer, h.err
@@ -31,30 +32,30 @@ func (h *held) hold(t *testing.T, r shape.Resource, body []byte) {
 	t.Helper()
 	now := time.Now()
 	d := &cache.Document{Body: body, ETag: cache.ETag(body), FetchedAt: now, ChangedAt: now.Add(-time.Hour), FreshUntil: now.Add(time.Minute)}
-	p, err := proxy.Prepare(r)(d)
+	p, err := represent.Prepare(r)(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.err = cache.Answer[*proxy.Prepared]{Value: p, Document: d, Status: cache.Status{Hit: true, Detail: cache.DetailMemory}}, nil
+	h.answer, h.err = cache.Answer[*represent.Document]{Value: p, Document: d, Status: cache.Status{Hit: true, Detail: cache.DetailMemory}}, nil
 }
 
 func (h *held) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.err = cache.Answer[*proxy.Prepared]{}, err
+	h.answer, h.err = cache.Answer[*represent.Document]{}, err
 }
 
 // start serves the sample until the test ends.
 func start(t *testing.T) (url string, sources map[shape.Resource]*held) {
 	t.Helper()
 	sources = map[shape.Resource]*held{}
-	o := proxy.Options{Sources: map[shape.Resource]proxy.Source{}, CORSOrigins: []string{"*"}, Logger: slog.New(slog.DiscardHandler)}
+	o := proxy.Options{Documents: map[shape.Resource]proxy.Documents{}, CORSOrigins: []string{"*"}, Logger: slog.New(slog.DiscardHandler)}
 	for r, body := range sampleDocuments(t) {
 		sources[r] = new(held)
 		sources[r].hold(t, r, body)
-		o.Sources[r] = sources[r]
+		o.Documents[r] = sources[r]
 	}
 	server, err := proxy.New(o)
 	if err != nil {

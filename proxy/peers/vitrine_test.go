@@ -25,6 +25,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/embedded"
 	"vitrine/proxy"
+	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -82,11 +83,11 @@ func startVitrine(t *testing.T, o terms, tools ...tool) *vitrine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { v.store.Close() })
-	sources := map[shape.Resource]proxy.Source{}
+	sources := map[shape.Resource]proxy.Documents{}
 	for _, r := range shape.Resources() {
-		if sources[r], err = cache.NewReader(v.store, string(r), cache.ReaderOptions[*proxy.Prepared]{
+		if sources[r], err = cache.NewReader(v.store, string(r), cache.ReaderOptions[*represent.Document]{
 			TTL: o.ttl, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
-			Source: client.Fingerprint(), Prepare: proxy.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
+			Source: client.Fingerprint(), Prepare: represent.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
 			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 				var known upstream.Validators
 				if held != nil {
@@ -103,7 +104,7 @@ func startVitrine(t *testing.T, o terms, tools ...tool) *vitrine {
 		}
 	}
 	server, err := proxy.New(proxy.Options{
-		Sources: sources, MaxAge: o.maxAge, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
+		Documents: sources, MaxAge: o.maxAge, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
 		CORSOrigins: o.origins, Logger: log,
 	})
 	if err != nil {

@@ -64,3 +64,6 @@ func BannerFields() []string { return slices.Clone(banners.names) }
 // Compare orders b and other by the field that is at index i of [BannerFields]: text and timestamps
 // by code point, false before true, numbers by value.
 func (b *Banner) Compare(other *Banner, i int) int { return banners.fields[i].compare(b, other) }
+
+// AppendBanner appends one banner to dst as it stands in the document.
+func AppendBanner(dst []byte, b *Banner) []byte { return banners.append(dst, b) }

@@ -1,4 +1,4 @@
-package proxy
+package negotiate
 
 import (
 	"slices"
@@ -7,10 +7,10 @@ import (
 )
 
 func TestAcceptEncodingRFC9110Section12_5_3(t *testing.T) {
-	const br, zstd, gzip, identity = brotliEncoding, zstdEncoding, gzipEncoding, identityEncoding
+	const br, zstd, gzip, identity = Brotli, Zstd, Gzip, Identity
 	for _, tc := range []struct {
 		value string
-		want  encoding
+		want  Encoding
 	}{
 		{"", identity},
 		{"identity", identity},
@@ -48,8 +48,8 @@ func TestAcceptEncodingRFC9110Section12_5_3(t *testing.T) {
 		{",, gzip ,", gzip},
 		{"gzipp", identity},
 	} {
-		if got := chooseEncoding([]byte(tc.value)); got != tc.want {
-			t.Errorf("%q: %q, want %q", tc.value, contentEncodings[got], contentEncodings[tc.want])
+		if got := ChooseEncoding([]byte(tc.value)); got != tc.want {
+			t.Errorf("%q: %q, want %q", tc.value, got.String(), tc.want.String())
 		}
 	}
 }
@@ -61,18 +61,18 @@ func FuzzChooseEncoding(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		got := chooseEncoding([]byte(value))
+		got := ChooseEncoding([]byte(value))
 		elements := strings.Split(value, ",")
 		slices.Reverse(elements)
-		if reversed := chooseEncoding([]byte(strings.Join(elements, ","))); reversed != got {
-			t.Errorf("%q: %q, reversed %q", value, contentEncodings[got], contentEncodings[reversed])
+		if reversed := ChooseEncoding([]byte(strings.Join(elements, ","))); reversed != got {
+			t.Errorf("%q: %q, reversed %q", value, got.String(), reversed.String())
 		}
-		name := string(contentEncodings[got])
+		name := got.String()
 		if lower := strings.ToLower(value); !strings.Contains(lower, name) && !strings.Contains(lower, "*") {
 			t.Errorf("%q: %q was not asked for", value, name)
 		}
-		if again := chooseEncoding([]byte(value + ", br;q=0, zstd;q=0, gzip;q=0, identity;q=0")); got == identityEncoding && again != got {
-			t.Errorf("%q: forbidding all chose %q", value, contentEncodings[again])
+		if again := ChooseEncoding([]byte(value + ", br;q=0, zstd;q=0, gzip;q=0, identity;q=0")); got == Identity && again != got {
+			t.Errorf("%q: forbidding all chose %q", value, again.String())
 		}
 	})
 }

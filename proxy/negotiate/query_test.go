@@ -1,4 +1,4 @@
-package proxy
+package negotiate
 
 import (
 	"net/url"
@@ -22,11 +22,11 @@ func TestTheLastOfARepeatedParameterCounts(t *testing.T) {
 		{"&&ordering=a&", "", "a"},
 		{"Ordering=a&orderings=b&rdering=c&=d", "", ""},
 	} {
-		q := parseQuery([]byte(tc.raw))
-		if got := string(appendDecoded(nil, q.format)); got != tc.format {
+		q := ParseQuery([]byte(tc.raw))
+		if got := string(appendDecoded(nil, q.Format)); got != tc.format {
 			t.Errorf("%q: format %q, want %q", tc.raw, got, tc.format)
 		}
-		if got := string(appendDecoded(nil, q.ordering)); got != tc.ordering {
+		if got := string(appendDecoded(nil, q.Ordering)); got != tc.ordering {
 			t.Errorf("%q: ordering %q, want %q", tc.raw, got, tc.ordering)
 		}
 	}
@@ -44,15 +44,15 @@ func FuzzParseQuery(f *testing.F) {
 		return values[len(values)-1]
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		q := parseQuery([]byte(raw))
+		q := ParseQuery([]byte(raw))
 		want, err := url.ParseQuery(raw)
 		if err != nil || strings.Contains(raw, ";") {
 			return
 		}
-		if got, want := string(appendDecoded(nil, q.format)), last(want["format"]); got != want {
+		if got, want := string(appendDecoded(nil, q.Format)), last(want["format"]); got != want {
 			t.Errorf("%q: format %q, want %q", raw, got, want)
 		}
-		if got, want := string(appendDecoded(nil, q.ordering)), last(want["ordering"]); got != want {
+		if got, want := string(appendDecoded(nil, q.Ordering)), last(want["ordering"]); got != want {
 			t.Errorf("%q: ordering %q, want %q", raw, got, want)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A policy is what downstream caches are told.
+// A policy says how long caches downstream may keep an answer.
 type policy struct {
 	browsers, cdns keeping
 	// staleIfError is for how long past its freshness here a kept answer may be given while vitrine fails.
@@ -20,12 +20,12 @@ type keeping struct {
 	staleWhileRevalidate time.Duration
 }
 
-// newPolicy makes the policy of the terms.
+// newPolicy makes the policy of the options.
 //
 // An answer that is served while it is revalidated is served before anybody was asked. A browser, which nobody can
 // purge, does that only where it may keep answers at all; a CDN, which can be purged by Cache-Groups, does it unless
 // it is told not to.
-func newPolicy(o *Terms) policy {
+func newPolicy(o *Options) policy {
 	p := policy{
 		browsers:     keeping{maxAge: o.MaxAge, staleWhileRevalidate: o.StaleWhileRevalidate},
 		cdns:         keeping{maxAge: o.CDNMaxAge, staleWhileRevalidate: o.CDNStaleWhileRevalidate},

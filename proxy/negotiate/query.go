@@ -1,37 +1,27 @@
-package proxy
+package negotiate
 
-import "bytes"
-
-// A query is what the resources look at in a query string. Everything else in it is skipped at no cost.
+// A Query has the parameters that the resources look at. Everything else in a query string is skipped at no cost.
 // The values are still percent-encoded and are slices of the request.
-type query struct {
-	format, ordering []byte
+type Query struct {
+	Format, Ordering []byte
 }
 
-// parseQuery reads a query string as Django's QueryDict does: parameters are separated by & alone, the last of a
+// ParseQuery reads a query string as Django's QueryDict does: parameters are separated by & alone, the last of a
 // repeated one counts even if it is empty, + is a blank, and a percent sign that no two hexadecimal digits follow
 // is itself.
-func parseQuery(raw []byte) (q query) {
+func ParseQuery(raw []byte) (q Query) {
 	for len(raw) > 0 {
 		var name, value []byte
 		name, raw = cut(raw, '&')
 		name, value = cut(name, '=')
 		switch {
 		case decodesTo(name, "format"):
-			q.format = value
+			q.Format = value
 		case decodesTo(name, "ordering"):
-			q.ordering = value
+			q.Ordering = value
 		}
 	}
 	return q
-}
-
-// cut is bytes.Cut around a single byte.
-func cut(s []byte, sep byte) (before, after []byte) {
-	if i := bytes.IndexByte(s, sep); i >= 0 {
-		return s[:i], s[i+1:]
-	}
-	return s, nil
 }
 
 // decodesTo reports whether encoded is a spelling of want.
@@ -88,22 +78,23 @@ func unhex(c byte) (nibble byte, ok bool) {
 	return 0, false
 }
 
-// A format is a value of the query parameter of that name.
-type format uint8
+// A Format is a value of the query parameter of that name.
+type Format uint8
 
+// The formats.
 const (
-	formatDefault format = iota // absent, empty or json
-	formatAPI                   // the browsable rendering: JSON, indented
-	formatUnknown
+	FormatDefault Format = iota // absent, empty or json
+	FormatAPI                   // the browsable rendering: JSON, indented
+	FormatUnknown
 )
 
-// parseFormat reads the encoded value of the parameter. Case matters.
-func parseFormat(encoded []byte) format {
+// ParseFormat reads the encoded value of the parameter. Case matters.
+func ParseFormat(encoded []byte) Format {
 	switch {
 	case len(encoded) == 0, decodesTo(encoded, "json"):
-		return formatDefault
+		return FormatDefault
 	case decodesTo(encoded, "api"):
-		return formatAPI
+		return FormatAPI
 	}
-	return formatUnknown
+	return FormatUnknown
 }

@@ -1,15 +1,36 @@
-package proxy
+package negotiate
 
 import "bytes"
 
-// maxIndent is the deepest indentation that Accept can ask for; a larger number means this one.
-const maxIndent = 8
+// MaxIndent is the deepest indentation that Accept can ask for; a larger number means this one.
+const MaxIndent = 8
 
 // noIndent is what Accept says of the indentation when it says nothing.
 const noIndent = -1
 
 // precedences are the classes of media ranges, from */* to one with parameters.
 const precedences = 4
+
+// apiIndent is how ?format=api indents, which is how the browsable rendering shows a document.
+const apiIndent = 4
+
+// Indent returns how deep an answer is to be indented, 0 for not at all, and whether any answer is acceptable. Accept is
+// nil where the field is absent; one that is there and empty accepts nothing.
+func Indent(accept []byte, f Format) (indent int, ok bool) {
+	indent = noIndent
+	if accept != nil {
+		if indent, ok = parseAccept(accept); !ok {
+			return 0, false
+		}
+	}
+	switch {
+	case indent != noIndent:
+		return indent, true
+	case f == FormatAPI:
+		return apiIndent, true
+	}
+	return 0, true
+}
 
 // parseAccept decides whether the value of an Accept field allows an answer, and with which indentation.
 //
@@ -60,8 +81,8 @@ func parseMediaRange(element []byte) mediaRange {
 	full, params := cutParameter(element)
 	main, sub := cut(full, '/')
 	anyMain, anySub := string(main) == "*", string(sub) == "*"
-	r.json = (anyMain || equalFold(main, "application")) && (anySub || equalFold(sub, "json"))
-	r.html = (anyMain || equalFold(main, "text")) && (anySub || equalFold(sub, "html"))
+	r.json = (anyMain || EqualFold(main, "application")) && (anySub || EqualFold(sub, "json"))
+	r.html = (anyMain || EqualFold(main, "text")) && (anySub || EqualFold(sub, "html"))
 
 	specific := false
 	for len(params) > 0 {
@@ -71,11 +92,11 @@ func parseMediaRange(element []byte) mediaRange {
 			continue
 		}
 		name, v := cut(p, '=')
-		name = trimBlanks(name)
-		if !equalFold(name, "q") {
+		name = TrimBlanks(name)
+		if !EqualFold(name, "q") {
 			specific = true
 		}
-		if equalFold(name, "indent") {
+		if EqualFold(name, "indent") {
 			r.indent = parseIndent(v)
 		}
 	}
@@ -100,15 +121,15 @@ func cutParameter(s []byte) (before, after []byte) {
 		case c == '"':
 			quoted = !quoted
 		case c == ';' && !quoted:
-			return trimBlanks(s[:i]), s[i+1:]
+			return TrimBlanks(s[:i]), s[i+1:]
 		}
 	}
-	return trimBlanks(s), nil
+	return TrimBlanks(s), nil
 }
 
 // parseIndent reads the value of an indent parameter: a whole number, held to 0 to 8; anything else is none.
 func parseIndent(v []byte) int {
-	v = trimBlanks(v)
+	v = TrimBlanks(v)
 	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
 		v = v[1 : len(v)-1]
 	}
@@ -128,9 +149,9 @@ func parseIndent(v []byte) int {
 	case sign < 0:
 		return 0
 	case len(digits) > 1:
-		return maxIndent
+		return MaxIndent
 	}
-	return min(int(digits[0]-'0'), maxIndent)
+	return min(int(digits[0]-'0'), MaxIndent)
 }
 
 func cutSign(v []byte) (sign int, rest []byte) {
@@ -141,31 +162,4 @@ func cutSign(v []byte) (sign int, rest []byte) {
 		return 1, v[1:]
 	}
 	return 1, v
-}
-
-// equalFold compares without regard to the case of ASCII letters; lower is in lower case.
-func equalFold(s []byte, lower string) bool {
-	if len(s) != len(lower) {
-		return false
-	}
-	for i, c := range s {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// trimBlanks trims what RFC 9110 calls OWS: spaces and tabs.
-func trimBlanks(s []byte) []byte {
-	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
-		s = s[1:]
-	}
-	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
-		s = s[:len(s)-1]
-	}
-	return s
 }

@@ -1,4 +1,4 @@
-package proxy
+package negotiate
 
 import (
 	"strings"
@@ -58,7 +58,7 @@ func FuzzParseAccept(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		indent, ok := parseAccept([]byte(value))
-		if indent < noIndent || indent > maxIndent || !ok && indent != noIndent {
+		if indent < noIndent || indent > MaxIndent || !ok && indent != noIndent {
 			t.Errorf("%q: indent %d, %t", value, indent, ok)
 		}
 		if _, ok := parseAccept([]byte(value + ", */*")); !ok {

@@ -1,4 +1,4 @@
-package proxy
+package negotiate
 
 import (
 	"bytes"
@@ -6,49 +6,55 @@ import (
 	"time"
 )
 
-// A verdict is what the conditions of a request say of it (RFC 9110, section 13.2.2).
-type verdict uint8
+// A Verdict is the outcome of a request's conditions (RFC 9110, section 13.2.2).
+type Verdict uint8
 
+// The outcomes.
 const (
-	proceed     verdict = iota // answer as if there were no condition
-	notModified                // 304
-	failed                     // 412
+	Proceed     Verdict = iota // answer as if there were no condition
+	NotModified                // 304
+	Failed                     // 412
 )
 
-// evaluate applies the conditions to the selected representation, in the order of RFC 9110, section 13.2.2.
+// Conditions are the values of the conditional fields of a request, nil for those that are absent.
+type Conditions struct {
+	IfMatch, IfNoneMatch, IfModifiedSince, IfUnmodifiedSince []byte
+}
+
+// Evaluate applies the conditions to the selected representation, in the order of RFC 9110, section 13.2.2.
 // The tag is strong, quotes included; modified has whole seconds, and lastModified is the field that it was sent as.
-func (r *request) evaluate(tag, lastModified []byte, modified, now time.Time) verdict {
+func (c *Conditions) Evaluate(tag, lastModified []byte, modified, now time.Time) Verdict {
 	switch {
-	case r.ifMatch != nil:
-		if !matchesTag(r.ifMatch, tag, true) {
-			return failed
+	case c.IfMatch != nil:
+		if !matchesTag(c.IfMatch, tag, true) {
+			return Failed
 		}
-	case r.ifUnmodifiedSince != nil:
-		if t, ok := parseDate(r.ifUnmodifiedSince, now); ok && modified.After(t) {
-			return failed
+	case c.IfUnmodifiedSince != nil:
+		if t, ok := parseDate(c.IfUnmodifiedSince, now); ok && modified.After(t) {
+			return Failed
 		}
 	}
 	switch {
-	case r.ifNoneMatch != nil:
-		if matchesTag(r.ifNoneMatch, tag, false) {
-			return notModified
+	case c.IfNoneMatch != nil:
+		if matchesTag(c.IfNoneMatch, tag, false) {
+			return NotModified
 		}
-	case r.ifModifiedSince != nil:
-		if bytes.Equal(r.ifModifiedSince, lastModified) {
-			return notModified
+	case c.IfModifiedSince != nil:
+		if bytes.Equal(c.IfModifiedSince, lastModified) {
+			return NotModified
 		}
-		if t, ok := parseDate(r.ifModifiedSince, now); ok && !modified.After(t) {
-			return notModified
+		if t, ok := parseDate(c.IfModifiedSince, now); ok && !modified.After(t) {
+			return NotModified
 		}
 	}
-	return proceed
+	return Proceed
 }
 
 // matchesTag reports whether a list of entity-tags, or *, holds tag, which is strong (RFC 9110, sections 8.8.3,
 // 13.1.1 and 13.1.2). By the strong comparison a weak tag matches nothing. Where the list stops being one, what
 // came before counts and the rest does not.
 func matchesTag(list, tag []byte, strong bool) bool {
-	list = trimBlanks(list)
+	list = TrimBlanks(list)
 	if string(list) == "*" {
 		return true
 	}
@@ -67,7 +73,7 @@ func matchesTag(list, tag []byte, strong bool) bool {
 		if bytes.Equal(list[:n], tag) && (!weak || !strong) {
 			return true
 		}
-		list = trimBlanks(list[n:])
+		list = TrimBlanks(list[n:])
 		if len(list) == 0 || list[0] != ',' {
 			return false
 		}
@@ -94,7 +100,7 @@ func tagLength(s []byte) int {
 // would be more than 50 years in the past by Go's reading is the next one with these digits that is not more than
 // 50 years ahead, as that section wants.
 func parseDate(value []byte, now time.Time) (time.Time, bool) {
-	s := string(trimBlanks(value))
+	s := string(TrimBlanks(value))
 	t, err := http.ParseTime(s)
 	if err != nil {
 		return time.Time{}, false

@@ -1,39 +1,39 @@
-package proxy
+package negotiate
 
 import (
 	"bytes"
-	"slices"
 	"unicode"
 
 	"vitrine/upstream/shape"
 )
 
-// orderingFields are the fields of a banner in the documented order (docs/interface.md, section 2.12).
+// orderingFields are the names of the fields that banners can be ordered by.
 var orderingFields = shape.BannerFields()
 
-// An ordering is what a value of the ordering parameter comes to: known fields, each at most once, the first the most
+// An Ordering is the meaning of a value of the ordering parameter: known fields, each at most once, the first the most
 // significant. It is comparable, and spellings that order alike through unknown, repeated or blank terms are equal.
 // The zero value is the CMS's order.
-type ordering struct {
+type Ordering struct {
 	n     uint8
-	terms [shape.BannerFieldCount]orderingTerm
+	terms [shape.BannerFieldCount]Term
 }
 
-// An orderingTerm is an index into orderingFields, times two, plus one for descending.
-type orderingTerm uint8
+// Terms are the terms, the most significant first.
+func (o *Ordering) Terms() []Term { return o.terms[:o.n] }
 
-func (t orderingTerm) compare(a, b *shape.Banner) int {
-	c := a.Compare(b, int(t/2))
-	if t%2 == 1 {
-		return -c
-	}
-	return c
-}
+// A Term is a field to order by, and in which direction: the field's index, times two, plus one for descending.
+type Term uint8
 
-// parseOrdering reads the encoded value of the ordering parameter as Django REST Framework's OrderingFilter does:
+// Field is the index of the field among [shape.BannerFields].
+func (t Term) Field() int { return int(t / 2) }
+
+// Descending reports whether the greatest comes first.
+func (t Term) Descending() bool { return t%2 == 1 }
+
+// ParseOrdering reads the encoded value of the ordering parameter as Django REST Framework's OrderingFilter does:
 // terms are separated by commas and stripped of Unicode blanks, those that are not the name of a field, or a minus
 // sign and the name of a field, are dropped, and of a field that occurs twice the first occurrence counts.
-func parseOrdering(encoded []byte) (o ordering) {
+func ParseOrdering(encoded []byte) (o Ordering) {
 	var scratch [256]byte // enough for each field once; a longer value costs an allocation
 	value := appendDecoded(scratch[:0], encoded)
 	var seen [shape.BannerFieldCount]bool
@@ -50,7 +50,7 @@ func parseOrdering(encoded []byte) (o ordering) {
 			continue
 		}
 		seen[i] = true
-		t := orderingTerm(2 * i) //nolint:gosec // i is below 15
+		t := Term(2 * i) //nolint:gosec // i is below shape.BannerFieldCount
 		if descending {
 			t++
 		}
@@ -67,21 +67,6 @@ func indexOfField(name []byte) int {
 		}
 	}
 	return -1
-}
-
-// apply returns the banners in this ordering. Banners with equal keys keep their order, descending ones too.
-func (o *ordering) apply(banners []shape.Banner) []shape.Banner {
-	sorted := slices.Clone(banners)
-	terms := o.terms[:o.n]
-	slices.SortStableFunc(sorted, func(a, b shape.Banner) int {
-		for _, t := range terms {
-			if c := t.compare(&a, &b); c != 0 {
-				return c
-			}
-		}
-		return 0
-	})
-	return sorted
 }
 
 // isBlank is Python's str.isspace for one character: Unicode's blanks and the four separators of ASCII.

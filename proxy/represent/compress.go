@@ -1,14 +1,18 @@
-package proxy
+package represent
 
 import (
 	"bytes"
 	"fmt"
 	"io"
 	"math/bits"
+	"runtime"
+	"slices"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"vitrine/proxy/negotiate"
 )
 
 // An effort says how much work a representation is worth.
@@ -34,21 +38,21 @@ const zstdWindow = 8 << 20
 
 // compress encodes body. The result has no spare capacity, since it is held for long. An encoder that panics has failed:
 // the document can be served without it.
-func compress(e encoding, body []byte, how effort) (encoded []byte, err error) {
+func compress(e negotiate.Encoding, body []byte, how effort) (encoded []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			encoded, err = nil, fmt.Errorf("compress: panic: %v", p)
 		}
 	}()
-	if e == zstdEncoding {
+	if e == negotiate.Zstd {
 		return compressZstd(body, how)
 	}
 	var out bytes.Buffer
 	var w io.WriteCloser
 	switch e {
-	case brotliEncoding:
+	case negotiate.Brotli:
 		w = brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: brotliLevel(len(body), how), LGWin: brotliWindow(len(body))})
-	case gzipEncoding:
+	case negotiate.Gzip:
 		level := gzip.BestCompression
 		if how == quick {
 			level = gzip.DefaultCompression
@@ -60,8 +64,11 @@ func compress(e encoding, body []byte, how effort) (encoded []byte, err error) {
 	default:
 		return nil, fmt.Errorf("compress: no content coding %d", e)
 	}
-	if _, err := w.Write(body); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
+	for piece := range slices.Chunk(body, 32<<10) {
+		if _, err := w.Write(piece); err != nil {
+			return nil, fmt.Errorf("compress: %w", err)
+		}
+		runtime.Gosched() // others are waiting for a hit
 	}
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("compress: %w", err)

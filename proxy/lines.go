@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"fmt"
+	"strconv"
+
+	"vitrine/proxy/negotiate"
+)
+
+// terms is the compiled form of what [Options] say about how long answers may be kept and who may read them: the lines
+// of their headers that never change.
+type terms struct {
+	policy policy
+	cors   cors
+	hsts   []byte // the line; nil for none
+	// vary is the value of Vary at a route, and where the answer has content codings.
+	vary, varyEncoded []byte
+	// heads end the header of an answer with a document.
+	heads [len(routes)][heads][]byte
+}
+
+// The kinds of heads: one for each content coding, one for a document that has none, and two for a 304.
+const (
+	headSmall            = int(negotiate.Encodings) // after those of the codings, whose index is theirs
+	headNotModified      = headSmall + 1
+	headNotModifiedSmall = headSmall + 2
+	heads                = headSmall + 3
+)
+
+func newTerms(o *Options) (*terms, error) {
+	t := &terms{policy: newPolicy(o), vary: []byte("Accept"), varyEncoded: []byte("Accept, Accept-Encoding")}
+	var err error
+	if t.cors, err = newCORS(o.CORSOrigins); err != nil {
+		return nil, err
+	}
+	if o.HSTS > 0 {
+		t.hsts = append(strconv.AppendInt([]byte("Strict-Transport-Security: max-age="), wholeSeconds(o.HSTS), 10), "\r\n"...)
+	}
+	if t.cors.varies() {
+		t.vary = append(t.vary, ", Origin"...)
+		t.varyEncoded = append(t.varyEncoded, ", Origin"...)
+	}
+	for i := range routes {
+		for kind := range t.heads[i] {
+			t.heads[i][kind] = t.newHead(i, kind)
+		}
+	}
+	return t, nil
+}
+
+// newHead renders what follows the entity-tag in the header of an answer with the document of a route. A 304 has what a
+// cache or a page needs of it; what protects a body stays with the body that they have.
+func (t *terms) newHead(i, kind int) []byte {
+	b := []byte("\r\n")
+	line := func(name, value []byte) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
+	if kind == headSmall || kind == headNotModifiedSmall {
+		line(keyVary, t.vary)
+	} else {
+		line(keyVary, t.varyEncoded)
+	}
+	// The groups by which a cache may purge what it keeps (RFC 9875, section 2): the resource, in all its orderings,
+	// indentations and codings, and all that vitrine answers.
+	line(keyCacheGroups, fmt.Appendf(nil, `"%s", "vitrine"`, routes[i].resource))
+	if kind < headNotModified {
+		line(keyAllow, valueAllow)
+		line(keyContentType, valueJSON)
+		if kind < headSmall {
+			if e := negotiate.Encoding(kind).String(); e != "" { //nolint:gosec // it is one
+				line(keyContentEncoding, []byte(e))
+			}
+		}
+		line(keyNoSniff, valueNoSniff)
+		line(keySecurityPolicy, valueSecurityPolicy)
+	}
+	line(keyResourcePolicy, t.cors.resourcePolicy)
+	if t.cors.any {
+		line(keyAllowOrigin, valueAny)
+		line(keyExposeHeaders, valueCORSExposed)
+	}
+	return append(b, "\r\n"...)
+}
+
+// writeCommon writes what every answer without a document has, and reports whether CORS allows the request's origin to
+// read it.
+func (r *request) writeCommon() (allowed bool) {
+	h := &r.ctx.Response.Header
+	h.SetCanonical(keyNoSniff, valueNoSniff)
+	h.SetCanonical(keySecurityPolicy, valueSecurityPolicy)
+	h.SetCanonical(keyResourcePolicy, r.server.terms.cors.resourcePolicy)
+	if r.server.terms.hsts != nil && r.ctx.IsTLS() {
+		h.SetCanonical(keyHSTS, r.server.terms.hsts[len(keyHSTS)+len(": "):len(r.server.terms.hsts)-len("\r\n")])
+	}
+	return r.server.terms.cors.write(&r.ctx.Response.Header, r.origin)
+}
+
+// Names of header fields, as they are sent: people look for them with grep.
+var (
+	keyAllow           = []byte("Allow")
+	keyCacheControl    = []byte("Cache-Control")
+	keyCacheGroups     = []byte("Cache-Groups")
+	keyCacheStatus     = []byte("Cache-Status")
+	keyContentEncoding = []byte("Content-Encoding")
+	keyContentType     = []byte("Content-Type")
+	keyHSTS            = []byte("Strict-Transport-Security")
+	keyLocation        = []byte("Location")
+	keyNoSniff         = []byte("X-Content-Type-Options")
+	keyRequestID       = []byte("X-Request-Id")
+	keyResourcePolicy  = []byte("Cross-Origin-Resource-Policy")
+	keyRetryAfter      = []byte("Retry-After")
+	keySecurityPolicy  = []byte("Content-Security-Policy")
+	keyVary            = []byte("Vary")
+
+	keyAllowOrigin   = []byte("Access-Control-Allow-Origin")
+	keyAllowMethods  = []byte("Access-Control-Allow-Methods")
+	keyAllowHeaders  = []byte("Access-Control-Allow-Headers")
+	keyExposeHeaders = []byte("Access-Control-Expose-Headers")
+	keyMaxAge        = []byte("Access-Control-Max-Age")
+)
+
+// Values that are the same in every answer that has them.
+var (
+	valueAllow   = []byte("GET, HEAD, OPTIONS")
+	valueAny     = []byte("*")
+	valueHTML    = []byte("text/html; charset=utf-8")
+	valueJSON    = []byte("application/json")
+	valueNoSniff = []byte("nosniff")
+	valueOrigin  = []byte("Origin")
+
+	// Should a browser ever show an answer as a page, that page may do nothing and be framed by nobody.
+	valueSecurityPolicy = []byte("default-src 'none'; frame-ancestors 'none'")
+)

@@ -1,0 +1,121 @@
+package represent
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxDerived is how many derived forms of one document are held at most.
+	maxDerived = 64
+	// maxRecent is how many wants that were answered more plainly are remembered.
+	maxRecent = 512
+)
+
+// derivedBytes is how much the derived forms of a document may hold together: twice the document, and where that is
+// less than a quarter of a megabyte, this much. With the document in Redis and in memory, its own variants and its
+// decoded banners, that stays under the budget of eight times the document.
+func derivedBytes(document int) int64 { return max(256<<10, 2*int64(document)) }
+
+// derived are the forms of a document that clients asked for in ways of their own. They are bounded by their number and
+// their bytes; the least recently used go first, and those that are being written stay.
+//
+// Reading takes no lock: the map is replaced as a whole, never changed.
+type derived struct {
+	limit int64 // bytes
+	forms atomic.Pointer[map[Key]*form]
+	turn  atomic.Int64 // counts insertions: the clock by which "recently used" is told
+
+	mu       sync.Mutex // guards what follows, and is held while forms is replaced
+	building map[want]*building
+	recent   map[want]struct{} // what was answered more plainly lately
+}
+
+func (s *derived) init(document int) {
+	s.limit = derivedBytes(document)
+	s.forms.Store(&map[Key]*form{})
+	s.building, s.recent = map[want]*building{}, map[want]struct{}{}
+}
+
+// find returns a form, nil if it is not held.
+func (s *derived) find(k Key) *form {
+	f := (*s.forms.Load())[k]
+	if f == nil {
+		return nil
+	}
+	// Storing only what differs keeps the line of memory shared between processors while nothing new is asked for.
+	if turn := s.turn.Load(); f.used.Load() != turn {
+		f.used.Store(turn)
+	}
+	return f
+}
+
+// keep adds a form, or makes room for what a form that is held grows by, and reports whether there was room. One form
+// alone may be twice as large as the limit.
+func (s *derived) keep(k Key, f *form, grows int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := maps.Clone(*s.forms.Load())
+	_, held := next[k]
+	delete(next, k)
+	others, own := size(next), f.size()+int64(grows)
+	fits := func() bool {
+		return len(next) < maxDerived && (others+own <= s.limit || len(next) == 0 && own <= 2*s.limit)
+	}
+	for !fits() {
+		victim, ok := dropOldest(next)
+		if !ok {
+			break
+		}
+		others -= next[victim].size()
+		delete(next, victim)
+	}
+	kept := fits()
+	if kept {
+		f.used.Store(s.turn.Add(1))
+	}
+	if kept || held {
+		next[k] = f
+	}
+	s.forms.Store(&next)
+	return kept
+}
+
+func size(forms map[Key]*form) (bytes int64) {
+	for _, f := range forms {
+		bytes += f.size()
+	}
+	return bytes
+}
+
+// dropOldest drops the least recently used form that is not being written.
+func dropOldest(forms map[Key]*form) (victim Key, ok bool) {
+	for range forms { // another that is oldest may begin to be written meanwhile
+		first := int64(-1)
+		for k, f := range forms {
+			if used := f.used.Load(); f.leases.Load() == 0 && (first < 0 || used < first) {
+				first, victim = used, k
+			}
+		}
+		if first < 0 {
+			return victim, false
+		}
+		if forms[victim].drop() {
+			return victim, true
+		}
+	}
+	return victim, false
+}
+
+// askedBefore notes a want, and reports whether it was noted before. It is called with mu held.
+func (s *derived) askedBefore(w want) bool {
+	if _, ok := s.recent[w]; ok {
+		return true
+	}
+	if len(s.recent) >= maxRecent {
+		clear(s.recent)
+	}
+	s.recent[w] = struct{}{}
+	return false
+}

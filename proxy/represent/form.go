@@ -1,0 +1,127 @@
+package represent
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"vitrine/cache"
+	"vitrine/proxy/negotiate"
+)
+
+// minCompressed is the size in bytes from which a body has compressed variants. A smaller one fits into one packet.
+const minCompressed = 1400
+
+// A Representation is what goes over the wire: bytes and what is said of them. It is shared and never modified.
+type Representation struct {
+	// Body is the content, nil where Items has it.
+	Body []byte
+	// Items is the content in pieces.
+	Items Items
+	// Size of the content in bytes.
+	Size int
+	// Tag is its strong entity-tag, quotes included.
+	Tag []byte
+	// Encoding is the content coding of Body.
+	Encoding negotiate.Encoding
+	// Varies reports whether the form has other codings, which is when Vary names Accept-Encoding.
+	Varies bool
+}
+
+// A form is one way to write a document down, with its content codings. The uncompressed bytes are there from the
+// start; each compressed variant is made when it is first asked for.
+type form struct {
+	identity Representation
+	variants [negotiate.Encodings - 1]variant
+
+	// Of a derived form:
+	same   *form        // the document as it is, where the ordering is the CMS's; it has the bytes then
+	used   atomic.Int64 // the turn in which it was last asked for
+	leases atomic.Int64 // how many are writing it; far below zero once it was dropped
+}
+
+type variant struct {
+	once sync.Once
+	made atomic.Pointer[Representation]
+}
+
+func newForm(body []byte, tag string) *form {
+	f := new(form)
+	f.init(body, tag)
+	return f
+}
+
+func (f *form) init(body []byte, tag string) {
+	f.identity = Representation{
+		Body: body, Size: len(body), Tag: []byte(tag), Encoding: negotiate.Identity, Varies: len(body) >= minCompressed,
+	}
+}
+
+// made returns the form in the content coding e, or without any where it has none; nil if it was not made yet.
+func (f *form) made(e negotiate.Encoding) *Representation {
+	if f.same != nil {
+		f = f.same
+	}
+	if e == negotiate.Identity || !f.identity.Varies {
+		return &f.identity
+	}
+	return f.variants[e].made.Load()
+}
+
+// strong returns the form in the content coding e, made as small as is worth it. Whoever asks meanwhile waits.
+func (f *form) strong(e negotiate.Encoding) *Representation {
+	if r := f.made(e); r != nil {
+		return r
+	}
+	v := &f.variants[e]
+	v.once.Do(func() { v.made.Store(f.compressed(e, strong)) })
+	return v.made.Load()
+}
+
+// compressed makes a variant. A coding that fails, or that makes the body no smaller, is answered with the body as it is.
+func (f *form) compressed(e negotiate.Encoding, how effort) *Representation {
+	body, err := compress(e, f.identity.Body, how)
+	if err != nil || len(body) >= len(f.identity.Body) {
+		return &f.identity
+	}
+	return &Representation{Body: body, Size: len(body), Tag: []byte(cache.ETag(body)), Encoding: e, Varies: true}
+}
+
+// size is what the form holds so far, in bytes.
+func (f *form) size() int64 {
+	if f.same != nil {
+		return 0
+	}
+	n := len(f.identity.Body)
+	for i := range f.variants {
+		if r := f.variants[i].made.Load(); r != nil && r != &f.identity {
+			n += len(r.Body)
+		}
+	}
+	return int64(n)
+}
+
+// A Lease keeps a derived form from being dropped while its bytes are being written: what is dropped would be in memory
+// until then, and counted nowhere. The zero value is a lease of nothing.
+type Lease struct{ form *form }
+
+// dropped is what leases is set to when a form is dropped.
+const dropped = math.MinInt64 / 2
+
+// lease takes a lease. It is one of nothing if the form was dropped in this very moment.
+func (f *form) lease() Lease {
+	if f == nil || f.leases.Add(1) < 0 {
+		return Lease{}
+	}
+	return Lease{f}
+}
+
+// drop drops the form unless it is being written, and reports whether it did.
+func (f *form) drop() bool { return f.leases.CompareAndSwap(0, dropped) }
+
+// Release ends the lease.
+func (l Lease) Release() {
+	if l.form != nil {
+		l.form.leases.Add(-1)
+	}
+}

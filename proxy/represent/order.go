@@ -1,0 +1,126 @@
+package represent
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"runtime"
+	"slices"
+
+	"vitrine/cache"
+	"vitrine/proxy/negotiate"
+	"vitrine/upstream/shape"
+)
+
+// banners is a banners document taken apart. Its zero value is that of a document that has no orderings.
+type banners struct {
+	body    []byte
+	fields  []shape.Banner
+	extents []extent // where each of fields stands in body
+}
+
+// An extent is a part of a document: from its first byte to the one after its last.
+type extent struct{ from, to int32 }
+
+func readBanners(body []byte) (b banners, err error) {
+	if b.fields, err = shape.DecodeBanners(body); err != nil {
+		return b, err
+	}
+	written := append(make([]byte, 0, len(body)), '[')
+	b.extents = make([]extent, 0, len(b.fields))
+	for i := range b.fields {
+		if i > 0 {
+			written = append(written, ',')
+		}
+		from := len(written)
+		written = shape.AppendBanner(written, &b.fields[i])
+		b.extents = append(b.extents, extent{int32(from), int32(len(written))}) //nolint:gosec // a document is within 2 GiB
+	}
+	b.body = append(written, ']')
+	if bytes.Equal(b.body, body) { // unless somebody wrote to Redis by hand
+		b.body = body
+	}
+	return b, nil
+}
+
+// order returns the indices of the banners in an ordering, nil if that is the order that they are in. Banners with equal
+// keys keep their order, descending ones too.
+func (b *banners) order(o negotiate.Ordering) []int32 {
+	terms := o.Terms()
+	if len(terms) == 0 {
+		return nil
+	}
+	order := make([]int32, len(b.fields))
+	for i := range order {
+		order[i] = int32(i) //nolint:gosec // as in readBanners
+	}
+	compared := 0
+	slices.SortStableFunc(order, func(x, y int32) int {
+		if compared++; compared%1024 == 0 {
+			runtime.Gosched() // others are waiting for a hit
+		}
+		for _, t := range terms {
+			c := b.fields[x].Compare(&b.fields[y], t.Field())
+			if c != 0 {
+				if t.Descending() {
+					return -c
+				}
+				return c
+			}
+		}
+		return 0
+	})
+	if slices.IsSorted(order) {
+		return nil
+	}
+	return order
+}
+
+func (b *banners) items(order []int32) Items { return Items{banners: b, order: order} }
+
+// Items are the banners of a document in another order, each a part of the document's own bytes.
+type Items struct {
+	banners *banners
+	order   []int32
+}
+
+// Pieces appends to dst, within its capacity, the pieces of the content from the item next on. It returns the item to go
+// on from, and done after the last. There must be room for four pieces.
+func (it Items) Pieces(dst [][]byte, next int) (pieces [][]byte, after int, done bool) {
+	for ; next < len(it.order) && cap(dst)-len(dst) >= 4; next++ {
+		before := comma
+		if next == 0 {
+			before = opening
+		}
+		e := it.banners.extents[it.order[next]]
+		dst = append(dst, before, it.banners.body[e.from:e.to])
+	}
+	if next == len(it.order) {
+		return append(dst, closing), next, true
+	}
+	return dst, next, false
+}
+
+var opening, comma, closing = []byte("["), []byte(","), []byte("]")
+
+// each calls f with all pieces.
+func (it Items) each(f func(piece []byte)) {
+	var room [64][]byte
+	for next, done := 0, false; !done; {
+		var pieces [][]byte
+		pieces, next, done = it.Pieces(room[:0], next)
+		for _, p := range pieces {
+			f(p)
+		}
+	}
+}
+
+func (it Items) appendTo(dst []byte) []byte {
+	it.each(func(piece []byte) { dst = append(dst, piece...) })
+	return dst
+}
+
+func (it Items) tag() string {
+	h := sha256.New()
+	it.each(func(piece []byte) { h.Write(piece) }) //nolint:errcheck // a hash does not fail
+	return cache.ETagOfSum(h.Sum(nil))
+}

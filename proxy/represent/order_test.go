@@ -1,0 +1,99 @@
+package represent
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"vitrine/proxy/negotiate"
+	"vitrine/upstream/shape"
+)
+
+func TestEveryDocumentedFieldCanBeOrderedBy(t *testing.T) {
+	names := shape.BannerFields()
+	// Each field by itself tells two banners apart that differ in nothing else, so none compares another's field.
+	zero := shape.Banner{}
+	for i, differing := range []shape.Banner{
+		{ID: 1}, {TitleEN: "a"}, {TitleNL: "a"}, {TitleFR: "a"}, {ButtonTextEN: "a"}, {ButtonTextNL: "a"}, {ButtonTextFR: "a"},
+		{RedirectLinkEN: "a"}, {RedirectLinkNL: "a"}, {RedirectLinkFR: "a"}, {LanguageEN: true}, {LanguageNL: true}, {LanguageFR: true},
+		{CreatedAt: "a"}, {UpdatedAt: "a"},
+	} {
+		for j := range names {
+			want := 0
+			if i == j {
+				want = -1
+			}
+			if got := zero.Compare(&differing, j); got != want {
+				t.Errorf("%s: banners that differ in %s compare %d, want %d", names[j], names[i], got, want)
+			}
+		}
+	}
+}
+
+func TestOrderingOfTheEmptyListIsTheEmptyList(t *testing.T) {
+	b, err := readBanners([]byte("[]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if order := b.order(negotiate.ParseOrdering([]byte("-id"))); order != nil {
+		t.Errorf("%v", order)
+	}
+}
+
+// FuzzOrder: an ordering gives the same banners, each no greater than the next, equal ones in the order they had, and
+// the document of them is what encoding them anew would write.
+func FuzzOrder(f *testing.F) {
+	for _, s := range []string{"", "-redirect_link_fr", "language_en,-id", "%20id%2C-title_nl", "+-id", "%zz,%C2%A0id", "id,-id"} {
+		f.Add(s)
+	}
+	body, err := os.ReadFile("../../upstream/sample/banners.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	d, err := shape.Normalize(shape.Banners, body)
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := readBanners(d.Body)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, encoded string) {
+		o := negotiate.ParseOrdering([]byte(encoded))
+		order := b.order(o)
+		if order == nil {
+			order = make([]int32, len(b.fields))
+			for i := range order {
+				order[i] = int32(i)
+			}
+		}
+		sorted := make([]shape.Banner, 0, len(order))
+		for i, at := range order {
+			sorted = append(sorted, b.fields[at])
+			if i == 0 {
+				continue
+			}
+			before, c := order[i-1], 0
+			for _, term := range o.Terms() {
+				if c = b.fields[before].Compare(&b.fields[at], term.Field()); c != 0 {
+					if term.Descending() {
+						c = -c
+					}
+					break
+				}
+			}
+			if c > 0 || c == 0 && before >= at {
+				t.Fatalf("%q: banner %d stands before %d", encoded, before, at)
+			}
+		}
+		slices.Sort(order)
+		for i, at := range order {
+			if int(at) != i {
+				t.Fatalf("%q: %v is no order of %d banners", encoded, order, len(b.fields))
+			}
+		}
+		if got, want := string(b.items(b.order(o)).appendTo(nil)), string(shape.AppendBanners(nil, sorted)); b.order(o) != nil && got != want {
+			t.Fatalf("%q: %.200s, want %.200s", encoded, got, want)
+		}
+	})
+}

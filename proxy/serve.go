@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"slices"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+// New makes a server that is ready to Serve. It fails if the options are not usable.
+func New(o Options) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	o.setDefaults()
+	s := &Server{
+		log:       o.Logger,
+		access:    o.AccessLog,
+		ids:       newRequestIDs(),
+		meter:     o.Meter,
+		tracer:    o.Tracer,
+		maxTarget: o.MaxTargetBytes,
+		maxHeader: o.MaxHeaderBytes,
+		maxConns:  int64(o.MaxConnections),
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	for i := range routes {
+		r := &s.resources[i]
+		r.documents = o.Documents[routes[i].resource]
+		var err error
+		if r.description, err = describe(routes[i].resource); err != nil {
+			return nil, fmt.Errorf("proxy: %w", err)
+		}
+	}
+	var err error
+	if s.terms, err = newTerms(&o); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	s.app = s.newApp(&o)
+	return s, nil
+}
+
+// newApp sets Fiber up. There is one handler and no router: three paths are quicker compared than routed, and what
+// is not one of them has an answer of its own kind.
+func (s *Server) newApp(o *Options) *fiber.App {
+	app := fiber.New(fiber.Config{
+		DisableStartupMessage:        true,
+		DisableDefaultContentType:    true, // a 304 has none
+		DisablePreParseMultipartForm: true,
+		StrictRouting:                true,
+		CaseSensitive:                true,
+		ReadTimeout:                  o.ReadTimeout,
+		WriteTimeout:                 o.WriteTimeout,
+		IdleTimeout:                  o.IdleTimeout,
+		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
+		ReduceMemoryUsage:            true, // an idle connection has no buffers
+		BodyLimit:                    o.MaxBodyBytes,
+		Concurrency:                  o.MaxConnections + 1, // the listener keeps to the limit, and answers in JSON
+		ProxyHeader:                  o.ClientHeader,
+		EnableIPValidation:           true,
+		EnableTrustedProxyCheck:      true,
+		TrustedProxies:               trustedProxies(o.TrustedProxies),
+	})
+	app.Use(func(c *fiber.Ctx) error {
+		s.handle(connOf(c.Context()).request)
+		return nil
+	})
+
+	server := app.Server()
+	server.Handler = s.guard(app.Handler())
+	server.HeaderReceived = func(h *fasthttp.RequestHeader) (none fasthttp.RequestConfig) {
+		if !h.IsHTTP11() {
+			h.Del(fasthttp.HeaderExpect) // a client of HTTP/1.0 knows no 100 (RFC 9110, section 10.1.1)
+		}
+		return none
+	}
+	server.ErrorHandler = s.failUnread
+	server.CloseOnShutdown = true
+	server.ConnState = func(c net.Conn, state fasthttp.ConnState) {
+		if t, ok := c.(turns); ok {
+			t.turn(state)
+		}
+	}
+	return app
+}
+
+// trustedProxies are the networks and addresses as Fiber takes them, to whom all of a Unix socket are 0.0.0.0.
+func trustedProxies(networks []string) []string {
+	networks = slices.Clone(networks)
+	for i, n := range networks {
+		if n == "unix" {
+			networks[i] = "0.0.0.0"
+		}
+	}
+	return networks
+}
+
+// guard does what Fiber leaves open: a method that it does not know, which it would answer with a line of text before
+// any handler is asked, and a panic, which would end the process.
+func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	known := make(map[string]struct{}, len(fiber.DefaultMethods))
+	for _, m := range fiber.DefaultMethods {
+		known[m] = struct{}{}
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		r := s.newRequest(ctx)
+		defer func() {
+			if p := recover(); p != nil {
+				s.panicked(r, p)
+			}
+			s.observe(r)
+			s.logAccess(r, ctx.Time())
+			r.release()
+		}()
+		if _, ok := known[string(ctx.Method())]; ok {
+			next(ctx)
+			return
+		}
+		s.handle(r)
+	}
+}
+
+// handle answers a request, with an error where there is no other answer.
+func (s *Server) handle(r *request) {
+	s.startSpan(r)
+	if err := s.answer(r); err != nil {
+		s.fail(r, err)
+	}
+	if s.draining.Load() {
+		r.ctx.SetConnectionClose()
+	}
+}
+
+// panicked turns a panic into a 500.
+func (s *Server) panicked(r *request, p any) {
+	s.log.Error("panic while answering", "panic", p, "stack", string(debug.Stack()))
+	r.ctx.Response.Reset()
+	r.ctx.Response.Header.SetNoDefaultContentType(true)
+	if c := connOf(r.ctx); c != nil {
+		c.prepare(nil)
+	}
+	s.fail(r, fmt.Errorf("%w: %v", errPanic, p))
+}
+
+// Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was called before. It
+// closes ln.
+func (s *Server) Serve(ln net.Listener) error {
+	if !s.register(ln) {
+		_ = ln.Close() // nothing was accepted from it
+		return nil
+	}
+	if err := s.app.Listener(&listener{Listener: ln, server: s}); err != nil {
+		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// register notes a listener, unless the server is closed.
+func (s *Server) register(ln net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.listeners = append(s.listeners, ln)
+	}
+	return !s.closed
+}
+
+// SetDraining makes every answer from now on the last one on its connection.
+func (s *Server) SetDraining() { s.draining.Store(true) }
+
+// Shutdown stops accepting, closes idle connections, lets the requests under way finish, and returns when they have.
+// If ctx ends first, the rest is given up, and its error returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.stop()
+	s.mu.Lock()
+	s.closed = true
+	listeners := s.listeners
+	s.mu.Unlock()
+	err := s.app.ShutdownWithContext(ctx)
+	for _, ln := range listeners {
+		_ = ln.Close() // one that Serve had not handed to Fiber yet; closed already otherwise
+	}
+	if err != nil {
+		return fmt.Errorf("proxy: shut down: %w", err)
+	}
+	return nil
+}

@@ -59,7 +59,7 @@ func checkPublicAddress(text string) error {
 	return nil
 }
 
-// checkUpstream allows the three kinds of source, and several of the last.
+// checkUpstream allows the three kinds of source.
 func checkUpstream(text string) error {
 	if text == "sample:" {
 		return nil

@@ -1,19 +1,17 @@
-// Package config turns flags, environment, a YAML file and defaults into one
-// immutable [Config].
+// Package config turns flags, environment, a YAML file and defaults into one immutable [Config].
 //
-// [Load] goes once, in this order:
+// [Load] goes through these steps:
 //
-//  1. one table ([Settings]) says every setting's key, names, default and
-//     what it allows; nothing else in the program does;
-//  2. the layers are read, defaults first, then the file, the environment and
-//     the flags, and each value keeps where it came from ([Config.Origin]);
+//  1. one table ([Settings]) has every setting's key, names, default and allowed values; nothing
+//     else in the program does;
+//  2. the layers are read, defaults first, then the file, the environment and the flags, and each
+//     value keeps its origin ([Config.Origin]);
 //  3. a secret named by a file (…_FILE) is read from it;
-//  4. every value is parsed and checked, then those that must fit each other;
-//  5. every mistake found on the way is reported, not only the first, each
-//     naming the setting, its origin, what was found and what is allowed.
+//  4. every value is parsed and checked, then combinations of values;
+//  5. every mistake is reported, not only the first, with the setting, its origin, what was found
+//     and what is allowed.
 //
-// Secrets show themselves nowhere: neither in errors nor in logs nor in what
-// [Config.YAML] prints.
+// Secrets appear nowhere: not in errors, not in logs, not in [Config.YAML].
 package config
 
 import (
@@ -21,37 +19,35 @@ import (
 	"time"
 )
 
-// Config is what the program runs on. It is a value: nothing changes it after
-// [Load], and whoever holds a copy may keep it.
+// Config is the configuration of the program. It is a value that nothing changes after [Load].
 type Config struct {
-	// Listen is the public address: host:port, where port 0 takes any free
-	// one, or unix:path.
+	// Listen is the public address: host:port, where port 0 takes any free one, or unix:path.
 	Listen string
-	// Admin is the operator's side.
+	// Admin is the operator's address.
 	Admin Admin
 	// TLS is for the public address.
 	TLS TLS
-	// Hook is where a CMS says that content changed.
+	// Hook is the webhook of the CMS.
 	Hook Hook
-	// Upstream is where content comes from.
+	// Upstream is the source of content.
 	Upstream Upstream
-	// Redis is where documents are shared.
+	// Redis is the shared store.
 	Redis Redis
-	// TTL says how long each document is fresh.
+	// TTL is how long each document is fresh.
 	TTL TTL
-	// StaleWhileRevalidate is how long past its freshness a document is served
-	// while a refresh runs. Zero: not at all.
+	// StaleWhileRevalidate is how long past its freshness a document is served while it is
+	// refreshed. Zero: not at all.
 	StaleWhileRevalidate time.Duration
-	// StaleIfError is how long past its freshness a document is served when
-	// the CMS fails. Zero: not at all.
+	// StaleIfError is how long past its freshness a document is served when the CMS fails. Zero:
+	// not at all.
 	StaleIfError time.Duration
-	// HTTP is what browsers and downstream caches are told.
+	// HTTP is the caching policy announced to browsers and CDNs.
 	HTTP HTTP
-	// CORS says which origins may read the answers in a browser.
+	// CORS names the origins whose pages can read responses.
 	CORS CORS
-	// Proxies says who is believed about a client's address.
+	// Proxies names the proxies trusted about a client's address.
 	Proxies Proxies
-	// Limits bound what clients may ask.
+	// Limits bound requests and connections.
 	Limits Limits
 	// Log is the program's own log.
 	Log Log
@@ -65,36 +61,35 @@ type Config struct {
 type Admin struct {
 	// Listen is host:port. Empty: the operator's address is off.
 	Listen string
-	// Token is asked for by everything there but the health checks. Empty: by
-	// nothing, which only a loopback address may have.
+	// Token is required by everything there but the health checks. Empty: none, which is allowed on
+	// loopback only.
 	Token Secret
 	// TokenFile is the file that Token was read from, if any.
 	TokenFile string
-	// Hosts are further hosts that a request there can name. It is shared and must not be changed.
+	// Hosts are further Host names allowed there. The slice is shared; do not modify it.
 	Hosts []string
-	// Pprof is on or off: whether there are profiles at /debug/pprof/.
+	// Pprof is on or off: profiles at /debug/pprof/.
 	Pprof string
 }
 
 // Hook is the webhook at the operator's address.
 type Hook struct {
-	// Secret is what a delivery shows that it knows. Empty: there is no hook.
+	// Secret authenticates deliveries. Empty: there is no webhook.
 	Secret Secret
 	// SecretFile is the file that Secret was read from, if any.
 	SecretFile string
-	// SignatureHeader holds the HMAC of a delivery.
+	// SignatureHeader is the header with the HMAC of a delivery.
 	SignatureHeader string
 	// Match has a jq program for each resource.
 	Match HookMatch
 }
 
-// HookMatch says by the body of a delivery which resources it concerns.
+// HookMatch selects by the body of a delivery the resources it concerns.
 type HookMatch struct {
 	Catalogue, Rules, Banners string
 }
 
-// TLS names the files with the certificate and its key. Both are empty where
-// there is no TLS.
+// TLS names the files with the certificate and its key. Both are empty without TLS.
 type TLS struct {
 	CertFile, KeyFile string
 }
@@ -109,114 +104,112 @@ type Upstream struct {
 	Authorization Secret
 	// AuthorizationFile is the file that Authorization was read from, if any.
 	AuthorizationFile string
-	// Timeout bounds one fetch of a resource, its retries included.
+	// Timeout bounds one fetch of a resource, including its retries.
 	Timeout time.Duration
 	// Retries is how often a failed request is repeated. Zero: never.
 	Retries int
 	// MaxBytes bounds the body of one resource, decompressed.
 	MaxBytes Size
-	// Resources says where each resource is found.
+	// Resources are the settings of each resource.
 	Resources Resources
 }
 
-// Resources holds what may differ per resource.
+// Resources are the settings that can differ by resource.
 type Resources struct {
 	Catalogue, Rules, Banners Resource
 }
 
-// Resource says how one resource is asked of the CMS.
+// Resource is how one resource is fetched from the CMS.
 type Resource struct {
-	// Path is relative to [Upstream.URL]. Empty: where the documented
-	// interface, a folder or the preset has it.
+	// Path is relative to [Upstream.URL]. Empty: the preset's path, or the file in a folder.
 	Path string
-	// Parts are what it is made from. None: what the preset makes it from.
+	// Parts are what it is made from. None: the preset's.
 	Parts Parts
-	// Map is a jq program that makes the document of all parts. Empty: none.
+	// Map is a jq program that makes the document from all parts. Empty: none.
 	Map string
 }
 
 // Redis is the shared store.
 type Redis struct {
-	// URL is embedded:[HOST:PORT], redis://, rediss:// or unix://, with the
-	// Sentinel and Cluster forms of go-redis. It may hold a password.
+	// URL is embedded:[HOST:PORT], redis://, rediss:// or unix://, with the Sentinel and Cluster
+	// forms of go-redis. It may contain a password.
 	URL URL
 	// URLFile is the file that URL was read from, if any.
 	URLFile string
-	// Prefix begins the name of every key.
+	// Prefix is the prefix of every key.
 	Prefix string
 }
 
 // TTL is how long each resource is fresh.
 type TTL struct {
-	// Default stands for the resources that have none of their own.
+	// Default is the TTL of resources without one of their own.
 	Default time.Duration
-	// Catalogue, Rules and Banners are filled from Default where unset.
+	// Catalogue, Rules and Banners are filled from Default if unset.
 	Catalogue, Rules, Banners time.Duration
 }
 
-// Of is for how long the resource of that name is fresh.
+// Of returns the TTL of the resource of that name.
 func (t TTL) Of(resource string) time.Duration {
 	return map[string]time.Duration{"catalogue": t.Catalogue, "rules": t.Rules, "banners": t.Banners}[resource]
 }
 
-// HTTP is what public answers promise to those who keep them.
+// HTTP is the caching policy announced to browsers and CDNs.
 type HTTP struct {
-	// MaxAge is how much longer a browser or CDN may keep an answer without
-	// asking. Zero: it asks each time.
+	// MaxAge is how long a browser or CDN can keep a response without revalidating. Zero: not at
+	// all.
 	MaxAge time.Duration
-	// CDNMaxAge is the same for CDNs that know CDN-Cache-Control. Filled from
-	// MaxAge where unset.
+	// CDNMaxAge is the same for CDNs that support CDN-Cache-Control. Filled from MaxAge if unset.
 	CDNMaxAge time.Duration
-	// CDNStaleWhileRevalidate is how much longer these may give an answer while
-	// they ask. Filled from [Config.StaleWhileRevalidate] where unset.
+	// CDNStaleWhileRevalidate is how long these can serve a response while revalidating it. Filled
+	// from [Config.StaleWhileRevalidate] if unset.
 	CDNStaleWhileRevalidate time.Duration
-	// HSTS is how long browsers are told to use TLS only. Zero: not told.
+	// HSTS is the max-age of Strict-Transport-Security. Zero: not sent.
 	HSTS time.Duration
 }
 
-// Proxies are those in front that are believed.
+// Proxies are the trusted proxies in front.
 type Proxies struct {
-	// Trusted are networks, addresses, or "unix". Empty: nobody. It is shared
-	// by all copies of the Config, and not to be written to.
+	// Trusted are networks, addresses, or "unix". Empty: none. The slice is shared; do not modify
+	// it.
 	Trusted []string
-	// ClientHeader is the field that they name the client in.
+	// ClientHeader is the header in which they name the client.
 	ClientHeader string
 }
 
-// Limits bound what clients may ask. Each has an answer of its own.
+// Limits bound requests and connections.
 type Limits struct {
-	// Connections is how many are served at a time. Zero: 262,144.
+	// Connections is the maximum number of connections. Zero: 262,144.
 	Connections int
 	// Target, Header and Body bound the parts of a request.
 	Target, Header, Body Size
-	// ReadTimeout, WriteTimeout and IdleTimeout bound how long a connection
-	// waits for a request, for its answer to be taken, and for the next one.
+	// ReadTimeout, WriteTimeout and IdleTimeout bound receiving a request, sending its response,
+	// and waiting for the next one.
 	ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 }
 
-// CORS is the rule for browsers on other origins.
+// CORS is the policy for pages of other origins.
 type CORS struct {
-	// Origins are exact origins, or the one element "*". Empty: none. It is
-	// shared by all copies of the Config, and not to be written to.
+	// Origins are exact origins, or the one element "*". Empty: none. The slice is shared; do not
+	// modify it.
 	Origins []string
 }
 
-// Log is where and how the program reports on itself.
+// Log is the program's own log.
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string
 	// Format is text or json.
 	Format string
-	// Access is on or off: whether each request is logged.
+	// Access is on or off: log each request.
 	Access string
 }
 
 // Shutdown bounds a graceful stop.
 type Shutdown struct {
-	// Delay is how long requests are still accepted after /readyz began to
-	// fail, for balancers that poll it. Zero: the listener closes at once.
+	// Delay is how long requests are still accepted after /readyz begins to fail, for load
+	// balancers that poll it. Zero: the listener closes at once.
 	Delay time.Duration
-	// Timeout is how long requests under way may take to finish after Delay.
+	// Timeout bounds requests in flight after Delay.
 	Timeout time.Duration
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrInvalid is what every mistake in the configuration is.
+// ErrInvalid matches every mistake in the configuration.
 var ErrInvalid = errors.New("invalid configuration")
 
 // Error is one mistake. It reads
@@ -16,7 +16,7 @@ type Error struct {
 	Setting string
 	// Origin is "environment", "flag", "default", or the file with its line.
 	Origin string
-	// Problem says what was found and what is allowed. It holds no secret.
+	// Problem says what was found and what is allowed. It contains no secret.
 	Problem string
 }
 
@@ -28,13 +28,13 @@ func (e *Error) Error() string {
 // Is makes every Error an [ErrInvalid].
 func (e *Error) Is(target error) bool { return target == ErrInvalid }
 
-// mistake is an Error about what came from o.
+// mistake is an Error about a value from o.
 func mistake(o origin, format string, args ...any) error {
 	return &Error{Setting: o.name, Origin: o.place(), Problem: fmt.Sprintf(format, args...)}
 }
 
-// nearest returns the candidate that name was probably meant to be, or "". One slip is allowed for
-// every three characters of the part that is the name's own.
+// nearest returns the candidate that name was probably meant to be, or "". One edit is allowed for
+// every three characters after the common prefix.
 func nearest(name string, own int, candidates []string) string {
 	best, bestDistance := "", max(1, own/3)+1
 	for _, candidate := range candidates {
@@ -45,7 +45,7 @@ func nearest(name string, own int, candidates []string) string {
 	return best
 }
 
-// distance is Levenshtein's, by bytes.
+// distance is the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

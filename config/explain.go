@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Origin says where the value of the setting called key came from: "default", "environment
-// VITRINE_TTL", "flag --ttl", "vitrine.yaml:12". It is empty for a key that no setting has.
+// Origin returns the origin of the value of the setting called key: "default", "environment
+// VITRINE_TTL", "flag --ttl", "vitrine.yaml:12". It is empty for an unknown key.
 func (c Config) Origin(key string) string {
 	o, ok := c.origins[key]
 	if !ok {
@@ -15,9 +15,8 @@ func (c Config) Origin(key string) string {
 	return o.String()
 }
 
-// Refuse returns the error that Load would have returned had it known why the value of the setting
-// called key is invalid. Whoever opens what a setting names uses it, so that the operator reads one
-// kind of message.
+// Refuse returns an error of Load's kind about the value of the setting called key, for a problem
+// that is found only later, when the address or file is opened.
 func (c Config) Refuse(key string, why error) error {
 	s, ok := lookup(key)
 	if !ok {
@@ -26,7 +25,7 @@ func (c Config) Refuse(key string, why error) error {
 	return refuse(s, given{text: s.text(&c), origin: c.origins[key]}, why)
 }
 
-// RefuseBelow is Refuse for what stands below a group of settings, by its path there,
+// RefuseBelow is Refuse for a value below a group of settings, by its path there,
 // upstream.resources.banners and parts[0].map, and its line in the file; 0 is that of the setting.
 func (c Config) RefuseBelow(group, path string, line int, why error) error {
 	name, _, _ := strings.Cut(path, "[")
@@ -39,15 +38,15 @@ func (c Config) RefuseBelow(group, path string, line int, why error) error {
 	return mistake(o, "%s", why)
 }
 
-// A Change is a setting that has another value than before. Its texts hold no secret.
+// A Change is a setting whose value changed. Its texts contain no secret.
 type Change struct {
 	Key      string
 	From, To string
-	// Origin is where the new value comes from, as in [Config.Origin].
+	// Origin is the origin of the new value, as in [Config.Origin].
 	Origin string
 }
 
-// Changes lists what differs from before in c, in the order of the table.
+// Changes lists the settings of c that differ from before, in the order of the table.
 func (c Config) Changes(before Config) []Change {
 	var out []Change
 	for _, s := range settings {

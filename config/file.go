@@ -33,7 +33,7 @@ func (v values) file(sources Sources) []error {
 	return r.errs
 }
 
-// read fails on what is not a YAML file of settings at all.
+// read fails if the file is not YAML or not a mapping.
 func (r *fileReader) read() error {
 	content, err := os.ReadFile(r.path)
 	if err != nil {
@@ -42,13 +42,13 @@ func (r *fileReader) read() error {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
 	if err := decoder.Decode(&document); err != nil {
-		if errors.Is(err, io.EOF) { // an empty file says nothing
+		if errors.Is(err, io.EOF) { // an empty file is valid
 			return nil
 		}
 		return err
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return errors.New("it holds more than one document")
+		return errors.New("it contains more than one document")
 	}
 	root := document.Content[0]
 	switch {
@@ -90,7 +90,7 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	switch {
 	case !isSetting && len(group) == 0:
 		refuse(unknownKey(o))
-	case isNull(value): // a key without a value says nothing
+	case isNull(value): // a key without a value is ignored
 	case isSetting:
 		g, err := content(s, value)
 		if err != nil {
@@ -106,7 +106,7 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	}
 }
 
-// unknownKey is the mistake of a name in the file that nothing there has.
+// unknownKey is the mistake of an unknown key in the file.
 func unknownKey(o origin) error {
 	own := len(o.name) - 1 - strings.LastIndexByte(o.name, '.')
 	if near := nearest(o.name, own, names("")); near != "" {
@@ -121,7 +121,7 @@ func unknownKey(o origin) error {
 	return mistake(o, "no such setting; known here are %s", strings.Join(known, ", "))
 }
 
-// content is the text of a value, or how to describe it in an error when s cannot have such a value.
+// content returns the text of a value, or a description for errors if s cannot have such a value.
 func content(s Setting, value *yaml.Node) (g given, err error) {
 	if s.isParts() {
 		g.node = bare(value, 0)
@@ -135,7 +135,7 @@ func content(s Setting, value *yaml.Node) (g given, err error) {
 		items := make([]string, 0, len(value.Content))
 		for _, item := range value.Content {
 			if item.Kind != yaml.ScalarNode {
-				return given{found: "a list that holds " + describe(item)}, nil
+				return given{found: "a list containing " + describe(item)}, nil
 			}
 			items = append(items, item.Value)
 		}
@@ -146,7 +146,7 @@ func content(s Setting, value *yaml.Node) (g given, err error) {
 	return g, nil
 }
 
-// describe names a value in an error by its kind, as it may hold a secret.
+// describe names a value by its kind, since it may contain a secret.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

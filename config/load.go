@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// parsing is a Config on its way, beside the texts that it is made from. The Config does not keep
-// these, as some are secrets.
+// parsing is an unfinished Config, with the texts it is made from. The Config does not keep these,
+// since some are secrets.
 type parsing struct {
 	config Config
 	given  values
 }
 
-// Load reads all layers and returns what is in effect. Its error joins every mistake found, each an
-// [*Error]; the Config is then of no use.
+// Load reads all layers and returns the configuration in effect. Its error joins every mistake
+// found, each an [*Error]; the Config is then invalid.
 func Load(sources Sources) (Config, error) {
 	p := parsing{given: make(values, len(settings))}
 	p.given.defaults()
@@ -31,7 +31,7 @@ func Load(sources Sources) (Config, error) {
 		}
 	}
 	errs = append(errs, incomplete(p.given)...)
-	// What could not be parsed cannot collide, and is reported already.
+	// A value that could not be parsed is reported already.
 	if !wrong["listen"] && !wrong["admin.listen"] && !wrong["redis.url"] {
 		errs = append(errs, collisions(&p.config, p.given)...)
 	}
@@ -48,9 +48,9 @@ func Load(sources Sources) (Config, error) {
 	return p.config, nil
 }
 
-// resolve gives a setting that inherits, and was not given, the value and the origin of the other,
-// and decides between a value and a file that holds it: given in one place they contradict each
-// other, otherwise the stronger counts.
+// resolve gives an unset setting that inherits the value and origin of the other, and decides
+// between a value and its file: both in one place are a contradiction, otherwise the stronger layer
+// wins.
 func (p *parsing) resolve() (errs []error) {
 	for _, s := range settings {
 		if _, ok := p.given[s.Key]; !ok {
@@ -68,8 +68,8 @@ func (p *parsing) resolve() (errs []error) {
 	return errs
 }
 
-// readContents replaces the value of every setting that is in a file by the file's content. Where it
-// cannot, the value becomes its default, so that the one mistake is not reported twice.
+// readContents replaces the value of every setting that is in a file by the file's content. If that
+// fails, the value becomes its default, so that one mistake is not reported twice.
 func (p *parsing) readContents() (errs []error) {
 	for _, s := range settings {
 		file := p.given[s.Key]
@@ -82,7 +82,7 @@ func (p *parsing) readContents() (errs []error) {
 			// The message about the content of the file names the file's setting.
 			err = target.set(new(Config), given{text: text})
 			if errors.Is(err, errUnsaid) {
-				err = errors.New("the file does not hold " + target.Allowed())
+				err = errors.New("the file does not contain " + target.Allowed())
 			}
 		}
 		if err != nil {
@@ -94,8 +94,8 @@ func (p *parsing) readContents() (errs []error) {
 	return errs
 }
 
-// secretLimit bounds a file that holds one value. 64 KiB is far more than any header or URL, and
-// keeps a wrong path from filling memory.
+// secretLimit bounds a file with one value. 64 KiB is far more than any header or URL, and keeps a
+// wrong path from filling memory.
 const secretLimit = 64 << 10
 
 func readSecret(path string) (string, error) {
@@ -127,7 +127,7 @@ func (p *parsing) set(s Setting) error {
 	}
 	err := s.set(&p.config, g)
 	if err == nil || s.inherits != "" && g.origin == p.given[s.inherits].origin {
-		return nil // a mistake is reported where it was made
+		return nil // a mistake is reported with its source
 	}
 	return refuse(s, g, err)
 }

@@ -217,7 +217,7 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		},
 		"unusable secret": {
 			environ: []string{"VITRINE_REDIS_URL_FILE=" + unusable},
-			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not hold embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
+			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not contain embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
 		},
 		"collision with a default": {
 			flags: map[string]string{"listen": ":9090"},

@@ -2,7 +2,7 @@ package config
 
 import "go.yaml.in/yaml/v3"
 
-// layer is one of the places a value comes from, by rising strength.
+// layer is a source of values, in rising order of precedence.
 type layer int
 
 const (
@@ -12,14 +12,14 @@ const (
 	fromFlag
 )
 
-// origin is where a value came from.
+// origin is the origin of a value.
 type origin struct {
 	name  string // of the setting there: VITRINE_TTL, --ttl, ttl
 	file  string // and line, vitrine.yaml:12, if it came from one
 	layer layer
 }
 
-// String is for people: "environment VITRINE_TTL".
+// String describes the origin: "environment VITRINE_TTL".
 func (o origin) String() string {
 	switch o.layer {
 	case fromEnvironment, fromFlag:
@@ -29,7 +29,7 @@ func (o origin) String() string {
 	}
 }
 
-// place is the part of an error in brackets.
+// place is the part of an error in parentheses.
 func (o origin) place() string {
 	switch o.layer {
 	case fromFile:
@@ -47,7 +47,7 @@ func (o origin) place() string {
 type given struct {
 	origin
 	text  string
-	found string     // what to show in an error when text is not what was written
+	found string     // what to show in an error if text is not as written
 	node  *yaml.Node // of parts
 }
 

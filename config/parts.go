@@ -7,12 +7,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Parts is a list of parts as the file has it. What it means is for the upstream to say.
+// Parts is a list of parts as written in the file. Package upstream interprets it.
 type Parts struct {
 	// YAML is the list without comments and aliases.
 	YAML string
-	// Node is the same, with the lines of the file. It is shared by all copies of the Config, and not
-	// to be written to. Nil: there are none.
+	// Node is the same, with the lines of the file. It is shared; do not modify it. Nil: there are
+	// none.
 	Node *yaml.Node
 }
 
@@ -27,9 +27,9 @@ func canonical(n *yaml.Node) (string, error) {
 	return out.String(), encoder.Close()
 }
 
-// bare copies n without comments, aliases and tags of no consequence.
+// bare copies n without comments, aliases and redundant tags.
 func bare(n *yaml.Node, depth int) *yaml.Node {
-	const deepest = 16 // an alias may hold itself
+	const deepest = 16 // an alias can contain itself
 	if depth > deepest {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
 	}
@@ -46,7 +46,7 @@ func bare(n *yaml.Node, depth int) *yaml.Node {
 // secretive are the names of parameters and headers whose values may be secrets.
 var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|cookie|session|signature`)
 
-// masked is the canonical form with such values masked, and whether there were any.
+// masked returns the canonical form with such values masked, and whether there were any.
 func (p Parts) masked() (text string, hides bool) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(p.YAML), &document); err != nil || len(document.Content) == 0 {
@@ -66,7 +66,7 @@ func (p Parts) masked() (text string, hides bool) {
 					if !secretive.MatchString(value.Content[j].Value) {
 						continue
 					}
-					hide(value.Content[j+1], mask) // a list of texts as well
+					hide(value.Content[j+1], mask) // also a list of strings
 					value.Content[j+1].Kind, value.Content[j+1].Tag, value.Content[j+1].Content = yaml.ScalarNode, "!!str", nil
 				}
 			}

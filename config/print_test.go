@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table in docs/configuration.md")
 
-// Whatever a file holds, it is understood or refused, and what was understood
-// is printed so that it is understood again.
+// Whatever a file holds, it is understood or refused, and what was understood is printed so that it
+// is understood again.
 func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "invalid", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -61,8 +61,8 @@ func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
 	})
 }
 
-// everything sets every setting to something else than its default, but for
-// those that hold a secret.
+// everything sets every setting to something else than its default, but for those that hold a
+// secret.
 func everything(t *testing.T) string {
 	return write(t, `
 listen: 127.0.0.1:1

@@ -12,7 +12,8 @@ import (
 const mask = "********"
 
 // Secret is text that shows itself only to Reveal. Printed by fmt with any verb, logged by slog, or
-// encoded as JSON, YAML or text, it is "********", or "" when there is none. The zero Secret is empty.
+// encoded as JSON, YAML or text, it is "********", or "" when there is none. The zero Secret is
+// empty.
 type Secret = hidden[opaque]
 
 // URL is an address that may hold a password. Like [Secret] it keeps it to itself, but it shows the

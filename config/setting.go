@@ -195,7 +195,7 @@ func orList(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// show writes g's value for an error message.
+// show returns g's value for an error message.
 func (s Setting) show(g given) string {
 	switch {
 	case g.found != "":
@@ -212,7 +212,7 @@ func (s Setting) show(g given) string {
 	}
 }
 
-// refuse is the mistake of a value that s does not allow. The reason must hold no secret.
+// refuse is the mistake of a value that s does not allow. The reason must not contain a secret.
 func refuse(s Setting, g given, reason error) error {
 	if errors.Is(reason, errUnsaid) {
 		return mistake(g.origin, "want %s, got %s", s.Allowed(), s.show(g))

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// Sources is where values are looked for, weakest last.
+// Sources are the places where values are looked for, weakest last.
 type Sources struct {
-	// Flags holds the flags that were given, by name without dashes.
+	// Flags are the given flags, by name without dashes.
 	Flags map[string]string
 	// Environ is the environment in the form of os.Environ. Only names that begin with VITRINE_ are
-	// looked at.
+	// used.
 	Environ []string
-	// File is the YAML file. Empty: the one that VITRINE_CONFIG names in Environ, and without that
-	// none.
+	// File is the YAML file. Empty: the one named by VITRINE_CONFIG in Environ, or none.
 	File string
 }
 
@@ -41,8 +40,8 @@ func (v values) flags(byName map[string]string) {
 	}
 }
 
-// environment is the layer of the environment. A variable that is set but empty says nothing, as
-// Compose passes on what nobody has set, except where nothing is a value of its own
+// environment is the layer of the environment. An empty variable counts as unset, because Compose
+// passes on unset variables as empty, except for settings with an empty value
 // (VITRINE_ADMIN_LISTEN).
 func (v values) environment(environ []string) (errs []error) {
 	byName := map[string]Setting{}
@@ -77,16 +76,15 @@ func unknownVariable(o origin, names []string) error {
 	return mistake(o, "no such setting; known are %s", strings.Join(slices.Sorted(slices.Values(names)), ", "))
 }
 
-// Kubernetes sets these in every pod for a Service called vitrine or vitrine-something, whether
-// anyone asked for it or not.
+// Kubernetes sets these in every pod for a Service called vitrine or vitrine-something.
 // https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
 var (
 	serviceHost = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$`)
 	servicePort = regexp.MustCompile(`_PORT(_[0-9]+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?$`)
 )
 
-// isServiceLink tells such a variable from a setting that does not exist. Kubernetes gives …_PORT an
-// address, so that VITRINE_PORT=8080 stays a mistake.
+// isServiceLink reports whether name is such a variable. Kubernetes sets …_PORT to an address, so
+// VITRINE_PORT=8080 is still a mistake.
 func isServiceLink(name, text string) bool {
 	if serviceHost.MatchString(name) {
 		return true
@@ -95,7 +93,7 @@ func isServiceLink(name, text string) bool {
 	return suffix != nil && (suffix[1] != "" || strings.Contains(text, "://"))
 }
 
-// file is the file to read and what named it.
+// file returns the file to read and what named it.
 func (s *Sources) file() (path string, o origin) {
 	if s.File != "" {
 		return s.File, origin{name: "--config", layer: fromFlag}

@@ -1,24 +1,53 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 )
 
-// version is set by the linker for a release: -X main.version=1.2.3.
-var version string
+// Set by the linker for a release: -X main.version=1.2.3.
+var version, commit, date string
 
-// versionCommand prints the version.
-type versionCommand struct{}
+// versionCommand prints which vitrine this is.
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print the version, commit and date of the commit as JSON."`
+}
+
+// versionReport is the output of vitrine version --json. Commit and date are
+// empty in a binary that was built outside of a repository.
+type versionReport struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Date     string `json:"date"` // of the commit, RFC 3339 in UTC
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // OS/architecture
+}
 
 // Help shows what to type.
-func (versionCommand) Help() string { return examples("vitrine version") }
+func (versionCommand) Help() string {
+	return examples("vitrine version", "vitrine version --json | jq -r .commit")
+}
 
-// Run prints one line.
-func (versionCommand) Run(p program) error {
+// Run prints one line, or the report as JSON.
+func (c versionCommand) Run(p program) error {
 	info, _ := debug.ReadBuildInfo()
-	_, err := fmt.Fprintf(p.stdout, "vitrine %s %s %s/%s\n", versionOf(version, info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	settings := buildSettings(info)
+	report := versionReport{
+		Version:  versionOf(version, info),
+		Commit:   cmp.Or(commit, settings["vcs.revision"]),
+		Date:     cmp.Or(date, settings["vcs.time"]),
+		Go:       runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(p.stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	}
+	_, err := fmt.Fprintln(p.stdout, "vitrine", report.Version, report.Go, report.Platform)
 	return err
 }
 
@@ -34,10 +63,7 @@ func versionOf(linked string, info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
+	settings := buildSettings(info)
 	revision := settings["vcs.revision"]
 	if revision == "" {
 		return "dev"
@@ -47,4 +73,15 @@ func versionOf(linked string, info *debug.BuildInfo) string {
 		revision += "+changes"
 	}
 	return revision
+}
+
+// buildSettings are those that the go command left in a binary, by key.
+func buildSettings(info *debug.BuildInfo) map[string]string {
+	settings := map[string]string{}
+	if info != nil {
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
+		}
+	}
+	return settings
 }

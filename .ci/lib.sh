@@ -72,6 +72,12 @@ finish() {
 	exit $((failed > 0))
 }
 
+# build_tools builds the tools of .ci/tools and says in which folder they are.
+build_tools() {
+	GOFLAGS= go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2
+	echo "$CACHE/tools"
+}
+
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
 }

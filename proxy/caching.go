@@ -72,3 +72,12 @@ func (p *policy) append(dst []byte, k keeping, age, ttl int64) []byte {
 	}
 	return dst
 }
+
+// wholeSeconds rounds down, negative durations too, so that neither an age nor what is left is overstated.
+func wholeSeconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second < 0 {
+		s--
+	}
+	return s
+}

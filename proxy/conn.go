@@ -3,35 +3,12 @@ package proxy
 import (
 	"bytes"
 	"crypto/tls"
-	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/valyala/fasthttp"
 )
-
-// A listener bounds the connections that are served at a time.
-type listener struct {
-	net.Listener
-	server *Server
-}
-
-// Accept waits for a connection that can be served. One too many is answered, and closed.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		s := l.server
-		if s.open.Add(1) <= s.maxConns {
-			return s.newConn(c), nil
-		}
-		s.open.Add(-1)
-		s.refuse(c)
-	}
-}
 
 // A conn is the connection of a client, or of a proxy in front of it.
 type conn struct {
@@ -137,36 +114,25 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-const (
-	// refusalTime is how long refusing a connection may take.
-	refusalTime = 100 * time.Millisecond
-	// refusalNotice is how often refusals are logged.
-	refusalNotice = time.Minute
-)
+var requests = sync.Pool{New: func() any { return new(request) }}
 
-// refuse answers a connection that cannot be served with 503, and closes it. Nothing is read from it, so that a client's
-// system may throw the answer away; nobody is made to wait for that.
-func (s *Server) refuse(c net.Conn) {
-	defer c.Close() //nolint:errcheck // it was answered, or has gone
-	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
-		s.log.Warn("too many connections: some are refused", "limit", s.maxConns)
+// newRequest reads the header of a request.
+func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
+	r, _ := requests.Get().(*request)
+	*r = request{Context: s.base, server: s, ctx: ctx}
+	r.observed.reset()
+	r.readFields(ctx.Request.Header.RawHeaders())
+	if c := connOf(ctx); c != nil {
+		c.request = r
 	}
-	if err := s.writeRefusal(c); err != nil {
-		s.log.Debug("cannot refuse a connection", "error", err)
-	}
+	return r
 }
 
-func (s *Server) writeRefusal(c net.Conn) error {
-	if err := c.SetDeadline(time.Now().Add(refusalTime)); err != nil {
-		return fmt.Errorf("set deadline: %w", err)
+// release ends the request. Nothing may hold it any more.
+func (r *request) release() {
+	if c := connOf(r.ctx); c != nil {
+		c.request = nil
 	}
-	ctx := new(fasthttp.RequestCtx)
-	ctx.Init(new(fasthttp.Request), c.RemoteAddr(), nil)
-	ctx.Response.Header.SetNoDefaultContentType(true)
-	s.failUnread(ctx, errTooManyConnections)
-	ctx.SetConnectionClose()
-	if _, err := ctx.Response.WriteTo(c); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
+	*r = request{}
+	requests.Put(r)
 }

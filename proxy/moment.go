@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"vitrine/cache"
@@ -25,14 +26,17 @@ type moment struct {
 	lines        []byte // from Last-Modified to Cache-Status, and the name of the field after them, which is ETag
 }
 
+// moments has the last moment of a resource.
+type moments struct{ last atomic.Pointer[moment] }
+
 // at returns the moment for an answer. It renders one only if the last was for another time, document or status.
-func (r *resource) at(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
-	m := r.moment.Load()
+func (r *moments) at(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
+	m := r.last.Load()
 	if m != nil && m.second == now.Unix() && !now.After(m.until) && m.document == d && m.policy == pol && m.status == *status {
 		return m
 	}
 	m = newMoment(pol, d, status, now)
-	r.moment.Store(m)
+	r.last.Store(m)
 	return m
 }
 
@@ -60,15 +64,6 @@ func newMoment(pol *policy, d *cache.Document, status *cache.Status, now time.Ti
 	m.cacheStatus = b[before:]
 	m.lines = append(b, "\r\nETag: "...)
 	return m
-}
-
-// wholeSeconds rounds down, negative durations too, so that neither an age nor what is left is overstated.
-func wholeSeconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second < 0 {
-		s--
-	}
-	return s
 }
 
 // appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss; fwd-status=200; stored.

@@ -75,7 +75,7 @@ func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	doc := &cache.Document{FetchedAt: at, ChangedAt: at, FreshUntil: at.Add(time.Minute + 999*time.Millisecond)}
 	hit := cache.Status{Hit: true}
-	var p resource
+	var p moments
 	var pol policy
 	first := p.at(&pol, doc, &hit, at)
 	if p.at(&pol, doc, &hit, at.Add(999*time.Millisecond)) != first {
@@ -99,7 +99,7 @@ func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
 	doc := &cache.Document{FetchedAt: at.Add(-5 * time.Second), ChangedAt: at, FreshUntil: at.Add(10*time.Second + 500*time.Millisecond)}
 	pol := newPolicy(&Options{MaxAge: time.Hour})
 	hit := cache.Status{Hit: true}
-	var p resource
+	var p moments
 	for _, want := range []struct {
 		after   time.Duration
 		control string

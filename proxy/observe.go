@@ -10,21 +10,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/proxy/metrics"
-	"vitrine/proxy/negotiate"
 )
-
-// observed is what is counted, traced and logged of a request beside its status and its time.
-type observed struct {
-	target    metrics.Target
-	cache     metrics.Cache
-	collapsed bool
-	bytes     int                // of the body as sent
-	moment    *moment            // of the document that was sent; nil for none
-	encoding  negotiate.Encoding // of the same
-	span      trace.Span         // nil where nothing is traced
-}
-
-func (o *observed) reset() { *o = observed{target: metrics.Other, encoding: negotiate.Identity} }
 
 // observeDocument notes how the document was obtained.
 func (o *observed) observeDocument(s *cache.Status, err error) {

@@ -3,12 +3,13 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"sync"
 
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
+	"vitrine/proxy/metrics"
 	"vitrine/proxy/negotiate"
 )
 
@@ -34,30 +35,20 @@ type request struct {
 	observed
 }
 
+// observed is what is counted, traced and logged of a request beside its status and its time.
+type observed struct {
+	target    metrics.Target
+	cache     metrics.Cache
+	collapsed bool
+	bytes     int                // of the body as sent
+	moment    *moment            // of the document that was sent; nil for none
+	encoding  negotiate.Encoding // of the same
+	span      trace.Span         // nil where nothing is traced
+}
+
+func (o *observed) reset() { *o = observed{target: metrics.Other, encoding: negotiate.Identity} }
+
 var _ cache.Lender = (*request)(nil)
-
-var requests = sync.Pool{New: func() any { return new(request) }}
-
-// newRequest reads the header of a request.
-func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
-	r, _ := requests.Get().(*request)
-	*r = request{Context: s.base, server: s, ctx: ctx}
-	r.observed.reset()
-	r.readFields(ctx.Request.Header.RawHeaders())
-	if c := connOf(ctx); c != nil {
-		c.request = r
-	}
-	return r
-}
-
-// release ends the request. Nothing may hold it any more.
-func (r *request) release() {
-	if c := connOf(r.ctx); c != nil {
-		c.request = nil
-	}
-	*r = request{}
-	requests.Put(r)
-}
 
 // readFields reads the lines of a header, in one walk.
 func (r *request) readFields(raw []byte) {

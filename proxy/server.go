@@ -45,7 +45,7 @@ type Server struct {
 
 // A resource is what is known of one beside its [route].
 type resource struct {
-	documents   Documents
-	moment      atomic.Pointer[moment]
+	documents Documents
+	moments
 	description [negotiate.MaxIndent + 1][]byte // the answer to OPTIONS by indentation
 }

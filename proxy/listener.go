@@ -1,0 +1,65 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A listener bounds the connections that are served at a time.
+type listener struct {
+	net.Listener
+	server *Server
+}
+
+// Accept waits for a connection that can be served. One too many is answered, and closed.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		s := l.server
+		if s.open.Add(1) <= s.maxConns {
+			return s.newConn(c), nil
+		}
+		s.open.Add(-1)
+		s.refuse(c)
+	}
+}
+
+const (
+	// refusalTime is how long refusing a connection may take.
+	refusalTime = 100 * time.Millisecond
+	// refusalNotice is how often refusals are logged.
+	refusalNotice = time.Minute
+)
+
+// refuse answers a connection that cannot be served with 503, and closes it. Nothing is read from it, so that a client's
+// system may throw the answer away; nobody is made to wait for that.
+func (s *Server) refuse(c net.Conn) {
+	defer c.Close() //nolint:errcheck // it was answered, or has gone
+	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
+		s.log.Warn("too many connections: some are refused", "limit", s.maxConns)
+	}
+	if err := s.writeRefusal(c); err != nil {
+		s.log.Debug("cannot refuse a connection", "error", err)
+	}
+}
+
+func (s *Server) writeRefusal(c net.Conn) error {
+	if err := c.SetDeadline(time.Now().Add(refusalTime)); err != nil {
+		return fmt.Errorf("set deadline: %w", err)
+	}
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init(new(fasthttp.Request), c.RemoteAddr(), nil)
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	s.failUnread(ctx, errTooManyConnections)
+	ctx.SetConnectionClose()
+	if _, err := ctx.Response.WriteTo(c); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 
 	"vitrine/cache/embedded"
 	"vitrine/config"
@@ -24,6 +28,7 @@ type process struct {
 	meter   *metrics.Meter
 	tracing *tracing // nil without tracing
 	sockets map[bound]*listen.Socket
+	passed  net.Listener // the public socket from systemd, until the first service takes it; or nil
 	stores  map[string]*embedded.Store // by the configured URL
 	present atomic.Pointer[service]
 	ending  chan error // the end of the previous service while it drains; otherwise nil
@@ -38,6 +43,9 @@ func newProcess(ctx context.Context, log config.Log, stderr io.Writer) (*process
 		sockets: make(map[bound]*listen.Socket), stores: make(map[string]*embedded.Store),
 	}
 	var err error
+	if p.passed, err = inherited(); err != nil {
+		return nil, err
+	}
 	if p.meter, err = metrics.New(metrics.Options{Look: p.look}); err != nil {
 		return nil, err
 	}
@@ -67,15 +75,15 @@ func (p *process) begin(ctx context.Context, cfg config.Config) error {
 // run serves until ctx ends, and applies the configuration that load reads at each hangup. It is
 // called once, after begin, and leaves nothing open.
 func (p *process) run(ctx context.Context, asked <-chan struct{}, load func() (config.Config, error)) error {
-	counting, stop := context.WithCancel(ctx)
-	counted := make(chan struct{})
-	go func() {
-		defer close(counted)
-		p.meter.Run(counting)
-	}()
+	log := p.present.Load().log
+	beside, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { p.meter.Run(beside) })
+	running.Go(func() { feedWatchdog(beside, log) })
+	tellSystemd(ctx, log, daemon.SdNotifyReady)
 	err := p.serve(ctx, asked, load)
 	stop()
-	<-counted
+	running.Wait()
 	return errors.Join(err, p.closeUnused())
 }
 
@@ -163,9 +171,14 @@ func (p *process) socket(ctx context.Context, key, address string, log *slog.Log
 	if s := p.sockets[at]; s != nil {
 		return s, nil
 	}
-	s, err := listen.Open(ctx, address, log)
-	if err != nil {
-		return nil, cannotListen(key, "", address, err)
+	var s *listen.Socket
+	if key == "listen" && p.passed != nil {
+		s, p.passed = listen.Take(p.passed, log), nil
+	} else {
+		var err error
+		if s, err = listen.Open(ctx, address, log); err != nil {
+			return nil, cannotListen(key, "", address, err)
+		}
 	}
 	p.sockets[at] = s
 	return s, nil

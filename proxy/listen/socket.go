@@ -40,10 +40,11 @@ func Open(ctx context.Context, address string, log *slog.Logger) (*Socket, error
 	if err != nil {
 		return nil, err
 	}
-	return newSocket(l, log), nil
+	return Take(l, log), nil
 }
 
-func newSocket(l net.Listener, log *slog.Logger) *Socket {
+// Take is [Open] for a listener that somebody else has opened.
+func Take(l net.Listener, log *slog.Logger) *Socket {
 	s := &Socket{
 		listener: l, log: log,
 		conns: make(chan passed), closed: make(chan struct{}), ended: make(chan struct{}),

@@ -285,7 +285,7 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 		f.errs <- err
 	}
 	var log strings.Builder
-	s := newSocket(f, slog.New(slog.NewTextHandler(&log, nil)))
+	s := Take(f, slog.New(slog.NewTextHandler(&log, nil)))
 	v := serve(s, nil, "v")
 	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// inherited returns the public socket if systemd has opened it (sd_listen_fds(3)), otherwise nil.
+func inherited() (net.Listener, error) {
+	passed, err := activation.Listeners()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("sockets of systemd: %w", err)
+	case len(passed) == 0:
+		return nil, nil //nolint:nilnil // systemd is not involved
+	case len(passed) > 1 || passed[0] == nil:
+		return nil, fmt.Errorf("systemd passed %d sockets, want one stream socket, the public address", len(passed))
+	}
+	return passed[0], nil
+}
+
+// tellSystemd sends the state (sd_notify(3)) if systemd waits for it.
+func tellSystemd(ctx context.Context, log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.WarnContext(ctx, "systemd not notified", "state", state, "error", err)
+	}
+}
+
+// feedWatchdog tells systemd that the process runs, twice in the time after which systemd would
+// restart it, until ctx ends.
+func feedWatchdog(ctx context.Context, log *slog.Logger) {
+	limit, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.WarnContext(ctx, "no watchdog", "error", err)
+	}
+	if limit == 0 {
+		return
+	}
+	tick := time.NewTicker(limit / 2)
+	defer tick.Stop()
+	for {
+		tellSystemd(ctx, log, daemon.SdNotifyWatchdog)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -7,16 +7,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// logAccess writes the line of a request that was answered, if there is an access log. Its duration is from the arrival
-// of the whole request, at began, to the answer's being ready; the zero time stands for a request that did not arrive
-// whole.
+// logAccess logs a request, if there is an access log. The duration is from began, when the whole
+// request had arrived, until the answer was ready; the zero time means an incomplete request.
 func (s *Server) logAccess(r *request, began time.Time) {
 	if s.access == nil {
 		return
 	}
 	req, resp := &r.ctx.Request.Header, &r.ctx.Response
 	attrs := append(make([]slog.Attr, 0, 16), slog.String("client", r.client()))
-	if len(req.RawHeaders()) > 0 { // fasthttp has defaults for what was not read
+	if len(req.RawHeaders()) > 0 { // fasthttp has defaults for unread parts
 		attrs = append(attrs,
 			slog.String("method", string(req.Method())),
 			slog.String("host", string(req.Host())),
@@ -47,7 +46,7 @@ func (s *Server) logAccess(r *request, began time.Time) {
 	s.access.LogAttrs(s.base, slog.LevelInfo, "request", attrs...)
 }
 
-// traceID is the trace that the request belongs to, empty for none.
+// traceID is the id of the request's trace, or empty.
 func (r *request) traceID() string {
 	ctx := r.Context
 	if r.span == nil {

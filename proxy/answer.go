@@ -14,10 +14,11 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// http1 begins the name of the only major version that is spoken here.
+// http1 is the beginning of the only major version supported.
 var http1 = []byte("HTTP/1.")
 
-// answer answers a request, or returns why not. The order of the checks is that of Django REST Framework.
+// answer answers a request, or returns an error. The order of the checks is that of Django REST
+// Framework.
 func (s *Server) answer(r *request) error {
 	ctx := r.ctx
 	h := &ctx.Request.Header
@@ -72,7 +73,7 @@ func (s *Server) answer(r *request) error {
 	return methodError(ctx.Method())
 }
 
-// read answers with the document, or with 304 or 412 where a condition says so.
+// read answers with the document, or with 304 or 412 by the request's conditions.
 func (s *Server) read(r *request, i int, key represent.Key) error {
 	a, err := s.resources[i].documents.Get(r)
 	r.observeDocument(&a.Status, err)
@@ -125,7 +126,7 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 	return nil
 }
 
-// writeForwarded says in Cache-Status why there is no answer.
+// writeForwarded writes Cache-Status for an answer without a document.
 func (r *request) writeForwarded(st *cache.Status, err error) {
 	said := *st
 	if said.Fwd == "" {
@@ -147,7 +148,8 @@ func (r *request) describe(body []byte) {
 	r.ctx.Response.SetBodyRaw(body)
 }
 
-// redirect sends the client to the right path, query kept. The answer has no body and the type that Django gives it.
+// redirect redirects to the right path, with the query. The answer has no body, and Django's
+// content type.
 func (r *request) redirect(path string) {
 	location := []byte(path)
 	if q := r.ctx.URI().QueryString(); len(q) > 0 {
@@ -158,7 +160,7 @@ func (r *request) redirect(path string) {
 	r.ctx.SetStatusCode(fasthttp.StatusMovedPermanently)
 	h.SetCanonical(keyLocation, location)
 	h.SetContentTypeBytes(valueHTML)
-	h.SetContentLength(0) // in the answer to HEAD as well
+	h.SetContentLength(0) // also in the answer to HEAD
 	if r.server.terms.cors.varies() {
 		h.SetCanonical(keyVary, valueOrigin)
 	}

@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// A policy says how long caches downstream may keep an answer.
+// A policy is how long downstream caches can keep an answer.
 type policy struct {
 	browsers, cdns keeping
-	// staleIfError is for how long past its freshness here a kept answer may be given while vitrine fails.
+	// staleIfError is how long past its freshness a stored answer can be served while vitrine
+	// fails.
 	staleIfError time.Duration
 }
 
-// keeping is how long one kind of cache may keep an answer.
+// keeping is how long one kind of cache can keep an answer.
 type keeping struct {
-	// maxAge is for how long without asking.
+	// maxAge is how long without revalidating.
 	maxAge time.Duration
-	// staleWhileRevalidate is for how much longer while it asks.
+	// staleWhileRevalidate is how much longer while revalidating.
 	staleWhileRevalidate time.Duration
 }
 
 // newPolicy makes the policy of the options.
 //
-// An answer that is served while it is revalidated is served before anybody was asked. A browser, which nobody can
-// purge, does that only where it may keep answers at all; a CDN, which can be purged by Cache-Groups, does it unless
-// it is told not to.
+// With stale-while-revalidate an answer outlives a purge by one response. A browser, which nobody
+// can purge, does that only if it can keep answers at all; a CDN, which can be purged by
+// Cache-Groups, does it by default.
 func newPolicy(o *Options) policy {
 	p := policy{
 		browsers:     keeping{maxAge: o.MaxAge, staleWhileRevalidate: o.StaleWhileRevalidate},
@@ -37,23 +38,25 @@ func newPolicy(o *Options) policy {
 	return p
 }
 
-// appendCacheControl renders Cache-Control, which CDNs that know no other field read too (RFC 9111, section 5.2.2).
+// appendCacheControl renders Cache-Control, for browsers, and CDNs without a field of their own
+// (RFC 9111, section 5.2.2).
 func (p *policy) appendCacheControl(dst []byte, age, ttl int64) []byte {
 	return p.append(dst, p.browsers, age, ttl)
 }
 
-// appendCDNCacheControl renders CDN-Cache-Control, which those that know it read instead (RFC 9213, section 2.2). It
-// is a dictionary of structured fields; so, as it happens, is what append writes.
+// appendCDNCacheControl renders CDN-Cache-Control, for CDNs that support it (RFC 9213, section
+// 2.2). It is a dictionary of structured fields, and so is the output of append.
 func (p *policy) appendCDNCacheControl(dst []byte, age, ttl int64) []byte {
 	return p.append(dst, p.cdns, age, ttl)
 }
 
-// append says how long an answer may be kept, given its age and for how much longer it is fresh here, in seconds.
+// append renders the directives for an answer with the given age and remaining freshness, in
+// seconds.
 //
-// It may be kept without asking for maxAge more, and then given while it is revalidated (RFC 5861, section 3), but
-// neither past its freshness here. Since a cache counts max-age from when the document was made, not from now, the
-// age is added; with nothing left it is 0. To give it because vitrine itself fails (RFC 5861, section 4) is another
-// matter: that ends when vitrine would give it no more either.
+// The answer can be kept for maxAge without revalidating, and then served while it is revalidated
+// (RFC 5861, section 3), both within its freshness. Since a cache counts max-age from the Date less
+// the Age, the age is added; with no freshness left it is 0. Serving it because vitrine itself
+// fails (RFC 5861, section 4) ends when vitrine would not serve it either.
 func (p *policy) append(dst []byte, k keeping, age, ttl int64) []byte {
 	keep := max(0, min(wholeSeconds(k.maxAge), ttl))
 	dst = append(dst, "public, max-age="...)
@@ -73,7 +76,8 @@ func (p *policy) append(dst []byte, k keeping, age, ttl int64) []byte {
 	return dst
 }
 
-// wholeSeconds rounds down, negative durations too, so that neither an age nor what is left is overstated.
+// wholeSeconds rounds down, including negative durations, so that neither an age nor the remaining
+// freshness is overstated.
 func wholeSeconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d%time.Second < 0 {

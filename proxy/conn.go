@@ -14,20 +14,20 @@ import (
 type conn struct {
 	net.Conn
 	server  *Server
-	rests   rests    // nil where nobody wants to know
+	rests   rests    // nil without an observer
 	unended int      // bytes read since the last end of a line
-	request *request // the one under way
+	request *request // the current one
 	answer  atomic.Pointer[outgoing]
 	closed  atomic.Bool
 }
 
-// rests takes note of a connection's being between two requests, as listen's connections do.
+// rests is a connection that tracks whether it is between two requests, as listen's do.
 type rests interface {
 	Idle()
 	Busy()
 }
 
-// turns is a connection that passes on what fasthttp says of its state.
+// turns is a connection that passes on its state in fasthttp.
 type turns interface{ turn(fasthttp.ConnState) }
 
 func (c *conn) turn(state fasthttp.ConnState) {
@@ -40,7 +40,7 @@ func (c *conn) turn(state fasthttp.ConnState) {
 	}
 }
 
-// A secureConn is a conn over TLS, which fasthttp knows by these methods.
+// A secureConn is a conn over TLS, which fasthttp recognizes by these methods.
 type secureConn struct {
 	*conn
 	handshaker
@@ -60,7 +60,7 @@ func (s *Server) newConn(c net.Conn) net.Conn {
 	return made
 }
 
-// connOf is the connection of a request, nil for a request that came over none.
+// connOf returns the connection of a request, or nil.
 func connOf(ctx *fasthttp.RequestCtx) *conn {
 	switch c := ctx.Conn().(type) {
 	case *conn:
@@ -71,7 +71,7 @@ func connOf(ctx *fasthttp.RequestCtx) *conn {
 	return nil
 }
 
-// Read reads, and counts what belongs to no whole line yet.
+// Read reads, and counts the bytes of an incomplete line.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
@@ -82,7 +82,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes p, and what was prepared for an answer after the header that p is.
+// Write writes the header p, followed by the prepared rest of the answer.
 func (c *conn) Write(p []byte) (int, error) {
 	if !bytes.HasSuffix(p, headEnd) {
 		return c.Conn.Write(p)
@@ -98,7 +98,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// prepare has an answer written after the next header; nil for none.
+// prepare sets the answer to write after the next header; nil for none.
 func (c *conn) prepare(o *outgoing) {
 	if o = c.answer.Swap(o); o != nil {
 		o.release()
@@ -128,7 +128,7 @@ func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 	return r
 }
 
-// release ends the request. Nothing may hold it any more.
+// release ends the request. Nothing may refer to it any more.
 func (r *request) release() {
 	if c := connOf(r.ctx); c != nil {
 		c.request = nil

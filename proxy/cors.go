@@ -9,22 +9,23 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// cors decides which pages of other origins may read the answers (Fetch standard, section 3.3).
+// cors decides which origins' pages can read the answers (Fetch standard, section 3.3).
 type cors struct {
 	any bool
-	// origins has the listed ones, each with the lines that allow it to read an answer.
+	// origins are the listed ones, each with the lines that allow it to read an answer.
 	origins map[string][]byte
-	// resourcePolicy says who may load answers without asking by CORS, which no code can read but a flaw of the
-	// processor may leak (Fetch standard, section 3.7).
+	// resourcePolicy says who can load answers without CORS, which code cannot read but a flaw of
+	// the processor may leak (Fetch standard, section 3.7).
 	resourcePolicy []byte
 }
 
-// What a preflight is told. Every field may be sent with a request: nothing here depends on credentials. The names
-// before the wildcard are for browsers that do not know it, and Authorization is never covered by it.
+// The answer to a preflight. Every header can be sent, since nothing depends on credentials. The
+// names before the wildcard are for browsers without support for it, and it never covers
+// Authorization.
 var (
 	valueCORSMethods = []byte("GET, HEAD, OPTIONS")
 	valueCORSHeaders = []byte("Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *")
-	valueCORSMaxAge  = []byte("7200") // two hours is the most that Chromium remembers
+	valueCORSMaxAge  = []byte("7200") // two hours, Chromium's maximum
 	valueCORSExposed = []byte("ETag, Age, Cache-Status")
 )
 
@@ -48,11 +49,11 @@ func newCORS(origins []string) (cors, error) {
 	return c, nil
 }
 
-// varies reports whether answers depend on who asks.
+// varies reports whether answers depend on the origin.
 func (c *cors) varies() bool { return len(c.origins) > 0 }
 
-// write allows the request's origin to read the answer, and reports whether it may. Where all may, the answer says
-// so to everybody, asked from a page or not: a cache may hand it to either.
+// write allows the request's origin to read the answer, and reports whether it is allowed. If all
+// are, every answer says so, with or without an Origin, since a cache serves it to either.
 func (c *cors) write(h *fasthttp.ResponseHeader, origin []byte) (allowed bool) {
 	switch {
 	case c.any:
@@ -69,12 +70,13 @@ func (c *cors) write(h *fasthttp.ResponseHeader, origin []byte) (allowed bool) {
 	return true
 }
 
-// isPreflight tells a preflight from any other OPTIONS (Fetch standard, section 4.8).
+// isPreflight distinguishes a preflight from any other OPTIONS (Fetch standard, section 4.8).
 func isPreflight(r *request) bool {
 	return r.ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0
 }
 
-// preflight answers a preflight. An origin that is not allowed gets the same answer without the permission.
+// preflight answers a preflight. An origin that is not allowed gets the same answer without the
+// permission.
 func (r *request) preflight() {
 	allowed := r.writeCommon()
 	h := &r.ctx.Response.Header

@@ -7,14 +7,14 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A description is the answer to OPTIONS, as Django REST Framework writes it. That text/html is rendered means that
-// a browser's Accept is satisfied; what it gets is JSON.
+// A description is the answer to OPTIONS, in Django REST Framework's form. text/html is listed
+// since a browser's Accept is satisfied, with JSON.
 type description struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
 	Renders     []string `json:"renders"`
 	Parses      []string `json:"parses"`
-	Ordering    []string `json:"ordering,omitempty"` // what banners can be ordered by
+	Ordering    []string `json:"ordering,omitempty"` // the fields that banners can be ordered by
 }
 
 // describe returns the answers to OPTIONS of a resource by indentation.

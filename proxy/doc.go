@@ -1,17 +1,19 @@
-// Package proxy answers the public routes: three resources, out of prepared representations, as docs/http.md describes.
-// Fiber stops here.
+// Package proxy answers the public routes: three resources, from prepared representations, as
+// docs/http.md describes. Only this package uses Fiber.
 //
 // One request goes through it in this order, which is that of Django REST Framework:
 //
-//  1. a connection is accepted if there is room for it, and waits for requests without a buffer (conn.go); the fields
-//     that matter are picked out of a request's header in one walk (request.go);
-//  2. the path picks a resource, a redirect to the right path, or 404 (route.go); a CORS preflight is answered (cors.go);
-//  3. the format parameter is looked at, then Accept, and only then the method (package negotiate);
-//  4. a GET or HEAD asks the resource's [Documents] for its document, which on a hit is an atomic load (answer.go), and
-//     the document for the form and the content coding that are wanted (package represent);
-//  5. the conditions of the request decide between 200 and 304, and one system call writes prepared lines of the header
-//     and the body: lines that never change (lines.go), lines that change with the second, rendered once or twice in it
-//     (moment.go), and the entity-tag (outgoing.go).
+//  1. a connection is accepted within the limit, and waits for requests without a buffer (conn.go);
+//     one pass over a request's header picks the fields that matter (request.go);
+//  2. the path picks a resource, a redirect to the right path, or 404 (route.go); a CORS preflight
+//     is answered (cors.go);
+//  3. the format parameter is checked, then Accept, and only then the method (package negotiate);
+//  4. a GET or HEAD asks the resource's [Documents] for its document, which on a hit is an atomic
+//     load (answer.go), and the document for the requested form and content coding (package
+//     represent);
+//  5. the conditions of the request decide between 200 and 304, and one system call writes prepared
+//     lines of the header and the body: lines that never change (lines.go), lines that change with
+//     the second, rendered once or twice in it (moment.go), and the entity-tag (outgoing.go).
 //
-// Whatever goes wrong on the way is an error that is returned, and one table says how it is answered (errors.go).
+// Every failure is a returned error, and one table says how it is answered (errors.go).
 package proxy

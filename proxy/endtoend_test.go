@@ -28,8 +28,8 @@ type replica struct {
 	stop func()
 }
 
-// newReplica starts one on a CMS and a Redis. Documents are fresh for so short a time that nearly every request makes
-// a fetch, and waits for it.
+// newReplica starts one on a CMS and a Redis. Documents are fresh for so short a time that nearly
+// every request makes a fetch, and waits for it.
 func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -123,8 +123,8 @@ func (r *replica) get(t *testing.T, path string, fields ...string) answer {
 // asTheyCome are fields whose inside is not known to vitrine, so that anything in them is content.
 var asTheyCome = []string{"exlude_pages", "page_depth", "page_view_count", "days_delay", "time", "parent"}
 
-// cosmetic is the same document in another dress: other spacing, another order of keys, fields that nobody asked
-// for, and timestamps in another offset.
+// cosmetic is the same document in another dress: other spacing, another order of keys, fields that
+// nobody asked for, and timestamps in another offset.
 func cosmetic(t *testing.T, body []byte) string {
 	t.Helper()
 	times := 0
@@ -178,8 +178,9 @@ func redisOfItsOwn(t *testing.T) string {
 	return redis.Addr()
 }
 
-// secondsPass asks until the clock has moved on by more than a second from when the document changed, and the CMS was
-// asked twice more: the first of these fetches may have been under way already.
+// secondsPass asks until the clock has moved on by more than a second from when the document
+// changed, and the CMS was asked twice more: the first of these fetches may have been under way
+// already.
 func secondsPass(t *testing.T, r *replica, cms *upstreamtest.CMS, res shape.Resource, modified string) {
 	t.Helper()
 	changed, err := http.ParseTime(modified)

@@ -17,50 +17,50 @@ import (
 	"vitrine/upstream"
 )
 
-// What can be wrong with a request.
+// The errors of a request.
 var (
 	errNoRoute       = errors.New("no such path")
 	errFormat        = errors.New("unknown format")
-	errNotAcceptable = errors.New("neither JSON nor HTML is accepted")
+	errNotAcceptable = errors.New("no acceptable media type")
 	errMethod        = errors.New("method not allowed")
 	errPrecondition  = errors.New("precondition failed")
 	errTargetTooLong = errors.New("request target too long")
 	errHeaderTooLong = errors.New("request header too long")
 	errBodyTooLarge  = errors.New("request body too large")
 	errSlowClient    = errors.New("request not received in time")
-	errVersion       = errors.New("version of HTTP not spoken")
+	errVersion       = errors.New("HTTP version not supported")
 	errMalformed     = errors.New("malformed request")
 	errPanic         = errors.New("panic")
 
 	errTooManyConnections = errors.New("too many connections")
 )
 
-// A methodError is an errMethod that knows the method.
+// A methodError is an errMethod with the method.
 type methodError string
 
 func (e methodError) Error() string { return string(e) + ": " + errMethod.Error() }
 
 func (e methodError) Is(target error) bool { return target == errMethod }
 
-// retryAfter is how long a client is to wait when nothing better is known.
+// retryAfter is the default Retry-After.
 const retryAfter = 5 * time.Second
 
 // A failure is a row of the table below: how an error is answered.
 type failure struct {
 	err    error
 	status int
-	// detail is the body's only field, in the words of Django REST Framework where it has some.
+	// detail is the body's only field, in Django REST Framework's words if it has any.
 	detail string
-	// atRoute says that the error was met at one of the three paths: the answer then has Allow and Vary, as every
-	// answer of Django REST Framework does.
+	// atRoute says that the error occurred at one of the three paths: the answer then has Allow and
+	// Vary, as in Django REST Framework.
 	atRoute bool
-	// cacheControl is empty where the answer is the same for everybody at all times.
+	// cacheControl is empty if the answer never changes.
 	cacheControl string
-	// retry says that Retry-After belongs to the answer.
+	// retry says that the answer has Retry-After.
 	retry bool
 }
 
-// failures say how errors are answered; the first row that fits counts.
+// failures say how errors are answered; the first row that matches applies.
 var failures = []failure{
 	{err: errNoRoute, status: http.StatusNotFound, detail: "Not found."},
 	{err: errFormat, status: http.StatusNotFound, detail: "Not found.", atRoute: true},
@@ -86,7 +86,7 @@ var failures = []failure{
 	{err: context.Canceled, status: http.StatusServiceUnavailable, detail: "The server is shutting down.", atRoute: true, cacheControl: noStore, retry: true},
 }
 
-// internalFailure answers what no row of failures fits.
+// internalFailure answers any other error.
 var internalFailure = failure{status: http.StatusInternalServerError, detail: "Internal server error.", cacheControl: noStore}
 
 const noStore = "no-store"
@@ -100,8 +100,8 @@ func failureOf(err error) *failure {
 	return &internalFailure
 }
 
-// fail answers a request with an error. The cause goes to the log: a failed fetch was logged where it was made, once
-// and not once for everybody who waited for it, so that here it is worth a debug line.
+// fail answers a request with an error. The cause goes to the log. A failed fetch was logged once
+// where it was made, so here it is a debug line.
 func (s *Server) fail(r *request, err error) {
 	f := failureOf(err)
 	level := slog.LevelDebug
@@ -129,7 +129,7 @@ func (s *Server) fail(r *request, err error) {
 	if f.cacheControl != "" {
 		h.SetCanonical(keyCacheControl, []byte(f.cacheControl))
 	}
-	if f.cacheControl == noStore { // what a cache may keep has nobody's id, which it would give to everybody
+	if f.cacheControl == noStore { // a cacheable answer has no request id, which a cache would give to everybody
 		h.SetCanonical(keyRequestID, r.id())
 	}
 	if f.retry {
@@ -141,7 +141,7 @@ func (s *Server) fail(r *request, err error) {
 	}
 }
 
-// errorDetail is the detail of Cache-Status for an error of a source.
+// errorDetail is the detail of Cache-Status for an error of Documents.
 func errorDetail(err error) string {
 	if errors.Is(err, upstream.ErrOpen) {
 		return "breaker-open"
@@ -152,7 +152,7 @@ func errorDetail(err error) string {
 	return ""
 }
 
-// retrySeconds is when to come back, in whole seconds and at least one.
+// retrySeconds is Retry-After, in whole seconds and at least one.
 func retrySeconds(err error) int64 {
 	after := retryAfter
 	if r, ok := errors.AsType[*cache.RetryError](err); ok && r.After > 0 {
@@ -182,7 +182,7 @@ func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	s.logAccess(r, time.Time{})
 }
 
-// unreadError says in terms of the table why a request could not be read.
+// unreadError maps an error of reading a request to the table's.
 func (s *Server) unreadError(c *conn, err error) error {
 	netErr, isNet := errors.AsType[net.Error](err)
 	_, isSmall := errors.AsType[*fasthttp.ErrSmallBuffer](err)
@@ -190,7 +190,7 @@ func (s *Server) unreadError(c *conn, err error) error {
 	case errors.Is(err, errTooManyConnections):
 		return err
 	case isSmall && c != nil && c.unended >= s.maxTarget+s.maxHeader:
-		return errTargetTooLong // the buffer is full, and not one line of the request has ended in it
+		return errTargetTooLong // the buffer is full without a complete line
 	case isSmall:
 		return errHeaderTooLong
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):

@@ -190,7 +190,8 @@ func TestConnectionsAreKeptAndPipelined(t *testing.T) {
 	}
 }
 
-// TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps: a cache would give the id of the first visitor to all who come after.
+// TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps: a cache would give the id of the first visitor to
+// all who come after.
 func TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps(t *testing.T) {
 	log := new(syncBuffer)
 	r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil))})

@@ -1,6 +1,6 @@
 package proxy
 
-// Names of header fields, as they are sent: people look for them with grep.
+// Names of header fields as they are sent, so that grep finds them.
 var (
 	keyAllow           = []byte("Allow")
 	keyCacheControl    = []byte("Cache-Control")
@@ -24,7 +24,7 @@ var (
 	keyMaxAge        = []byte("Access-Control-Max-Age")
 )
 
-// Values that are the same in every answer that has them.
+// Values that never change.
 var (
 	valueAllow   = []byte("GET, HEAD, OPTIONS")
 	valueAny     = []byte("*")
@@ -33,6 +33,6 @@ var (
 	valueNoSniff = []byte("nosniff")
 	valueOrigin  = []byte("Origin")
 
-	// Should a browser ever show an answer as a page, that page may do nothing and be framed by nobody.
+	// If a browser ever shows an answer as a page, that page can do nothing and cannot be framed.
 	valueSecurityPolicy = []byte("default-src 'none'; frame-ancestors 'none'")
 )

@@ -89,7 +89,8 @@ func FuzzConnection(f *testing.F) {
 		_ = r.server.app.Server().ServeConn(c) // its error is about what was sent
 		_ = c.Close()
 		from := bufio.NewReader(&w.answered)
-		// Of several answers the first is looked at: where it ends depends on how its request is read.
+		// Of several answers the first is looked at: where it ends depends on how its request is
+		// read.
 		got, err := http.ReadResponse(from, &http.Request{Method: http.MethodHead})
 		for err == nil && got.StatusCode == http.StatusContinue {
 			got, err = http.ReadResponse(from, &http.Request{Method: http.MethodHead})

@@ -123,7 +123,8 @@ func TestAHitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHit puts each kind of hit beside a bare Fiber handler that writes the same status, fields and bytes.
+// BenchmarkHit puts each kind of hit beside a bare Fiber handler that writes the same status,
+// fields and bytes.
 //
 //	go test -run '^$' -bench BenchmarkHit ./proxy
 func BenchmarkHit(b *testing.B) {

@@ -7,19 +7,20 @@ import (
 	"vitrine/proxy/negotiate"
 )
 
-// terms is the compiled form of what [Options] say about how long answers may be kept and who may read them: the lines
-// of their headers that never change.
+// terms is the compiled form of the caching and CORS policy of [Options]: the header lines that
+// never change.
 type terms struct {
 	policy policy
 	cors   cors
 	hsts   []byte // the line; nil for none
-	// vary is the value of Vary at a route, and where the answer has content codings.
+	// vary is the value of Vary at a route, without and with content codings.
 	vary, varyEncoded []byte
 	// heads end the header of an answer with a document.
 	heads [len(routes)][heads][]byte
 }
 
-// The kinds of heads: one for each content coding, one for a document that has none, and two for a 304.
+// The kinds of heads: one for each content coding, one for a document that has none, and two for a
+// 304.
 const (
 	headSmall            = int(negotiate.Encodings) // after those of the codings, whose index is theirs
 	headNotModified      = headSmall + 1
@@ -48,8 +49,9 @@ func newTerms(o *Options) (*terms, error) {
 	return t, nil
 }
 
-// newHead renders what follows the entity-tag in the header of an answer with the document of a route. A 304 has what a
-// cache or a page needs of it; what protects a body stays with the body that they have.
+// newHead renders what follows the entity-tag in the header of an answer with the document of a
+// route. A 304 has only the fields that a cache or a page needs; those that protect a body were
+// sent with the body.
 func (t *terms) newHead(i, kind int) []byte {
 	b := []byte("\r\n")
 	line := func(name, value []byte) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
@@ -58,8 +60,8 @@ func (t *terms) newHead(i, kind int) []byte {
 	} else {
 		line(keyVary, t.varyEncoded)
 	}
-	// The groups by which a cache may purge what it keeps (RFC 9875, section 2): the resource, in all its orderings,
-	// indentations and codings, and all that vitrine answers.
+	// The groups by which a cache can be purged (RFC 9875, section 2): the resource, in all its
+	// forms, and all of vitrine.
 	line(keyCacheGroups, fmt.Appendf(nil, `"%s", "vitrine"`, routes[i].resource))
 	if kind < headNotModified {
 		line(keyAllow, valueAllow)
@@ -80,8 +82,8 @@ func (t *terms) newHead(i, kind int) []byte {
 	return append(b, "\r\n"...)
 }
 
-// writeCommon writes what every answer without a document has, and reports whether CORS allows the request's origin to
-// read it.
+// writeCommon writes the fields of every answer without a document, and reports whether CORS allows
+// the request's origin to read it.
 func (r *request) writeCommon() (allowed bool) {
 	h := &r.ctx.Response.Header
 	h.SetCanonical(keyNoSniff, valueNoSniff)

@@ -8,13 +8,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A listener bounds the connections that are served at a time.
+// A listener bounds the concurrent connections.
 type listener struct {
 	net.Listener
 	server *Server
 }
 
-// Accept waits for a connection that can be served. One too many is answered, and closed.
+// Accept waits for a connection within the limit. Those beyond it are answered and closed.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -31,16 +31,16 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 const (
-	// refusalTime is how long refusing a connection may take.
+	// refusalTime bounds the refusal of a connection.
 	refusalTime = 100 * time.Millisecond
 	// refusalNotice is how often refusals are logged.
 	refusalNotice = time.Minute
 )
 
-// refuse answers a connection that cannot be served with 503, and closes it. Nothing is read from it, so that a client's
-// system may throw the answer away; nobody is made to wait for that.
+// refuse answers a connection that cannot be served with 503, and closes it. Nothing is read from
+// it, so the client's system may discard the answer; waiting to prevent that is not worth it.
 func (s *Server) refuse(c net.Conn) {
-	defer c.Close() //nolint:errcheck // it was answered, or has gone
+	defer c.Close() //nolint:errcheck // it was answered, or is gone
 	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
 		s.log.Warn("too many connections: some are refused", "limit", s.maxConns)
 	}

@@ -9,15 +9,15 @@ import (
 	"vitrine/cache"
 )
 
-// A moment has the lines of a header that change with time, rendered once in a second and shared by all requests of that
-// second that are answered in the same way. Where a second of the document's freshness ends within it, there are two: a
-// cache that was told at its beginning how much is left would keep a document past its freshness.
+// A moment has the header lines that change with time, rendered once a second and shared by all
+// requests of that second with the same kind of answer. If a second of the document's freshness
+// ends within it there are two, since a cache would otherwise keep the document past its freshness.
 type moment struct {
-	// What it was rendered for.
+	// Its inputs.
 	document *cache.Document
 	policy   *policy
 	second   int64
-	until    time.Time // from then on less freshness is left than it says
+	until    time.Time // when less freshness is left than it says
 	status   cache.Status
 
 	modified     time.Time // whole seconds
@@ -29,7 +29,8 @@ type moment struct {
 // moments has the last moment of a resource.
 type moments struct{ last atomic.Pointer[moment] }
 
-// at returns the moment for an answer. It renders one only if the last was for another time, document or status.
+// at returns the moment for an answer, and renders it if the last one was for another time,
+// document or status.
 func (r *moments) at(pol *policy, d *cache.Document, status *cache.Status, now time.Time) *moment {
 	m := r.last.Load()
 	if m != nil && m.second == now.Unix() && !now.After(m.until) && m.document == d && m.policy == pol && m.status == *status {
@@ -66,8 +67,8 @@ func newMoment(pol *policy, d *cache.Document, status *cache.Status, now time.Ti
 	return m
 }
 
-// appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss; fwd-status=200; stored.
-// That a hit came from this process's memory is the ordinary case, and left out.
+// appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss;
+// fwd-status=200; stored. The usual detail, a hit in this process's memory, is omitted.
 func appendCacheStatus(dst []byte, s *cache.Status, ttl int64) []byte {
 	dst = append(dst, "vitrine"...)
 	if s.Fwd == "" {

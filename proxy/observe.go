@@ -12,7 +12,7 @@ import (
 	"vitrine/proxy/metrics"
 )
 
-// observeDocument notes how the document was obtained.
+// observeDocument records how the document was obtained.
 func (o *observed) observeDocument(s *cache.Status, err error) {
 	switch {
 	case err != nil, s.Fwd != "":
@@ -25,7 +25,7 @@ func (o *observed) observeDocument(s *cache.Status, err error) {
 	o.collapsed = s.Collapsed
 }
 
-// observe counts an answer that has been made, and ends its span.
+// observe counts an answer and ends its span.
 func (s *Server) observe(r *request) {
 	r.endSpan()
 	if s.meter == nil {
@@ -40,15 +40,15 @@ func (s *Server) observe(r *request) {
 	})
 }
 
-// startSpan begins the span of a request, under that which a trusted proxy names, and has the fetch that the request may
-// cause be a part of it. Where nothing is traced it costs nothing.
+// startSpan begins the span of a request, under a trusted proxy's span if it names one; a fetch
+// that the request causes is part of it. Without tracing it costs nothing.
 func (s *Server) startSpan(r *request) {
 	if s.tracer != nil {
 		r.Context, r.span = s.tracer.Start(r.traced(), "request", trace.WithSpanKind(trace.SpanKindServer))
 	}
 }
 
-// endSpan ends the span of a request, with nothing in it that a client can choose.
+// endSpan ends the span of a request, without any value that a client can choose.
 func (r *request) endSpan() {
 	if r.span == nil {
 		return

@@ -15,69 +15,72 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Documents gives the current document of a resource, prepared by [represent.Prepare]. A cache.Reader does.
+// Documents returns the current document of a resource, prepared by [represent.Prepare]. A
+// cache.Reader implements it.
 //
-// It is asked by every GET and HEAD, concurrently; a hit must neither lock nor allocate. Ctx must not be kept beyond the
-// call, since it is used again; it is a [cache.Lender] for who needs its values later. When nothing can be served, the
-// error is one of upstream's sentinels, wrapped, and may hold a *cache.RetryError; the status may be filled then.
+// Every GET and HEAD calls it, concurrently; a hit must neither lock nor allocate. Ctx must not be
+// kept beyond the call, since it is reused; it is a [cache.Lender] of its values. If nothing can be
+// served, the error wraps one of upstream's sentinels and perhaps a *cache.RetryError; the status
+// may be filled then.
 type Documents interface {
 	Get(ctx context.Context) (cache.Answer[*represent.Document], error)
 }
 
-// Options are what a [Server] is made of.
+// Options are the settings of a [Server].
 type Options struct {
-	// Documents has those of each of shape.Resources.
+	// Documents has an entry for each of shape.Resources.
 	Documents map[shape.Resource]Documents
 
-	// MaxAge is how much longer a browser or CDN may keep an answer without asking; never past its freshness here.
-	// Zero means that it asks every time.
+	// MaxAge is how long a browser or CDN can keep an answer without revalidating, within its
+	// freshness here. Zero means not at all.
 	MaxAge time.Duration
-	// StaleWhileRevalidate is for how much longer it may be given while it is revalidated, also never past its
+	// StaleWhileRevalidate is how long it can be served while it is revalidated, also within its
 	// freshness here, and only if MaxAge is at least a second. Zero means not at all.
 	StaleWhileRevalidate time.Duration
-	// CDNMaxAge and CDNStaleWhileRevalidate are the same for CDNs that know CDN-Cache-Control, but for the condition:
-	// such a CDN can be purged. Zero means zero, not the value above.
+	// CDNMaxAge and CDNStaleWhileRevalidate are the same for CDNs that support CDN-Cache-Control,
+	// without the condition, since such a CDN can be purged. Zero means zero, not the value above.
 	CDNMaxAge, CDNStaleWhileRevalidate time.Duration
-	// StaleIfError is for how long past its freshness here a browser or CDN may give a kept answer while vitrine
-	// fails. Zero means not at all.
+	// StaleIfError is how long past its freshness here a browser or CDN can serve a stored answer
+	// while vitrine fails. Zero means not at all.
 	StaleIfError time.Duration
-	// HSTS is for how long a browser uses TLS only, announced on connections that do. Zero means no announcement.
+	// HSTS is the max-age of Strict-Transport-Security, sent over TLS. Zero means not sent.
 	HSTS time.Duration
 
-	// CORSOrigins are the origins whose pages may read answers: "*" alone, or a list such as https://example.org.
-	// Empty means none.
+	// CORSOrigins are the origins whose pages can read answers: "*" alone, or a list such as
+	// https://example.org. Empty means none.
 	CORSOrigins []string
 
-	// Logger gets what goes wrong. Nil means slog.Default().
+	// Logger receives failures. Nil means slog.Default().
 	Logger *slog.Logger
-	// Meter counts every answer. Nil means that nothing is counted.
+	// Meter counts every answer. Nil counts nothing.
 	Meter *metrics.Meter
 	// Tracer makes a span for every request that its sampler wants. Nil makes none, at no cost.
 	Tracer trace.Tracer
-	// AccessLog gets a line for every request, at level info. Nil means none.
+	// AccessLog receives a line for every request, at level info. Nil means none.
 	AccessLog *slog.Logger
 
-	// TrustedProxies are the networks (10.0.0.0/8) and addresses of the proxies in front; the word unix stands for
-	// whoever connects over a Unix socket. They alone are believed who their client is, for the access log, and which
-	// trace a request belongs to. Empty means that nobody is.
+	// TrustedProxies are the networks (10.0.0.0/8) and addresses of the proxies in front; the word
+	// unix means all connections over a Unix socket. Only they are trusted to name their client,
+	// for the access log, and the trace of a request. Empty means none.
 	TrustedProxies []string
-	// ClientHeader is the field in which they name their client. Empty means X-Forwarded-For.
+	// ClientHeader is the header in which they name their client. Empty means X-Forwarded-For.
 	ClientHeader string
 
-	// MaxTargetBytes bounds a request's target (414 beyond). Zero means 4 KiB, as much as the CMS's own server takes.
+	// MaxTargetBytes bounds a request's target (414 beyond). Zero means 4 KiB, the limit of the
+	// CMS's own server.
 	MaxTargetBytes int
-	// MaxHeaderBytes bounds a request's fields together (431 beyond). Zero means 12 KiB. While a request is received it
-	// has a buffer for both; one that does not fit into it is 431, whichever part is too long.
+	// MaxHeaderBytes bounds a request's fields together (431 beyond). Zero means 12 KiB. A request
+	// has one buffer for both; a request that does not fit is 431, whichever part is too long.
 	MaxHeaderBytes int
 	// MaxBodyBytes bounds a request's body, which is ignored (413 beyond). Zero means 64 KiB.
 	MaxBodyBytes int
-	// MaxConnections bounds the connections served at a time (503 beyond). Zero means 262,144.
+	// MaxConnections bounds the concurrent connections (503 beyond). Zero means 262,144.
 	MaxConnections int
-	// ReadTimeout bounds the time in which a request must arrive (408 beyond). Zero means 10 s.
+	// ReadTimeout bounds the time to receive a request (408 beyond). Zero means 10 s.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds the time in which an answer must be taken. Zero means 60 s.
+	// WriteTimeout bounds the time to send an answer. Zero means 60 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is for how long a connection without a request stays open. Zero means 2 minutes.
+	// IdleTimeout is how long an idle connection stays open. Zero means 2 minutes.
 	IdleTimeout time.Duration
 }
 

@@ -7,11 +7,12 @@ import (
 	"vitrine/proxy/represent"
 )
 
-// maxPieces is how many pieces of an answer are written at a time: enough for a header and a body, or for some kilobytes
-// of one that is written item by item.
+// maxPieces is the number of pieces written at a time: enough for a header and a body, or some
+// kilobytes of a body written item by item.
 const maxPieces = 64
 
-// outgoing is the prepared part of an answer, which a connection writes together with the lines that fasthttp makes.
+// outgoing is the prepared part of an answer, which a connection writes together with fasthttp's
+// own lines.
 type outgoing struct {
 	pieces [maxPieces][]byte
 	n      int // of pieces: lines of the header, then the body
@@ -20,7 +21,7 @@ type outgoing struct {
 	more   bool // items are left
 	lease  represent.Lease
 
-	buffers net.Buffers // what is being written; here so that it needs no allocation
+	buffers net.Buffers // being written; a field, to avoid an allocation
 }
 
 var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
@@ -31,7 +32,7 @@ func newOutgoing() *outgoing {
 	return o
 }
 
-// add adds a piece, which must not change until it was written.
+// add adds a piece, which must not change until it is written.
 func (o *outgoing) add(piece []byte) {
 	o.pieces[o.n] = piece
 	o.n++
@@ -62,10 +63,10 @@ type buffersWriter interface {
 	WriteBuffers(pieces *net.Buffers) error
 }
 
-// writeTo writes the answer after a header of fasthttp's: in one system call where c is a [buffersWriter], as far as the
-// system takes it.
+// writeTo writes the answer after a header of fasthttp's: in one system call if c is a
+// [buffersWriter], as far as the system accepts it.
 func (o *outgoing) writeTo(c net.Conn, head []byte) error {
-	o.pieces[0] = head[:len(head)-len("\r\n")] // what is prepared has the end of the header
+	o.pieces[0] = head[:len(head)-len("\r\n")] // the prepared part has the end of the header
 	for {
 		if o.more {
 			var pieces [][]byte

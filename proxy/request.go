@@ -13,11 +13,11 @@ import (
 	"vitrine/proxy/negotiate"
 )
 
-// request holds the header fields that the server looks at, and the outcome. It is valid until the answer was made; its
-// values are slices of the request's header, nil for fields that are absent.
+// request holds the header fields that the server uses, and the outcome. It is valid until the
+// answer is made; its values are slices of the request's header, nil for absent fields.
 //
-// It is also the context under which documents are asked for: it ends with the server, not with the client, and lends
-// the trace of the request to the fetch that the request may cause.
+// It is also the context of document lookups: it ends with the server, not with the client, and
+// lends the request's trace to a fetch that the request causes.
 type request struct {
 	context.Context
 	server *Server
@@ -29,13 +29,13 @@ type request struct {
 	clientID                []byte // X-Request-Id as sent
 	traceParent, traceState []byte
 	sized, chunked          bool // has Content-Length, Transfer-Encoding
-	closes                  bool // Connection has close, or where the request ends is in doubt
-	malformed               bool // has a field that cannot be right
+	closes                  bool // Connection has close, or the end of the request is in doubt
+	malformed               bool // has an invalid field
 	madeID                  [requestIDLength]byte
 	observed
 }
 
-// observed is what is counted, traced and logged of a request beside its status and its time.
+// observed is what is counted, traced and logged about a request besides its status and duration.
 type observed struct {
 	target    metrics.Target
 	cache     metrics.Cache
@@ -43,7 +43,7 @@ type observed struct {
 	bytes     int                // of the body as sent
 	moment    *moment            // of the document that was sent; nil for none
 	encoding  negotiate.Encoding // of the same
-	span      trace.Span         // nil where nothing is traced
+	span      trace.Span         // nil without tracing
 }
 
 func (o *observed) reset() { *o = observed{target: metrics.Other, encoding: negotiate.Identity} }
@@ -66,15 +66,16 @@ func (r *request) readFields(raw []byte) {
 		r.readField(line[:colon], negotiate.TrimBlanks(bytes.TrimSuffix(line[colon+1:], []byte("\r"))))
 	}
 	if r.sized && r.chunked {
-		// Twice is said how long the body is. The chunks count, and what follows on the connection is not trusted to be
-		// a request (RFC 9112, section 6.1).
+		// The length of the body is given twice. The chunks count, and what follows on the
+		// connection is not trusted to be a request (RFC 9112, section 6.1).
 		r.closes = true
 	}
 }
 
-// readField notes a line of the header. Names are told apart by their length first, since most are none of these.
+// readField records a header line. Names are compared by length first, since most are none of
+// these.
 func (r *request) readField(name, value []byte) {
-	if bytes.IndexByte(name, ' ') >= 0 { // also where it continues the line before (RFC 9112, sections 5.1 and 5.2)
+	if bytes.IndexByte(name, ' ') >= 0 { // also as the continuation of the previous line (RFC 9112, sections 5.1 and 5.2)
 		r.malformed = true
 		return
 	}
@@ -132,8 +133,9 @@ func (r *request) readField(name, value []byte) {
 	}
 }
 
-// put notes a line of a field; lines of the same name are one list (RFC 9110, section 5.3). The first is kept without
-// room behind it, so that the second is appended to a copy, and many cost as much as a long one.
+// put records a field's line; lines of the same name are one list (RFC 9110, section 5.3). The
+// first is kept without spare capacity, so that appending copies it once, and many lines cost as
+// much as one long line.
 func put(field *[]byte, value []byte) {
 	if *field == nil {
 		*field = value[:len(value):len(value)]
@@ -142,7 +144,7 @@ func put(field *[]byte, value []byte) {
 	*field = append(append(*field, ", "...), value...)
 }
 
-// Lend gives the values that outlive the request.
+// Lend returns the values that outlive the request.
 func (r *request) Lend() context.Context {
 	if r.span != nil {
 		return r.Context
@@ -150,8 +152,8 @@ func (r *request) Lend() context.Context {
 	return r.traced()
 }
 
-// traced is the context of the trace that the request belongs to by its own word, which is taken from a trusted proxy
-// alone: a visitor can neither have spans made nor lead those of the CMS into a trace of theirs.
+// traced returns the context of the trace that the request names, from a trusted proxy only: a
+// visitor can neither cause spans nor join the CMS's to a trace of their own.
 func (r *request) traced() context.Context {
 	if r.traceParent == nil || !r.fromProxy() {
 		return r.Context
@@ -168,14 +170,14 @@ func (r *request) fromProxy() bool {
 	return c.IsProxyTrusted()
 }
 
-// client is the address that the request came from, as far as it is known.
+// client is the address that the request came from, if known.
 func (r *request) client() string {
 	c := r.server.app.AcquireCtx(r.ctx)
 	defer r.server.app.ReleaseCtx(c)
 	return c.IP()
 }
 
-// id is the client's name for the request if it has one that can be repeated, else one that is made.
+// id is the client's id for the request if it is valid, otherwise a new one.
 func (r *request) id() []byte {
 	if saneRequestID(r.clientID) {
 		return r.clientID

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// maxRequestID is the longest request id that is taken from a client.
+// maxRequestID is the longest request id accepted from a client.
 const maxRequestID = 128
 
-// requestIDs makes ids that are unique among all processes: random for the process, counted within it.
+// requestIDs makes ids unique among all processes: random per process, counted within it.
 type requestIDs struct {
 	prefix [17]byte // 64 random bits in hexadecimal, and a dash
 	count  atomic.Uint64
@@ -17,14 +17,14 @@ type requestIDs struct {
 
 func newRequestIDs() *requestIDs {
 	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails: it ends the process if the system has no randomness
+	_, _ = rand.Read(random[:]) // never fails
 	ids := new(requestIDs)
 	hex.Encode(ids.prefix[:16], random[:])
 	ids.prefix[16] = '-'
 	return ids
 }
 
-// requestIDLength is that of an id made here.
+// requestIDLength is the length of an id made here.
 const requestIDLength = 33
 
 // put writes the next id into dst.
@@ -38,7 +38,7 @@ func (ids *requestIDs) put(dst *[requestIDLength]byte) {
 	}
 }
 
-// saneRequestID reports whether an id from a client can be repeated in a header and in a log.
+// saneRequestID reports whether a client's id can be repeated in a header and in the log.
 func saneRequestID(id []byte) bool {
 	if len(id) == 0 || len(id) > maxRequestID {
 		return false

@@ -12,19 +12,22 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A rule is a sentence of an RFC as a request and what has to hold of its answer. TAG, MODIFIED and LENGTH stand for
-// what is said of the document in use, BROTLI for the tag of its variant in that coding.
+// A rule is a sentence of an RFC as a request and what has to hold of its answer. TAG, MODIFIED and
+// LENGTH stand for what is said of the document in use, BROTLI for the tag of its variant in that
+// coding.
 type rule struct {
 	name    string // begins with the section
 	request string
 	status  int
-	// want are fields of the answer: "Name: value", or "Name: -" for one that must be absent, "Name: *" for any value.
+	// want are fields of the answer: "Name: value", or "Name: -" for one that must be absent,
+	// "Name: *" for any value.
 	want []string
 	// check is what cannot be said by a field.
 	check func(t *testing.T, got reply)
 }
 
-// The document of most rules: bannersModified is in the past, so that dates can be on either side of it.
+// The document of most rules: bannersModified is in the past, so that dates can be on either side
+// of it.
 var bannersModified = time.Date(2024, time.February, 29, 12, 0, 0, 0, time.UTC)
 
 const bannersPath = "/gvapp/singlebanner"

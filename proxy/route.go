@@ -13,14 +13,15 @@ type route struct {
 	resource shape.Resource
 }
 
-// routes are the public paths. Only those that end in a slash are redirected to when it is missing.
+// routes are the public paths. Only to those that end in a slash are requests without it
+// redirected.
 var routes = [...]route{
 	{path: "/gvapp/", resource: shape.Catalogue},
 	{path: "/cms/rules/", resource: shape.Rules},
 	{path: "/gvapp/singlebanner", resource: shape.Banners},
 }
 
-// A match says how a path is related to a route.
+// A match is the relation of a path to a route.
 type match uint8
 
 const (
@@ -30,8 +31,8 @@ const (
 	slashed         // the resource is at this path without its slash
 )
 
-// findRoute looks a path up, as the client sent it. The index is that of routes.
-// A percent-encoded character is the character it stands for, as in Django; dots and double slashes are not resolved.
+// findRoute looks up a path as the client sent it. The index is that of routes. A percent-encoded
+// character is the character it stands for, as in Django; dots and double slashes are not resolved.
 func findRoute(path []byte) (index int, m match) {
 	if bytes.IndexByte(path, '%') >= 0 {
 		var scratch [64]byte

@@ -44,8 +44,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// newApp sets Fiber up. There is one handler and no router: three paths are quicker compared than routed, and what
-// is not one of them has an answer of its own kind.
+// newApp sets up Fiber. There is one handler and no router: comparing three paths is faster than
+// routing.
 func (s *Server) newApp(o *Options) *fiber.App {
 	app := fiber.New(fiber.Config{
 		DisableStartupMessage:        true,
@@ -59,7 +59,7 @@ func (s *Server) newApp(o *Options) *fiber.App {
 		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
 		ReduceMemoryUsage:            true, // an idle connection has no buffers
 		BodyLimit:                    o.MaxBodyBytes,
-		Concurrency:                  o.MaxConnections + 1, // the listener keeps to the limit, and answers in JSON
+		Concurrency:                  o.MaxConnections + 1, // the listener enforces the limit, and answers in JSON
 		ProxyHeader:                  o.ClientHeader,
 		EnableIPValidation:           true,
 		EnableTrustedProxyCheck:      true,
@@ -74,7 +74,7 @@ func (s *Server) newApp(o *Options) *fiber.App {
 	server.Handler = s.guard(app.Handler())
 	server.HeaderReceived = func(h *fasthttp.RequestHeader) (none fasthttp.RequestConfig) {
 		if !h.IsHTTP11() {
-			h.Del(fasthttp.HeaderExpect) // a client of HTTP/1.0 knows no 100 (RFC 9110, section 10.1.1)
+			h.Del(fasthttp.HeaderExpect) // HTTP/1.0 has no 100 (RFC 9110, section 10.1.1)
 		}
 		return none
 	}
@@ -88,7 +88,8 @@ func (s *Server) newApp(o *Options) *fiber.App {
 	return app
 }
 
-// trustedProxies are the networks and addresses as Fiber takes them, to whom all of a Unix socket are 0.0.0.0.
+// trustedProxies are the networks and addresses in Fiber's form, for which connections over a Unix
+// socket are 0.0.0.0.
 func trustedProxies(networks []string) []string {
 	networks = slices.Clone(networks)
 	for i, n := range networks {
@@ -99,8 +100,8 @@ func trustedProxies(networks []string) []string {
 	return networks
 }
 
-// guard does what Fiber leaves open: a method that it does not know, which it would answer with a line of text before
-// any handler is asked, and a panic, which would end the process.
+// guard handles what Fiber does not: an unknown method, which it would answer with plain text
+// before any handler, and a panic, which would end the process.
 func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	known := make(map[string]struct{}, len(fiber.DefaultMethods))
 	for _, m := range fiber.DefaultMethods {
@@ -124,7 +125,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// handle answers a request, with an error where there is no other answer.
+// handle answers a request, with an error if there is no other answer.
 func (s *Server) handle(r *request) {
 	s.startSpan(r)
 	if err := s.answer(r); err != nil {
@@ -146,8 +147,8 @@ func (s *Server) panicked(r *request, p any) {
 	s.fail(r, fmt.Errorf("%w: %v", errPanic, p))
 }
 
-// Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was called before. It
-// closes ln.
+// Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was
+// called before. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	if !s.register(ln) {
 		_ = ln.Close() // nothing was accepted from it
@@ -159,7 +160,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// register notes a listener, unless the server is closed.
+// register adds a listener, unless the server is closed.
 func (s *Server) register(ln net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +173,8 @@ func (s *Server) register(ln net.Listener) bool {
 // SetDraining makes every answer from now on the last one on its connection.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 
-// Shutdown stops accepting, closes idle connections, lets the requests under way finish, and returns when they have.
-// If ctx ends first, the rest is given up, and its error returned.
+// Shutdown stops accepting, closes idle connections, and returns when the requests in flight have
+// finished. If ctx ends first, the rest is abandoned and its error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.stop()
 	s.mu.Lock()
@@ -182,7 +183,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	err := s.app.ShutdownWithContext(ctx)
 	for _, ln := range listeners {
-		_ = ln.Close() // one that Serve had not handed to Fiber yet; closed already otherwise
+		_ = ln.Close() // one that Serve has not passed to Fiber yet; otherwise already closed
 	}
 	if err != nil {
 		return fmt.Errorf("proxy: shut down: %w", err)

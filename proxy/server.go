@@ -22,11 +22,11 @@ type Server struct {
 	terms     *terms
 	ids       *requestIDs
 	access    *slog.Logger   // nil for no access log
-	meter     *metrics.Meter // nil when nothing is counted
-	tracer    trace.Tracer   // nil when nothing is traced
+	meter     *metrics.Meter // nil without counting
+	tracer    trace.Tracer   // nil without tracing
 
-	// base is the context for cache lookups. A fasthttp request context must not outlive its handler. It ends when
-	// Shutdown runs out of time.
+	// base is the context for cache lookups. A fasthttp request context must not outlive its
+	// handler. It ends when Shutdown runs out of time.
 	base context.Context
 	stop context.CancelFunc
 
@@ -43,7 +43,7 @@ type Server struct {
 	closed    bool // Shutdown was called
 }
 
-// A resource is what is known of one beside its [route].
+// A resource is the server's data of a resource besides its [route].
 type resource struct {
 	documents Documents
 	moments

@@ -20,7 +20,8 @@ import (
 
 var _ Documents = (*cache.Reader[*represent.Document])(nil)
 
-// held is a source that holds a document: a real one, prepared by Prepare, with the status and times of the test.
+// held is a source that holds a document: a real one, prepared by Prepare, with the status and
+// times of the test.
 type held struct {
 	prepare func(*cache.Document) (*represent.Document, error)
 
@@ -125,7 +126,8 @@ type reply struct {
 	body []byte
 }
 
-// send writes a request as it is given, lines separated by \n, over a connection of its own, and reads the answer.
+// send writes a request as it is given, lines separated by \n, over a connection of its own, and
+// reads the answer.
 func (r *rig) send(t testing.TB, request string) reply {
 	t.Helper()
 	conn := r.dial(t)

@@ -19,8 +19,8 @@ const (
 	traceParent  = "Traceparent: 00-" + visitorTrace + "-" + visitorSpan + "-"
 )
 
-// TestARequestIsASpanUnderThatOfATrustedProxyOnly: nobody else can have spans made, kept from being made, or put into a
-// trace of their own.
+// TestARequestIsASpanUnderThatOfATrustedProxyOnly: nobody else can have spans made, kept from being
+// made, or put into a trace of their own.
 func TestARequestIsASpanUnderThatOfATrustedProxyOnly(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		seen := tracetest.NewSpanRecorder()
@@ -96,7 +96,8 @@ func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
 	}
 }
 
-// BenchmarkTracing is a hit with tracing off, and on with a sampler that says no, and one that says yes.
+// BenchmarkTracing is a hit with tracing off, and on with a sampler that says no, and one that says
+// yes.
 //
 //	go test -run '^$' -bench BenchmarkTracing ./proxy
 func BenchmarkTracing(b *testing.B) {

@@ -13,36 +13,36 @@ import (
 	"time"
 )
 
-// CertificateOptions say where a certificate is.
+// CertificateOptions name a certificate.
 type CertificateOptions struct {
-	// CertFile has the certificate and what it is signed by, KeyFile its key, both in PEM. Required.
+	// CertFile has the certificate and its chain, KeyFile its key, both in PEM. Required.
 	CertFile, KeyFile string
-	// Interval is how often the files are looked at. Zero means every second.
+	// Interval is how often the files are read. Zero means every second.
 	Interval time.Duration
-	// Logger is told of a new certificate, and of files that are no good. Nil means slog.Default().
+	// Logger receives new certificates and invalid files. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// A Certificate is the certificate in two files, as it is at any moment.
+// A Certificate is the current certificate in two files.
 //
-// The files are read again instead of being watched. What watching costs is that it does not work everywhere: not
-// over NFS, nor for a file that was mounted by itself and then replaced, and Kubernetes exchanges the files by moving
-// a link two folders above. Two small files a second cost nothing that can be measured.
+// The files are polled instead of being watched. Watching does not work everywhere: not over NFS,
+// nor for a file that was mounted by itself and then replaced, and Kubernetes replaces the files by
+// moving a link two folders above. Reading two small files a second costs nothing measurable.
 type Certificate struct {
 	options CertificateOptions
 	current atomic.Pointer[pair]
 }
 
-// A pair is a certificate and what it was read from.
+// A pair is a certificate and the files' content.
 type pair struct {
 	sums [2][sha256.Size]byte // of the two files
 	cert *tls.Certificate
 }
 
-// errNoFile is that a file was not named.
+// errNoFile is a file that was not named.
 var errNoFile = errors.New("both a certificate file and a key file are needed")
 
-// NewCertificate reads the files. It fails if they do not hold a certificate and its key.
+// NewCertificate reads the files. It fails if they do not contain a certificate and its key.
 func NewCertificate(o CertificateOptions) (*Certificate, error) {
 	if o.CertFile == "" || o.KeyFile == "" {
 		return nil, errNoFile
@@ -65,13 +65,13 @@ func NewCertificate(o CertificateOptions) (*Certificate, error) {
 	return c, nil
 }
 
-// Watch replaces the certificate whenever the files hold another one, until ctx ends. Files that hold none, or a
-// certificate and a key that do not belong together, leave the certificate as it is. That is logged once, when it is
-// found so a second time: between the writing of the one file and the other they never belong together.
+// Watch replaces the certificate whenever the files contain another one, until ctx ends. Invalid
+// files, or a certificate and a key that do not match, leave it as it is. That is logged once, at
+// the second read: between the writing of the two files they never match.
 func (c *Certificate) Watch(ctx context.Context) {
 	tick := time.NewTicker(c.options.Interval)
 	defer tick.Stop()
-	var last, told string // what was wrong at the last look, and what has been logged
+	var last, told string // the error of the last read, and the one logged
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (c *Certificate) Watch(ctx context.Context) {
 		if err != nil {
 			if text := err.Error(); text == last && text != told {
 				told = text
-				c.options.Logger.WarnContext(ctx, "the TLS certificate stays as it was: its files are no good", "error", err)
+				c.options.Logger.WarnContext(ctx, "TLS certificate not reloaded: invalid files", "error", err)
 			}
 			last = err.Error()
 			continue
@@ -98,7 +98,8 @@ func (c *Certificate) Watch(ctx context.Context) {
 	}
 }
 
-// read reads the files. If they hold what held was made of, it returns held. Its error tells nothing of the key.
+// read reads the files. If they have not changed, it returns held. Its error contains nothing of
+// the key.
 func (c *Certificate) read(held *pair) (*pair, error) {
 	cert, err := os.ReadFile(c.options.CertFile)
 	if err != nil {
@@ -124,8 +125,8 @@ func (c *Certificate) read(held *pair) (*pair, error) {
 	return &pair{sums: sums, cert: &parsed}, nil
 }
 
-// Config is a configuration for servers that always has the current certificate. It is for HTTP/1.1, over TLS 1.2
-// (RFC 9325, section 3.1.1) or later.
+// Config returns a server configuration that always uses the current certificate. It is for
+// HTTP/1.1, over TLS 1.2 (RFC 9325, section 3.1.1) or later.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

@@ -73,7 +73,8 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// watched starts an echo of one byte behind a watched certificate, and returns its address and its log.
+// watched starts an echo of one byte behind a watched certificate, and returns its address and its
+// log.
 func watched(t testing.TB, f folder) (addr string, log *syncBuffer) {
 	t.Helper()
 	log = new(syncBuffer)
@@ -221,9 +222,9 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 	addr, log := watched(t, f)
 	stays := func(what string, change func()) {
 		t.Helper()
-		before := strings.Count(log.String(), "stays as it was")
+		before := strings.Count(log.String(), "not reloaded")
 		change()
-		eventually(t, what+" is logged", func() bool { return strings.Count(log.String(), "stays as it was") > before })
+		eventually(t, what+" is logged", func() bool { return strings.Count(log.String(), "not reloaded") > before })
 		conn, name, err := dial(addr, first)
 		if err != nil || name != "first" {
 			t.Fatalf("%s: got %q, %v", what, name, err)
@@ -237,7 +238,7 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n := strings.Count(log.String(), "stays as it was"); n != 3 {
+	if n := strings.Count(log.String(), "not reloaded"); n != 3 {
 		t.Errorf("three faults are logged %d times:\n%s", n, log)
 	}
 	if strings.Contains(log.String(), "PRIVATE") {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A conn is a connection of a service. The service says when it is between two requests, with
-// nothing read of the next one: [conn.Idle], and when a byte of that has come: [conn.Busy]. Before
-// the first request the connection knows by itself.
+// A conn is a connection of a service. The service calls [conn.Idle] when it is between two
+// requests, with nothing read of the next one, and [conn.Busy] when that has begun. Before the
+// first request the connection knows by itself.
 type conn struct {
 	net.Conn
 	listener *Listener
@@ -34,21 +34,21 @@ type conn struct {
 
 // The states of a connection.
 const (
-	busy    = iota // a request is under way, or the first one awaited
+	busy    = iota // in a request, or waiting for the first one
 	idle           // between two requests
-	leaving        // between two requests, and none is read any more
+	leaving        // between two requests, and no more are read
 )
 
 // aPast is a deadline that ends a read at once.
 var aPast = time.Unix(1, 0)
 
-// Idle notes that all requests so far are answered and nothing of another one was read.
+// Idle records that all requests so far are answered and nothing of another one was read.
 func (c *conn) Idle() {
 	c.turns.Add(1)
 	c.state.Store(idle)
 }
 
-// Busy notes that a request has begun.
+// Busy records that a request has begun.
 func (c *conn) Busy() {
 	if c.state.CompareAndSwap(idle, busy) || c.state.Load() == busy {
 		return
@@ -59,7 +59,7 @@ func (c *conn) Busy() {
 	c.state.Store(busy)
 }
 
-// look ends the waiting for a next request if the connection was idle at that many looks before.
+// look ends the wait for a next request if the connection was idle at that many looks before.
 func (c *conn) look(enough int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,14 +73,14 @@ func (c *conn) look(enough int) {
 	}
 }
 
-// SetReadDeadline remembers the deadline, as look sets another one.
+// SetReadDeadline records the deadline, since look sets another one.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.deadline = t
 	return c.Conn.SetReadDeadline(t)
 }
 
-// Read reads, but no request after the connection was taken from its service: that is answered with
-// io.EOF, upon which a service closes the connection without another word.
+// Read reads, but returns io.EOF for a request after the connection was taken from its service,
+// which then closes it silently.
 func (c *conn) Read(p []byte) (int, error) {
 	if !c.begun {
 		c.begun = true
@@ -122,7 +122,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// A secureConn is a conn over TLS, which servers know by these methods.
+// A secureConn is a conn over TLS, which servers recognize by these methods.
 type secureConn struct {
 	*conn
 	secure *tls.Conn

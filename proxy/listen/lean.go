@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// A lean is the socket of a connection that holds no buffer while its service waits for a request:
-// whoever reads a single byte gets it when all that has come was read, in one system call.
+// A lean is a connection's socket without a buffer while its service waits for a request: a read of
+// a single byte reads everything available, in one system call.
 type lean struct {
 	net.Conn
 	raw  syscall.RawConn
 	wait func(fd uintptr) bool // fill, bound once
 
-	buffer  *readBuffer // nil when nothing is in it
-	unread  []byte      // what is left in buffer
+	buffer  *readBuffer // nil if empty
+	unread  []byte      // the rest of buffer
 	failure error       // of the last fill
 }
 
@@ -40,7 +40,7 @@ func newLean(c net.Conn) net.Conn {
 	return l
 }
 
-// Read reads what was left, or from the socket.
+// Read reads from the buffer, or from the socket.
 func (l *lean) Read(p []byte) (int, error) {
 	if l.buffer == nil {
 		if len(p) != 1 {
@@ -61,8 +61,7 @@ func (l *lean) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads into a buffer if something has come, or takes note of the end, and reports whether it
-// did.
+// fill reads into a buffer if data is available, or records the end, and reports whether it did.
 func (l *lean) fill(fd uintptr) bool {
 	b, _ := readBuffers.Get().(*readBuffer)
 	n, err := syscall.Read(int(fd), b[:])
@@ -85,7 +84,7 @@ func (l *lean) fill(fd uintptr) bool {
 	return true
 }
 
-// WriteBuffers writes all of pieces, in one system call as far as the system takes them. They are
+// WriteBuffers writes all of pieces, in one system call as far as the system accepts them. They are
 // consumed.
 func (l *lean) WriteBuffers(pieces *net.Buffers) error {
 	_, err := pieces.WriteTo(l.Conn)
@@ -97,7 +96,7 @@ type gatherer interface {
 	WriteBuffers(pieces *net.Buffers) error
 }
 
-// WriteBuffers writes all of pieces: in one system call as far as the system takes them, or in
+// WriteBuffers writes all of pieces: in one system call as far as the system accepts them, or in
 // records of TLS. They are consumed.
 func (c *conn) WriteBuffers(pieces *net.Buffers) error {
 	if g, ok := c.Conn.(gatherer); ok {

@@ -1,13 +1,13 @@
-// Package listen opens what clients connect to, and lets one service after another serve it.
+// Package listen opens the sockets for clients, and lets one service after another serve them.
 //
 // A [Socket] is a TCP port or a unix socket, open for as long as the process needs it. It accepts
-// connections, and goes on where accepting fails for lack of descriptors or memory. A [Listener] is
-// one service's share of it: each connection goes to a service that waits for one, behind TLS if it
-// has a [Certificate], which is read again when its files change. A service that is replaced hands
-// its connections over between two requests ([Listener.HandOver]), so that no client notices; one
-// that ends without a successor closes them when nothing is lost by it ([Listener.Drain]).
+// connections, and continues after a lack of descriptors or memory. A [Listener] is one service's
+// share of it: each connection goes to a service that waits for one, with TLS if it has a
+// [Certificate], which is reloaded when its files change. A service that is replaced hands its
+// connections over between two requests ([Listener.HandOver]), so that no client notices; one that
+// ends without a successor closes them when they are idle ([Listener.Drain]).
 //
-// The package knows nothing of HTTP, except that TLS announces HTTP/1.1 and that a connection is
+// The package knows nothing about HTTP, except that TLS announces HTTP/1.1 and that a connection is
 // either idle or busy.
 package listen
 
@@ -22,11 +22,11 @@ import (
 	"syscall"
 )
 
-// unixScheme begins the address of a unix socket: unix:/run/vitrine.sock.
+// unixScheme is the prefix of a unix socket's address: unix:/run/vitrine.sock.
 const unixScheme = "unix:"
 
-// socketMode lets everybody on this machine connect, which takes the right to write. Who may not is
-// for the folder's permissions to say.
+// socketMode lets everybody on this machine connect, which needs write permission. The folder's
+// permissions restrict that.
 const socketMode = 0o666
 
 // SocketPath returns the path of a unix socket's address, and whether address is one.
@@ -51,8 +51,8 @@ func open(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeLeftOver removes the socket at path if nobody listens on it, as after a crash. Its error is
-// syscall.EADDRINUSE if somebody does, or if the file is something else.
+// removeLeftOver removes the socket at path if nothing listens on it, as after a crash. Its error
+// is syscall.EADDRINUSE if something does, or if the file is not a socket.
 func removeLeftOver(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -71,5 +71,5 @@ func removeLeftOver(ctx context.Context, path string) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return os.Remove(path)
 	}
-	return err // a full backlog, or no right to connect: somebody is there
+	return err // a full backlog, or no permission to connect: it is in use
 }

@@ -15,7 +15,7 @@ type Listener struct {
 	tls    *tls.Config // nil without TLS
 	once   sync.Once
 	closed chan struct{}
-	handed atomic.Bool // connections go to the next service, not away
+	handed atomic.Bool // connections go to the next service
 
 	mu    sync.Mutex // guards conns
 	conns map[*conn]struct{}
@@ -24,8 +24,8 @@ type Listener struct {
 const (
 	// lookEvery is how often a listener that ends looks for idle connections.
 	lookEvery = 10 * time.Millisecond
-	// idleLooks is for how many looks a connection has to be idle before it is closed without a
-	// successor: a client that is in the middle of sending its next request has sent it by then.
+	// idleLooks is how many looks a connection must be idle before it is closed without a
+	// successor: a client in the middle of sending its next request has sent it by then.
 	idleLooks = 25
 )
 
@@ -45,10 +45,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// Addr is where the socket listens.
+// Addr is the socket's address.
 func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
 
-// Close stops accepting. The connections accepted stay, and so does the socket.
+// Close stops accepting. Accepted connections and the socket stay open.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// A Socket accepts connections for whichever service waits for one.
+// A Socket accepts connections for any service that waits for one.
 type Socket struct {
 	listener net.Listener
 	log      *slog.Logger
-	conns    chan passed   // unbuffered: nobody holds a connection that no service has taken
+	conns    chan passed   // unbuffered, so that no connection is waiting without a service
 	closed   chan struct{} // by Close
 	ended    chan struct{} // accepting has ended
 	close    func() error  // once
 }
 
-// passed is a connection on its way to a service: just accepted, or begun by another service.
+// passed is a connection on its way to a service: just accepted, or from another service.
 type passed struct {
 	net.Conn
 	begun bool
@@ -32,9 +32,9 @@ const (
 	mostPause  = time.Second
 )
 
-// Open listens on HOST:PORT, or on the unix socket unix:PATH. A socket file that nobody listens on
-// is replaced; where somebody does, or the file is something else, the error is
-// syscall.EADDRINUSE. Nothing is accepted before a [Listener] asks, and log gets what goes wrong.
+// Open listens on HOST:PORT, or on the unix socket unix:PATH. A socket file that nothing listens on
+// is replaced; otherwise, or if the file is not a socket, the error is syscall.EADDRINUSE. Nothing
+// is accepted before a [Listener] asks, and log receives failures.
 func Open(ctx context.Context, address string, log *slog.Logger) (*Socket, error) {
 	l, err := open(ctx, address)
 	if err != nil {
@@ -59,19 +59,19 @@ func Take(l net.Listener, log *slog.Logger) *Socket {
 	return s
 }
 
-// Addr is where the socket listens.
+// Addr is the socket's address.
 func (s *Socket) Addr() net.Addr { return s.listener.Addr() }
 
 // Close stops accepting, and removes a unix socket's file. Listeners end; their connections do not.
 func (s *Socket) Close() error { return s.close() }
 
-// Listen makes a service's share of the socket, behind TLS unless config is nil.
+// Listen makes a service's share of the socket, with TLS unless config is nil.
 func (s *Socket) Listen(config *tls.Config) *Listener {
 	return &Listener{socket: s, tls: config, closed: make(chan struct{}), conns: map[*conn]struct{}{}}
 }
 
-// accept passes connections on until the socket is closed. No other failure of accept is for good:
-// descriptors and memory come back, and a client that has gone (ECONNABORTED, EPROTO) is one client.
+// accept passes connections on until the socket is closed. Every other error of accept is
+// temporary: a lack of descriptors or memory, or a client that is gone (ECONNABORTED, EPROTO).
 func (s *Socket) accept() {
 	defer close(s.ended)
 	pause, failures := firstPause, 0
@@ -82,7 +82,7 @@ func (s *Socket) accept() {
 			return
 		case err != nil:
 			if failures++; failures == 1 {
-				s.log.Warn("cannot accept connections: trying again", "address", s.Addr().String(), "error", err)
+				s.log.Warn("cannot accept connections, retrying", "address", s.Addr().String(), "error", err)
 			}
 			select {
 			case <-time.After(pause):
@@ -99,7 +99,7 @@ func (s *Socket) accept() {
 	}
 }
 
-// pass waits for a service that takes c, and closes c if there is none any more.
+// pass waits for a service that takes c, and closes c if there is none left.
 func (s *Socket) pass(c passed) {
 	select {
 	case s.conns <- c:

@@ -101,8 +101,9 @@ func secured(t *testing.T) (server, clients *tls.Config) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
 }
 
-// Each connection stays open through a hundred services, and each of its requests is answered: those
-// sent while nothing happens, half a request, two requests in one segment, and a new connection.
+// Each connection stays open through a hundred services, and each of its requests is answered:
+// those sent while nothing happens, half a request, two requests in one segment, and a new
+// connection.
 func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 	server, clients := secured(t)
 	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": server} {

@@ -2,10 +2,10 @@ package negotiate
 
 import "bytes"
 
-// MaxIndent is the deepest indentation that Accept can ask for; a larger number means this one.
+// MaxIndent is the deepest indentation; a larger number means this one.
 const MaxIndent = 8
 
-// noIndent is what Accept says of the indentation when it says nothing.
+// noIndent is the value of an Accept without indent.
 const noIndent = -1
 
 // precedences are the classes of media ranges, from */* to one with parameters.
@@ -14,8 +14,8 @@ const precedences = 4
 // apiIndent is how ?format=api indents, which is how the browsable rendering shows a document.
 const apiIndent = 4
 
-// Indent returns how deep an answer is to be indented, 0 for not at all, and whether any answer is acceptable. Accept is
-// nil where the field is absent; one that is there and empty accepts nothing.
+// Indent returns the indentation of an answer, 0 for none, and whether any answer is acceptable. A
+// nil accept is an absent field; an empty one accepts nothing.
 func Indent(accept []byte, f Format) (indent int, ok bool) {
 	indent = noIndent
 	if accept != nil {
@@ -32,12 +32,13 @@ func Indent(accept []byte, f Format) (indent int, ok bool) {
 	return 0, true
 }
 
-// parseAccept decides whether the value of an Accept field allows an answer, and with which indentation.
+// parseAccept decides whether an Accept field allows an answer, and its indentation.
 //
-// It decides as Django REST Framework does, for which there are two renderings, JSON and HTML: the most specific
-// media range that allows either wins, weights are not looked at, and where JSON wins, the parameter indent of that
-// range counts (0 to 8, noIndent if there is none). That both renderings are JSON here is the caller's business.
-// A weight of 0 is disregarded, which RFC 9110 leaves to the server (section 12.5.1, last paragraph).
+// It decides as Django REST Framework does, for which there are two renderings, JSON and HTML: the
+// most specific media range that allows either wins, weights are ignored, and if JSON wins, the
+// parameter indent of that range applies (0 to 8, noIndent if there is none). The caller renders
+// both as JSON. A weight of 0 is ignored too, which RFC 9110 leaves to the server (section 12.5.1,
+// last paragraph).
 func parseAccept(value []byte) (indent int, ok bool) {
 	if string(value) == "*/*" {
 		return noIndent, true
@@ -113,7 +114,7 @@ func parseMediaRange(element []byte) mediaRange {
 	return r
 }
 
-// cutParameter cuts s at its first semicolon outside of quotes, and trims what is before it.
+// cutParameter cuts s at its first semicolon outside of quotes, and trims the part before it.
 func cutParameter(s []byte) (before, after []byte) {
 	quoted := false
 	for i, c := range s {
@@ -127,7 +128,8 @@ func cutParameter(s []byte) (before, after []byte) {
 	return TrimBlanks(s), nil
 }
 
-// parseIndent reads the value of an indent parameter: a whole number, held to 0 to 8; anything else is none.
+// parseIndent reads the value of an indent parameter: a whole number, clamped to 0 to 8; anything
+// else is none.
 func parseIndent(v []byte) int {
 	v = TrimBlanks(v)
 	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {

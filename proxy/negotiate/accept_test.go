@@ -50,8 +50,8 @@ func TestAcceptIsReadAsTheCMSReadsIt(t *testing.T) {
 	}
 }
 
-// FuzzParseAccept: an indentation is within its bounds, a range that allows everything makes any list acceptable,
-// and a list is acceptable exactly if one of its elements is.
+// FuzzParseAccept: an indentation is within its bounds, a range that allows everything makes any
+// list acceptable, and a list is acceptable exactly if one of its elements is.
 func FuzzParseAccept(f *testing.F) {
 	for _, s := range []string{"*/*", "text/html, application/json;indent=4", `application/json;a="b;c";indent=2`, ";;=,", "*"} {
 		f.Add(s)

@@ -21,8 +21,9 @@ type Conditions struct {
 	IfMatch, IfNoneMatch, IfModifiedSince, IfUnmodifiedSince []byte
 }
 
-// Evaluate applies the conditions to the selected representation, in the order of RFC 9110, section 13.2.2.
-// The tag is strong, quotes included; modified has whole seconds, and lastModified is the field that it was sent as.
+// Evaluate applies the conditions to the selected representation, in the order of RFC 9110, section
+// 13.2.2. The tag is strong, quotes included; modified has whole seconds, and lastModified is the
+// field that it was sent as.
 func (c *Conditions) Evaluate(tag, lastModified []byte, modified, now time.Time) Verdict {
 	switch {
 	case c.IfMatch != nil:
@@ -50,9 +51,9 @@ func (c *Conditions) Evaluate(tag, lastModified []byte, modified, now time.Time)
 	return Proceed
 }
 
-// matchesTag reports whether a list of entity-tags, or *, holds tag, which is strong (RFC 9110, sections 8.8.3,
-// 13.1.1 and 13.1.2). By the strong comparison a weak tag matches nothing. Where the list stops being one, what
-// came before counts and the rest does not.
+// matchesTag reports whether a list of entity-tags, or *, holds tag, which is strong (RFC 9110,
+// sections 8.8.3, 13.1.1 and 13.1.2). By the strong comparison a weak tag matches nothing. If the
+// list is malformed, the part before the error counts.
 func matchesTag(list, tag []byte, strong bool) bool {
 	list = TrimBlanks(list)
 	if string(list) == "*" {
@@ -80,7 +81,7 @@ func matchesTag(list, tag []byte, strong bool) bool {
 	}
 }
 
-// tagLength is the length of the opaque-tag that s begins with, quotes included; 0 if it begins with none.
+// tagLength is the length of the opaque-tag at the beginning of s, including quotes, or 0.
 func tagLength(s []byte) int {
 	if len(s) == 0 || s[0] != '"' {
 		return 0
@@ -96,9 +97,8 @@ func tagLength(s []byte) int {
 	return 0
 }
 
-// parseDate reads an HTTP-date in any of its three formats (RFC 9110, section 5.6.7). A year of two digits that
-// would be more than 50 years in the past by Go's reading is the next one with these digits that is not more than
-// 50 years ahead, as that section wants.
+// parseDate reads an HTTP-date in any of its three formats (RFC 9110, section 5.6.7). A two-digit
+// year is taken to be at most 50 years in the future, as that section requires.
 func parseDate(value []byte, now time.Time) (time.Time, bool) {
 	s := string(TrimBlanks(value))
 	t, err := http.ParseTime(s)

@@ -81,8 +81,8 @@ func optional(value string) []byte {
 	return []byte(value)
 }
 
-// FuzzMatchesTag: what matches strongly matches weakly; a list in which the tag does not occur matches only as *;
-// and another tag before a list changes nothing.
+// FuzzMatchesTag: what matches strongly matches weakly; a list in which the tag does not occur
+// matches only as *; and another tag before a list changes nothing.
 func FuzzMatchesTag(f *testing.F) {
 	for _, s := range []string{"*", `"x"`, `W/"x"`, `"a", "x"`, `"a,b" , ,W/"x"`, `"`, `W/`, `"a`} {
 		f.Add(s)

@@ -1,29 +1,30 @@
 package negotiate
 
-// An Encoding is a content coding that answers may have.
+// An Encoding is a content coding of answers.
 type Encoding uint8
 
-// The content codings, in the order in which they are preferred where a client does not mind.
+// The content codings, in order of preference among equal weights.
 const (
 	Brotli Encoding = iota
 	Zstd
 	Gzip
 	Identity
 
-	// Encodings is how many there are.
+	// Encodings is the number of codings.
 	Encodings = 4
 )
 
 // String is the value of Content-Encoding, empty for identity, which has none.
 func (e Encoding) String() string { return [Encodings]string{"br", "zstd", "gzip", ""}[e] }
 
-// ChooseEncoding picks the content coding by the value of an Accept-Encoding field (RFC 9110, section 12.5.3).
+// ChooseEncoding picks the content coding by the value of an Accept-Encoding field (RFC 9110,
+// section 12.5.3).
 //
-// The highest weight wins; between equal ones the coding that is usually smallest. A coding that is not listed has
-// the weight of * if that is there, and is not acceptable otherwise, except for identity, which is what is left when
-// nothing else is. Elements that the grammar does not know are skipped. A client that forbids identity and accepts
-// nothing that is offered gets identity all the same: section 12.1 lets a server disregard what it cannot satisfy,
-// and a readable answer helps more than a 406.
+// The highest weight wins; between equal ones the coding that is usually smallest. An unlisted
+// coding has the weight of *, if listed, and is otherwise not acceptable, except for identity, the
+// fallback. Malformed elements are skipped. A client that forbids identity and accepts none of the
+// codings still gets identity: section 12.1 lets a server disregard the field, and a readable
+// answer helps more than a 406.
 func ChooseEncoding(value []byte) Encoding {
 	const unlisted = -1
 	weights := [Encodings]int{unlisted, unlisted, unlisted, unlisted}
@@ -64,7 +65,7 @@ func ChooseEncoding(value []byte) Encoding {
 	return best
 }
 
-// parseWeight reads what follows the semicolon of a weighted element, in thousandths: nothing is 1000.
+// parseWeight reads the weight after the semicolon of an element, in thousandths: none is 1000.
 func parseWeight(params []byte) (thousandths int, ok bool) {
 	params = TrimBlanks(params)
 	if len(params) == 0 {

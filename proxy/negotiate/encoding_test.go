@@ -54,8 +54,8 @@ func TestAcceptEncodingRFC9110Section12_5_3(t *testing.T) {
 	}
 }
 
-// FuzzChooseEncoding: the order of the elements does not matter, no coding is chosen that is not named in some way,
-// and what is forbidden is not made acceptable by more elements that forbid it.
+// FuzzChooseEncoding: the order of the elements does not matter, no coding is chosen that is not
+// named in some way, and what is forbidden is not made acceptable by more elements that forbid it.
 func FuzzChooseEncoding(f *testing.F) {
 	for _, s := range []string{"gzip, deflate, br", "br;q=0.1, *;q=0", "identity;q=0", ";q=,", "x-gzip;q=1.000"} {
 		f.Add(s)

@@ -1,10 +1,11 @@
-// Package negotiate decides from the bytes of a request which answer it asks for.
+// Package negotiate determines from the bytes of a request which answer it asks for.
 //
-// A request goes through it in this order: [ParseQuery] finds the parameters format and ordering, [ParseFormat] and
-// [Indent] say whether and how deep the answer is indented, [ParseOrdering] which order of the banners is meant,
-// [ChooseEncoding] which content coding, and [Conditions.Evaluate] whether the client has the answer already.
+// A request goes through it in this order: [ParseQuery] finds the parameters format and ordering,
+// [ParseFormat] and [Indent] determine the indentation, [ParseOrdering] the order of the banners,
+// [ChooseEncoding] the content coding, and [Conditions.Evaluate] whether the client has the answer
+// already.
 //
-// All of it is pure: nothing is kept, nothing is looked up, and nothing allocates on what an ordinary client sends.
+// All of these are pure functions, and do not allocate for what ordinary clients send.
 package negotiate
 
 import "bytes"
@@ -17,7 +18,7 @@ func cut(s []byte, sep byte) (before, after []byte) {
 	return s, nil
 }
 
-// EqualFold compares without regard to the case of ASCII letters; lower is in lower case.
+// EqualFold compares ignoring the case of ASCII letters; lower is in lower case.
 func EqualFold(s []byte, lower string) bool {
 	if len(s) != len(lower) {
 		return false
@@ -33,7 +34,7 @@ func EqualFold(s []byte, lower string) bool {
 	return true
 }
 
-// TrimBlanks trims what RFC 9110 calls OWS: spaces and tabs.
+// TrimBlanks trims spaces and tabs (OWS in RFC 9110).
 func TrimBlanks(s []byte) []byte {
 	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
@@ -44,7 +45,8 @@ func TrimBlanks(s []byte) []byte {
 	return s
 }
 
-// HasToken reports whether a comma-separated list has a token, without regard to case; lower is in lower case.
+// HasToken reports whether a comma-separated list has a token, ignoring case; lower is in lower
+// case.
 func HasToken(list []byte, lower string) bool {
 	for len(list) > 0 {
 		var element []byte
@@ -56,7 +58,7 @@ func HasToken(list []byte, lower string) bool {
 	return false
 }
 
-// AppendDecodedPath appends the path that a percent-encoded one stands for; a plus sign in it is itself.
+// AppendDecodedPath appends the decoded form of a percent-encoded path; a plus sign is literal.
 func AppendDecodedPath(dst, encoded []byte) []byte {
 	for len(encoded) > 0 {
 		c, width := decodeByte(encoded)

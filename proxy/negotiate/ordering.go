@@ -10,9 +10,9 @@ import (
 // orderingFields are the names of the fields that banners can be ordered by.
 var orderingFields = shape.BannerFields()
 
-// An Ordering is the meaning of a value of the ordering parameter: known fields, each at most once, the first the most
-// significant. It is comparable, and spellings that order alike through unknown, repeated or blank terms are equal.
-// The zero value is the CMS's order.
+// An Ordering is the meaning of a value of the ordering parameter: known fields, each at most once,
+// the first the most significant. It is comparable, and spellings that differ only in unknown,
+// repeated or blank terms are equal. The zero value is the CMS's order.
 type Ordering struct {
 	n     uint8
 	terms [shape.BannerFieldCount]Term
@@ -21,7 +21,8 @@ type Ordering struct {
 // Terms are the terms, the most significant first.
 func (o *Ordering) Terms() []Term { return o.terms[:o.n] }
 
-// A Term is a field to order by, and in which direction: the field's index, times two, plus one for descending.
+// A Term is a field to order by and a direction: the field's index times two, plus one for
+// descending.
 type Term uint8
 
 // Field is the index of the field among [shape.BannerFields].
@@ -30,9 +31,10 @@ func (t Term) Field() int { return int(t / 2) }
 // Descending reports whether the greatest comes first.
 func (t Term) Descending() bool { return t%2 == 1 }
 
-// ParseOrdering reads the encoded value of the ordering parameter as Django REST Framework's OrderingFilter does:
-// terms are separated by commas and stripped of Unicode blanks, those that are not the name of a field, or a minus
-// sign and the name of a field, are dropped, and of a field that occurs twice the first occurrence counts.
+// ParseOrdering reads the encoded value of the ordering parameter as Django REST Framework's
+// OrderingFilter does: terms are separated by commas and stripped of Unicode white space, terms
+// other than a field name with an optional minus sign are dropped, and the first occurrence of a
+// repeated field counts.
 func ParseOrdering(encoded []byte) (o Ordering) {
 	var scratch [256]byte // enough for each field once; a longer value costs an allocation
 	value := appendDecoded(scratch[:0], encoded)
@@ -69,5 +71,6 @@ func indexOfField(name []byte) int {
 	return -1
 }
 
-// isBlank is Python's str.isspace for one character: Unicode's blanks and the four separators of ASCII.
+// isBlank is Python's str.isspace for one character: Unicode white space and the four separators of
+// ASCII.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || '\x1c' <= r && r <= '\x1f' }

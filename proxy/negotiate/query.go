@@ -1,14 +1,14 @@
 package negotiate
 
-// A Query has the parameters that the resources look at. Everything else in a query string is skipped at no cost.
-// The values are still percent-encoded and are slices of the request.
+// A Query has the parameters that the resources use; all others are ignored. The values are still
+// percent-encoded and are slices of the request.
 type Query struct {
 	Format, Ordering []byte
 }
 
-// ParseQuery reads a query string as Django's QueryDict does: parameters are separated by & alone, the last of a
-// repeated one counts even if it is empty, + is a blank, and a percent sign that no two hexadecimal digits follow
-// is itself.
+// ParseQuery reads a query string as Django's QueryDict does: parameters are separated by & alone,
+// the last of a repeated one counts even if it is empty, + is a space, and a percent sign without
+// two hexadecimal digits is literal.
 func ParseQuery(raw []byte) (q Query) {
 	for len(raw) > 0 {
 		var name, value []byte
@@ -39,7 +39,7 @@ func decodesTo(encoded []byte, want string) bool {
 	return len(encoded) == 0
 }
 
-// appendDecoded appends what encoded stands for.
+// appendDecoded appends the decoded form of encoded.
 func appendDecoded(dst, encoded []byte) []byte {
 	for len(encoded) > 0 {
 		c, width := decodeByte(encoded)
@@ -49,7 +49,8 @@ func appendDecoded(dst, encoded []byte) []byte {
 	return dst
 }
 
-// decodeByte returns the first byte that s, which is not empty, stands for, and how much of s says so.
+// decodeByte returns the first decoded byte of s, which is not empty, and the length of its
+// encoding.
 func decodeByte(s []byte) (c byte, width int) {
 	switch s[0] {
 	case '+':

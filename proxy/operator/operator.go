@@ -1,11 +1,12 @@
 // Package operator serves the operator's address: health checks, the status, metrics and pages.
 //
 // A request passes the guards, which refuse a Host that is not this server and require the token if
-// there is one, and goes to the handler of its path. /livez answers as long as the process can. /readyz asks every resource at once whether
-// it can be answered with 200, within a bound of time, and fails while the process drains.
-// /api/status is the [Status] as JSON; the page at / is made of the same, and updates itself every
-// two seconds. /documents/ shows the copies held, and /metrics is for Prometheus. None of these
-// fetches anything, or keeps anything fresh by being looked at. Errors are JSON too.
+// there is one, and goes to the handler of its path. /livez answers as long as the process can.
+// /readyz asks every resource at once whether it can be answered with 200, within a bound of time,
+// and fails while the process drains. /api/status is the [Status] as JSON; the page at / is made of
+// the same, and updates itself every two seconds. /documents/ shows the copies held, and /metrics
+// is for Prometheus. None of these fetches anything, or keeps anything fresh by being looked at.
+// Errors are JSON too.
 //
 // It is served by net/http and not by Fiber: metrics and profiles come as net/http handlers, and
 // nothing here has to be fast.
@@ -60,9 +61,9 @@ type Options struct {
 	// Token is required for everything but the health checks and the webhook. Empty requires none,
 	// which is for an address that nobody else reaches.
 	Token string
-	// Listen is the configured address, whose host a request may name, and Hosts are further ones. A
-	// request for a host that is neither of these, nor loopback, nor the connection's own address is
-	// refused. Both may be empty.
+	// Listen is the configured address, whose host a request may name, and Hosts are further ones.
+	// A request for a host that is neither of these, nor loopback, nor the connection's own address
+	// is refused. Both may be empty.
 	Listen string
 	Hosts  []string
 	// Logger receives failures. Nil means slog.Default().

@@ -8,21 +8,21 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// builders has a place for each derived form that is being built: half the processors, so that the others answer. It is
-// the process's, as they are.
+// builders has a slot for each derived form being built: half the processors, so that the others
+// answer. It is global, as they are.
 var builders = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// A want is what a client asks for in a way of its own.
+// A want is a requested derived form.
 type want struct {
 	key    Key
 	coding negotiate.Encoding
 }
 
-// A building is the making of an answer to a want, for all who ask for the same meanwhile.
+// A building is a derived form being built, for all requests that want it meanwhile.
 type building struct {
-	done chan struct{} // closed when what follows is there
+	done chan struct{} // closed when the fields below are set
 	rep  *Representation
-	form *form // whose lease a writer takes; nil for none
+	form *form // leased by a writer; nil for none
 }
 
 // build answers a want that is not held.
@@ -34,7 +34,7 @@ func (d *Document) build(w want) (*Representation, Lease) {
 		<-b.done
 		return b.rep, b.form.lease()
 	}
-	b := &building{done: make(chan struct{}), rep: &d.base.identity} // which is also the answer if this panics
+	b := &building{done: make(chan struct{}), rep: &d.base.identity} // also the answer after a panic
 	s.building[w] = b
 	again := s.askedBefore(w)
 	s.mu.Unlock()
@@ -48,8 +48,8 @@ func (d *Document) build(w want) (*Representation, Lease) {
 	return b.rep, b.form.lease()
 }
 
-// make builds what is wanted when there is a builder at once, or when it was wanted before; else something plainer, for
-// which it waits for a builder only if that has to be put into order.
+// make builds the form if a builder is free, or if it was wanted before; otherwise a plainer one,
+// for which it waits for a builder only if it has to be ordered.
 func (d *Document) make(w want, again bool) (*Representation, *form) {
 	select {
 	case builders <- struct{}{}:
@@ -90,7 +90,7 @@ func (d *Document) make(w want, again bool) (*Representation, *form) {
 	return r, f
 }
 
-// form writes the document down in an order, nil for the CMS's, and with an indentation.
+// form renders the document in an order, nil for the CMS's, with an indentation.
 func (d *Document) form(order []int32, indent int) *form {
 	body := d.base.identity.Body
 	if order == nil && indent == 0 {
@@ -105,7 +105,7 @@ func (d *Document) form(order []int32, indent int) *form {
 	return newForm(body, cache.ETag(body))
 }
 
-// fitted returns body without the memory that it does not use, where that is much.
+// fitted returns body without much unused capacity.
 func fitted(body []byte) []byte {
 	if cap(body)-len(body) <= len(body)/8 {
 		return body
@@ -113,7 +113,7 @@ func fitted(body []byte) []byte {
 	return append(make([]byte, 0, len(body)), body...)
 }
 
-// plain is the document in an order, nil for the CMS's, at the least cost.
+// plain is the document in an order, nil for the CMS's, at minimal cost.
 func (d *Document) plain(order []int32) *Representation {
 	if order == nil {
 		return &d.base.identity

@@ -15,29 +15,30 @@ import (
 	"vitrine/proxy/negotiate"
 )
 
-// An effort says how much work a representation is worth.
+// An effort is how much work a representation is worth.
 type effort uint8
 
 const (
-	// strong is for what most visitors get: the document as it is, compressed once for as long as it does not change.
+	// strong is for the document as it is, which most visitors get: compressed once until it
+	// changes.
 	strong effort = iota
-	// quick is for what somebody asked for in a way of his own, an ordering or an indentation. There are far more of
-	// these than are kept, and the strongest brotli would let a client buy 100 ms of this machine with one request.
+	// quick is for an ordering or an indentation. There are far more of these than are kept, and
+	// with the strongest brotli one request could cost 100 ms of CPU.
 	quick
 )
 
-// From these sizes on, in bytes, brotli at full strength keeps the first visitor waiting for too long: it does about
-// half a megabyte a second, five at level 9 and thirty at level 5.
+// From these sizes on, in bytes, brotli at full strength makes the first visitor wait too long: it
+// compresses about half a megabyte a second, five at level 9 and thirty at level 5.
 const (
 	brotliFullStrength   = 128 << 10
 	brotliMediumStrength = 1 << 20
 )
 
-// zstdWindow is the largest window that every browser can be asked to have (RFC 9659, section 3).
+// zstdWindow is the largest window that every browser supports (RFC 9659, section 3).
 const zstdWindow = 8 << 20
 
-// compress encodes body. The result has no spare capacity, since it is held for long. An encoder that panics has failed:
-// the document can be served without it.
+// compress encodes body. The result has no spare capacity, since it is held for long. A panic of an
+// encoder is an error: the document can be served without compression.
 func compress(e negotiate.Encoding, body []byte, how effort) (encoded []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -68,7 +69,7 @@ func compress(e negotiate.Encoding, body []byte, how effort) (encoded []byte, er
 		if _, err := w.Write(piece); err != nil {
 			return nil, fmt.Errorf("compress: %w", err)
 		}
-		runtime.Gosched() // others are waiting for a hit
+		runtime.Gosched() // let hits run
 	}
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("compress: %w", err)
@@ -86,14 +87,15 @@ func brotliLevel(size int, how effort) int {
 	return brotli.BestCompression
 }
 
-// brotliWindow is the base-2 logarithm of a window that holds a body of this size, within the format's bounds. What
-// brotli allocates grows with its window: 32 MB for the default of 22, which none of these documents fills.
+// brotliWindow is the base-2 logarithm of a window for a body of this size, within the format's
+// bounds. Brotli's memory grows with its window: 32 MB for the default of 22, which none of these
+// documents fills.
 func brotliWindow(size int) int {
 	const reserved = 16 // of each window (RFC 7932, section 9.1)
 	return min(max(bits.Len(uint(size+reserved-1)), 10), 22)
 }
 
-// zstdBest is the size in bytes from which zstd's best level is worth the 34 MB that its tables take.
+// zstdBest is the size in bytes from which zstd's best level is worth the 34 MB of its tables.
 const zstdBest = 1 << 20
 
 func compressZstd(body []byte, how effort) ([]byte, error) {

@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// maxDerived is how many derived forms of one document are held at most.
+	// maxDerived bounds the derived forms held of one document.
 	maxDerived = 64
-	// maxRecent is how many wants that were answered more plainly are remembered.
+	// maxRecent is how many wants that got a plainer answer are remembered.
 	maxRecent = 512
 )
 
-// derivedBytes is how much the derived forms of a document may hold together: twice the document, and where that is
-// less than a quarter of a megabyte, this much. With the document in Redis and in memory, its own variants and its
-// decoded banners, that stays under the budget of eight times the document.
+// derivedBytes bounds the derived forms of a document together: twice the document, and at least a
+// quarter of a megabyte. With the document in Redis and in memory, its own variants and its decoded
+// banners, that stays under the budget of eight times the document.
 func derivedBytes(document int) int64 { return max(256<<10, 2*int64(document)) }
 
-// derived are the forms of a document that clients asked for in ways of their own. They are bounded by their number and
-// their bytes; the least recently used go first, and those that are being written stay.
+// derived are the orderings and indentations of a document. They are bounded in number and bytes;
+// the least recently used are dropped first, and those being written stay.
 //
 // Reading takes no lock: the map is replaced as a whole, never changed.
 type derived struct {
 	limit int64 // bytes
 	forms atomic.Pointer[map[Key]*form]
-	turn  atomic.Int64 // counts insertions: the clock by which "recently used" is told
+	turn  atomic.Int64 // counts insertions: the clock of "recently used"
 
-	mu       sync.Mutex // guards what follows, and is held while forms is replaced
+	mu       sync.Mutex // guards the fields below, and is held while forms is replaced
 	building map[want]*building
-	recent   map[want]struct{} // what was answered more plainly lately
+	recent   map[want]struct{} // recent wants that got a plainer answer
 }
 
 func (s *derived) init(document int) {
@@ -38,21 +38,22 @@ func (s *derived) init(document int) {
 	s.building, s.recent = map[want]*building{}, map[want]struct{}{}
 }
 
-// find returns a form, nil if it is not held.
+// find returns a form, or nil.
 func (s *derived) find(k Key) *form {
 	f := (*s.forms.Load())[k]
 	if f == nil {
 		return nil
 	}
-	// Storing only what differs keeps the line of memory shared between processors while nothing new is asked for.
+	// Storing only a changed value keeps the cache line shared between processors while nothing new
+	// is requested.
 	if turn := s.turn.Load(); f.used.Load() != turn {
 		f.used.Store(turn)
 	}
 	return f
 }
 
-// keep adds a form, or makes room for what a form that is held grows by, and reports whether there was room. One form
-// alone may be twice as large as the limit.
+// keep adds a form, or makes room for the growth of one that is held, and reports whether there was
+// room. A single form may be twice as large as the limit.
 func (s *derived) keep(k Key, f *form, grows int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +92,7 @@ func size(forms map[Key]*form) (bytes int64) {
 
 // dropOldest drops the least recently used form that is not being written.
 func dropOldest(forms map[Key]*form) (victim Key, ok bool) {
-	for range forms { // another that is oldest may begin to be written meanwhile
+	for range forms { // the oldest may begin to be written meanwhile
 		first := int64(-1)
 		for k, f := range forms {
 			if used := f.used.Load(); f.leases.Load() == 0 && (first < 0 || used < first) {
@@ -108,7 +109,8 @@ func dropOldest(forms map[Key]*form) (victim Key, ok bool) {
 	return victim, false
 }
 
-// askedBefore notes a want, and reports whether it was noted before. It is called with mu held.
+// askedBefore records a want, and reports whether it was recorded before. It is called with mu
+// held.
 func (s *derived) askedBefore(w want) bool {
 	if _, ok := s.recent[w]; ok {
 		return true

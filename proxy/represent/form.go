@@ -9,12 +9,13 @@ import (
 	"vitrine/proxy/negotiate"
 )
 
-// minCompressed is the size in bytes from which a body has compressed variants. A smaller one fits into one packet.
+// minCompressed is the size in bytes from which a body has compressed variants. A smaller one fits
+// in one packet.
 const minCompressed = 1400
 
-// A Representation is what goes over the wire: bytes and what is said of them. It is shared and never modified.
+// A Representation is the bytes of an answer and their metadata. It is shared and never modified.
 type Representation struct {
-	// Body is the content, nil where Items has it.
+	// Body is the content, or nil if it is in Items.
 	Body []byte
 	// Items is the content in pieces.
 	Items Items
@@ -24,20 +25,20 @@ type Representation struct {
 	Tag []byte
 	// Encoding is the content coding of Body.
 	Encoding negotiate.Encoding
-	// Varies reports whether the form has other codings, which is when Vary names Accept-Encoding.
+	// Varies reports whether the form has other codings, so that Vary names Accept-Encoding.
 	Varies bool
 }
 
-// A form is one way to write a document down, with its content codings. The uncompressed bytes are there from the
-// start; each compressed variant is made when it is first asked for.
+// A form is an ordering and indentation of a document, with its content codings. The uncompressed
+// bytes exist from the start; each compressed variant is made when it is first requested.
 type form struct {
 	identity Representation
 	variants [negotiate.Encodings - 1]variant
 
 	// Of a derived form:
-	same   *form        // the document as it is, where the ordering is the CMS's; it has the bytes then
-	used   atomic.Int64 // the turn in which it was last asked for
-	leases atomic.Int64 // how many are writing it; far below zero once it was dropped
+	same   *form        // the document as it is, if the ordering is the CMS's; it then has the bytes
+	used   atomic.Int64 // the turn of its last use
+	leases atomic.Int64 // number of writers; far below zero once dropped
 }
 
 type variant struct {
@@ -57,7 +58,8 @@ func (f *form) init(body []byte, tag string) {
 	}
 }
 
-// made returns the form in the content coding e, or without any where it has none; nil if it was not made yet.
+// made returns the form in the content coding e, or uncompressed if it has no codings; nil if not
+// made yet.
 func (f *form) made(e negotiate.Encoding) *Representation {
 	if f.same != nil {
 		f = f.same
@@ -68,7 +70,7 @@ func (f *form) made(e negotiate.Encoding) *Representation {
 	return f.variants[e].made.Load()
 }
 
-// strong returns the form in the content coding e, made as small as is worth it. Whoever asks meanwhile waits.
+// strong returns the form in the content coding e, compressed strongly. Concurrent callers wait.
 func (f *form) strong(e negotiate.Encoding) *Representation {
 	if r := f.made(e); r != nil {
 		return r
@@ -78,7 +80,8 @@ func (f *form) strong(e negotiate.Encoding) *Representation {
 	return v.made.Load()
 }
 
-// compressed makes a variant. A coding that fails, or that makes the body no smaller, is answered with the body as it is.
+// compressed makes a variant. If the coding fails, or does not make the body smaller, it is the
+// body as it is.
 func (f *form) compressed(e negotiate.Encoding, how effort) *Representation {
 	body, err := compress(e, f.identity.Body, how)
 	if err != nil || len(body) >= len(f.identity.Body) {
@@ -87,7 +90,7 @@ func (f *form) compressed(e negotiate.Encoding, how effort) *Representation {
 	return &Representation{Body: body, Size: len(body), Tag: []byte(cache.ETag(body)), Encoding: e, Varies: true}
 }
 
-// size is what the form holds so far, in bytes.
+// size is the size of the form so far, in bytes.
 func (f *form) size() int64 {
 	if f.same != nil {
 		return 0
@@ -101,14 +104,14 @@ func (f *form) size() int64 {
 	return int64(n)
 }
 
-// A Lease keeps a derived form from being dropped while its bytes are being written: what is dropped would be in memory
-// until then, and counted nowhere. The zero value is a lease of nothing.
+// A Lease keeps a derived form from being dropped while its bytes are being written, when it would
+// use memory without being counted. The zero value is a lease of nothing.
 type Lease struct{ form *form }
 
-// dropped is what leases is set to when a form is dropped.
+// dropped is the value of leases of a dropped form.
 const dropped = math.MinInt64 / 2
 
-// lease takes a lease. It is one of nothing if the form was dropped in this very moment.
+// lease takes a lease, which is of nothing if the form has just been dropped.
 func (f *form) lease() Lease {
 	if f == nil || f.leases.Add(1) < 0 {
 		return Lease{}

@@ -11,11 +11,11 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// banners is a banners document taken apart. Its zero value is that of a document that has no orderings.
+// banners is a decoded banners document. The zero value is a document without orderings.
 type banners struct {
 	body    []byte
 	fields  []shape.Banner
-	extents []extent // where each of fields stands in body
+	extents []extent // the extent of each of fields in body
 }
 
 // An extent is a part of a document: from its first byte to the one after its last.
@@ -42,8 +42,8 @@ func readBanners(body []byte) (b banners, err error) {
 	return b, nil
 }
 
-// order returns the indices of the banners in an ordering, nil if that is the order that they are in. Banners with equal
-// keys keep their order, descending ones too.
+// order returns the indices of the banners in an ordering, or nil if they are in that order
+// already. Banners with equal keys keep their order, also when descending.
 func (b *banners) order(o negotiate.Ordering) []int32 {
 	terms := o.Terms()
 	if len(terms) == 0 {
@@ -56,7 +56,7 @@ func (b *banners) order(o negotiate.Ordering) []int32 {
 	compared := 0
 	slices.SortStableFunc(order, func(x, y int32) int {
 		if compared++; compared%1024 == 0 {
-			runtime.Gosched() // others are waiting for a hit
+			runtime.Gosched() // let hits run
 		}
 		for _, t := range terms {
 			c := b.fields[x].Compare(&b.fields[y], t.Field())
@@ -83,8 +83,8 @@ type Items struct {
 	order   []int32
 }
 
-// Pieces appends to dst, within its capacity, the pieces of the content from the item next on. It returns the item to go
-// on from, and done after the last. There must be room for four pieces.
+// Pieces appends the pieces of the content from the item next on to dst, within its capacity. It
+// returns the item to continue from, and done after the last. There must be room for four pieces.
 func (it Items) Pieces(dst [][]byte, next int) (pieces [][]byte, after int, done bool) {
 	for ; next < len(it.order) && cap(dst)-len(dst) >= 4; next++ {
 		before := comma

@@ -11,7 +11,8 @@ import (
 
 func TestEveryDocumentedFieldCanBeOrderedBy(t *testing.T) {
 	names := shape.BannerFields()
-	// Each field by itself tells two banners apart that differ in nothing else, so none compares another's field.
+	// Each field by itself tells two banners apart that differ in nothing else, so none compares
+	// another's field.
 	zero := shape.Banner{}
 	for i, differing := range []shape.Banner{
 		{ID: 1}, {TitleEN: "a"}, {TitleNL: "a"}, {TitleFR: "a"}, {ButtonTextEN: "a"}, {ButtonTextNL: "a"}, {ButtonTextFR: "a"},
@@ -40,8 +41,8 @@ func TestOrderingOfTheEmptyListIsTheEmptyList(t *testing.T) {
 	}
 }
 
-// FuzzOrder: an ordering gives the same banners, each no greater than the next, equal ones in the order they had, and
-// the document of them is what encoding them anew would write.
+// FuzzOrder: an ordering gives the same banners, each no greater than the next, equal ones in the
+// order they had, and the document of them is what encoding them anew would write.
 func FuzzOrder(f *testing.F) {
 	for _, s := range []string{"", "-redirect_link_fr", "language_en,-id", "%20id%2C-title_nl", "+-id", "%zz,%C2%A0id", "id,-id"} {
 		f.Add(s)

@@ -1,17 +1,21 @@
-// Package represent keeps a document in every form that visitors ask for: the CMS's order or another, compact or
-// indented, in four content codings.
+// Package represent keeps a document in every form that visitors request: the CMS's order or
+// another, compact or indented, in four content codings.
 //
 // One request goes through it in this order:
 //
-//  1. [Document.Get] finds the representation of a form and a coding. The document as the CMS ordered it, compact, is
-//     always there; each of its codings is made when it is first asked for (form.go, compress.go);
-//  2. every other form is looked up in a set that is bounded in number and bytes (derived.go). Reading takes no lock;
-//  3. a form that is not there is built: once however many ask for it, by half as many builders as there are
-//     processors (build.go), and kept in place of those that were not asked for the longest;
-//  4. while builders are busy with what others ask for, or no room can be made since all that is kept is being written
-//     to somebody, the answer is the form at the least cost: without indentation and content coding, and in another
-//     order by writing the document's own bytes item by item (order.go). What strangers ask for in ways of their own
-//     costs a share of the processors, and memory for none of it.
+//  1. [Document.Get] finds the representation of a form and a coding. The document in the CMS's
+//     order, compact, always exists; each of its codings is made when it is first requested
+//     (form.go, compress.go);
+//  2. every other form is looked up in a set that is bounded in number and bytes (derived.go).
+//     Reading takes no lock;
+//  3. a form that is not there is built: once however many ask for it, by half as many builders as
+//     there are processors (build.go), and kept in place of those that were not asked for the
+//     longest;
+//  4. while builders are busy with what others ask for, or no room can be made since all that is
+//     kept is being written to somebody, the answer is the form at the least cost: without
+//     indentation and content coding, and in another order by writing the document's own bytes item
+//     by item (order.go). What strangers ask for in ways of their own costs a share of the
+//     processors, and memory for none of it.
 package represent
 
 import (
@@ -23,7 +27,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A Key names a form: an ordering and an indentation (0 for none). The zero value is the document as it is.
+// A Key names a form: an ordering and an indentation (0 for none). The zero value is the document
+// as it is.
 type Key struct {
 	Ordering negotiate.Ordering
 	Indent   uint8
@@ -36,8 +41,8 @@ type Document struct {
 	derived derived
 }
 
-// Prepare returns the function that prepares the documents of a resource, one call for each document that is admitted
-// to memory. A document that a fetch merely confirmed is the same content: it gets what was prepared before, so that
+// Prepare returns the function that prepares the documents of a resource, called for each document
+// admitted to memory. A document that a fetch merely confirmed reuses the prepared one, so that
 // nothing is compressed or ordered again because a TTL passed.
 func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
 	var last atomic.Pointer[Document]
@@ -59,8 +64,8 @@ func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
 	}
 }
 
-// Get returns the document in a form and a content coding, or more plainly where that would cost too much now. Whoever
-// writes the content releases the lease afterwards.
+// Get returns the document in a form and a content coding, or a plainer one if that would cost too
+// much now. The writer of the content releases the lease afterwards.
 func (d *Document) Get(k Key, e negotiate.Encoding) (*Representation, Lease) {
 	if k == (Key{}) {
 		return d.base.strong(e), Lease{}

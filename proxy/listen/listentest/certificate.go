@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate for 127.0.0.1 that is its own authority and good for an hour, and its key, in PEM.
-// The name is its subject's.
+// Certificate makes a certificate for 127.0.0.1 that is its own authority and good for an hour, and
+// its key, in PEM. The name is its subject's.
 func Certificate(name string) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -16,7 +16,6 @@ type commandLine struct {
 	Config      configCommand      `cmd:"" help:"Print the configuration in effect, with the origin of each value."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Check whether a running vitrine is ready; for containers."`
 	SampleCMS   sampleCMSCommand   `cmd:"" name:"sample-cms" help:"Serve the bundled content as the CMS would, for demos."`
-	Completion  completionCommand  `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
@@ -42,9 +41,6 @@ func run(ctx context.Context, args []string, p program) int {
 	)
 	if err != nil {
 		return exit(p.stderr, fmt.Errorf("command line: %w", err))
-	}
-	if len(args) > 0 && args[0] == completeWord {
-		return exit(p.stderr, complete(p.stdout, parser.Model.Node, args[1:]))
 	}
 	parsed, err := parser.Parse(args)
 	switch {

@@ -75,6 +75,29 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// Pages quote a log message as: `message` in the log.
+func TestEveryLogMessageThatThePagesQuoteExists(t *testing.T) {
+	message := regexp.MustCompile("`([a-z][^`]+)`(?: once)? in the log")
+	var code bytes.Buffer
+	for path, text := range files(t, ".go") {
+		if !strings.HasSuffix(path, "_test.go") {
+			code.Write(text)
+		}
+	}
+	quoted := 0
+	for path, text := range pages(t) {
+		for _, m := range message.FindAllStringSubmatch(text, -1) {
+			quoted++
+			if !bytes.Contains(code.Bytes(), []byte(m[1])) {
+				t.Errorf("%s quotes %q from the log, and nothing logs it", path, m[1])
+			}
+		}
+	}
+	if quoted < 4 {
+		t.Errorf("only %d messages are quoted", quoted)
+	}
+}
+
 func TestEveryAlertNamesASectionOfOperations(t *testing.T) {
 	known := anchors(pages(t)["docs/operations.md"])
 	named := regexp.MustCompile(`docs/operations\.md#([a-z-]+)`).FindAllSubmatch(files(t, "alerts.yml")["docs/monitoring/alerts.yml"], -1)

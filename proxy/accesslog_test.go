@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
 // logged are the lines of an access log.
-func logged(t *testing.T, log *syncBuffer) []map[string]any {
+func logged(t *testing.T, log *testkit.Buffer) []map[string]any {
 	t.Helper()
 	var lines []map[string]any
 	for d := json.NewDecoder(strings.NewReader(log.String())); ; {
@@ -30,7 +31,7 @@ func logged(t *testing.T, log *syncBuffer) []map[string]any {
 }
 
 func TestTheAccessLogHasALineForEveryRequest(t *testing.T) {
-	log := new(syncBuffer)
+	log := new(testkit.Buffer)
 	r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil)), TrustedProxies: []string{"127.0.0.0/8"}, MaxBodyBytes: 10})
 	r.holdRecorded(t, shape.Banners, "edge-singlebanner")
 	r.sources[shape.Rules].fail(upstream.ErrUnreachable)

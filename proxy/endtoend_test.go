@@ -2,92 +2,31 @@ package proxy_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"vitrine/cache"
 	"vitrine/cache/embedded"
-	"vitrine/proxy"
-	"vitrine/proxy/represent"
-	"vitrine/upstream"
+	"vitrine/proxy/proxytest"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
 
-// replica is everything between a CMS and visitors, and a visitor.
-type replica struct {
-	url  string
-	stop func()
-}
-
-// newReplica starts one on a CMS and a Redis. Documents are fresh for so short a time that nearly
-// every request makes a fetch, and waits for it.
+// newReplica starts vitrine. Documents are fresh for so short a time that nearly every request makes
+// a fetch, and waits for it.
 func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	client, err := upstream.New(upstream.Options{URL: cms.URL, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := cache.Open(t.Context(), cache.Options{URL: "redis://" + redis, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources := map[shape.Resource]proxy.Documents{}
-	for _, r := range shape.Resources() {
-		sources[r], err = cache.NewReader(store, string(r), cache.ReaderOptions[*represent.Document]{
-			TTL: 10 * time.Millisecond, StaleIfError: time.Hour,
-			Source: client.Fingerprint(), Prepare: represent.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
-			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
-				var validators upstream.Validators
-				if held != nil {
-					validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
-				}
-				got, err := client.Fetch(ctx, r, validators)
-				return cache.Loaded{
-					NotModified: got.NotModified, Body: got.Document.Body, Status: got.Status,
-					UpstreamETag: got.Validators.ETag, UpstreamLastModified: got.Validators.LastModified,
-				}, err
-			}),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	server, err := proxy.New(proxy.Options{Documents: sources, Logger: quiet, TrustedProxies: []string{"127.0.0.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		for _, err := range []error{server.Shutdown(context.Background()), <-served, store.Close()} {
-			if err != nil {
-				t.Error(err)
-			}
-		}
-		client.Close()
-	}
-	t.Cleanup(stop)
-	return &replica{url: "http://" + ln.Addr().String(), stop: stop}
+	return &replica{proxytest.Start(t, cms.URL, "redis://"+redis, proxytest.Options{
+		TTL: 10 * time.Millisecond, StaleIfError: time.Hour, TrustedProxies: []string{"127.0.0.1"},
+	})}
 }
+
+// replica is a vitrine with a visitor.
+type replica struct{ *proxytest.Vitrine }
 
 // visitor sends Accept-Encoding only when it is told to, and gives connections back at once.
 var visitor = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
@@ -101,7 +40,7 @@ type answer struct {
 
 func (r *replica) get(t *testing.T, path string, fields ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Addr+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +189,7 @@ func TestLastModifiedSurvivesRestartsBecauseItIsInRedis(t *testing.T) {
 	resp := first.get(t, path)
 	modified, tag := resp.header.Get("Last-Modified"), resp.header.Get("ETag")
 	secondsPass(t, first, cms, shape.Catalogue, modified)
-	first.stop()
+	first.Stop()
 
 	second := newReplica(t, cms, redis)
 	before := cms.Count(shape.Catalogue)
@@ -261,7 +200,7 @@ func TestLastModifiedSurvivesRestartsBecauseItIsInRedis(t *testing.T) {
 		}
 	}
 	cms.Down()
-	second.stop()
+	second.Stop()
 	third := newReplica(t, cms, redis)
 	if resp := third.get(t, path); resp.status != http.StatusOK || resp.header.Get("Last-Modified") != modified {
 		t.Errorf("after a restart without a CMS: %d %v", resp.status, resp.header)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -193,7 +194,7 @@ func TestConnectionsAreKeptAndPipelined(t *testing.T) {
 // TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps: a cache would give the id of the first visitor to
 // all who come after.
 func TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps(t *testing.T) {
-	log := new(syncBuffer)
+	log := new(testkit.Buffer)
 	r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil))})
 	r.sources[shape.Rules].fail(upstream.ErrUnreachable)
 	if got := r.get(t, "/cms/rules/", "X-Request-Id: 7c1f-abc").Header.Get("X-Request-Id"); got != "7c1f-abc" {

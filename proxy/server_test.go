@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
 )
@@ -69,13 +69,13 @@ type rig struct {
 	server  *Server
 	addr    string
 	sources map[shape.Resource]*held
-	log     *syncBuffer
+	log     *testkit.Buffer
 }
 
 // newRig starts a server that holds small documents. Options that are left out have usable values.
 func newRig(t testing.TB, o Options) *rig {
 	t.Helper()
-	r := &rig{sources: map[shape.Resource]*held{}, log: new(syncBuffer)}
+	r := &rig{sources: map[shape.Resource]*held{}, log: new(testkit.Buffer)}
 	o.Documents = map[shape.Resource]Documents{}
 	for _, res := range shape.Resources() {
 		h := &held{prepare: represent.Prepare(res)}
@@ -174,22 +174,4 @@ func readReply(t testing.TB, from *bufio.Reader, method string) reply {
 		t.Fatal(err)
 	}
 	return reply{Response: resp, body: body}
-}
-
-// syncBuffer is a log that may be written and read concurrently.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -30,7 +31,7 @@ func (r running) scrape(t *testing.T) string {
 // want waits for a line in the metrics.
 func (r running) want(t *testing.T, line string) {
 	t.Helper()
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		if !strings.Contains(r.scrape(t), line+"\n") {
 			return fmt.Errorf("no %s in the metrics", line)
 		}
@@ -44,7 +45,7 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Fail(500)
 	r := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_RETRIES=0")
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		for _, resource := range shape.Resources() {
 			got := r.get(t, resource)
 			if got.status == http.StatusServiceUnavailable && strings.HasSuffix(got.cacheStatus, "; detail=breaker-open") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/listen/listentest"
 )
 
@@ -29,7 +30,7 @@ func scriptWaitForTLS(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(ts.ReadFile(args[1])))
-	ts.Check(eventually(func() error {
+	ts.Check(testkit.Retry(func() error {
 		conn, err := tls.Dial("tcp", args[0], &tls.Config{RootCAs: pool})
 		if err != nil {
 			return err
@@ -43,7 +44,7 @@ func scriptWaitForSocket(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitsocket PATH")
 	}
-	ts.Check(eventually(func() error {
+	ts.Check(testkit.Retry(func() error {
 		conn, err := net.Dial("unix", ts.MkAbs(args[0]))
 		if err != nil {
 			return err

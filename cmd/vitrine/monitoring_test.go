@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"vitrine/cmd/testkit"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -41,7 +42,7 @@ func TestEveryQueryOfTheDashboardFindsWhatItAsksFor(t *testing.T) {
 	vitrine.allAnswer(t, "hit")
 	at := prometheus(t, vitrine.operator.Addr().String())
 	for _, expr := range append(dashboardQueries(t), alertMetrics(t)...) {
-		if err := eventually(func() error { return hasSamples(at, expr) }); err != nil {
+		if err := testkit.Retry(func() error { return hasSamples(at, expr) }); err != nil {
 			t.Errorf("%s: %v", expr, err)
 		}
 	}
@@ -67,7 +68,7 @@ func prometheus(t *testing.T, target string) string {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
 	})
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		connection, err := net.Dial("tcp", address)
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 // Every command of docs/operations.md is run against a real vitrine, a real Redis and the stand-in
@@ -48,7 +49,7 @@ func TestWhatOperatorsAreToldToTypeWorks(t *testing.T) {
 	})
 	ready := func() {
 		t.Helper()
-		if err := eventually(func() error {
+		if err := testkit.Retry(func() error {
 			return isWellAt("http://" + operator + "/readyz")
 		}); err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ type process struct {
 	meter   *metrics.Meter
 	tracing *tracing // nil without tracing
 	sockets map[bound]*listen.Socket
-	passed  net.Listener // the public socket from systemd, until the first service takes it; or nil
+	passed  net.Listener               // the public socket from systemd, until the first service takes it; or nil
 	stores  map[string]*embedded.Store // by the configured URL
 	present atomic.Pointer[service]
 	ending  chan error // the end of the previous service while it drains; otherwise nil

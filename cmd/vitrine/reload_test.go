@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -23,7 +24,7 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	if _, err := vitrine.store.Purge(t.Context(), "banners", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		vitrine.get(t, shape.Banners)
 		if cms.Count(shape.Banners) == fetched {
 			return errors.New("not fetched yet")
@@ -61,7 +62,7 @@ func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 	if err := isWellAt("http://" + operator + "/readyz"); err != nil {
 		t.Error(err)
 	}
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		if response, err := http.Get("http://" + vitrine.public.Addr().String()); err == nil {
 			_ = response.Body.Close()
 			return errors.New("the address before still answers")

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -120,7 +120,7 @@ func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: waitmetric URL SERIES VALUE")
 	}
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		response, err := http.Get(args[0])
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return nil
 	}
-	if err := eventually(check); err != nil {
+	if err := testkit.Retry(check); err != nil {
 		ts.Fatalf("waitfor %v: %v", args, err)
 	}
 }
@@ -198,25 +198,6 @@ func scriptSignal(signal syscall.Signal) func(ts *testscript.TestScript, neg boo
 		}
 		if told == 0 {
 			ts.Fatalf("no background command has the argument %s", args[0])
-		}
-	}
-}
-
-// eventually asks check every few milliseconds until it is content, and returns its last complaint
-// after half a minute: machines are slow at times.
-func eventually(check func() error) error {
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-deadline:
-			return err
-		case <-tick.C:
 		}
 	}
 }

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -48,24 +47,6 @@ func leaks(text string) []string {
 	return found
 }
 
-// shared is a buffer for everything that is written anywhere.
-type shared struct {
-	mu   sync.Mutex
-	kept bytes.Buffer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept.Write(p)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept.String()
-}
-
 // Every failure is run with credentials that can be recognized, and everything that comes out
 // anywhere is searched for them.
 func TestNoSecretComesOutWhateverFails(t *testing.T) {
@@ -86,7 +67,7 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out shared
+	var out testkit.Buffer
 	ctx := t.Context()
 	s := startWith(t, cfg, &out)
 	_, _ = out.Write([]byte(s.startup()))

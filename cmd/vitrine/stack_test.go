@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
@@ -47,7 +48,7 @@ func start(t *testing.T, environ ...string) running {
 // startWith starts the real thing, which logs to w.
 func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 	t.Helper()
-	log := new(shared)
+	log := new(testkit.Buffer)
 	p, err := newProcess(t.Context(), cfg.Log, io.MultiWriter(log, w))
 	if err == nil {
 		err = p.begin(t.Context(), cfg)
@@ -71,7 +72,7 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 		next <- cfg
 		asked <- struct{}{}
 		var reloadErr error
-		err := eventually(func() error {
+		err := testkit.Retry(func() error {
 			if text := log.String(); strings.Count(text, refused) > refusals {
 				reloadErr = errors.New(text[strings.LastIndex(text, refused):])
 			} else if p.present.Load() == before {
@@ -116,7 +117,7 @@ func (r running) get(t *testing.T, resource shape.Resource) answer {
 func (r running) allAnswer(t *testing.T, want string) {
 	t.Helper()
 	for _, resource := range shape.Resources() {
-		if err := eventually(func() error {
+		if err := testkit.Retry(func() error {
 			got := r.get(t, resource)
 			if got.status != http.StatusOK {
 				t.Fatalf("%s: status %d, want 200 throughout: %s", resource, got.status, got.body)
@@ -223,7 +224,7 @@ func TestAPurgeByRedisCLIIsSeenByTheNextRequest(t *testing.T) {
 			t.Fatalf("%s: %s", command, reply)
 		}
 		// The word of it takes a fraction of a millisecond, in which a request may come.
-		if err := eventually(func() error {
+		if err := testkit.Retry(func() error {
 			if vitrine.get(t, shape.Banners).body == before {
 				return errors.New("still the old document")
 			}
@@ -256,7 +257,7 @@ func TestNothingThatWasAnsweredBeforeBecomesAnError(t *testing.T) {
 	sampleCMS(t, cms)
 	server.Restart()
 	client := server.Client()
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		vitrine.allAnswer(t, "vitrine")
 		return client.HGet(t.Context(), "vitrine:banners", "body").Err()
 	}); err != nil {
@@ -299,7 +300,7 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	go func() { stopped <- vitrine.stop() }()
 	// Draining is told while the request is under way, or was before anybody could ask: then the
 	// address is closed already.
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		response, err := http.Get(ready)
 		if err != nil {
 			return nil
@@ -376,7 +377,7 @@ func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
 	cms.Set(shape.Banners, `[{"id":"x"}]`)
 	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
 	var told operator.Status
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		told = vitrine.status()
 		if told.Resources[shape.Banners].LastFetch == nil || told.Resources[shape.Rules].Held == nil {
 			return errors.New("not fetched yet")

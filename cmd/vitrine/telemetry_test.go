@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator"
 )
 
@@ -42,13 +43,13 @@ func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
 			return nil
 		}
 	}
-	if err := eventually(lists(2)); err != nil {
+	if err := testkit.Retry(lists(2)); err != nil {
 		t.Fatal(err)
 	}
 	if err := two.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := eventually(lists(1)); err != nil {
+	if err := testkit.Retry(lists(1)); err != nil {
 		t.Errorf("after one has stopped: %v", err)
 	}
 }
@@ -60,7 +61,7 @@ func TestLookingFetchesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := eventually(func() error {
+	if err := testkit.Retry(func() error {
 		told, err := operatorStatus(vitrine)
 		for r, now := range told.Resources {
 			if now.State != "stale" {

@@ -15,6 +15,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
@@ -116,7 +117,7 @@ func visitCold(t *testing.T, vitrine running, flags string) {
 	if _, err := vitrine.store.Purge(t.Context(), "banners", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := eventually(func() error { // a purge is heard a moment after it is acknowledged
+	if err := testkit.Retry(func() error { // a purge is heard a moment after it is acknowledged
 		if vitrine.readers[shape.Banners].Snapshot().Document != nil {
 			return errors.New("the banners are still held")
 		}

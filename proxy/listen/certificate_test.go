@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/listen/listentest"
 )
 
@@ -55,29 +55,11 @@ func replace(t testing.TB, path string, content []byte) {
 	}
 }
 
-// syncBuffer is what a logger may write to from another goroutine.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // watched starts an echo of one byte behind a watched certificate, and returns its address and its
 // log.
-func watched(t testing.TB, f folder) (addr string, log *syncBuffer) {
+func watched(t testing.TB, f folder) (addr string, log *testkit.Buffer) {
 	t.Helper()
-	log = new(syncBuffer)
+	log = new(testkit.Buffer)
 	c, err := NewCertificate(CertificateOptions{
 		CertFile: f.cert(), KeyFile: f.key(), Interval: 2 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
@@ -142,20 +124,6 @@ func echo(conn net.Conn) error {
 	return err
 }
 
-// eventually asks check until it is content.
-func eventually(t testing.TB, what string, check func() bool) {
-	t.Helper()
-	deadline, tick := time.After(10*time.Second), time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !check() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 func TestACertificateIsReplacedUnderLoadAndNoHandshakeFails(t *testing.T) {
 	f := folder(t.TempDir())
 	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
@@ -192,7 +160,7 @@ func TestACertificateIsReplacedUnderLoadAndNoHandshakeFails(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range []made{second, first, second} {
 		f.put(t, m)
-		eventually(t, "a new connection gets the "+m.name+" certificate", func() bool {
+		testkit.Eventually(t, "a new connection gets the "+m.name+" certificate", func() bool {
 			conn, name, err := dial(addr, first, second)
 			if err != nil {
 				t.Fatal(err)
@@ -224,7 +192,7 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 		t.Helper()
 		before := strings.Count(log.String(), "not reloaded")
 		change()
-		eventually(t, what+" is logged", func() bool { return strings.Count(log.String(), "not reloaded") > before })
+		testkit.Eventually(t, what+" is logged", func() bool { return strings.Count(log.String(), "not reloaded") > before })
 		conn, name, err := dial(addr, first)
 		if err != nil || name != "first" {
 			t.Fatalf("%s: got %q, %v", what, name, err)
@@ -245,7 +213,7 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 		t.Errorf("the log shows the key:\n%s", log)
 	}
 	f.put(t, second)
-	eventually(t, "the new certificate is logged", func() bool {
+	testkit.Eventually(t, "the new certificate is logged", func() bool {
 		return strings.Contains(log.String(), "new TLS certificate") && strings.Contains(log.String(), "CN=second")
 	})
 }
@@ -271,7 +239,7 @@ func TestKubernetesExchangesALinkedFolder(t *testing.T) {
 	link("..v1")
 	addr, _ := watched(t, folder(filepath.Join(root, "..data")))
 	link("..v2")
-	eventually(t, "the second certificate is served", func() bool {
+	testkit.Eventually(t, "the second certificate is served", func() bool {
 		conn, name, err := dial(addr, first, second)
 		if err != nil {
 			t.Fatal(err)

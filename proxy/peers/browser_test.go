@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"vitrine/proxy/proxytest"
 
 	"github.com/chromedp/chromedp"
 )
@@ -99,10 +100,10 @@ func methods(all []exchange) string {
 }
 
 func TestAPageOfAnotherOriginFetchesAllRoutes(t *testing.T) {
-	v := startVitrine(t, terms{}, browserTool)
+	v := startVitrine(t, proxytest.Options{}, browserTool)
 	front := openBrowser(t)()
 	for r, path := range routes {
-		url := "http://" + v.addr + path
+		url := "http://" + v.Addr + path
 		got := front.fetch(t, url, `{}`)
 		if got.Status != 200 || got.Type != "cors" || !json.Valid([]byte(got.Body)) || got.Body == "" {
 			t.Fatalf("%s: %+v", r, got)
@@ -136,9 +137,9 @@ func TestAPageOfAnotherOriginFetchesAllRoutes(t *testing.T) {
 }
 
 func TestAPageMaySendAHeaderOfItsOwn(t *testing.T) {
-	v := startVitrine(t, terms{}, browserTool)
+	v := startVitrine(t, proxytest.Options{}, browserTool)
 	front := openBrowser(t)()
-	url := "http://" + v.addr + "/gvapp/singlebanner?ordering=-id"
+	url := "http://" + v.Addr + "/gvapp/singlebanner?ordering=-id"
 	got := front.fetch(t, url, `{"headers": {"X-Front-End": "shop/1.2", "X-Request-Id": "0ea1f9a2"}}`)
 	asked := v.log.take()
 	if got.Status != 200 || methods(asked) != "OPTIONS 204, GET 200" {
@@ -157,7 +158,7 @@ func TestAPageMaySendAHeaderOfItsOwn(t *testing.T) {
 		t.Errorf("DELETE: %+v", got)
 	}
 	// Errors are readable too.
-	if got := front.fetch(t, "http://"+v.addr+"/nothing", `{}`); got.Status != 404 || got.Body != `{"detail":"Not found."}` {
+	if got := front.fetch(t, "http://"+v.Addr+"/nothing", `{}`); got.Status != 404 || got.Body != `{"detail":"Not found."}` {
 		t.Errorf("404: %+v", got)
 	}
 }
@@ -165,8 +166,8 @@ func TestAPageMaySendAHeaderOfItsOwn(t *testing.T) {
 func TestOnlyListedOriginsAreAnswered(t *testing.T) {
 	open := openBrowser(t)
 	listed, other := open(), open()
-	v := startVitrine(t, terms{origins: []string{listed.origin}, maxAge: time.Minute})
-	url := "http://" + v.addr + "/cms/rules/"
+	v := startVitrine(t, proxytest.Options{CORSOrigins: []string{listed.origin}, MaxAge: time.Minute})
+	url := "http://" + v.Addr + "/cms/rules/"
 	if got := other.fetch(t, url, `{}`); got.Error != "TypeError: Failed to fetch" {
 		t.Errorf("an origin that is not listed: %+v", got)
 	}

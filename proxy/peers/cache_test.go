@@ -13,6 +13,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"vitrine/cmd/testkit"
+	"vitrine/proxy/proxytest"
 	"vitrine/upstream/shape"
 )
 
@@ -29,7 +31,7 @@ var caches = []peer{
 }
 
 // behind runs a test behind each of the caches.
-func behind(t *testing.T, o terms, test func(t *testing.T, v *vitrine, p peer, url string)) {
+func behind(t *testing.T, o proxytest.Options, test func(t *testing.T, v *vitrine, p peer, url string)) {
 	for _, p := range caches {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +101,7 @@ func (r reply) decoded(t *testing.T) []byte {
 }
 
 func TestFreshAnswersComeFromTheCacheInFront(t *testing.T) {
-	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		for _, path := range routes {
 			first := get(t, url+path)
 			for range 5 {
@@ -122,7 +124,7 @@ func TestFreshAnswersComeFromTheCacheInFront(t *testing.T) {
 }
 
 func TestAClientsOwnCopyIsConfirmedByTheCacheInFront(t *testing.T) {
-	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/gvapp/")
 		v.log.take()
 		for field, value := range map[string]string{"If-None-Match": first.Header.Get("ETag"), "If-Modified-Since": first.Header.Get("Last-Modified")} {
@@ -139,11 +141,11 @@ func TestAClientsOwnCopyIsConfirmedByTheCacheInFront(t *testing.T) {
 // TestAStaleCopyIsRevalidatedBy304: after max-age the cache revalidates with the ETag, gets a 304,
 // and serves its copy with the whole body.
 func TestAStaleCopyIsRevalidatedBy304(t *testing.T) {
-	behind(t, terms{maxAge: time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/gvapp/")
 		v.log.take()
 		var asked []exchange
-		eventually(t, "the cache asks again", func() bool {
+		testkit.Eventually(t, "the cache asks again", func() bool {
 			if got := get(t, url+"/gvapp/"); got.StatusCode != 200 || !bytes.Equal(got.body, first.body) {
 				t.Fatalf("%d, %d bytes", got.StatusCode, len(got.body))
 			}
@@ -163,13 +165,13 @@ func TestAStaleCopyIsRevalidatedBy304(t *testing.T) {
 // TestAChangeShowsWhenTheCacheAsksAgain: after a purge at vitrine, the next revalidation brings the
 // new document.
 func TestAChangeShowsWhenTheCacheAsksAgain(t *testing.T) {
-	behind(t, terms{maxAge: time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/cms/rules/")
 		v.cms.Set(shape.Rules, `[]`)
-		if _, err := v.store.Purge(t.Context(), string(shape.Rules), false); err != nil {
+		if _, err := v.Store.Purge(t.Context(), string(shape.Rules), false); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the new document shows", func() bool {
+		testkit.Eventually(t, "the new document shows", func() bool {
 			got := get(t, url+"/cms/rules/")
 			if string(got.body) == "[]" {
 				return got.Header.Get("ETag") != first.Header.Get("ETag")
@@ -182,7 +184,7 @@ func TestAChangeShowsWhenTheCacheAsksAgain(t *testing.T) {
 // TestEncodingsAreKeptApart: each client gets a coding that it accepts, and each coding is fetched
 // from vitrine once.
 func TestEncodingsAreKeptApart(t *testing.T) {
-	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		tags := map[string]string{}
 		var document []byte
 		for range 2 {
@@ -218,7 +220,7 @@ func TestEncodingsAreKeptApart(t *testing.T) {
 
 // TestIndentationsAreKeptApart: so are the indentations of Accept.
 func TestIndentationsAreKeptApart(t *testing.T) {
-	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		for range 2 {
 			for accept, want := range map[string]string{"application/json": "[{", "application/json; indent=4": "[\n    {"} {
 				if got := get(t, url+"/cms/rules/", "Accept", accept); !strings.HasPrefix(string(got.body), want) {
@@ -235,17 +237,17 @@ func TestIndentationsAreKeptApart(t *testing.T) {
 // TestAStaleCopyIsServedWhileItIsRevalidated: within stale-while-revalidate nobody waits for
 // vitrine, which gets one request, in the background.
 func TestAStaleCopyIsServedWhileItIsRevalidated(t *testing.T) {
-	behind(t, terms{maxAge: time.Second, staleWhileRevalidate: 30 * time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Second, StaleWhileRevalidate: 30 * time.Second}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/cms/rules/")
 		v.log.take()
 		v.cms.Set(shape.Rules, `[]`)
-		if _, err := v.store.Purge(t.Context(), string(shape.Rules), false); err != nil {
+		if _, err := v.Store.Purge(t.Context(), string(shape.Rules), false); err != nil {
 			t.Fatal(err)
 		}
 		release := v.cms.Block() // vitrine cannot answer, so a client that waits for it is noticed
 		defer release()
 		var asked []exchange
-		eventually(t, "the cache asks in the background", func() bool {
+		testkit.Eventually(t, "the cache asks in the background", func() bool {
 			if got := get(t, url+"/cms/rules/"); !bytes.Equal(got.body, first.body) {
 				t.Fatalf("%d %s", got.StatusCode, got.body)
 			}
@@ -259,22 +261,22 @@ func TestAStaleCopyIsServedWhileItIsRevalidated(t *testing.T) {
 			t.Errorf("vitrine is asked %d times at once", len(asked))
 		}
 		release()
-		eventually(t, "the new document shows", func() bool { return string(get(t, url+"/cms/rules/").body) == "[]" })
+		testkit.Eventually(t, "the new document shows", func() bool { return string(get(t, url+"/cms/rules/").body) == "[]" })
 	})
 }
 
 // TestAStaleCopyIsServedWhileVitrineIsAway: within stale-if-error.
 func TestAStaleCopyIsServedWhileVitrineIsAway(t *testing.T) {
-	behind(t, terms{maxAge: time.Second, staleIfError: time.Hour}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Second, StaleIfError: time.Hour}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		first := get(t, url+"/gvapp/")
 		v.log.take()
-		eventually(t, "the copy is stale", func() bool {
+		testkit.Eventually(t, "the copy is stale", func() bool {
 			get(t, url+"/gvapp/")
 			return len(v.log.take()) > 0
 		})
-		v.stop()
+		v.Stop()
 		stale := time.Now().Add(1500 * time.Millisecond) // past max-age again
-		eventually(t, "stale copies were served", func() bool {
+		testkit.Eventually(t, "stale copies were served", func() bool {
 			if got := get(t, url+"/gvapp/"); got.StatusCode != 200 || !bytes.Equal(got.body, first.body) {
 				t.Fatalf("%d %.200s", got.StatusCode, got.body)
 			}
@@ -285,12 +287,12 @@ func TestAStaleCopyIsServedWhileVitrineIsAway(t *testing.T) {
 
 // TestErrorsAreNotKept: responses with no-store are requested each time.
 func TestErrorsAreNotKept(t *testing.T) {
-	behind(t, terms{maxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
+	behind(t, proxytest.Options{MaxAge: time.Minute}, func(t *testing.T, v *vitrine, _ peer, url string) {
 		v.cms.Set(shape.Rules, `{"no":"rules"}`)
 		if got := get(t, url+"/cms/rules/"); got.StatusCode != http.StatusBadGateway {
 			t.Fatalf("%d %s", got.StatusCode, got.body)
 		}
 		v.cms.Set(shape.Rules, `[]`)
-		eventually(t, "the document is served", func() bool { return get(t, url+"/cms/rules/").StatusCode == 200 })
+		testkit.Eventually(t, "the document is served", func() bool { return get(t, url+"/cms/rules/").StatusCode == 200 })
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/proxy/proxytest"
 	"vitrine/upstream/shape"
 )
 
@@ -43,10 +44,10 @@ func field(head, name string) string {
 }
 
 func TestCurlGetsAllRoutesOverHTTP10And11(t *testing.T) {
-	v := startVitrine(t, terms{}, curlTool)
+	v := startVitrine(t, proxytest.Options{}, curlTool)
 	for _, version := range []string{"--http1.0", "--http1.1"} {
 		for r, path := range routes {
-			head, body := curl(t, version, "http://"+v.addr+path)
+			head, body := curl(t, version, "http://"+v.Addr+path)
 			doc, err := shape.Normalize(r, []byte(body))
 			if err != nil || string(doc.Body) != body || !strings.HasPrefix(head, "HTTP/1.1 200 ") && !strings.HasPrefix(head, "HTTP/1.0 200 ") {
 				t.Errorf("%s %s: %v\n%s", version, path, err, head)
@@ -66,8 +67,8 @@ func TestCurlGetsAllRoutesOverHTTP10And11(t *testing.T) {
 }
 
 func TestCurlHeadHasTheHeadersOfGet(t *testing.T) {
-	v := startVitrine(t, terms{}, curlTool)
-	url := "http://" + v.addr + "/gvapp/"
+	v := startVitrine(t, proxytest.Options{}, curlTool)
+	url := "http://" + v.Addr + "/gvapp/"
 	curl(t, url) // so that both are hits
 	got, _ := curl(t, url)
 	head, body := curl(t, "--head", url)
@@ -86,8 +87,8 @@ func TestCurlHeadHasTheHeadersOfGet(t *testing.T) {
 }
 
 func TestCurlCompressedDecodesToTheDocument(t *testing.T) {
-	v := startVitrine(t, terms{}, curlTool)
-	url := "http://" + v.addr + "/gvapp/"
+	v := startVitrine(t, proxytest.Options{}, curlTool)
+	url := "http://" + v.Addr + "/gvapp/"
 	_, plain := curl(t, url)
 	head, body := curl(t, "--compressed", url)
 	if coding := field(head, "Content-Encoding"); coding == "" || body != plain {
@@ -96,8 +97,8 @@ func TestCurlCompressedDecodesToTheDocument(t *testing.T) {
 }
 
 func TestCurlConditionalRequestsAreAnsweredWith304(t *testing.T) {
-	v := startVitrine(t, terms{}, curlTool)
-	url, dir := "http://"+v.addr+"/cms/rules/", t.TempDir()
+	v := startVitrine(t, proxytest.Options{}, curlTool)
+	url, dir := "http://"+v.Addr+"/cms/rules/", t.TempDir()
 	tag, doc := filepath.Join(dir, "etag"), filepath.Join(dir, "doc")
 	curl(t, "--etag-save", tag, "--output", doc, url)
 	if kept, err := os.ReadFile(tag); err != nil || len(kept) < 4 {
@@ -119,8 +120,8 @@ func TestCurlConditionalRequestsAreAnsweredWith304(t *testing.T) {
 // TestCurlRangesAreAnsweredWhole: RFC 9110, section 14.2: a server can ignore Range, but then must
 // not answer 206.
 func TestCurlRangesAreAnsweredWhole(t *testing.T) {
-	v := startVitrine(t, terms{}, curlTool)
-	url := "http://" + v.addr + "/cms/rules/"
+	v := startVitrine(t, proxytest.Options{}, curlTool)
+	url := "http://" + v.Addr + "/cms/rules/"
 	_, whole := curl(t, url)
 	for _, asked := range []string{"0-9", "-10", "0-0,5-6", "99999999-"} {
 		if head, body := curl(t, "--range", asked, url); !strings.HasPrefix(head, "HTTP/1.1 200 ") || body != whole || field(head, "Content-Range") != "" {
@@ -130,9 +131,9 @@ func TestCurlRangesAreAnsweredWhole(t *testing.T) {
 }
 
 func TestCurlFollowsTheRedirectToTheRightSlash(t *testing.T) {
-	v := startVitrine(t, terms{}, curlTool)
-	_, want := curl(t, "http://"+v.addr+"/gvapp/singlebanner?ordering=-id")
-	head, body := curl(t, "--location", "http://"+v.addr+"/gvapp/singlebanner/?ordering=-id")
+	v := startVitrine(t, proxytest.Options{}, curlTool)
+	_, want := curl(t, "http://"+v.Addr+"/gvapp/singlebanner?ordering=-id")
+	head, body := curl(t, "--location", "http://"+v.Addr+"/gvapp/singlebanner/?ordering=-id")
 	// With --location both headers are printed, one after the other.
 	if _, second, ok := strings.Cut(body, "\r\n\r\n"); ok {
 		body = second
@@ -144,8 +145,8 @@ func TestCurlFollowsTheRedirectToTheRightSlash(t *testing.T) {
 
 // TestPipelinedRequestsAreAnsweredInOrder: RFC 9112, section 9.3.2.
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
-	v := startVitrine(t, terms{})
-	conn, err := net.Dial("tcp", v.addr)
+	v := startVitrine(t, proxytest.Options{})
+	conn, err := net.Dial("tcp", v.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", target, err)
 		}
-		alone := get(t, "http://"+v.addr+target)
+		alone := get(t, "http://"+v.Addr+target)
 		if target == "/gvapp" { // which get checks
 			if resp.StatusCode != http.StatusMovedPermanently {
 				t.Errorf("%s: %d", target, resp.StatusCode)

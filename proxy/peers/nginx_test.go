@@ -35,7 +35,7 @@ func startNginx(t *testing.T, v *vitrine) string {
 	}
 	write(t, dir, "vitrine.conf", configuration(t, "/etc/nginx/conf.d/vitrine.conf",
 		"/var/cache/nginx/vitrine", filepath.Join(dir, "cache"),
-		"127.0.0.1:8080", v.addr,
+		"127.0.0.1:8080", v.Addr,
 		"listen 80;", "listen 127.0.0.1:"+port+";"))
 	conf := strings.ReplaceAll(nginxMain, "DIR", dir)
 	if os.Geteuid() == 0 { // otherwise the workers switch to a user who cannot read the test's folder

@@ -10,7 +10,7 @@ func startVarnish(t *testing.T, v *vitrine) string {
 	t.Helper()
 	program := varnishTool.path(t)
 	dir, addr := t.TempDir(), freeAddress(t)
-	host, port, err := net.SplitHostPort(v.addr)
+	host, port, err := net.SplitHostPort(v.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ package peers
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,11 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/cache"
 	"vitrine/cache/embedded"
-	"vitrine/proxy"
-	"vitrine/proxy/represent"
-	"vitrine/upstream"
+	"vitrine/cmd/testkit"
+	"vitrine/proxy/proxytest"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -39,95 +36,32 @@ var routes = map[shape.Resource]string{
 	shape.Catalogue: "/gvapp/", shape.Rules: "/cms/rules/", shape.Banners: "/gvapp/singlebanner",
 }
 
-// terms are what downstream caches are allowed.
-type terms struct {
-	ttl, maxAge, staleWhileRevalidate, staleIfError time.Duration
-	origins                                         []string // none: *
-}
-
-// vitrine is all of it, running.
+// vitrine is a running one with its CMS.
 type vitrine struct {
-	cms   *upstreamtest.CMS
-	store *cache.Store
-	addr  string
-	log   *exchanges
-	stop  func() // ends it like a crash of the machine: the port is closed
+	*proxytest.Vitrine
+	cms *upstreamtest.CMS
+	log *exchanges
 }
 
-// startVitrine runs it until the test ends or stop is called. Tools are the other programs of the
-// test: if one is missing, the test skips before anything is started.
-func startVitrine(t *testing.T, o terms, tools ...tool) *vitrine {
+// startVitrine runs it until the test ends or Stop is called, which is like a crash of the machine:
+// the port is closed. Tools are the other programs of the test: if one is missing, the test skips
+// before anything is started.
+func startVitrine(t *testing.T, o proxytest.Options, tools ...tool) *vitrine {
 	t.Helper()
 	for _, needed := range tools {
 		needed.path(t)
 	}
-	if o.ttl == 0 {
-		o.ttl = time.Minute
+	if o.CORSOrigins == nil {
+		o.CORSOrigins = []string{"*"}
 	}
-	if o.origins == nil {
-		o.origins = []string{"*"}
-	}
-	v := &vitrine{cms: upstreamtest.New(t), log: newExchanges()}
-	log := slog.New(slog.DiscardHandler)
-	client, err := upstream.New(upstream.Options{URL: v.cms.URL, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	redis, err := embedded.Start("127.0.0.1:0", log)
+	redis, err := embedded.Start("127.0.0.1:0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(redis.Close)
-	if v.store, err = cache.Open(t.Context(), cache.Options{URL: redis.URL(), Logger: log}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { v.store.Close() })
-	sources := map[shape.Resource]proxy.Documents{}
-	for _, r := range shape.Resources() {
-		if sources[r], err = cache.NewReader(v.store, string(r), cache.ReaderOptions[*represent.Document]{
-			TTL: o.ttl, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
-			Source: client.Fingerprint(), Prepare: represent.Prepare(r), ErrorCode: upstream.Code, CodeError: upstream.FromCode,
-			Loader: cache.LoaderFunc(func(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
-				var known upstream.Validators
-				if held != nil {
-					known = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
-				}
-				got, err := client.Fetch(ctx, r, known)
-				return cache.Loaded{
-					NotModified: got.NotModified, Body: got.Document.Body, Status: got.Status,
-					UpstreamETag: got.Validators.ETag, UpstreamLastModified: got.Validators.LastModified,
-				}, err
-			}),
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	server, err := proxy.New(proxy.Options{
-		Documents: sources, MaxAge: o.maxAge, StaleWhileRevalidate: o.staleWhileRevalidate, StaleIfError: o.staleIfError,
-		CORSOrigins: o.origins, Logger: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.addr = l.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(v.log.listener(l)) }()
-	v.stop = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(v.stop)
+	v := &vitrine{cms: upstreamtest.New(t), log: newExchanges()}
+	o.Listener = v.log.listener
+	v.Vitrine = proxytest.Start(t, v.cms.URL, redis.URL(), o)
 	return v
 }
 
@@ -265,7 +199,7 @@ func (n tool) path(t *testing.T) string {
 // run starts a program until the test ends, and waits until it accepts connections at addr.
 func run(t *testing.T, addr, program string, args ...string) {
 	t.Helper()
-	var out syncBuffer
+	var out testkit.Buffer
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -289,7 +223,7 @@ func run(t *testing.T, addr, program string, args ...string) {
 			t.Logf("%s said:\n%s", program, said[max(0, len(said)-4000):])
 		}
 	})
-	eventually(t, program+" listens", func() bool {
+	testkit.Eventually(t, program+" listens", func() bool {
 		select {
 		case <-ended:
 			t.Fatalf("%s ended:\n%s", program, out.String())
@@ -313,38 +247,6 @@ func freeAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// eventually calls check twenty times a second until it succeeds.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for !check() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
-// syncBuffer can be written while it is read.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // configuration returns the block of docs/deploying.md that begins with a comment naming file, with

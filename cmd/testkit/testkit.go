@@ -1,0 +1,75 @@
+// Package testkit has what the tests of every package share: waiting for a condition, and a buffer
+// that is written while it is read.
+package testkit
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Patience is how long [Eventually] and [Retry] wait: machines are slow at times.
+const Patience = 30 * time.Second
+
+// Eventually waits until ok, which another goroutine or process is about to bring about.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	Within(t, Patience, what, ok)
+}
+
+// Within is Eventually with a limit of its own.
+func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	if retry(limit, func() error {
+		if ok() {
+			return nil
+		}
+		return errNotYet
+	}) != nil {
+		t.Fatalf("not within %v: %s", limit, what)
+	}
+}
+
+var errNotYet = errors.New("not yet")
+
+// Retry calls check until it returns nil, and returns its last error when that takes too long.
+func Retry(check func() error) error { return retry(Patience, check) }
+
+func retry(limit time.Duration, check func() error) error {
+	deadline := time.After(limit)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			return err
+		}
+	}
+}
+
+// Buffer is a log or an output that may be read while it is written. The zero value is empty.
+type Buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns all that was written.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -98,7 +98,7 @@ func TestWithoutAnAccessLogNothingIsLoggedOfARequest(t *testing.T) {
 
 func TestOnlyATrustedProxyNamesTheClientInTheAccessLog(t *testing.T) {
 	for trusted, client := range map[string]string{"127.0.0.0/8": "198.51.100.1", "10.0.0.0/8": "127.0.0.1"} {
-		log := new(syncBuffer)
+		log := new(testkit.Buffer)
 		r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil)), TrustedProxies: []string{trusted}})
 		r.get(t, "/gvapp/", "X-Forwarded-For: 198.51.100.1")
 		if lines := logged(t, log); len(lines) != 1 || lines[0]["client"] != client {

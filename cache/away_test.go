@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/redistest"
 )
 
@@ -136,7 +137,7 @@ func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 		src.version.Store(7)
 		now := time.Now().UnixMilli()
 		must(t, b.client.HSet(t.Context(), key, "body", body(7), "etag", ETag(body(7)), "fetched_at", now, "changed_at", now,
-			"fresh_until", now+60000, "layout", layout, "source", "test").Err())
+			"fresh_until", now+60000, "layout", lease.Layout, "source", "test").Err())
 		must(t, b.client.HDel(t.Context(), key, "lease", "lease_until").Err())
 		release()
 		if a := <-got; a.Value != 7 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"vitrine/cache/watch"
 )
 
 // BenchmarkHit is a read that memory answers: no lock, no allocation, no I/O.
@@ -37,13 +39,11 @@ func BenchmarkHitParallel(b *testing.B) {
 
 // BenchmarkCheckedAgainstRedis is a read while purges are not being heard: one round trip, without the body.
 func BenchmarkCheckedAgainstRedis(b *testing.B) {
-	s, r := replica(b, embeddedURL(b), options(newSource()))
+	_, r := replica(b, embeddedURL(b), options(newSource()))
 	warm(b, r)
-	s.watchers.Store(nil)
-	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.Get(ctx); err != nil {
+		if _, err := r.look(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -84,9 +84,8 @@ func TestHitDoesNotWaitForALock(t *testing.T) {
 	go func() {
 		defer close(done)
 		for {
-			now := s.now()
 			e := r.memory.Load()
-			if e != nil && r.coherent(e, now) { // else a read would rightly ask, and wait
+			if e != nil && r.watched.Trusts(&e.mark, watch.Now()) { // else a read would rightly ask, and wait
 				if _, err := r.Get(t.Context()); err != nil {
 					t.Error(err)
 				}

@@ -105,7 +105,9 @@ const (
 	DetailIfError        = "stale-if-error"         // stale, and the CMS fails
 	DetailSlow           = "stale-while-slow"       // stale, and the CMS did not answer in the time a visitor should wait
 	DetailLeaseElsewhere = "lease-elsewhere"        // another process fetched it
-	DetailRedisAway      = "redis-away"             // this process is on its own
+	DetailRedisAway      = "redis-away"             // Redis is unreachable: this process is on its own
+	DetailRedisRefused   = "redis-refused"          // Redis refused to store it
+	DetailRedisLost      = "redis-lost"             // stale: Redis has lost its data, and the CMS fails
 )
 
 // ErrWait means that a reader gave up waiting; the fetch goes on without it.

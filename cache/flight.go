@@ -3,21 +3,28 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
 )
 
-// A flight gets a document from wherever it is to be had, once for everybody in this process who waits for it. It runs
-// on a context of the store's own: whoever gave up waiting does not end it for the others. Of the context of whoever
-// started it, it has the values alone.
+// flight is one attempt to get a document, shared by every caller in this process that waits for it.
+// It runs on the store's context and keeps only the values of the context it was started with:
+// whoever gives up waiting does not end it for the others.
 type flight[V any] struct {
 	done chan struct{} // closed at the end; what follows is set before
 
-	entry  *entry[V]
-	at     time.Duration // every purge acknowledged before this moment is older than entry's fetch
-	status Status
-	err    error
+	entry *entry[V] // nil: look again
+	// at is the time before which whoever asked may have entry: no purge acknowledged before it is
+	// younger than entry's fetch.
+	at        time.Duration
+	status    Status
+	elsewhere bool // another process had the lease
+	void      bool // a hard purge came while it was loaded
+	err       error
 }
 
 // fly joins the flight under way, or starts one.
@@ -32,10 +39,9 @@ func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	r.mu.Unlock()
 	values := lend(starter) // here, while the starter is in its call
 	run := func() {
-		// A purge may make a fetch be done again, and again; whoever waits has a patience of his own.
-		ctx, cancel := context.WithTimeout(valued{Context: r.store.ctx, values: values}, 4*(r.policy.Load().FetchTimeout+leaseMargin))
+		ctx, cancel := context.WithTimeout(valued{Context: r.store.ctx, values: values}, r.patience())
 		defer cancel()
-		r.obtain(ctx, f)
+		r.attempt(ctx, f)
 		r.land(f)
 	}
 	if !r.store.goTask(run) {
@@ -45,8 +51,252 @@ func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	return f, false
 }
 
-// A Lender is a context whose values end with the call that it is given to, such as those of a request whose memory is
-// used again after it. Lend returns a context that has those which a load may still ask for later.
+// land ends the flight. A soft purge that arrived after the fill had no flight of its own, so wake
+// the attendant to check. Without tracking there is nothing to check.
+func (r *Reader[V]) land(f *flight[V]) {
+	r.mu.Lock()
+	r.flight = nil
+	r.mu.Unlock()
+	close(f.done)
+	if r.watched.Listening() {
+		r.wakeAttendant()
+	}
+}
+
+// attempt makes the flight: acquire the lease, load, fill; or wait for whoever has it; or, if Redis
+// gives no lease to anybody, load for this process alone.
+func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
+	if !r.watched.Up() {
+		r.loadAlone(ctx, f, DetailRedisAway)
+		return
+	}
+	changed := r.nextChange() // before acquire, so that no fill after it is missed
+	l, err := r.acquire(ctx)
+	switch {
+	case err != nil && r.store.ctx.Err() != nil:
+		f.err = errClosed
+	case watch.Replied(err):
+		r.store.refuse("acquire", err)
+		r.loadAlone(ctx, f, DetailRedisRefused)
+	case err != nil:
+		r.watched.Fail(err)
+	case l.Outcome == lease.Granted:
+		r.store.accepted("acquire")
+		r.fetch(ctx, f, l)
+	case l.Outcome == lease.Failed:
+		err := r.o.CodeError(l.Failure.Code)
+		r.pause.Store(&pause{count: l.Failure.Count, until: watch.Now() + l.Left, err: err, mark: r.watched.Mark()})
+		f.err = &RetryError{After: l.Left, Err: err}
+	case l.Outcome == lease.Held:
+		f.elsewhere = true
+		r.await(ctx, changed, l.Left)
+	}
+	if f.err != nil {
+		r.restore()
+	}
+}
+
+func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, err error) {
+	r.mu.Lock()
+	damaged := r.damaged
+	r.mu.Unlock()
+	q := lease.Request{Token: r.store.token(), Length: r.o.FetchTimeout + leaseMargin, TTL: r.o.TTL, Source: r.o.Source, Damaged: damaged}
+	w := r.watched.Begin()
+	err = r.watched.Do(ctx, true, func(c redis.Cmdable) (err error) {
+		l, err = r.hash.Acquire(ctx, c, q)
+		return err
+	})
+	w.End(l.Outcome == lease.Granted, err == nil || watch.Replied(err))
+	if err != nil && !watch.Replied(err) {
+		r.orphan(q.Token)
+	}
+	return l, err
+}
+
+// await waits until the key changes or its lease has run out. Whoever does not receive changes looks
+// at intervals; a connection that is lost meanwhile counts as a change.
+func (r *Reader[V]) await(ctx context.Context, changed <-chan struct{}, left time.Duration) {
+	left += time.Millisecond
+	if !r.watched.Listening() {
+		left = min(left, watch.Jitter(r.store.bound))
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-timer.C:
+	}
+}
+
+// fetch loads under the lease and fills.
+func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
+	prev := r.memory.Load()
+	var base *Document // what a NotModified would renew: the very document that Redis holds
+	if prev != nil && prev.doc != nil && l.ETag != "" && prev.doc.ETag == l.ETag && l.Source == r.o.Source {
+		base = prev.doc
+	}
+	began, before := watch.Now(), r.watched.Mark()
+	loading, unguard := r.guard(ctx, l)
+	loaded, doc, value, err := r.load(loading, base)
+	void := unguard()
+	took := watch.Now() - began
+	switch {
+	case r.store.ctx.Err() != nil:
+		_ = r.handBack(ctx, l, 0)
+		f.err = errClosed
+		return
+	case err != nil && void:
+		r.voided(took)
+		_ = r.handBack(ctx, l, 0)
+		f.void = true
+		return
+	case err != nil:
+		r.giveUp(ctx, f, l, err, took)
+		return
+	}
+	filling := lease.Document{
+		Source: r.o.Source, ETag: doc.ETag, Body: doc.Body, TTL: r.o.freshness(), Window: r.o.window(),
+		UpstreamETag: doc.UpstreamETag, UpstreamLastModified: doc.UpstreamLastModified, ChangedAt: r.knownChange(doc.ETag),
+	}
+	if loaded.NotModified {
+		filling.Body = nil
+	}
+	mark := r.watched.Mark()
+	wrote, err := r.fill(ctx, l, filling)
+	e := &entry[V]{doc: doc, value: value, mark: mark, detail: DetailMemory, source: r.o.Source}
+	switch {
+	case err != nil && r.store.ctx.Err() != nil: // what was written of it, if anything, is whole
+		_ = r.handBack(ctx, l, 0)
+		f.err = errClosed
+	case err != nil:
+		// Where Redis cannot hold the document, a lease may fit: the others are not made to wait for it.
+		took = watch.Now() - began
+		if back := r.handBack(ctx, l, r.o.TTL+r.o.window()); back != nil && !watch.Replied(back) {
+			r.watched.Fail(err)
+			before = r.watched.Unread()
+			e.detail = DetailRedisAway
+		} else {
+			r.store.refuse("fill", err)
+			e.detail = DetailRedisRefused
+		}
+		r.keep(f, e, before, prev, began, took)
+		f.status.FwdStatus = loaded.Status
+	case wrote.Outcome == lease.Lost:
+		// Purged while it was loaded. If that is so time and again, whoever asked before this load began may
+		// have it: no purge that he could know of came after it.
+		if r.voided(took) {
+			e.setTimes(&r.o, watch.Now(), 0, r.o.TTL)
+			doc.FetchedAt, doc.FreshUntil = time.Now(), time.Now()
+			f.entry, f.at, f.status = e, began, Status{FwdStatus: loaded.Status}
+		}
+		f.void = true
+	default:
+		r.store.accepted("fill")
+		r.stored(f, e, &wrote, l, loaded, base, took)
+	}
+}
+
+// stored admits what Redis holds now.
+func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, l lease.Lease, loaded Loaded, base *Document, took time.Duration) {
+	outcome := string(wrote.Outcome)
+	if wrote.Outcome == lease.Stored && loaded.NotModified {
+		outcome = outcomeRenewed
+	}
+	r.store.fetched(r.key, outcome, took, nil)
+	r.pause.Store(nil)
+	r.mu.Lock()
+	r.voids = 0
+	r.mu.Unlock()
+	left := time.Duration(max(wrote.FreshUntil-wrote.Now, 0)) * time.Millisecond
+	wall, now := time.Now(), watch.Now()
+	e.doc.FetchedAt, e.doc.ChangedAt, e.doc.FreshUntil = wall, time.UnixMilli(wrote.ChangedAt), wall.Add(left)
+	if base != nil && loaded.NotModified {
+		e.doc.ChangedAt = base.ChangedAt
+	}
+	e.fetchedAt = wrote.Now
+	e.redis = held{exists: true, etag: e.doc.ETag, fetchedAt: wrote.Now, freshUntil: wrote.FreshUntil, dataset: l.Dataset, run: r.watched.Run()}
+	e.setTimes(&r.o, now, 0, left)
+	r.admit(e)
+	f.entry, f.at, f.status = e, e.mark.At(), Status{FwdStatus: loaded.Status, Stored: true}
+}
+
+func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Document) (wrote lease.Filled, err error) {
+	w := r.watched.Begin()
+	err = r.watched.Do(ctx, false, func(c redis.Cmdable) (err error) {
+		wrote, err = r.hash.Fill(context.WithoutCancel(ctx), c, l, d)
+		return err
+	})
+	w.End(wrote.Outcome == lease.Stored || wrote.Outcome == lease.Soft, err == nil || watch.Replied(err))
+	return wrote, err
+}
+
+// giveUp leaves word of the failure with the lease. A purge that came meanwhile makes the load due
+// again.
+func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cause error, took time.Duration) {
+	word := lease.Failure{Count: l.Failure.Count + 1, Code: r.o.ErrorCode(cause)}
+	wait := r.backoff(word.Count)
+	r.store.fetched(r.key, outcomeFailed, took, cause)
+	outcome, err := r.release(ctx, l, word, wait, 0)
+	switch {
+	case watch.Replied(err):
+		r.store.refuse("release", err)
+		_ = r.handBack(ctx, l, 0) // nobody waits for it, then
+	case err != nil:
+		r.watched.Fail(err)
+	case outcome != lease.Released:
+		return
+	}
+	r.pause.Store(&pause{count: word.Count, until: watch.Now() + wait, err: cause, mark: r.watched.Mark()})
+	f.err = &RetryError{After: wait, Err: cause}
+}
+
+// handBack gives the lease back with no word of a failure, also when the store is closing. What is
+// not given back runs out.
+func (r *Reader[V]) handBack(ctx context.Context, l lease.Lease, keep time.Duration) error {
+	_, err := r.release(ctx, l, lease.Failure{}, 0, keep)
+	return err
+}
+
+func (r *Reader[V]) release(ctx context.Context, l lease.Lease, word lease.Failure, wait, keep time.Duration) (outcome lease.Outcome, err error) {
+	ctx = context.WithoutCancel(ctx)
+	w := r.watched.Begin()
+	err = r.watched.Do(ctx, true, func(c redis.Cmdable) (err error) {
+		outcome, err = r.hash.Release(ctx, c, l, word, wait, keep)
+		return err
+	})
+	w.End(outcome == lease.Released || outcome == lease.Soft, err == nil || watch.Replied(err))
+	return outcome, err
+}
+
+// restore puts the last good copy back that Redis has lost, when it cannot be loaded.
+func (r *Reader[V]) restore() {
+	now, e := watch.Now(), r.memory.Load()
+	if !e.holds(now) || !e.lost || !e.unstored || !r.watched.Up() || r.watched.Withdrawn(&e.mark) {
+		return
+	}
+	d := lease.Document{
+		Source: e.source, ETag: e.doc.ETag, Body: e.doc.Body, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
+		FetchedAt: e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), Window: e.servableUntil - now,
+	}
+	restored := false
+	w := r.watched.Begin()
+	err := r.watched.Do(r.store.ctx, false, func(c redis.Cmdable) (err error) {
+		restored, err = r.hash.Restore(r.store.ctx, c, d)
+		return err
+	})
+	w.End(restored, err == nil || watch.Replied(err))
+	switch {
+	case watch.Replied(err):
+		r.store.refuse("restore", err)
+	case restored:
+		r.store.log.Info("the last good copy is back in redis", "resource", r.key)
+	}
+}
+
+// A Lender is a context whose values end with the call that it is given to, such as those of a
+// request whose memory is used again after it. Lend returns a context that has those which a load
+// may still ask for later.
 type Lender interface {
 	context.Context
 	Lend() context.Context
@@ -75,265 +325,3 @@ func (v valued) Value(key any) any {
 }
 
 var errClosed = errors.New("cache: the store is closed")
-
-// land ends the flight. A soft purge heard since its fill would have joined it in vain: the attendant looks once more.
-// A process that does not hear of purges has heard of none.
-func (r *Reader[V]) land(f *flight[V]) {
-	r.mu.Lock()
-	r.flight = nil
-	r.mu.Unlock()
-	close(f.done)
-	if r.store.Listening() {
-		r.rouse()
-	}
-}
-
-// obtain makes the flight: acquire the lease, fetch, fill; or wait for whoever has it.
-func (r *Reader[V]) obtain(ctx context.Context, f *flight[V]) {
-	elsewhere := false
-	for {
-		if ctx.Err() != nil {
-			f.err = fmt.Errorf("%s: %w", r.key, ErrWait)
-			return
-		}
-		if !r.store.Up() {
-			if r.fetchAlone(ctx, f) {
-				return
-			}
-			continue
-		}
-		heard := r.signal() // before acquire, so that no fill after it is missed
-		r.mu.Lock()
-		damaged := r.damaged
-		r.mu.Unlock()
-		p := r.policy.Load() // before the load, whose loader may follow it
-		token := r.store.token()
-		l, err := r.acquire(ctx, p, token, damaged)
-		if err != nil {
-			r.store.failed(err)
-			r.orphan(token)
-			continue
-		}
-		switch l.outcome {
-		case granted:
-			if r.fetch(ctx, f, p, l) {
-				return
-			}
-		case fresh:
-			f.at = r.store.now()
-			e, err := r.ask(f.at)
-			if err != nil {
-				r.store.failed(err)
-				continue
-			}
-			if e != nil {
-				f.entry, f.status = e, Status{Hit: true, Detail: DetailRedis}
-				if elsewhere {
-					f.status = Status{Stored: true, Collapsed: true, Detail: DetailLeaseElsewhere}
-				}
-				return
-			}
-		case failed:
-			r.failing.Store(true)
-			f.err = &RetryError{After: l.left, Err: r.o.CodeError(l.failure.code)}
-			return
-		default: // held
-			elsewhere = true
-			r.await(ctx, heard, l.left)
-		}
-	}
-}
-
-func (r *Reader[V]) acquire(ctx context.Context, p *Policy, token, damaged string) (lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.store.timeout)
-	defer cancel()
-	return r.store.acquire(ctx, r.key, token, p.Source, damaged, p.FetchTimeout+leaseMargin, p.TTL)
-}
-
-// await waits until the key changes or its lease has run out. Only a process that cannot hear of changes asks at intervals.
-func (r *Reader[V]) await(ctx context.Context, heard <-chan struct{}, left time.Duration) {
-	left += time.Millisecond
-	if !r.store.Listening() {
-		left = min(left, jitter(deafPause))
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-heard:
-	case <-timer.C:
-	}
-}
-
-// deafPause is how often a lease held elsewhere is looked at while invalidations are not heard.
-const deafPause = 50 * time.Millisecond
-
-// fetch loads under the lease and fills. It reports false when a purge, or another holder, made its work void:
-// then it is done again at once.
-func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], p *Policy, l lease) (done bool) {
-	var base *Document // what a NotModified would renew: the very document that Redis holds
-	if e := r.memory.Load(); e != nil && l.etag != "" && e.doc.ETag == l.etag && l.source == p.Source {
-		base = e.doc
-	}
-	began, before := time.Now(), r.gen.Load()
-	loading, unguard := r.guard(ctx, l)
-	loaded, doc, value, err := r.load(loading, p, base)
-	unguard()
-	if err != nil && errors.Is(context.Cause(loading), errVoid) {
-		r.store.fetched(r.key, lost, time.Since(began), nil)
-		r.handBack(l)
-		return false
-	}
-	if err != nil {
-		return r.giveUp(f, l, err, time.Since(began))
-	}
-	fill := filling{
-		source: p.Source, etag: doc.ETag, body: doc.Body, ttl: p.freshness(), window: p.window(),
-		upstreamETag: doc.UpstreamETag, upstreamLastModified: doc.UpstreamLastModified,
-	}
-	if loaded.NotModified {
-		fill.body = nil
-	}
-	r.mu.Lock()
-	if r.lastETag == doc.ETag {
-		fill.changedAt = r.lastAt
-	}
-	r.mu.Unlock()
-
-	epoch, gen := r.store.epoch.Load(), r.gen.Load()
-	at := r.store.now()
-	writing, cancel := context.WithTimeout(ctx, writeTimes*r.store.timeout)
-	defer cancel()
-	wrote, err := r.store.fill(writing, r.key, l, fill)
-	if err != nil {
-		if r.store.ctx.Err() != nil { // closing: what was written of it, if anything, is whole
-			r.handBack(l)
-			f.err = errClosed
-			return true
-		}
-		r.store.failed(err)
-		if r.gen.Load() != before {
-			// A purge may have been heard during the load, which nobody is left to refuse the fill for.
-			r.store.fetched(r.key, lost, time.Since(began), nil)
-			return r.fetchAlone(ctx, f)
-		}
-		// The document is good, whatever Redis made of it: those who wait get it, and this process is on its own.
-		r.store.fetched(r.key, "alone", time.Since(began), nil)
-		r.keepAlone(f, p, doc, value, before)
-		f.status.FwdStatus = loaded.Status
-		return true
-	}
-	outcome := wrote.outcome
-	if outcome == stored && loaded.NotModified {
-		outcome = "renewed"
-	}
-	r.store.fetched(r.key, outcome, time.Since(began), nil)
-	r.failing.Store(false)
-	if wrote.outcome != stored {
-		return false
-	}
-	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	wall, now := time.Now(), r.store.now()
-	doc.FetchedAt, doc.ChangedAt, doc.FreshUntil = wall, time.UnixMilli(wrote.changedAt), wall.Add(ms(wrote.freshUntil-wrote.now))
-	if base != nil && loaded.NotModified {
-		doc.ChangedAt = base.ChangedAt
-	}
-	e := &entry[V]{doc: doc, value: value, epoch: epoch, gen: gen, fetchedAt: wrote.now, freshUntil: wrote.freshUntil, source: p.Source}
-	e.times(p, now, 0, ms(wrote.freshUntil-wrote.now))
-	r.admit(e)
-	f.entry, f.at, f.status = e, at, Status{FwdStatus: loaded.Status, Stored: true}
-	return true
-}
-
-// load calls the loader within its time, and prepares what it brought.
-func (r *Reader[V]) load(ctx context.Context, p *Policy, base *Document) (loaded Loaded, doc *Document, value V, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.FetchTimeout)
-	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("loading %s: panic: %v\n%s", r.key, p, debug.Stack())
-		}
-	}()
-	loaded, err = r.o.Loader.Load(ctx, r.key, base)
-	if err != nil {
-		return loaded, nil, value, err
-	}
-	if loaded.NotModified {
-		if base == nil {
-			return loaded, nil, value, fmt.Errorf("loading %s: not modified, but nothing was held", r.key)
-		}
-		renewed := *base
-		loaded.Body = base.Body
-		doc = &renewed
-		if e := r.memory.Load(); e != nil && e.doc == base {
-			value = e.value
-			return loaded, doc, value, nil
-		}
-	} else {
-		if len(loaded.Body) == 0 { // which a fill would take for a renewal
-			return loaded, nil, value, fmt.Errorf("loading %s: an empty body", r.key)
-		}
-		doc = &Document{Body: loaded.Body, ETag: ETag(loaded.Body)}
-	}
-	doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified
-	doc.ChangedAt = time.UnixMilli(time.Now().UnixMilli())
-	value, err = r.prepare(doc)
-	return loaded, doc, value, err
-}
-
-// prepare calls Prepare, whose panic is an error: those who wait for what it makes would wait for ever.
-func (r *Reader[V]) prepare(doc *Document) (value V, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("preparing %s: panic: %v\n%s", r.key, p, debug.Stack())
-		}
-	}()
-	if value, err = r.o.Prepare(doc); err != nil {
-		err = fmt.Errorf("preparing %s: %w", r.key, err)
-	}
-	return value, err
-}
-
-// giveUp leaves word of the failure with the lease. A purge that came meanwhile makes the fetch due again.
-func (r *Reader[V]) giveUp(f *flight[V], l lease, cause error, took time.Duration) (done bool) {
-	if r.store.ctx.Err() != nil { // not the CMS's failure: this process is closing
-		r.handBack(l)
-		f.err = errClosed
-		return true
-	}
-	word := failure{count: l.failure.count + 1, code: r.o.ErrorCode(cause)}
-	pause := r.backoff(word.count)
-	f.err = &RetryError{After: pause, Err: cause}
-	ctx, cancel := context.WithTimeout(r.store.ctx, r.store.timeout)
-	defer cancel()
-	outcome, err := r.store.release(ctx, r.key, l, word, pause)
-	r.store.fetched(r.key, "failed", took, cause)
-	r.failing.Store(true)
-	if err != nil {
-		r.store.failed(err)
-		return true
-	}
-	return outcome == released
-}
-
-// handBack gives the lease back with no word of a failure, also when the store is closing. What is not given back runs out.
-func (r *Reader[V]) handBack(l lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.store.ctx), r.store.timeout)
-	defer cancel()
-	if _, err := r.store.release(ctx, r.key, l, failure{}, 0); err != nil {
-		r.store.failed(err)
-	}
-}
-
-// backoff is the pause after the count-th failure in a row.
-func (r *Reader[V]) backoff(count int) time.Duration {
-	d := min(r.o.BackoffFirst, r.o.BackoffMost)
-	for range count - 1 {
-		if d > r.o.BackoffMost/2 {
-			d = r.o.BackoffMost
-			break
-		}
-		d *= 2
-	}
-	return max(jitter(d), time.Millisecond)
-}

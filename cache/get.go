@@ -4,111 +4,146 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
 )
 
-// Get gives the document. It fails only when there is nothing that may be served: with the loader's error, wrapped in
-// a [RetryError] while attempts are paused, with [ErrWait], or with ctx's error.
+// Get gives the document. It fails only when there is nothing that may be served: with the loader's
+// error, wrapped in a [RetryError] while attempts are paused, with [ErrWait], or with ctx's error.
 //
 // A load that it starts ends with the store and not with ctx, but sees ctx's values; see [Lender].
 //
-// While the copy in memory is fresh and known to be coherent it takes no lock, allocates nothing and does no I/O.
+// While the copy in memory is fresh and known to be coherent it takes no lock, allocates nothing and
+// does no I/O.
 func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
-	now := r.store.now()
-	// The order matters: that purges are being heard is established first, and only then that none was heard.
-	if e := r.memory.Load(); e != nil && now < e.fresh && r.coherent(e, now) {
+	now := watch.Now()
+	e := r.memory.Load()
+	if e != nil && r.watched.Read(&e.mark, now) && now < e.freshUntil {
 		if now >= e.ahead {
 			r.refresh(ctx)
 		}
-		return Answer[V]{Value: e.value, Document: e.doc, Status: Status{Hit: true, Detail: DetailMemory}}, nil
+		return Answer[V]{Value: e.value, Document: e.doc, Status: Status{Hit: true, Detail: e.detail}}, nil
 	}
-	return r.get(ctx)
+	if e == nil {
+		r.watched.Read(&watch.Mark{}, now)
+	}
+	return r.get(ctx, now)
 }
 
-// coherent says that e is what Redis holds, but for purges acknowledged within the last trustWindow.
-func (r *Reader[V]) coherent(e *entry[V], now time.Duration) bool {
-	return r.store.heard(now) && e.epoch == r.store.epoch.Load() && e.gen == r.gen.Load()
-}
-
-// get is Get when memory alone will not do.
-func (r *Reader[V]) get(ctx context.Context) (Answer[V], error) {
-	for {
-		a, late, err := r.try(ctx)
-		if !late {
-			return a, err
+// get is Get when memory alone will not do, for somebody who asked at a certain time. What he waits
+// for is a [flight]; it may end without a document for him, and then he looks again.
+func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], err error) {
+	var timeout <-chan time.Time
+	waited := Status{} // on a hit after a wait
+	void := false      // what was waited for was purged: there is nothing to look at
+	for try := 0; ; try++ {
+		var e *entry[V]
+		var detail string
+		if !void {
+			began := time.Now()
+			e, detail = r.current()
+			traceLook(ctx, r.key, began, detail)
 		}
-	}
-}
-
-// try is one attempt. It is late when what it waited for was decided longer than trustWindow ago, so that a purge may
-// have been acknowledged since: a process that was held up between the two, not a slow CMS.
-func (r *Reader[V]) try(ctx context.Context) (a Answer[V], late bool, err error) {
-	began := time.Now()
-	e, detail := r.current()
-	traceLook(ctx, r.key, began, detail)
-	now := r.store.now()
-	switch {
-	case e == nil:
-	case now < e.fresh:
-		if now >= e.ahead {
-			r.refresh(ctx)
-		}
-		return e.answer(Status{Hit: true, Detail: detail}), false, nil
-	case now < e.revalidate:
-		r.refresh(ctx)
-		return e.answer(Status{Hit: true, Stale: true, Detail: r.stale(detail, DetailRevalidate)}), false, nil
-	case now < e.failing && r.failing.Load():
-		// The CMS fails already: nobody is made to wait for it to fail again.
-		r.refresh(ctx)
-		return e.answer(Status{Hit: true, Stale: true, Detail: r.stale(detail, DetailIfError)}), false, nil
-	}
-
-	f, joined := r.fly(ctx)
-	// Longer than a lease lasts: where its holder has died, whoever came with it waits for its successor's document, and
-	// is not sent away in the moment in which that fetch begins.
-	wait, detail := r.policy.Load().FetchTimeout+2*leaseMargin, ""
-	fwd := FwdMiss
-	if e != nil {
-		fwd = FwdStale
-		if now < e.failing {
-			wait, detail = r.o.StaleWait, DetailSlow
-		}
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	var failure error
-	select {
-	case <-f.done:
-		if f.err == nil {
-			st := f.status
-			if !st.Hit {
-				st.Fwd, st.Collapsed = fwd, st.Collapsed || joined
+		now := watch.Now()
+		holds := e.holds(now)
+		switch {
+		case void:
+		case !holds:
+			if err := r.paused(now); err != nil {
+				return a, err
 			}
-			return f.entry.answer(st), r.store.now()-f.at > trustWindow, nil
+		case now < e.freshUntil:
+			if now >= e.ahead {
+				r.refresh(ctx)
+			}
+			if waited.Fwd != "" && waited.Detail != "" {
+				return e.answer(waited), nil
+			}
+			return e.answer(Status{Hit: true, Detail: detail}), nil
+		case now < e.revalidateUntil:
+			r.refresh(ctx)
+			return e.answer(r.stale(detail, DetailRevalidate)), nil
+		case r.failing():
+			// The CMS fails already: nobody is made to wait for it to fail again.
+			r.refresh(ctx)
+			return e.answer(r.stale(detail, DetailIfError)), nil
 		}
-		failure, detail = f.err, DetailIfError
-	case <-timer.C:
-		failure = ErrWait
-	case <-ctx.Done():
-		failure = fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
+		if try > 2 && !watch.Sleep(ctx, askPause) { // whatever goes round in circles, slowly
+			return a, fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
+		}
+
+		f, joined := r.fly(ctx)
+		fwd, wait, late := FwdMiss, r.patience(), ""
+		if holds {
+			fwd, wait, late = FwdStale, r.o.StaleWait, DetailSlow
+		}
+		if timeout == nil {
+			timer := time.NewTimer(wait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		var failure error
+		select {
+		case <-f.done:
+			if f.err == nil && f.entry != nil && asked <= f.at+r.store.watch.Trust() {
+				st := f.status
+				if !st.Hit {
+					st.Fwd, st.Collapsed = fwd, st.Collapsed || joined
+				}
+				return f.entry.answer(st), nil
+			}
+			if f.err == nil {
+				void = f.void
+				if f.elsewhere {
+					waited = Status{Fwd: fwd, Stored: true, Collapsed: true, Detail: DetailLeaseElsewhere}
+				}
+				continue
+			}
+			failure, late = f.err, DetailIfError
+		case <-timeout:
+			failure = ErrWait
+		case <-ctx.Done():
+			failure = fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
+		}
+		// What was held when the wait began may have been purged since: look again.
+		if e, at := r.current(); e.holds(watch.Now()) {
+			if watch.Now() < e.freshUntil {
+				return e.answer(Status{Hit: true, Detail: at}), nil
+			}
+			return e.answer(r.stale(at, late)), nil
+		}
+		return a, failure
 	}
-	// What was held when the wait began may have been purged since: look again.
-	if e, at := r.current(); e != nil && r.store.now() < e.failing {
-		return e.answer(Status{Hit: true, Stale: r.store.now() >= e.fresh, Detail: r.stale(at, detail)}), false, nil
-	}
-	return a, false, failure
 }
 
-// stale is the reason for a stale answer: that this process is on its own is told before any other.
-func (r *Reader[V]) stale(from, reason string) string {
+// patience is how long somebody waits for whom nothing is held. It is longer than a lease lasts:
+// where its holder has died, whoever came with it waits for its successor's document, and is not
+// sent away in the moment in which that fetch begins.
+func (r *Reader[V]) patience() time.Duration { return r.o.FetchTimeout + 2*leaseMargin }
+
+// stale is the status of a stale answer: what is wrong with Redis comes before any other reason.
+func (r *Reader[V]) stale(from, reason string) Status {
 	switch {
-	case from == DetailRedisAway:
-		return from
-	case r.failing.Load():
-		return DetailIfError
+	case from == DetailRedisAway || from == DetailRedisRefused || from == DetailRedisLost:
+		reason = from
+	case r.failing():
+		reason = DetailIfError
 	}
-	return reason
+	return Status{Hit: true, Stale: true, Detail: reason}
 }
 
 func (e *entry[V]) answer(st Status) Answer[V] {
 	return Answer[V]{Value: e.value, Document: e.doc, Status: st}
+}
+
+// traceLook makes the span of a look at Redis that began then; other requests may have waited for
+// the same one.
+func traceLook(ctx context.Context, key string, began time.Time, detail string) {
+	if detail == DetailRedis {
+		_, end := lease.Span(ctx, "look", key, trace.WithTimestamp(began))
+		end(nil)
+	}
 }

@@ -154,15 +154,15 @@ func openStore(t testing.TB, url string) *Store {
 	return s
 }
 
-// replica is a store of its own on the URL, hearing of purges, with a reader of "banners".
+// replica is a store of its own on the URL, receiving purges, with a reader of "banners".
 func replica(t testing.TB, url string, o ReaderOptions[int64]) (*Store, *Reader[int64]) {
 	t.Helper()
 	s := openStore(t, url)
-	eventually(t, "purges are heard", s.Listening)
 	r, err := NewReader(s, "banners", o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "purges are received", s.Listening)
 	return s, r
 }
 

@@ -8,17 +8,22 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
 )
 
 // ReaderOptions say what a reader reads and how long it may be kept.
 type ReaderOptions[V any] struct {
-	// TTL is how long a document is fresh, at least: up to a tenth more, so that resources do not expire together, and
-	// so that one which is being read is fetched anew before it expires, never sooner than TTL. Required, at least 1 ms.
+	// TTL is how long a document is fresh, at least: up to a tenth more, so that resources do not expire
+	// together, and so that one which is being read is fetched again before it expires, never sooner
+	// than TTL. Required, at least 1 ms.
 	TTL time.Duration
-	// StaleWhileRevalidate is how long past its freshness a document is still given at once, while it is refreshed;
-	// 0 means never.
+	// StaleWhileRevalidate is how long past its freshness a document is still given at once, while it is
+	// refreshed; 0 means never.
 	StaleWhileRevalidate time.Duration
-	// StaleIfError is how long past its freshness a document is still given when the loader fails; 0 means never.
+	// StaleIfError is how long past its freshness a document is still given when the loader fails; 0
+	// means never.
 	StaleIfError time.Duration
 	// StaleWait is how long a reader that could be given a stale document waits for a fresh one beyond
 	// StaleWhileRevalidate; 0 is 2 s.
@@ -29,13 +34,15 @@ type ReaderOptions[V any] struct {
 	Source string
 	// Loader fetches. Required.
 	Loader Loader
-	// Prepare makes the value that readers are given from a document, once per document. What it returns is shared. Required.
+	// Prepare makes the value that readers are given from a document, once per document. What it returns
+	// is shared. Required.
 	Prepare func(*Document) (V, error)
-	// ErrorCode and CodeError carry a loader's error to other processes and back, as a short word. Nil: a word for any error.
+	// ErrorCode and CodeError carry a loader's error to other processes and back, as a short word. Nil: a
+	// word for any error.
 	ErrorCode func(error) string
 	CodeError func(string) error
-	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each failure in a row;
-	// 0 is 500 ms and 10 s.
+	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each failure
+	// in a row; 0 is 500 ms and 10 s.
 	BackoffFirst, BackoffMost time.Duration
 }
 
@@ -44,18 +51,16 @@ var ErrLoad = errors.New("another process failed to load")
 
 func (o *ReaderOptions[V]) validate() error {
 	switch {
-	case o.StaleWait < 0 || o.BackoffFirst < 0 || o.BackoffMost < 0:
+	case o.TTL < time.Millisecond:
+		return fmt.Errorf("cache: TTL: want at least 1ms, got %v", o.TTL)
+	case min(o.StaleWhileRevalidate, o.StaleIfError, o.StaleWait, o.FetchTimeout, o.BackoffFirst, o.BackoffMost) < 0:
 		return errors.New("cache: want no negative duration")
 	case o.Loader == nil:
 		return errors.New("cache: Loader is required")
 	case o.Prepare == nil:
 		return errors.New("cache: Prepare is required")
 	}
-	p := o.policy()
-	if err := p.validate(); err != nil {
-		return err
-	}
-	o.FetchTimeout = p.FetchTimeout
+	setDefault(&o.FetchTimeout, 10*time.Second)
 	setDefault(&o.StaleWait, 2*time.Second)
 	setDefault(&o.BackoffFirst, 500*time.Millisecond)
 	setDefault(&o.BackoffMost, 10*time.Second)
@@ -74,131 +79,122 @@ func setDefault(d *time.Duration, v time.Duration) {
 	}
 }
 
+// window is how long past its freshness a document is kept.
+func (o *ReaderOptions[V]) window() time.Duration { return max(o.StaleWhileRevalidate, o.StaleIfError) }
+
+// freshness is TTL and up to a tenth more.
+func (o *ReaderOptions[V]) freshness() time.Duration { return o.TTL + rand.N(o.TTL/10+1) }
+
 // leaseMargin is how much longer than a load may take its lease lasts: for the calls to Redis around it.
 const leaseMargin = time.Second
-
-// A Reader reads one resource through memory and Redis. Make it with [NewReader]; it lives as long as its store.
-type Reader[V any] struct {
-	store *Store
-	key   string
-	o     ReaderOptions[V] // but for what policy has
-	// policy is read once for each attempt to fetch.
-	policy atomic.Pointer[Policy]
-
-	// memory is the copy that this process holds. It is given out without asking while the store hears of purges,
-	// entry.epoch is the store's and entry.gen is gen.
-	memory atomic.Pointer[entry[V]]
-	// gen counts the invalidations heard. An entry carries the count from before it was read from Redis, so that an
-	// invalidation in between, or at any time after, makes the two differ: there is nothing to remove and no moment
-	// at which an old copy could be put back.
-	gen     atomic.Uint64
-	failing atomic.Bool   // the last attempt to fetch that this process heard of failed
-	nextAsk atomic.Int64  // on the store's clock, when a reader may ask for a refresh again
-	poke    chan struct{} // capacity 1: wakes the attendant
-
-	mu       sync.Mutex    // guards what follows
-	heard    chan struct{} // closed at the next invalidation
-	asking   *asking[V]
-	flight   *flight[V]
-	loading  guarded
-	orphaned string // the token of a lease that this process may hold without knowing
-	lastETag string // of the document last held, purged or not,
-	lastAt   int64  // and when its content changed, Unix milliseconds
-	damaged  string // the etag of a body in Redis that cannot be used
-	alone    struct {
-		count int           // failures in a row while Redis was away
-		until time.Duration // on the store's clock, when to try again
-		err   error
-	}
-}
 
 // askPause is how soon after one reader has asked for a refresh the next one may.
 const askPause = 20 * time.Millisecond
 
-// NewReader makes the reader of key, of which a store has one. Its fetches and its attendant end with the store.
+// A Reader reads one resource through memory and Redis. Make it with [NewReader]; it lives as long
+// as its store.
+type Reader[V any] struct {
+	store   *Store
+	key     string
+	o       ReaderOptions[V]
+	hash    *lease.Hash
+	watched *watch.Key
+
+	memory  atomic.Pointer[entry[V]]
+	pause   atomic.Pointer[pause] // after a failed load; nil after one that did not
+	skew    atomic.Int64          // Redis's clock less this process's, ms
+	nextAsk atomic.Int64          // when a reader may ask for a refresh again
+	wake    chan struct{}         // capacity 1: wakes the attendant
+
+	mu       sync.Mutex    // guards what follows
+	changed  chan struct{} // closed at the next change
+	asking   *asking[V]
+	flight   *flight[V]
+	loading  guarded
+	voids    int    // loads in a row that a hard purge made void
+	orphaned string // the token of a lease that this process may hold without knowing
+	lastETag string // of the document last held, purged or not,
+	lastAt   int64  // and when its content changed, Unix milliseconds
+	damaged  string // the etag of a body in Redis that cannot be used
+}
+
+// NewReader makes the reader of key, of which a store has one. Its fetches and its attendant end
+// with the store.
 func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &Reader[V]{store: s, key: key, o: o, poke: make(chan struct{}, 1), heard: make(chan struct{})}
-	p := o.policy()
-	r.policy.Store(&p)
-	if err := s.register(key, r); err != nil {
+	if err := s.claim(key); err != nil {
 		return nil, err
 	}
+	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+	r.hash = s.hash(key, 2*max(o.FetchTimeout+leaseMargin, o.BackoffMost)+time.Minute)
+	r.watched = s.watch.Key(key, r.notify)
 	if !s.goTask(r.attend) || !s.goTask(r.sample) {
 		return nil, errClosed
 	}
 	return r, nil
 }
 
-// invalidate notes that the key was written or removed. It is called in the order in which Redis did it.
-func (r *Reader[V]) invalidate() {
-	r.gen.Add(1)
-	r.wake()
-}
-
-// wake makes everybody who waits for Redis to change look at it again, the attendant too.
-func (r *Reader[V]) wake() {
+// notify makes everybody who waits for Redis to change look at it again, the attendant too. It is
+// called when the key was changed, and when the connection that says so was made or lost.
+func (r *Reader[V]) notify(changed bool) {
+	if changed && r.store.events.Invalidated != nil {
+		r.store.events.Invalidated(r.key)
+	}
 	r.mu.Lock()
-	close(r.heard)
-	r.heard = make(chan struct{})
+	close(r.changed)
+	r.changed = make(chan struct{})
 	r.mu.Unlock()
-	r.rouse()
+	r.wakeAttendant()
 }
 
-// rouse makes the attendant look at Redis.
-func (r *Reader[V]) rouse() {
+// nextChange is closed at the next change.
+func (r *Reader[V]) nextChange() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+func (r *Reader[V]) wakeAttendant() {
 	select {
-	case r.poke <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// attend looks at Redis after each invalidation, so that the next reader finds memory coherent again, and a document
-// that an operator has declared stale is fetched without waiting for one.
+// attend looks at Redis after each change, so that the next reader finds memory coherent again, and
+// a document that an operator has declared stale is fetched without waiting for one.
 func (r *Reader[V]) attend() {
 	for {
 		select {
 		case <-r.store.ctx.Done():
 			return
-		case <-r.poke:
+		case <-r.wake:
 		}
-		if !r.store.Up() {
+		if !r.watched.Up() {
 			continue // whoever finds it back wakes everybody
 		}
-		// A look that somebody began before the invalidation may not have seen what it was about.
-		e, err := r.ask(r.store.now())
+		// A look that somebody began before the change may not have seen what it was about.
+		e, err := r.ask(watch.Now())
 		if err != nil {
-			r.store.failed(err)
-		} else if e != nil && e.soft {
+			r.watched.Fail(err)
+		} else if e.soft {
 			r.fly(r.store.ctx)
 		}
 	}
 }
 
-// refresh starts a flight that nobody waits for, unless Redis is known to hold somebody's lease, or the word of a
-// failure, which a flight would only read again. Readers call it on every answer that is due: it is cheap.
+// refresh starts a flight that nobody waits for, unless it is known that another process has the
+// lease, or that all pause after a failure. Readers call it on every answer that is due: it is cheap.
 func (r *Reader[V]) refresh(ctx context.Context) {
-	now := r.store.now()
+	now := watch.Now()
 	next := r.nextAsk.Load()
 	if int64(now) < next || !r.nextAsk.CompareAndSwap(next, int64(now+askPause)) {
 		return
 	}
-	if e := r.memory.Load(); e != nil && now < e.leased && r.coherent(e, now) {
+	if e := r.memory.Load(); e != nil && now < e.leasedUntil && r.watched.Trusts(&e.mark, now) || r.paused(now) != nil {
 		return
 	}
 	r.fly(ctx)
-}
-
-// signal is closed at the next invalidation.
-func (r *Reader[V]) signal() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.heard
-}
-
-// jitter spreads d by a quarter to either side.
-func jitter(d time.Duration) time.Duration {
-	return d - d/4 + rand.N(d/2+1)
 }

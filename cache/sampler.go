@@ -1,63 +1,55 @@
 package cache
 
 import (
-	"context"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
 )
 
 // samplePause is how often memory is compared with Redis.
 const samplePause = 2 * time.Second
 
-// sample compares, at intervals, what memory serves with what Redis holds. Nothing depends on it: it is there to find
-// the mistake that nobody thought of.
+// sample compares, at intervals, what memory serves with what Redis holds. Nothing depends on it: it
+// is there to find the mistake that nobody thought of.
 func (r *Reader[V]) sample() {
-	for sleep(r.store.ctx, jitter(samplePause)) {
+	for watch.Sleep(r.store.ctx, watch.Jitter(samplePause)) {
 		if r.differs() {
-			r.store.log.Error("memory differs from redis, and nothing was heard that explains it: dropped", "resource", r.key)
+			r.store.log.Error("memory differs from redis, and no change was received that explains it: dropped", "resource", r.key)
 			if r.store.events.Incoherent != nil {
 				r.store.events.Incoherent(r.key)
 			}
-			r.invalidate()
+			r.memory.Store(nil)
 		}
 	}
 }
 
-// differs says that memory would serve something else than Redis holds, though no invalidation is under way.
+// differs reports whether memory would serve something else than Redis holds, though no change is
+// on its way.
 func (r *Reader[V]) differs() bool {
-	e, now := r.memory.Load(), r.store.now()
-	if e == nil || now >= e.fresh || !r.coherent(e, now) || !r.store.Up() {
+	e, now := r.memory.Load(), watch.Now()
+	if !e.holds(now) || e.unstored || now >= e.freshUntil || !r.watched.Trusts(&e.mark, now) || !r.watched.Up() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(r.store.ctx, r.store.timeout)
-	defer cancel()
-	rec, err := r.store.look(ctx, r.key, e.doc.ETag)
-	if err != nil || (rec.etag == e.doc.ETag && rec.fetchedAt == e.fetchedAt && rec.freshUntil == e.freshUntil) {
+	var rec lease.Record
+	err := r.watched.Do(r.store.ctx, true, func(c redis.Cmdable) (err error) {
+		rec, err = r.hash.Look(r.store.ctx, c, e.doc.ETag)
+		return err
+	})
+	if err != nil || (rec.ETag == e.doc.ETag && rec.FetchedAt == e.redis.fetchedAt && rec.FreshUntil == e.redis.freshUntil) {
 		return false
 	}
-	// The push that explains the difference may be on its way: it is late when a heartbeat sent from now on has been
-	// answered and it still has not come.
-	asked := r.store.now()
-	for r.store.heard(r.store.now()) {
-		if r.store.heardSince(asked) {
-			return r.memory.Load() == e && r.coherent(e, r.store.now())
+	// The push that explains the difference may be on its way: it is late when a ping sent from now on
+	// has been answered and it still has not come.
+	for asked := watch.Now(); r.watched.Trusts(&e.mark, watch.Now()); {
+		if r.watched.HeardSince(asked) {
+			return r.memory.Load() == e && r.watched.Trusts(&e.mark, watch.Now())
 		}
-		if !sleep(r.store.ctx, heartbeat) {
+		if !watch.Sleep(r.store.ctx, r.store.bound/5) {
 			return false
 		}
 	}
 	return false
-}
-
-// heardSince says that every purge acknowledged before t has reached memory.
-func (s *Store) heardSince(t time.Duration) bool {
-	ws := s.watchers.Load()
-	if ws == nil {
-		return false
-	}
-	for _, w := range *ws {
-		if w.last.Load() < int64(t) {
-			return false
-		}
-	}
-	return true
 }

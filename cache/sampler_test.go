@@ -18,7 +18,7 @@ func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
 		wrong.doc = &doc
 		eventually(t, "the difference is found", func() bool {
 			e := wrong
-			e.epoch, e.gen = r.store.epoch.Load(), r.gen.Load() // the first fill's own invalidation may be heard only now
+			e.mark = r.watched.Mark() // the first fill's own invalidation may be received only now
 			r.memory.Store(&e)
 			return r.differs()
 		})

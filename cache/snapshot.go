@@ -1,6 +1,10 @@
 package cache
 
-import "time"
+import (
+	"time"
+
+	"vitrine/cache/watch"
+)
 
 // The states of a [Snapshot].
 const (
@@ -17,11 +21,11 @@ type Snapshot struct {
 	Document *Document
 	// ServableUntil is when Document may not be served any more, even if the loader fails.
 	ServableUntil time.Time
-	// Coherent says that Document is known to be what Redis holds; otherwise it would be checked before it is served.
+	// Coherent reports whether Document is known to be what Redis holds; otherwise it would be checked before it is served.
 	Coherent bool
-	// Failing says that the last attempt to load that this process knows of failed, whoever made it.
+	// Failing reports whether the last attempt to load that this process knows of failed, whoever made it.
 	Failing bool
-	// Fetching says that this process is loading, or waiting for whoever is.
+	// Fetching reports whether this process is loading, or waiting for whoever is.
 	Fetching bool
 	// LeasedUntil is when the lease that another process was last seen to hold ends; zero when none was seen.
 	LeasedUntil time.Time
@@ -30,21 +34,22 @@ type Snapshot struct {
 // Snapshot tells what is held without reading it: it asks neither Redis nor the loader and starts no refresh.
 func (r *Reader[V]) Snapshot() Snapshot {
 	r.mu.Lock()
-	s := Snapshot{State: StateMissing, Failing: r.failing.Load(), Fetching: r.flight != nil}
+	s := Snapshot{State: StateMissing, Failing: r.failing(), Fetching: r.flight != nil}
 	r.mu.Unlock()
-	now, wall := r.store.now(), time.Now()
+	now, wall := watch.Now(), time.Now()
 	e := r.memory.Load()
-	if e == nil || e.gen != r.gen.Load() || now >= e.failing {
+	// While Redis can be asked, a change received and not yet looked at need not be a purge.
+	if !e.holds(now) || !r.watched.Up() && r.watched.Withdrawn(&e.mark) {
 		return s
 	}
 	s.Document, s.State = e.doc, StateStale
-	if now < e.fresh {
+	if now < e.freshUntil {
 		s.State = StateFresh
 	}
-	s.Coherent = r.coherent(e, now)
-	s.ServableUntil = wall.Add(e.failing - now)
-	if e.leased > now {
-		s.LeasedUntil = wall.Add(e.leased - now)
+	s.Coherent = r.watched.Trusts(&e.mark, now)
+	s.ServableUntil = wall.Add(e.servableUntil - now)
+	if e.leasedUntil > now {
+		s.LeasedUntil = wall.Add(e.leasedUntil - now)
 	}
 	return s
 }

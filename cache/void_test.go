@@ -5,12 +5,14 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
 )
 
 func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
 	purges := map[string]func(t *testing.T, b backend) error{
 		"hard": func(t *testing.T, b backend) error { return b.client.Del(t.Context(), key).Err() },
-		"soft": func(t *testing.T, b backend) error { return b.client.HSet(t.Context(), key, "fresh_until", 0).Err() },
 	}
 	backends(t, func(t *testing.T, b backend) {
 		for name, purge := range purges {
@@ -49,7 +51,7 @@ func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
 				if n := src.loads.Load(); n != 2 {
 					t.Errorf("%d loads, want the void one and its successor", n)
 				}
-				if r.failing.Load() {
+				if r.failing() {
 					t.Error("a void load was taken for a failure of the CMS")
 				}
 			})
@@ -65,15 +67,15 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 		// Redis gives this process a lease, and the answer does not come.
 		lose := func() string {
 			token := store.token()
-			l, err := store.acquire(t.Context(), "banners", token, "test", "", time.Hour, time.Minute)
+			l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: token, Source: "test", Length: time.Minute, TTL: time.Minute})
 			must(t, err)
-			if l.outcome != granted {
+			if l.Outcome != lease.Granted {
 				t.Fatalf("not granted: %+v", l)
 			}
 			return token
 		}
 		r.orphan(lose())
-		r.wake()
+		r.notify(false)
 		get(t, other) // waits no longer than it takes to give the lease back
 		if n := src.loads.Load(); n != 1 {
 			t.Errorf("%d loads, want 1", n)
@@ -81,11 +83,79 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 
 		warm(t, r)
 		must(t, b.client.Del(t.Context(), key).Err())
-		eventually(t, "the purge is heard", func() bool { return r.memory.Load() == nil })
+		eventually(t, "the purge is heard", func() bool { return r.memory.Load().doc == nil })
 		lose() // and this time nobody even knows of it: the process takes over from itself
 		get(t, r)
 		if n := src.loads.Load(); n != 2 {
 			t.Errorf("%d loads, want 2", n)
+		}
+	})
+}
+
+// TestASoftPurgeLetsTheLoadUnderWayEnd has what it brings stored as stale, and loaded once more.
+func TestASoftPurgeLetsTheLoadUnderWayEnd(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		warm(t, r)
+		src.version.Store(2)
+		release := src.hold()
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		<-src.entered // version 2, because of the purge
+		src.version.Store(3)
+		mark := r.watched.Mark()
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		eventually(t, "the second purge is received", func() bool { return r.watched.Changed(&mark) })
+		release()
+		seen := map[int64]bool{}
+		eventually(t, "what was loaded after the second purge", func() bool {
+			a := get(t, r)
+			seen[a.Value] = true
+			if a.Value == 2 && !a.Status.Stale {
+				t.Errorf("what was loaded before the second purge is fresh: %+v", a.Status)
+			}
+			return a.Value == 3 && !a.Status.Stale
+		})
+		if n := src.loads.Load(); n != 3 {
+			t.Errorf("%d loads, want the first and one for each purge", n)
+		}
+	})
+}
+
+// TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer purges at such a pace that no load is ever stored.
+func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		slow := LoaderFunc(func(ctx context.Context, key string, held *Document) (Loaded, error) {
+			loaded, err := src.Load(ctx, key, held)
+			if !watch.Sleep(ctx, 50*time.Millisecond) {
+				return Loaded{}, ctx.Err()
+			}
+			return loaded, err
+		})
+		_, r := replica(t, b.url, options(slow))
+		purging, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for watch.Sleep(purging, 20*time.Millisecond) {
+				_ = b.client.Del(purging, key).Err()
+				src.version.Add(1)
+			}
+		}()
+		for range 20 {
+			want, began := src.version.Load(), time.Now()
+			a, err := r.Get(t.Context())
+			if err != nil {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			} else if a.Value < want-3 { // a purge is a version, and 50 ms are two or three of them
+				t.Errorf("got version %d, asked for when it was %d", a.Value, want)
+			}
+		}
+		stop()
+		<-done
+		if r.failing() {
+			t.Error("purges were taken for failures of the CMS")
 		}
 	})
 }

@@ -22,13 +22,18 @@ var rights = []string{
 	"+hmget", "+hget", "+hgetall", "+hset", "+hdel", "+del", "+type", "+pttl", "+pexpire", "+time",
 }
 
+// told are further rights, without which a Redis that lost its data cannot be told from one that was purged.
+var told = []string{"+info", "+get", "+set"}
+
 // TestSmallestACL goes through everything that vitrine does in Redis under those rights, and then without each of them.
 func TestSmallestACL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client()
-	if err := cycle(t, server, admin, rights); err != nil {
-		t.Fatalf("with all rights: %v", err)
+	for _, rights := range [][]string{append(slices.Clone(rights), told...), rights} {
+		if err := cycle(t, server, admin, rights); err != nil {
+			t.Fatalf("with %v: %v", rights, err)
+		}
 	}
 	for i, right := range rights {
 		less := slices.Delete(slices.Clone(rights), i, i+1)
@@ -107,17 +112,12 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	if err := until("first fetch", version(1)); err != nil {
 		return err
 	}
-	if _, err := store.Announce(ctx, []byte("here"), time.Minute); err != nil {
+	if err := store.Announce(ctx, []byte("here"), time.Minute); err != nil {
 		return err
 	}
-	release, ok := store.Claim(ctx, "probe:test", time.Minute)
-	if !ok {
-		return errors.New("what nobody has could not be claimed")
+	if _, err := store.Replicas(ctx, time.Minute); err != nil {
+		return err
 	}
-	if _, twice := store.Claim(ctx, "probe:test", time.Minute); twice {
-		return errors.New("it could be claimed twice")
-	}
-	release(0)
 	if err := purge(false); err != nil {
 		return fmt.Errorf("hard purge: %w", err)
 	}

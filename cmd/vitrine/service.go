@@ -39,8 +39,7 @@ type service struct {
 	readers     map[shape.Resource]*cache.Reader[*represent.Document]
 	proxy       *proxy.Server
 	admin       *operator.Server // nil if the operator's address is off
-	roster      roster
-	hook        *webhook.Hook // nil without one
+	hook        *webhook.Hook    // nil without one
 
 	running context.Context // ends with the service, and when one of its servers fails
 	stop    context.CancelFunc

@@ -28,7 +28,7 @@ func (s *service) status() operator.Status {
 			Up: s.store.Up(), Listening: s.store.Listening(),
 		},
 		Resources: make(map[shape.Resource]operator.Resource),
-		Replicas:  s.roster.status(),
+		Replicas:  s.replicas(context.Background()),
 		Commands:  s.commands(),
 	}
 	for _, r := range shape.Resources() {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
-	"vitrine/cache"
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
@@ -29,30 +27,33 @@ func (s *service) look() metrics.State {
 
 const (
 	// reportEvery is how often a replica reports itself to the others.
-	reportEvery = 2 * time.Second
-	// reportLasts is how long it is listed after its last report.
+	reportEvery = 4 * time.Second
+	// reportLasts is how long it counts as there after its last report.
 	reportLasts = 10 * time.Second
+	// rosterTimeout is how long whoever looks at the status waits for the list of them.
+	rosterTimeout = time.Second
 )
 
-// A roster lists the replicas on the same Redis.
-type roster struct {
-	list atomic.Pointer[[]cache.Replica] // nil if unknown
-}
-
-// status is the roster for /api/status. An unreadable report still counts as a replica.
-func (l *roster) status() operator.Replicas {
+// replicas are those on the same Redis, for /api/status. A report that cannot be read is of a
+// replica all the same.
+func (s *service) replicas(ctx context.Context) operator.Replicas {
 	out := operator.Replicas{List: []operator.Replica{}}
-	list := l.list.Load()
-	if list == nil {
+	if !s.store.Up() {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, rosterTimeout)
+	defer cancel()
+	list, err := s.store.Replicas(ctx, reportLasts)
+	if err != nil {
 		return out
 	}
 	out.Known = true
-	for _, r := range *list {
-		told := operator.Replica{Name: r.Name, Self: r.Self, Age: r.Age.Seconds()}
-		if err := json.Unmarshal(r.Report, &told.Report); err != nil {
-			told.Report = operator.Report{}
+	for _, r := range list {
+		replica := operator.Replica{Name: r.Name, Self: r.Self, Age: r.Age.Seconds()}
+		if err := json.Unmarshal(r.Report, &replica.Report); err != nil {
+			replica.Report = operator.Report{}
 		}
-		out.List = append(out.List, told)
+		out.List = append(out.List, replica)
 	}
 	return out
 }
@@ -63,17 +64,13 @@ func (s *service) report(ctx context.Context) {
 	defer ticker.Stop()
 	refused := false
 	for {
-		var list *[]cache.Replica
 		if s.store.Up() {
-			all, err := s.reportOnce(ctx)
-			if err == nil {
-				list, refused = &all, false
-			} else if ctx.Err() == nil && !refused && s.store.Ping(ctx) == nil { // an unreachable Redis is logged elsewhere
-				refused = true
-				s.log.WarnContext(ctx, "redis refuses this replica's report; the operator's page does not list the replicas", "error", err)
+			err := s.reportOnce(ctx)
+			if err != nil && ctx.Err() == nil && !refused && s.store.Ping(ctx) == nil { // that Redis is unreachable is said elsewhere
+				s.log.WarnContext(ctx, "redis refused this replica's report; the operator's page does not list it", "error", err)
 			}
+			refused = err != nil
 		}
-		s.roster.list.Store(list)
 		select {
 		case <-ctx.Done():
 			if !s.store.Up() {
@@ -88,7 +85,7 @@ func (s *service) report(ctx context.Context) {
 	}
 }
 
-func (s *service) reportOnce(ctx context.Context) ([]cache.Replica, error) {
+func (s *service) reportOnce(ctx context.Context) error {
 	info, _ := debug.ReadBuildInfo()
 	told := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
@@ -98,7 +95,7 @@ func (s *service) reportOnce(ctx context.Context) ([]cache.Replica, error) {
 	}
 	text, err := json.Marshal(told)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	return s.store.Announce(ctx, text, reportLasts)
 }

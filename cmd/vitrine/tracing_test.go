@@ -174,7 +174,7 @@ func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
 	}
 	const request = "GET /gvapp/singlebanner"
 	for name, parent := range map[string]string{
-		request: "", "redis look": request, "redis acquire": request, "redis fill": request,
+		request: "", "redis acquire": request, "redis fill": request,
 		"fetch banners": request, "page": "fetch banners", "normalize": "fetch banners",
 	} {
 		s, want := byName[name], visitorSpan
@@ -192,8 +192,12 @@ func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
 			t.Errorf("%v", s)
 		}
 	}
-	if len(spans) != 7 {
-		t.Errorf("want 7 spans, got %q", names)
+	want := 6
+	if byName["redis look"] != nil { // the visitor came before the replica had looked at what the purge left
+		want++
+	}
+	if len(spans) != want {
+		t.Errorf("want %d spans, got %q", want, names)
 	}
 	if told := "00-" + visitorTrace + "-" + hex.EncodeToString(byName["page"].GetSpanId()) + "-01"; !slices.Contains(cms.parents, told) {
 		t.Errorf("the CMS was told %q, not the page's %s", cms.parents, told)

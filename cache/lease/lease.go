@@ -1,0 +1,228 @@
+// Package lease is the hash in Redis that holds one resource, and the scripts that read and write it.
+//
+// Content and lease are fields of one hash. A process that finds a document due takes the lease
+// ([Hash.Acquire]), fetches, and fills ([Hash.Fill]) if the lease is still its own, or gives it
+// back ([Hash.Release]). Each is one script, and so atomic: between acquire and fill either nothing
+// happened to the hash, or the token is gone (a hard purge, another holder: lost), or fresh_until
+// is another (a soft purge: soft). [Hash.Look] is the one way to read it.
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Layout is the version of the hash's fields; a document of another is a miss.
+const Layout = "1"
+
+// SourceGrace is how old a document of another source must be before it is fetched again, so that
+// two replicas with different configurations do not take turns without end.
+const SourceGrace = 5 * time.Second
+
+// Restored is the FreshUntil of a document that was put back after Redis had lost it.
+const Restored = -1
+
+// A Hash is the hash of one resource.
+type Hash struct {
+	name   string // of the resource, for traces
+	keys   []string
+	holder string
+	most   time.Duration
+}
+
+// New is the hash of the resource under prefix. Holder names this process in leases, and most is
+// longer than any lease or pause that a process takes: one that lasts longer is over.
+func New(prefix, resource, holder string, most time.Duration) *Hash {
+	key := prefix + resource
+	return &Hash{name: resource, keys: []string{key, prefix + "dataset:{" + key + "}"}, holder: holder, most: most}
+}
+
+// A Record is the hash at the server's time Now. Times are Unix milliseconds by that clock, 0 where
+// missing or not a number.
+type Record struct {
+	Now int64
+	// Dataset names what Redis holds: another name means that Redis lost its data, or was emptied.
+	Dataset string
+	// Exists reports whether there is a hash, with or without a document.
+	Exists bool
+	// Body is nil when the caller has it, or there is none.
+	Body                             []byte
+	ETag, Layout, Source             string
+	FetchedAt, ChangedAt, FreshUntil int64
+	// Lease is the token of who fetches, and Left how much longer it is his; after a failed fetch
+	// Failure says so, and Left is the pause until the next.
+	Lease                              string
+	Failure                            Failure
+	Left                               time.Duration
+	UpstreamETag, UpstreamLastModified string
+}
+
+// Holds reports whether there is a document.
+func (r *Record) Holds() bool { return r.ETag != "" && r.Layout == Layout }
+
+// Soft reports whether an operator has declared the document stale, and nobody fetches it yet.
+func (r *Record) Soft() bool { return r.FreshUntil == 0 }
+
+// Look reads the hash in one round trip. The body is sent when its etag is not have.
+func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {
+	r, err := h.run(ctx, c, look, h.most.Milliseconds(), have)
+	if err != nil {
+		return Record{}, err
+	}
+	rec := Record{
+		Now: r.int(0), Dataset: r.text(1), Exists: r.text(2) == "hash", ETag: r.text(4), Layout: r.text(5), Source: r.text(6),
+		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
+		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13),
+	}
+	if body := r.text(3); body != "" {
+		rec.Body = []byte(body)
+	}
+	return rec, nil
+}
+
+// An Outcome is what a script did.
+type Outcome string
+
+// The outcomes of [Hash.Acquire].
+const (
+	Granted Outcome = "granted" // fetch, then fill or release
+	Fresh   Outcome = "fresh"   // somebody has fetched meanwhile
+	Held    Outcome = "held"    // somebody is fetching
+	Failed  Outcome = "failed"  // somebody has failed, and it is too early to try again
+)
+
+// A Request is what a process that wants to fetch says of itself.
+type Request struct {
+	Token       string
+	Length, TTL time.Duration
+	Source      string
+	Damaged     string // the etag of a body in Redis that cannot be used
+}
+
+// A Lease is the right to fetch a resource, or why it was not given.
+type Lease struct {
+	Outcome Outcome
+	Token   string
+	ETag    string        // of the document that a renewal would keep; empty when none can be
+	Source  string        // of that document
+	Dataset string        // as in Record
+	Failure Failure       // granted: what the fetch follows; failed: what the others are told
+	Left    time.Duration // held, failed: how long the lease or the pause lasts
+
+	mark string // what fresh_until was when the lease was given
+}
+
+// Acquire takes the lease if a fetch is due and nobody has it.
+func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
+	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
+		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/")
+	if err != nil {
+		return Lease{}, err
+	}
+	l := Lease{Outcome: Outcome(r.text(0)), Token: q.Token, Failure: parseFailure(r.text(3))}
+	if l.Outcome == Granted {
+		l.mark, l.ETag, l.Source, l.Dataset = r.text(2), r.text(4), r.text(5), r.text(6)
+	} else {
+		l.Left = r.millis(2)
+	}
+	return l, nil
+}
+
+// The outcomes of [Hash.Fill] and [Hash.Release].
+const (
+	Stored   Outcome = "stored"
+	Released Outcome = "released"
+	Soft     Outcome = "soft" // a soft purge came while the lease was held: what was filled is stale
+	Lost     Outcome = "lost" // a hard purge, or another holder, came: nothing was written
+)
+
+// A Document is what a fill or a restoration writes.
+type Document struct {
+	Source, ETag                       string
+	Body                               []byte // empty renews the held document
+	UpstreamETag, UpstreamLastModified string
+	TTL, Window                        time.Duration // fresh for TTL, kept for Window more
+	FetchedAt                          int64         // for Restore alone
+	ChangedAt                          int64         // of the same content as last known here, or 0
+}
+
+// Filled is what a fill did, with the times it wrote.
+type Filled struct {
+	Outcome                    Outcome
+	Now, ChangedAt, FreshUntil int64
+}
+
+// Fill writes what the holder of the lease has fetched.
+func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Document) (Filled, error) {
+	changed := ""
+	if d.ChangedAt > 0 {
+		changed = strconv.FormatInt(d.ChangedAt, 10)
+	}
+	r, err := h.run(ctx, c, fill, l.Token, l.mark, Layout, d.Source, d.ETag, d.Body, d.TTL.Milliseconds(), d.Window.Milliseconds(),
+		d.UpstreamETag, d.UpstreamLastModified, changed)
+	if err != nil {
+		return Filled{}, err
+	}
+	return Filled{Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3)}, nil
+}
+
+// Release gives the lease back and leaves word of a failure for the length of pause; 0 leaves none.
+// A key without a document is then kept for as long as keep says, so that removing it is announced.
+func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause, keep time.Duration) (Outcome, error) {
+	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), keep.Milliseconds())
+	if err != nil {
+		return "", err
+	}
+	return Outcome(r.text(0)), nil
+}
+
+// Restore puts back a document that Redis has lost, unless it holds one fetched later.
+func (h *Hash) Restore(ctx context.Context, c redis.Scripter, d Document) (restored bool, err error) {
+	r, err := h.run(ctx, c, restore, h.most.Milliseconds(), Layout, d.Source, d.ETag, d.Body, d.FetchedAt, d.ChangedAt,
+		d.UpstreamETag, d.UpstreamLastModified, d.Window.Milliseconds())
+	if err != nil {
+		return false, err
+	}
+	return r.text(0) == "restored", nil
+}
+
+// Purge does what an operator would: DEL, or, when soft, HSET fresh_until 0 if the hash exists. It
+// reports whether there was a document.
+func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft bool) (held bool, err error) {
+	kind := "hard"
+	if soft {
+		kind = "soft"
+	}
+	r, err := h.run(ctx, c, purge, kind)
+	if err != nil {
+		return false, err
+	}
+	return r.int(0) > 0, nil
+}
+
+// A Failure is the word left for other processes after a failed fetch: how many in a row, and of
+// what kind.
+type Failure struct {
+	Count int
+	Code  string
+}
+
+// String is how the word stands in the hash.
+func (f Failure) String() string { return fmt.Sprintf("failed:%d:%s", f.Count, f.Code) }
+
+func parseFailure(lease string) Failure {
+	parts := strings.SplitN(lease, ":", 3)
+	if len(parts) != 3 || parts[0] != "failed" {
+		return Failure{}
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil || n < 0 {
+		return Failure{}
+	}
+	return Failure{Count: n, Code: parts[2]}
+}

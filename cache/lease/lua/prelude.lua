@@ -1,0 +1,34 @@
+-- Each script works on one resource: KEYS[1] is its hash, and KEYS[2] names the data set that the hash is part of
+-- (in a Cluster both are in one slot). The time is the server's, so that no two processes need to agree on it.
+-- Times are Unix milliseconds.
+local key, dataset = KEYS[1], KEYS[2]
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local function int(n) return string.format('%.0f', n) end
+-- A field that is not a whole number of at most 15 digits reads as 0.
+local function num(s)
+  if s and #s < 16 and string.find(s, '^%-?%d+$') then return tonumber(s) end
+  return 0
+end
+local function kind()
+  local t = redis.call('TYPE', key)
+  return type(t) == 'table' and t.ok or t
+end
+local function set()
+  local name = redis.pcall('GET', dataset)
+  return type(name) == 'string' and name or ''
+end
+-- The one reading of the hash. A document fetched in the future is due (the clock was set back), and so is a lease that
+-- lasts longer than any is given (most, in ms).
+local function read(most)
+  local k = kind()
+  local f = k == 'hash' and redis.call('HMGET', key, 'etag', 'layout', 'source', 'fetched_at', 'changed_at', 'fresh_until',
+    'lease', 'lease_until', 'upstream_etag', 'upstream_last_modified') or {}
+  local h = {kind = k, etag = f[1] or '', layout = f[2] or '', source = f[3] or '', fetched = num(f[4]), changed = num(f[5]),
+    fresh = num(f[6]), mark = f[6] or '', lease = f[7] or '', left = num(f[8]) - now, upstream = f[9] or '', modified = f[10] or ''}
+  if h.fetched > now then h.fetched, h.fresh = now, math.min(h.fresh, now) end
+  if h.lease == '' or h.left < 0 or h.left > most then h.left = 0 end
+  h.failed = string.sub(h.lease, 1, 7) == 'failed:'
+  return h
+end

@@ -1,0 +1,110 @@
+package lease
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+//go:embed lua/*.lua
+var lua embed.FS
+
+// A script is one of lua/, after prelude.lua.
+type script struct {
+	name string
+	*redis.Script
+}
+
+var (
+	look    = load("look")
+	acquire = load("acquire")
+	fill    = load("fill")
+	release = load("release")
+	restore = load("restore")
+	purge   = load("purge")
+	report  = load("report")
+	roster  = load("roster")
+)
+
+func load(name string) script {
+	text := ""
+	for _, file := range []string{"prelude", name} {
+		b, err := lua.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic(err) // embedded with the program
+		}
+		text += string(b)
+	}
+	return script{name, redis.NewScript(text)}
+}
+
+// reply is what a script returned. A field that is missing or of another type reads as empty or 0.
+type reply []any
+
+var errReply = errors.New("empty reply from a script")
+
+func (h *Hash) run(ctx context.Context, c redis.Scripter, s script, args ...any) (reply, error) {
+	return s.run(ctx, c, h.name, h.keys, args...)
+}
+
+func (s script) run(ctx context.Context, c redis.Scripter, name string, keys []string, args ...any) (reply, error) {
+	ctx, end := Span(ctx, s.name, name)
+	v, err := s.Run(ctx, c, keys, args...).Slice()
+	if err == nil && len(v) == 0 {
+		err = errReply
+	}
+	end(err)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %s: %w", s.name, err)
+	}
+	return v, nil
+}
+
+func (r reply) text(i int) string {
+	if i < len(r) {
+		switch v := r[i].(type) {
+		case string:
+			return v
+		case int64:
+			return strconv.FormatInt(v, 10)
+		}
+	}
+	return ""
+}
+
+// int is a number that the script itself has read or made; see num in prelude.lua.
+func (r reply) int(i int) int64 {
+	n, err := strconv.ParseInt(r.text(i), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (r reply) millis(i int) time.Duration { return time.Duration(r.int(i)) * time.Millisecond }
+
+// Span begins the span of a call to Redis within that of ctx, if that is recorded. What exactly
+// went wrong is for the log: an error may repeat what Redis holds.
+func Span(ctx context.Context, operation, resource string, o ...trace.SpanStartOption) (spanned context.Context, end func(error)) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, func(error) {}
+	}
+	o = append(o, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", operation), attribute.String("vitrine.resource", resource)))
+	ctx, span := parent.TracerProvider().Tracer("vitrine/cache").Start(ctx, "redis "+operation, o...)
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
+}

@@ -1,0 +1,261 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
+)
+
+// asking is one look at Redis that several goroutines wait for.
+type asking[V any] struct {
+	done  chan struct{}
+	at    time.Duration
+	entry *entry[V]
+	err   error
+}
+
+// ask looks at Redis, or shares a look that began after since.
+func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
+	for {
+		r.mu.Lock()
+		a := r.asking
+		if a == nil {
+			a = &asking[V]{done: make(chan struct{}), at: watch.Now()}
+			r.asking = a
+			r.mu.Unlock()
+			a.entry, a.err = r.look()
+			r.mu.Lock()
+			r.asking = nil
+			r.mu.Unlock()
+			close(a.done)
+			return a.entry, a.err
+		}
+		r.mu.Unlock()
+		<-a.done
+		if a.err != nil || a.at > since {
+			return a.entry, a.err
+		}
+	}
+}
+
+// look reads what Redis holds and admits it to memory.
+//
+// The interleavings that the mark, taken before the read, guards against:
+//
+//  1. read, purge received, admit: the entry carries an old mark and is never given out.
+//  2. read, connection lost, purge not received, connection back, admit: the same by the period.
+//  3. purge, refill by another, read of the new copy, the purge's push received late: the new copy
+//     carries the old mark and is looked at once more; nothing wrong is served.
+//  4. two reads, the older admitted last: it carries an older mark, or the push that separates the
+//     two is still on its way and removes it within the bound.
+func (r *Reader[V]) look() (*entry[V], error) {
+	var rec lease.Record
+	var mark watch.Mark
+	var run string
+	prev := r.memory.Load()
+	for {
+		run, mark = r.watched.Run(), r.watched.Mark()
+		have := ""
+		if prev != nil && prev.doc != nil {
+			have = prev.doc.ETag
+		}
+		err := r.watched.Do(r.store.ctx, true, func(c redis.Cmdable) (err error) {
+			rec, err = r.hash.Look(r.store.ctx, c, have)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if now := r.watched.Run(); now == run || run == "" {
+			run = now
+			break // else another process answers by now: was it this one?
+		}
+	}
+	r.skew.Store(rec.Now - time.Now().UnixMilli())
+	r.noteFailure(&rec, mark)
+	r.void(&rec, mark.At())
+	r.adopt(rec.Lease)
+	e := r.reconcile(prev, &rec, run)
+	e.mark = mark
+	if rec.Lease != "" {
+		e.leasedUntil = watch.Now() + rec.Left
+	}
+	r.admit(e)
+	return e, nil
+}
+
+// reconcile decides between what memory holds and what Redis does. Redis is right, but for three
+// things: it lost what it held; it never held what memory has; or what it holds is no document.
+func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *entry[V] {
+	now, redis := watch.Now(), heldIn(rec, run)
+	e := r.entry(rec, prev)
+	if !prev.holds(now) {
+		return e.in(redis)
+	}
+	restarted := prev.redis.run != run
+	// What is fresh in Redis, nobody may fetch again: only a Redis that refuses writes is not waited for.
+	older := e != nil && rec.FetchedAt < prev.fetchedAt && (rec.FreshUntil <= rec.Now || prev.detail == DetailRedisRefused)
+	switch {
+	case older && prev.unstored:
+		// Nobody has purged what was there when prev was fetched.
+		kept := prev.in(redis)
+		kept.soft = rec.Soft() && prev.redis.freshUntil != 0
+		if kept.soft || prev.detail == DetailRedisAway { // is due, and can be stored again
+			kept.dueFrom(now)
+		}
+		return kept
+	case older && restarted:
+		return r.lose(prev, redis) // back from an older snapshot
+	case e != nil:
+		if e.soft && !prev.soft {
+			r.store.purged(r.key, "soft")
+		}
+		return e.in(redis)
+	case restarted && (rec.Dataset == "" || rec.Dataset != prev.redis.dataset):
+		return r.lose(prev, redis)
+	case prev.unstored && prev.redis.etag == "" && prev.detail != DetailRedisAway && (rec.Exists || !r.watched.Withdrawn(&prev.mark)):
+		return prev.in(redis) // nobody has purged what Redis could not hold
+	}
+	r.store.purged(r.key, "hard")
+	return e.in(redis)
+}
+
+// in is a copy of the entry for what Redis holds by now; of none, an entry that holds nothing.
+func (e *entry[V]) in(redis held) *entry[V] {
+	out := entry[V]{}
+	if e != nil {
+		out = *e
+	}
+	out.redis = redis
+	return &out
+}
+
+// lose keeps a document that Redis has lost: it is loaded again first, and given out if that fails.
+func (r *Reader[V]) lose(prev *entry[V], redis held) *entry[V] {
+	e := prev.in(redis)
+	e.lost, e.unstored, e.detail = true, true, DetailRedisLost
+	if !prev.lost {
+		r.store.log.Warn("redis lost its data; fetching again, and keeping the last good copy until then", "resource", r.key)
+	}
+	now := watch.Now()
+	e.dueFrom(now)
+	e.revalidateUntil = min(e.revalidateUntil, now)
+	return e
+}
+
+// entry makes an entry of a record, reusing what prev has of the same content; nil when there is no
+// document, or its body is not what its etag says.
+func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
+	if !rec.Holds() {
+		return nil
+	}
+	now, wall := watch.Now(), time.Now()
+	ms := func(d int64) time.Duration { return time.Duration(d) * time.Millisecond }
+	same := prev != nil && prev.doc != nil && prev.doc.ETag == rec.ETag
+	doc := &Document{
+		ETag:         rec.ETag,
+		FetchedAt:    wall.Add(-ms(rec.Now - rec.FetchedAt)),
+		ChangedAt:    time.UnixMilli(rec.ChangedAt),
+		FreshUntil:   wall.Add(ms(max(rec.FreshUntil, rec.FetchedAt) - rec.Now)),
+		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
+	}
+	e := &entry[V]{doc: doc, detail: DetailMemory, fetchedAt: rec.FetchedAt, source: rec.Source, soft: rec.Soft(), lost: rec.FreshUntil == lease.Restored}
+	if e.lost {
+		e.detail = DetailRedisLost
+	}
+	switch {
+	case same:
+		doc.Body = prev.doc.Body
+	case rec.Body != nil && ETag(rec.Body) == rec.ETag:
+		doc.Body = rec.Body
+	default:
+		r.damage(rec.ETag, "the body is not what the etag says")
+		return nil
+	}
+	if same && prev.doc.ChangedAt.Equal(doc.ChangedAt) {
+		e.value = prev.value
+		if prev.redis.fetchedAt == rec.FetchedAt && prev.redis.freshUntil == rec.FreshUntil && !prev.unstored {
+			e.doc = prev.doc // the very same: its times on this clock must not jump by the length of a round trip
+		}
+	} else {
+		value, err := r.prepare(doc)
+		if err != nil {
+			r.damage(rec.ETag, err.Error())
+			return nil
+		}
+		e.value = value
+	}
+	e.setTimes(&r.o, now, ms(rec.Now-rec.FetchedAt), ms(rec.FreshUntil-rec.Now))
+	return e
+}
+
+// damage notes that the document in Redis with this etag cannot be used, so that the next fetch
+// replaces it.
+func (r *Reader[V]) damage(etag, why string) {
+	r.mu.Lock()
+	known := r.damaged == etag
+	r.damaged = etag
+	r.mu.Unlock()
+	if !known {
+		r.store.log.Error("redis holds an unusable document; fetching it again", "resource", r.key, "etag", etag, "error", why)
+	}
+}
+
+// A pause follows a failed attempt to load, whoever made it.
+type pause struct {
+	count int // failures in a row
+	until time.Duration
+	err   error
+	mark  watch.Mark // a change since makes the load due again
+}
+
+// failing reports whether the last attempt to load that this process knows of failed.
+func (r *Reader[V]) failing() bool { return r.pause.Load() != nil }
+
+// paused is the failure that is still to be waited for; nil when a load may be tried.
+func (r *Reader[V]) paused(now time.Duration) error {
+	p := r.pause.Load()
+	if p == nil || now >= p.until || r.watched.Changed(&p.mark) {
+		return nil
+	}
+	return &RetryError{After: p.until - now, Err: p.err}
+}
+
+// noteFailure learns from the hash whether the last attempt to load, whoever made it, failed.
+func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
+	switch {
+	case rec.Failure.Count > 0:
+		p := &pause{count: rec.Failure.Count, until: watch.Now() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
+		if own := r.pause.Load(); own != nil && own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
+			p.err = own.err // this process may know more than the word says
+		}
+		r.pause.Store(p)
+	case rec.Lease == "" && r.store.refused.Load() == nil:
+		r.pause.Store(nil)
+	}
+}
+
+// orphan notes a lease that Redis may have given although the answer did not come: the next look
+// gives it back, so that nobody waits for a fetch that nobody makes.
+func (r *Reader[V]) orphan(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.orphaned = token
+}
+
+// adopt gives the lease back that a look has found to be an orphan.
+func (r *Reader[V]) adopt(found string) {
+	r.mu.Lock()
+	mine := found != "" && found == r.orphaned
+	if mine {
+		r.orphaned = ""
+	}
+	r.mu.Unlock()
+	if mine {
+		_ = r.handBack(context.WithoutCancel(r.store.ctx), lease.Lease{Token: found}, 0)
+	}
+}

@@ -1,0 +1,245 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Key is one key of which changes are watched.
+type Key struct {
+	w      *Watch
+	name   string
+	notify func(changed bool)
+
+	server atomic.Pointer[Server]
+	// changes counts the invalidations received, foreign those that no write of this process explains.
+	changes, foreign atomic.Uint64
+
+	mu     sync.Mutex
+	writes []*Write // own writes whose invalidation has not been received
+}
+
+// A Mark is taken before a key is read, and tells later whether what was read still stands. There
+// is nothing to remove when a change is received, and hence no moment at which a read that began
+// before the change could put an old copy back.
+type Mark struct {
+	at               time.Duration
+	period           uint64 // of uninterrupted listening to one server
+	changes, foreign uint64
+}
+
+// Mark is the mark of this moment.
+func (k *Key) Mark() Mark {
+	m := Mark{at: Now(), changes: k.changes.Load(), foreign: k.foreign.Load()}
+	if s := k.server.Load(); s != nil {
+		m.period = s.period.Load()
+	}
+	return m
+}
+
+// Unread is the mark of something that was not read from Redis: it is never trusted, and withdrawn
+// as if it had been read now.
+func (k *Key) Unread() Mark {
+	return Mark{at: never, changes: k.changes.Load(), foreign: k.foreign.Load()}
+}
+
+// At is when the mark was taken.
+func (m *Mark) At() time.Duration { return m.at }
+
+// After reports whether m was taken after o, a change having been received in between.
+func (m *Mark) After(o *Mark) bool { return m.period >= o.period && m.changes > o.changes }
+
+// Read is Trusts for somebody who reads: the heartbeats that trust needs go on.
+func (k *Key) Read(m *Mark, now time.Duration) bool {
+	k.w.noteRead(now)
+	return k.Trusts(m, now)
+}
+
+// Trusts reports whether what was read after m is what Redis holds, but for changes acknowledged
+// within the bound. It takes no lock.
+func (k *Key) Trusts(m *Mark, now time.Duration) bool {
+	s := k.server.Load()
+	// The order matters: that changes are received is established first, and only then that there was none.
+	return s != nil && s.heardOf(now) && s.period.Load() == m.period && k.changes.Load() == m.changes
+}
+
+// Recent is the same by the time of the reading alone: m was taken within the bound.
+func (k *Key) Recent(m *Mark, now time.Duration) bool {
+	return now-m.at <= k.w.trust && !k.Changed(m)
+}
+
+// Changed reports whether a change was received since m, and Withdrawn whether one was that this
+// process has not made itself.
+func (k *Key) Changed(m *Mark) bool   { return k.changes.Load() != m.changes }
+func (k *Key) Withdrawn(m *Mark) bool { return k.foreign.Load() != m.foreign }
+
+// HeardSince reports whether every change acknowledged before t has been received.
+func (k *Key) HeardSince(t time.Duration) bool {
+	s := k.server.Load()
+	return s != nil && s.heard.Load() >= int64(t)
+}
+
+// Listening reports whether changes are received.
+func (k *Key) Listening() bool {
+	s := k.server.Load()
+	return s != nil && s.live.Load()
+}
+
+// Up reports whether the key's server answered when it was last asked.
+func (k *Key) Up() bool {
+	s := k.server.Load()
+	if s != nil {
+		return !s.away.Load()
+	}
+	select {
+	case <-k.w.settled:
+		return false
+	default:
+		return true // nobody knows yet
+	}
+}
+
+// Run names the process that answers at the key's server; "" where that is not known.
+func (k *Key) Run() string {
+	if s := k.server.Load(); s != nil {
+		return *s.run.Load()
+	}
+	return ""
+}
+
+// Do calls f with the key's server. If the connection fails, the pool is made anew, and where again
+// is set f is called once more.
+func (k *Key) Do(ctx context.Context, again bool, f func(redis.Cmdable) error) error {
+	until := Now() + k.w.o.Patience
+	for {
+		s, err := k.server.Load(), ErrNoServer
+		if s != nil {
+			err = s.Do(ctx, again, f)
+		}
+		if err == nil {
+			return nil
+		}
+		moved := k.w.dial.single == nil && (s == nil || s != k.server.Load() || isRedirection(err))
+		if !moved || Now() > until {
+			return &serverError{s, err}
+		}
+		k.w.poke() // another server has the key, or is about to
+		if !Sleep(ctx, redirectPause) {
+			return &serverError{s, err}
+		}
+	}
+}
+
+// A serverError is what became of a call to a server.
+type serverError struct {
+	server *Server
+	err    error
+}
+
+func (e *serverError) Error() string { return e.err.Error() }
+func (e *serverError) Unwrap() error { return e.err }
+
+// redirectPause is how soon after an answer that another server has the key it is asked for again.
+const redirectPause = 10 * time.Millisecond
+
+// Fail notes that the server which a call to [Key.Do] has failed on cannot be read: until it was
+// reached again nobody else tries.
+func (k *Key) Fail(err error) {
+	var failed *serverError
+	if errors.As(err, &failed) && failed.server != nil {
+		failed.server.fail(failed.err)
+	}
+}
+
+// A Write is a write of this process's own to a key. Redis announces it like any other, so that it
+// explains one invalidation; and one that is not announced shows that the connection on which
+// changes are received is not to the server that was written to.
+type Write struct {
+	k        *Key
+	server   *Server
+	period   uint64
+	heard    bool
+	ended    time.Duration // 0 while it is under way
+	expected bool
+}
+
+// Begin is called before a write is sent, and End once it is over.
+func (k *Key) Begin() *Write {
+	w := &Write{k: k, server: k.server.Load()}
+	if w.server != nil && w.server.live.Load() {
+		w.period = w.server.period.Load()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.writes = append(k.writes, w)
+	return w
+}
+
+// End notes what became of the write: whether it changed the key, if an answer came.
+func (w *Write) End(changed, answered bool) {
+	k := w.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case w.heard && answered && !changed: // what it was thought to explain was another's
+		k.explain()
+	case answered && !changed:
+		k.drop(w)
+	default:
+		w.ended, w.expected = Now(), answered
+	}
+}
+
+func (k *Key) drop(w *Write) {
+	for i, other := range k.writes {
+		if other == w {
+			k.writes = append(k.writes[:i], k.writes[i+1:]...)
+			return
+		}
+	}
+}
+
+// change notes an invalidation; all when it was one of everything, which no own write explains.
+func (k *Key) change(all bool) {
+	k.mu.Lock()
+	if all {
+		k.foreign.Add(1)
+	} else {
+		k.explain()
+	}
+	k.changes.Add(1)
+	k.mu.Unlock()
+	k.notify(true)
+}
+
+// explain takes an invalidation for that of the oldest own write, or else for somebody else's.
+func (k *Key) explain() {
+	if len(k.writes) == 0 {
+		k.foreign.Add(1)
+		return
+	}
+	k.writes[0].heard = true
+	k.writes = k.writes[1:]
+}
+
+// settle forgets writes that were over when a ping was sent to s which has been answered now. It
+// reports one that should have been announced before, and was not.
+func (k *Key) settle(s *Server, sent time.Duration) (missing bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	left := k.writes[:0]
+	for _, w := range k.writes {
+		if w.ended == 0 || w.ended >= sent {
+			left = append(left, w)
+		} else if w.expected && w.server == s && w.period == s.period.Load() {
+			missing = true
+		}
+	}
+	k.writes = left
+	return missing
+}

@@ -1,0 +1,307 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/push"
+)
+
+const (
+	// watchdog is how long a ping may go unanswered before the connection is given up for a new one.
+	watchdog = time.Second
+	// idleBeat is how often the connection is pinged while nobody reads.
+	idleBeat = time.Second
+	// refusedPause is how soon a server that refuses to push is asked again.
+	refusedPause = 30 * time.Second
+)
+
+var (
+	// errAgain ends a session for a new one at once.
+	errAgain = errors.New("listening again")
+	// errUnannounced means that a write of this process's own was not announced on the connection.
+	errUnannounced = errors.New("changes are not announced on the listening connection")
+	// errReplica means that the server is not a master: what it announces, it announces late.
+	errReplica = errors.New("a replica, not a master")
+)
+
+// heardOf reports whether every change acknowledged before now less the trust has been received.
+func (s *Server) heardOf(now time.Duration) bool {
+	return int64(now)-s.heard.Load() <= int64(s.w.trust) && int64(now)-s.w.confirmed.Load() <= int64(topologyWindow)
+}
+
+// relisten ends the session for a new one.
+func (s *Server) relisten() { signal(s.again) }
+
+// listen keeps a session going until the server ends.
+func (s *Server) listen() {
+	pause, deaf := probeFirst, false
+	for s.ctx.Err() == nil {
+		keys := s.w.on(s)
+		if len(keys) == 0 { // nobody wants to know
+			if !wait(s.ctx, s.again, time.Hour) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-s.again: // keys has it all
+		default:
+		}
+		was := Now()
+		lasted, err := s.session(keys)
+		s.live.Store(false)
+		s.heard.Store(never)
+		s.notify() // whoever waits for a change will not hear of it
+		if s.ctx.Err() != nil {
+			return
+		}
+		if Now()-was > watchdog {
+			pause = probeFirst
+		}
+		switch {
+		case errors.Is(err, errAgain):
+			continue
+		case refusesTracking(err), errors.Is(err, errUnannounced) && !lasted:
+			if !deaf {
+				deaf = true
+				s.w.o.Log.Warn("redis refused CLIENT TRACKING; checking redis on every request", "redis", s.addr, "error", err, "see", "docs/coherence.md")
+			}
+			pause = refusedPause
+		case errors.Is(err, errUnannounced):
+			s.w.o.Log.Warn("redis did not announce a write: connecting again", "redis", s.addr)
+			s.renew(s.pool.Load())
+			continue
+		default:
+			s.w.o.Log.Debug("not receiving changes", "redis", s.addr, "error", err)
+		}
+		if !wait(s.ctx, s.again, Jitter(pause)) {
+			return
+		}
+		pause = min(2*pause, probeMost)
+	}
+}
+
+// refusesTracking tells a server that does not let this process listen from one that cannot answer
+// at the moment (loading, busy, failing over).
+func refusesTracking(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	return code == "ERR" || code == "NOPERM" || code == "NOPROTO"
+}
+
+// session connects, and receives changes until the connection fails. It lasted if it received a
+// change.
+//
+// Redis writes the invalidations that a command causes before it writes that command's reply, and a
+// connection keeps its order: when the answer to a ping sent at time t has been read, every change
+// acknowledged before t has been received. That is what memory is trusted on.
+func (s *Server) session(keys []*Key) (lasted bool, err error) {
+	client := redis.NewClient(s.listenOptions(keys))
+	defer func() { _ = client.Close() }()
+	changes := &invalidations{keys: map[string]*Key{}}
+	for _, k := range keys {
+		changes.keys[k.name] = k
+	}
+	// The name is free and the processor a real one, so registering cannot fail.
+	_ = client.RegisterPushNotificationHandler("invalidate", changes, true)
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	ps := client.Subscribe(ctx) // no channels: it is the connection that is wanted
+	b := &beats{s: s, ps: ps}
+	// The first ping connects; a server that does not push refuses in OnConnect.
+	if err := b.ping(ctx); err != nil {
+		_ = ps.Close()
+		return false, err
+	}
+	var beating sync.WaitGroup
+	var ended error
+	var once sync.Once
+	end := func(err error) { once.Do(func() { ended = err; _ = ps.Close() }) }
+	beating.Go(func() { end(b.run(ctx)) })
+	err = b.receive(ctx, ps, keys)
+	end(err)
+	cancel()
+	beating.Wait()
+	return changes.received.Load(), ended
+}
+
+// beats are the pings of one session.
+type beats struct {
+	s       *Server
+	ps      *redis.PubSub
+	latest  atomic.Int64 // when the last ping was sent
+	waiting atomic.Int64 // since when there was no answer, 0 when none is owed
+}
+
+func (b *beats) ping(ctx context.Context) error {
+	now := int64(Now())
+	b.latest.Store(now)
+	b.waiting.CompareAndSwap(0, now)
+	return b.ps.Ping(ctx, strconv.FormatInt(now, 10))
+}
+
+// run pings until ctx ends or the connection seems dead: often while keys are read, seldom else.
+func (b *beats) run(ctx context.Context) error {
+	timer := time.NewTimer(b.s.w.heartbeat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.s.again:
+			return errAgain
+		case <-b.s.poked:
+		case <-timer.C:
+		}
+		now := Now()
+		if since := time.Duration(b.waiting.Load()); since != 0 && now-since > max(watchdog, 2*b.s.w.o.Bound) {
+			return fmt.Errorf("no answer to a ping for %v", (now - since).Round(time.Millisecond))
+		}
+		if err := b.ping(ctx); err != nil {
+			return err
+		}
+		if b.s.w.idle(now) {
+			timer.Reset(idleBeat)
+		} else {
+			timer.Reset(b.s.w.heartbeat)
+		}
+	}
+}
+
+// receive reads what comes until the connection fails. Pushes are handled inside Receive, in the
+// order in which they came.
+func (b *beats) receive(ctx context.Context, ps *redis.PubSub, keys []*Key) error {
+	for first := true; ; {
+		msg, err := ps.ReceiveTimeout(ctx, 0)
+		if err != nil {
+			return err
+		}
+		pong, ok := msg.(*redis.Pong)
+		if !ok {
+			continue
+		}
+		sent, err := strconv.ParseInt(pong.Payload, 10, 64)
+		if err != nil {
+			return fmt.Errorf("answer to a ping: %w", err)
+		}
+		now := Now()
+		if sent == b.latest.Load() {
+			b.waiting.Store(0)
+		} else {
+			b.waiting.Store(int64(now))
+		}
+		b.s.measure(now - time.Duration(sent))
+		if first {
+			// Tracking is on. What was read before may have missed something: it has another period.
+			b.s.period.Store(b.s.w.periods.Add(1))
+			b.s.live.Store(true)
+		}
+		for _, k := range keys {
+			if k.settle(b.s, time.Duration(sent)) {
+				return errUnannounced
+			}
+		}
+		b.s.heard.Store(sent)
+		if first {
+			first = false
+			b.s.notify()
+		}
+	}
+}
+
+// measure notes how long an answer took, and says so when that is more than memory can be trusted at.
+func (s *Server) measure(took time.Duration) {
+	average := time.Duration(s.roundTrip.Load())
+	average += (took - average) / 8
+	s.roundTrip.Store(int64(average))
+	if far := average > s.w.trust-s.w.heartbeat; far != s.far.Load() && (far || average < (s.w.trust-s.w.heartbeat)/2) {
+		s.far.Store(far)
+		if far {
+			s.w.o.Log.Warn("redis is too far away for the purge bound: every request waits for it", "redis", s.addr,
+				"round_trip", average.Round(time.Millisecond), "purge_bound", s.w.o.Bound, "enough", Enough(average))
+		}
+	}
+}
+
+// Enough is the purge bound, in whole hundredths of a second, that a round trip to Redis needs.
+func Enough(roundTrip time.Duration) time.Duration {
+	return (roundTrip * 5 / 2).Truncate(10*time.Millisecond) + 10*time.Millisecond
+}
+
+// listenOptions are for a connection on which pushes arrive, with the tracking of the keys switched
+// on as part of connecting, so that there is no moment at which it is connected and deaf.
+func (s *Server) listenOptions(keys []*Key) *redis.Options {
+	o := s.w.dial.options(s.addr)
+	o.Protocol, o.PoolSize = 3, 1
+	o.ReadTimeout, o.WriteTimeout = watchdog, watchdog
+	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		if err := s.identify(ctx, cn); err != nil {
+			return err
+		}
+		// Where HELLO is refused, go-redis goes on in RESP2, in which tracking can be switched on, pings are
+		// answered, and no push ever comes.
+		hello, err := cn.Hello(ctx, o.Protocol, "", "", "").Result()
+		if err != nil {
+			return err
+		}
+		if role, _ := hello["role"].(string); role == "replica" || role == "slave" {
+			return errReplica
+		}
+		track := []any{"client", "tracking", "on", "bcast"}
+		for _, k := range keys {
+			if !nested(k, keys) {
+				track = append(track, "prefix", k.name)
+			}
+		}
+		return cn.Do(ctx, track...).Err()
+	}
+	return o
+}
+
+// nested reports whether the name of another key is a prefix of k's: Redis takes no two such.
+func nested(k *Key, keys []*Key) bool {
+	for _, other := range keys {
+		if other != k && strings.HasPrefix(k.name, other.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// invalidations takes the pushes: the keys that changed, or null for all.
+type invalidations struct {
+	keys     map[string]*Key
+	received atomic.Bool
+}
+
+// HandlePushNotification implements push.NotificationHandler.
+func (i *invalidations) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, n []any) error {
+	i.received.Store(true)
+	var names []any
+	if len(n) > 1 {
+		names, _ = n[1].([]any)
+	}
+	if names == nil { // null, or a form never seen: anything may have changed
+		for _, k := range i.keys {
+			k.change(true)
+		}
+		return nil
+	}
+	for _, name := range names {
+		if name, ok := name.(string); ok && i.keys[name] != nil {
+			i.keys[name].change(false)
+		}
+	}
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -198,6 +199,32 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 		r.Refused = refused.Error()
 	}
 	return r
+}
+
+// mostOfItem is how many characters of a list's first item are shown.
+const mostOfItem = 120
+
+// firstItems returns what the first item of each list of doc begins with; "" for an empty list.
+func firstItems(doc shape.Document) []string {
+	lists := make([][]json.RawMessage, len(doc.Lists))
+	if len(lists) == 1 {
+		_ = json.Unmarshal(doc.Body, &lists[0]) // vitrine wrote it
+	} else {
+		var byName map[string][]json.RawMessage
+		_ = json.Unmarshal(doc.Body, &byName) // the same
+		for i, list := range doc.Lists {
+			lists[i] = byName[list.Path[strings.LastIndexByte(list.Path, '.')+1:]]
+		}
+	}
+	first := make([]string, len(lists))
+	for i, list := range lists {
+		if len(list) > 0 {
+			if first[i] = string(list[0]); utf8.RuneCountInString(first[i]) > mostOfItem {
+				first[i] = string([]rune(first[i])[:mostOfItem-1]) + "…"
+			}
+		}
+	}
+	return first
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -33,8 +33,9 @@ func (b Breaker) Open() bool { return b.State != gobreaker.StateClosed.String() 
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
 
-	mu    sync.Mutex // guards since, which gobreaker reports under its own lock
+	mu    sync.Mutex // guards what follows; gobreaker reports under its own lock
 	since time.Time  // of its state
+	until time.Time  // the CMS asked to be left alone
 }
 
 func newBreaker(name string, log *slog.Logger) *breaker {
@@ -60,15 +61,33 @@ func newBreaker(name string, log *slog.Logger) *breaker {
 	return b
 }
 
-// allow reports to done how the fetch went, or fails if the breaker is open.
+// longestPause is how long a Retry-After is believed: nobody's mistake takes a site off for longer.
+const longestPause = time.Hour
+
+// allow reports to done how the fetch went, or fails if the breaker is open, or the CMS has asked to
+// be left alone (Retry-After) for longer.
 func (b *breaker) allow(name string) (done func(error), err error) {
-	if done, err = b.Allow(); err != nil {
+	b.mu.Lock()
+	asked := time.Until(b.until)
+	b.mu.Unlock()
+	if asked > 0 {
+		return nil, &exchange.Error{Op: "GET " + name, Kind: ErrOpen, Err: &exchange.OpenError{After: asked, Asked: true}}
+	}
+	report, err := b.Allow()
+	if err != nil {
 		b.mu.Lock()
 		left := breakerOpenFor - time.Since(b.since)
 		b.mu.Unlock()
 		return nil, &exchange.Error{Op: "GET " + name, Kind: ErrOpen, Err: &exchange.OpenError{After: max(left, 0)}}
 	}
-	return done, nil
+	return func(err error) {
+		if after := exchange.RetryAfter(err); after > 0 {
+			b.mu.Lock()
+			b.until = time.Now().Add(min(after, longestPause))
+			b.mu.Unlock()
+		}
+		report(err)
+	}, nil
 }
 
 // Breaker returns the state of the circuit breaker.

@@ -1,17 +1,21 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
 )
 
 // scripted is a CMS without a network, so that time can jump.
@@ -20,20 +24,25 @@ type scripted struct {
 	code  int
 	body  string
 	hang  bool
+	after string // Retry-After of failures
 	asked int
 }
 
 func (s *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.asked++
-	code, body, hang := s.code, s.body, s.hang
+	code, body, hang, after := s.code, s.body, s.hang, s.after
 	s.mu.Unlock()
 	if hang {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if after != "" {
+		header.Set("Retry-After", after)
+	}
 	return &http.Response{
-		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
+		StatusCode: code, Header: header, ContentLength: int64(len(body)),
 		Body: io.NopCloser(strings.NewReader(body)), Request: req,
 	}, nil
 }
@@ -150,4 +159,56 @@ func TestOneProbeAtATime(t *testing.T) {
 		}
 		probes.Wait()
 	})
+}
+
+func TestRetryAfterIsKeptBetweenFetches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newScripted(t)
+		s.answer(429, "")
+		s.after = "60"
+		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+		wantError(t, err, ErrAnswer, "status 429")
+		for range 5 { // of whichever resource
+			pass(10 * time.Second)
+			_, err := c.Fetch(t.Context(), shape.Rules, Validators{})
+			wantError(t, err, ErrOpen, "fetch rules: GET http://cms: paused, as the CMS asked (Retry-After)")
+			if after := RetryAfter(err); after <= 0 || after > 50*time.Second {
+				t.Errorf("again after %v", after)
+			}
+		}
+		if s.count() != 1 {
+			t.Errorf("asked %d times within the time, want once", s.count())
+		}
+		pass(11 * time.Second)
+		s.answer(200, "[]")
+		mustFetch(t, c, shape.Rules)
+	})
+}
+
+// faulty is a transport with a fault that nobody has thought of.
+type faulty struct{}
+
+func (faulty) RoundTrip(*http.Request) (*http.Response, error) { panic("a fault\x1b[2J") }
+
+func TestPanicIsOneFailedFetchWithItsStackInTheLog(t *testing.T) {
+	var logged bytes.Buffer
+	c := newClient(t, "http://cms", func(o *Options) { o.Transport, o.Logger = faulty{}, logTo(&logged) })
+	for range 3 {
+		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+		wantError(t, err, ErrAnswer, `fetch banners: read banners: internal error: a fault\x1b[2J`)
+	}
+	if !strings.Contains(logged.String(), "panic during a fetch") || !strings.Contains(logged.String(), "RoundTrip") {
+		t.Errorf("logged %s", &logged)
+	}
+}
+
+func TestWhatACMSSaysHasNoControlCharactersInErrors(t *testing.T) {
+	for _, next := range []string{"http://127.0.0.1/%1b%5B2J%0Agvapp", "http://evil%1b[2J\n/x", "http://e\u202evil/x"} {
+		cms := upstreamtest.New(t)
+		cms.Set(shape.Banners, `{"results":[{"id":1}],"next":`+strconv.Quote(next)+`}`)
+		_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+		if err == nil || strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q", err)
+		}
+	}
 }

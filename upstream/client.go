@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -57,6 +58,7 @@ type Client struct {
 	lists       *lists
 	tracer      trace.Tracer
 	breaker     *breaker
+	log         *slog.Logger
 }
 
 // Result is one fetch. After an error Document, NotModified and Validators are zero, and the rest
@@ -94,6 +96,9 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 	if err != nil {
 		err = fmt.Errorf("fetch %s: %w", r, c.explain(ctx, err))
 	}
+	if p, ok := errors.AsType[*exchange.PanicError](err); ok {
+		c.log.LogAttrs(ctx, slog.LevelError, "panic during a fetch", slog.Any("error", err), slog.String("stack", string(p.Stack)))
+	}
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.Int("vitrine.attempts", result.Attempts), attribute.Int("vitrine.pages", result.Pages),
@@ -105,7 +110,8 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 }
 
 // fetch does the steps of a fetch.
-func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, result *Result) error {
+func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, result *Result) (err error) {
+	defer exchange.Recover("make the document", &err)
 	start := time.Now()
 	got, err := c.read(ctx, r, held)
 	result.Status, result.Attempts, result.Pages, result.Bytes = got.Status, got.Attempts, got.Pages, got.Bytes

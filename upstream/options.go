@@ -81,7 +81,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{timeout: o.Timeout, lists: newLists(), tracer: o.Tracer}
+	c := &Client{timeout: o.Timeout, lists: newLists(), tracer: o.Tracer, log: o.Logger}
 	if c.recipes, err = recipes(o); err != nil {
 		return nil, err
 	}

@@ -66,6 +66,10 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	}
 	for _, list := range f.Lists {
 		name := list.Path[strings.LastIndexByte(list.Path, '.')+1:]
+		if list.Items == 0 {
+			v.line("list", "%-10s %6d", name, 0)
+			continue
+		}
 		v.line("list", "%-10s %6d  %s", name, list.Items, list.First)
 	}
 	for _, s := range f.Suspicions {

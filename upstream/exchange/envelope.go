@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	"vitrine/upstream/plain"
 )
 
 // maxEnvelope is how much is read of a response without a document, for its error code.
@@ -139,11 +141,5 @@ func isHTML(media string) bool {
 	return media == "text/html" || media == "application/xhtml+xml"
 }
 
-// clip shortens text of the CMS for a log line.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+// clip shortens what a CMS sent to what a log line can bear.
+func clip(s string) string { return plain.Clip(s, 80) }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"runtime/debug"
 	"time"
+
+	"vitrine/upstream/plain"
 )
 
 // The kinds of failure. Every error of a fetch is exactly one of these, except the error of a
@@ -61,7 +64,8 @@ type Error struct {
 	Err  error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+// Error quotes the CMS at times, and is fit for a terminal all the same.
+func (e *Error) Error() string { return plain.Text(fmt.Sprintf("%s: %v", e.Op, e.Err)) }
 
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 
@@ -93,11 +97,17 @@ func (e *StatusError) Error() string {
 
 // OpenError is a fetch that the breaker prevented.
 type OpenError struct {
-	After time.Duration // when the breaker lets a probe through
+	After time.Duration // when the CMS will be asked again
+	Asked bool          // by the CMS, with Retry-After
 }
 
-// Error omits the time, so that the same state has the same message.
-func (*OpenError) Error() string { return "circuit breaker open after repeated failures" }
+// Error does not say when, so that the same state has the same words.
+func (e *OpenError) Error() string {
+	if e.Asked {
+		return "paused, as the CMS asked (Retry-After)"
+	}
+	return "circuit breaker open after repeated failures"
+}
 
 // RetryAfter returns how long to wait before the next fetch, by the CMS's Retry-After or the
 // breaker, or 0.
@@ -178,4 +188,19 @@ func bare(err error) error {
 		return wrapped.Err
 	}
 	return err
+}
+
+// PanicError is a fault of this program, met while it worked on an answer.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
+
+// Recover makes an error of a panic. It is to be deferred in every goroutine of a fetch.
+func Recover(op string, err *error) {
+	if p := recover(); p != nil {
+		*err = &Error{Op: op, Kind: ErrAnswer, Err: &PanicError{Value: p, Stack: debug.Stack()}}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -53,11 +52,14 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	if len(m.parts) > 1 {
 		held = exchange.Validators{}
 	}
+	work := new(mapping.Worker)
+	defer work.Close()
 	walked := make([]walked, len(m.parts))
 	group, working := errgroup.WithContext(ctx)
 	for i, p := range m.parts {
-		w := &walk{recipe: m, part: p, cms: cms, spend: spend}
+		w := &walk{recipe: m, part: p, cms: cms, work: work, spend: spend}
 		group.Go(func() (err error) {
+			defer exchange.Recover("read "+p.root, &err)
 			walked[i], err = w.read(working, held)
 			return err
 		})
@@ -84,7 +86,7 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 		return got, nil
 	}
 	began := time.Now()
-	got.Body, err = m.compose(ctx, walked)
+	got.Body, err = m.compose(ctx, work, walked)
 	got.Mapping = time.Since(began)
 	if m.preset.Converts {
 		got.Drafts = 0 // compose refuses those that the programs let through
@@ -110,167 +112,13 @@ func (m *Recipe) untouched(p *part, body []byte) bool {
 		(!p.list || len(body) == 0 || body[0] != '{')
 }
 
-// compose makes the document's bytes from the parts, ready to be normalized.
-func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
-	if m.program == nil && !m.preset.Joins(m.resource) {
-		var out []byte
-		for i, p := range m.parts {
-			if p.Name != "" {
-				separator := byte(',')
-				if i == 0 {
-					separator = '{'
-				}
-				out = fmt.Appendf(out, `%c"%s":`, separator, p.Name) // a name is a token
-			}
-			var err error
-			if out, err = m.appendPart(ctx, out, p, walked[i]); err != nil {
-				return nil, err
-			}
-		}
-		if m.parts[0].Name != "" {
-			out = append(out, '}')
-		}
-		return out, nil
-	}
-	document, err := m.decodeParts(ctx, walked)
-	if err != nil {
-		return nil, err
-	}
-	if m.program != nil {
-		if document, err = runOne(ctx, m.program, string(m.resource), document); err != nil {
-			return nil, err
-		}
-	}
-	m.preset.Clean(document)
-	return mapping.Append(nil, string(m.resource), document, int(m.maxBytes))
-}
-
-// decodeParts decodes all parts for a program or a join.
-func (m *Recipe) decodeParts(ctx context.Context, walked []walked) (any, error) {
-	lists := make(map[string]any, len(m.parts))
-	byName := make(map[string][]any, len(m.parts))
+// compose makes the document's bytes of the parts, ready to be normalized.
+func (m *Recipe) compose(ctx context.Context, work *mapping.Worker, walked []walked) ([]byte, error) {
+	c := &mapping.Composition{Resource: m.resource, Preset: m.preset.Name, Map: m.program, MaxBytes: int(m.maxBytes)}
 	for i, p := range m.parts {
-		values := []any{}
-		err := m.items(ctx, p, walked[i], func(_ string, v any) error {
-			values = append(values, v)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case p.list:
-			lists[p.Name], byName[p.Name] = values, values
-		case len(values) == 1:
-			lists[p.Name] = values[0]
-		default:
-			return nil, notOne(p.root, len(values))
-		}
-	}
-	if err := m.preset.Join(m.resource, byName); err != nil {
-		return nil, err
-	}
-	if len(m.parts) == 1 && m.parts[0].Name == "" {
-		return lists[""], nil
-	}
-	return lists, nil
-}
-
-// appendPart appends one part, item by item, so that only one of them is ever decoded.
-func (m *Recipe) appendPart(ctx context.Context, out []byte, p *part, got walked) ([]byte, error) {
-	if p.list {
-		out = append(out, '[')
-	}
-	n := 0
-	separate := func() {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		n++
-	}
-	var err error
-	if !m.preset.Converts && p.program == nil {
-		for _, item := range got.items {
-			separate()
-			out = append(out, item...)
-		}
-	} else {
-		err = m.items(ctx, p, got, func(path string, v any) (err error) {
-			m.preset.Clean(v)
-			separate()
-			out, err = mapping.Append(out, path, v, int(m.maxBytes))
-			return err
+		c.Parts = append(c.Parts, mapping.Items{
+			Name: p.Name, Root: p.root, List: p.list, IDs: p.IDs, Map: p.program, MaxItems: p.Paging.MaxItems, Items: walked[i].items,
 		})
 	}
-	switch {
-	case err != nil:
-		return nil, err
-	case p.list:
-		return append(out, ']'), nil
-	case n != 1:
-		return nil, notOne(p.root, n)
-	}
-	return out, nil
-}
-
-// items decodes, converts and maps the items of a part, and passes each result, with its path, to
-// emit.
-func (m *Recipe) items(ctx context.Context, p *part, got walked, emit func(path string, v any) error) error {
-	left := p.Paging.MaxItems
-	for i, item := range got.items {
-		path := p.root
-		if p.list {
-			path = mapping.Index(p.root, i)
-		}
-		v, err := mapping.Decode(path, item)
-		if err != nil {
-			return err
-		}
-		draft := m.preset.Draft(path, v)
-		v = m.preset.Convert(v, true, p.IDs)
-		accept := func(v any) error {
-			if draft != "" {
-				return &shape.RefusedError{Path: draft, Want: "a published item (a program can leave drafts out)", Got: "a draft"}
-			}
-			if left--; left < 0 {
-				return tooManyItems(p)
-			}
-			if err := m.preset.Check(p.root, path, v); err != nil {
-				return err
-			}
-			return emit(path, v)
-		}
-		if p.program == nil {
-			err = accept(v)
-		} else {
-			err = p.program.Run(ctx, path, v, mapping.Limits{Values: left + 1}, accept)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// runOne runs a program that must yield exactly one value.
-func runOne(ctx context.Context, program *mapping.Program, path string, in any) (any, error) {
-	var out any
-	n := 0
-	err := program.Run(ctx, path, in, mapping.Limits{Values: 2}, func(v any) error {
-		out = v
-		n++
-		return nil
-	})
-	if err == nil && n != 1 {
-		err = notOne(path, n)
-	}
-	return out, err
-}
-
-func notOne(path string, n int) error {
-	got := "several"
-	if n == 0 {
-		got = "none"
-	}
-	return &shape.RefusedError{Path: path, Want: "one value from the program", Got: got}
+	return work.Compose(ctx, c)
 }

@@ -35,6 +35,7 @@ type walk struct {
 	recipe *Recipe
 	part   *part
 	cms    *exchange.Client
+	work   *mapping.Worker
 	spend  *budget
 }
 
@@ -123,14 +124,11 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 			got.untouched = one.Body
 			return got, nil
 		}
-		page, err := w.open(ctx, one)
+		page, err := w.open(ctx, one, w.part.Paging.MaxItems-len(got.items))
 		if err != nil {
 			return got, failed(ctx, one.Op, err)
 		}
 		got.items = append(got.items, page.Items...)
-		if len(got.items) > w.part.Paging.MaxItems {
-			return got, w.wrong(one, tooManyItems(w.part))
-		}
 		if w.part.Paging.Total == "-" {
 			page.Total = -1
 		}
@@ -164,11 +162,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 	return got, nil
 }
 
-func tooManyItems(p *part) error {
-	return &shape.RefusedError{Path: p.root, Want: fmt.Sprintf("at most %d items", p.Paging.MaxItems), Got: "more"}
-}
-
-// identify finds an item that was sent twice.
+// identify finds an item that came twice.
 func (w *walk) identify(got *walked, seen map[string]bool) error {
 	for i := len(got.identities); i < len(got.items); i++ {
 		identity := w.recipe.preset.Identity(got.items[i])
@@ -195,69 +189,15 @@ func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
 	return false, &tornError{fmt.Sprintf("page %d is gone (status %d)", at.page, status.Code)}
 }
 
-// open finds the items of a response and its paging.
-func (w *walk) open(ctx context.Context, one exchange.Answer) (mapping.Page, error) {
+// open finds the items of an answer, and what it says about the rest.
+func (w *walk) open(ctx context.Context, one exchange.Answer, left int) (mapping.Page, error) {
 	p := w.part
-	if p.items == nil && p.total == nil && p.next == nil {
-		page, err := w.recipe.preset.Open(p.root, p.list, one.Body, one.Header)
-		if err == nil && p.Paging.Style == PagingHeader {
-			page.Next = mapping.NextLink(one.Header)
-		}
-		return page, err
-	}
-	page := mapping.Page{Total: -1, Pages: -1}
-	v, err := mapping.Decode(p.root, one.Body)
-	if err != nil {
-		return page, err
-	}
-	if p.items == nil {
-		if page, err = w.recipe.preset.Open(p.root, p.list, one.Body, one.Header); err != nil {
-			return page, err
-		}
-	} else if page.Items, err = w.itemsOf(ctx, v); err != nil {
-		return page, err
-	}
-	if p.total != nil {
-		found, err := runOne(ctx, p.total, p.root, v)
-		if err != nil {
-			return page, err
-		}
-		if page.Total, err = mapping.Count(p.root, found); err != nil {
-			return page, err
-		}
-	}
-	switch {
-	case p.next != nil:
-		found, err := runOne(ctx, p.next, p.root, v)
-		if err != nil {
-			return page, err
-		}
-		page.Next, err = mapping.Text(p.root, found)
-		return page, err
-	case p.Paging.Style == PagingHeader:
+	page, err := w.work.Open(ctx, &mapping.Opening{
+		Preset: w.recipe.preset.Name, Root: p.root, List: p.list, Body: one.Body, Header: one.Header,
+		Items: p.items, Total: p.total, Next: p.next, Left: left, MaxItems: p.Paging.MaxItems, MaxBytes: int(w.recipe.maxBytes),
+	})
+	if err == nil && p.next == nil && p.Paging.Style == PagingHeader {
 		page.Next = mapping.NextLink(one.Header)
 	}
-	return page, nil
-}
-
-// itemsOf runs the program that finds the list, or the object.
-func (w *walk) itemsOf(ctx context.Context, v any) ([][]byte, error) {
-	found, err := runOne(ctx, w.part.items, w.part.root, v)
-	if err != nil {
-		return nil, err
-	}
-	values, ok := found.([]any)
-	if !w.part.list {
-		values, ok = []any{found}, true
-	}
-	if !ok {
-		return nil, &shape.RefusedError{Path: w.part.root, Want: "a list from the program that finds the items", Got: "something else"}
-	}
-	items := make([][]byte, len(values))
-	for i, value := range values {
-		if items[i], err = mapping.Append(nil, mapping.Index(w.part.root, i), value, int(w.recipe.maxBytes)); err != nil {
-			return nil, err
-		}
-	}
-	return items, nil
+	return page, err
 }

@@ -11,29 +11,44 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"vitrine/upstream/plain"
 	"vitrine/upstream/shape"
 )
 
 // maxDepth bounds nesting, as normalizing does.
 const maxDepth = 64
 
+// What a decoded value takes in memory, about.
+const (
+	objectCost  = 320 // a map with room for eight members
+	memberCost  = 48
+	elementCost = 32
+	textCost    = 32 // beside its bytes
+)
+
 // Decode reads one JSON value into what programs work on: nil, bool, json.Number, string, []any and
 // map[string]any. Of a name that comes twice the last value counts. Its error is a
 // *shape.RefusedError whose path begins with root.
-func Decode(root string, in []byte) (any, error) {
+func Decode(root string, in []byte) (any, error) { return decode(root, in, nil) }
+
+// decode is Decode within a budget of bytes; nil is none. What it took is taken off.
+func decode(root string, in []byte, budget *int) (any, error) {
 	d := newReader(root, in)
-	v, err := d.value(root, 0)
+	d.budget = budget
+	v, err := d.value()
 	if err != nil {
 		return nil, err
 	}
 	return v, d.end()
 }
 
-// reader reads JSON and says of what it cannot read where that stands.
+// reader reads JSON and says of what it cannot read where that stands. It keeps no path: the place
+// is asked for when something is wrong.
 type reader struct {
-	root string
-	in   []byte
-	json *jsontext.Decoder
+	root   string
+	in     []byte
+	json   *jsontext.Decoder
+	budget *int
 }
 
 func newReader(root string, in []byte) *reader {
@@ -50,31 +65,60 @@ func (d *reader) end() error {
 	return nil
 }
 
-func (d *reader) value(path string, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, refuse(path, fmt.Sprintf("at most %d levels", maxDepth), "more")
+// spend takes the memory of a value off the budget.
+func (d *reader) spend(n int) error {
+	if d.budget == nil {
+		return nil
 	}
+	if *d.budget -= n; *d.budget < 0 {
+		return refuse(d.place(d.json.StackPointer()), "values that take a few times the memory of their JSON", "more")
+	}
+	return nil
+}
+
+// begin reads the bracket that a list or an object begins with.
+func (d *reader) begin() error {
+	if _, err := d.json.ReadToken(); err != nil {
+		return d.broken(err)
+	}
+	if d.json.StackDepth() > maxDepth {
+		return refuse(d.place(d.json.StackPointer()), fmt.Sprintf("at most %d levels", maxDepth), "more")
+	}
+	return nil
+}
+
+func (d *reader) value() (any, error) {
 	switch d.json.PeekKind() {
 	case '{':
 		object := make(map[string]any)
+		if err := d.spend(objectCost); err != nil {
+			return nil, err
+		}
 		return object, d.members(func(name string) error {
-			v, err := d.value(join(path, name), depth+1)
+			v, err := d.value()
 			object[name] = v
-			return err
+			return errors.Join(err, d.spend(memberCost+len(name)))
 		})
 	case '[':
 		list := []any{}
-		return list, d.elements(&list, path, depth)
+		err := d.elements(func() error {
+			v, err := d.value()
+			list = append(list, v)
+			return errors.Join(err, d.spend(elementCost))
+		})
+		return list, err
 	}
 	t, err := d.json.ReadToken()
 	if err != nil {
-		return nil, d.broken(path, err)
+		return nil, d.broken(err)
 	}
 	switch t.Kind() {
 	case '"':
-		return t.String(), nil
+		text := t.String()
+		return text, d.spend(textCost + len(text))
 	case '0':
-		return json.Number(t.String()), nil
+		number := t.String()
+		return json.Number(number), d.spend(textCost + len(number))
 	case 't', 'f':
 		return t.Bool(), nil
 	default:
@@ -82,67 +126,63 @@ func (d *reader) value(path string, depth int) (any, error) {
 	}
 }
 
-func (d *reader) elements(list *[]any, path string, depth int) error {
-	if _, err := d.json.ReadToken(); err != nil {
-		return d.broken(path, err)
+// elements reads a list, with read for the value of each element.
+func (d *reader) elements(read func() error) error {
+	if err := d.begin(); err != nil {
+		return err
 	}
 	for d.json.PeekKind() != ']' {
-		v, err := d.value(index(path, len(*list)), depth+1)
-		if err != nil {
+		if err := read(); err != nil {
 			return err
 		}
-		*list = append(*list, v)
 	}
 	_, err := d.json.ReadToken()
-	return d.broken(path, err)
+	return d.broken(err)
 }
 
 // members reads an object, with read for the value of each member.
 func (d *reader) members(read func(name string) error) error {
-	if _, err := d.json.ReadToken(); err != nil {
-		return d.broken(d.root, err)
+	if err := d.begin(); err != nil {
+		return err
 	}
 	for d.json.PeekKind() != '}' {
 		t, err := d.json.ReadToken()
 		if err != nil {
-			return d.broken(d.root, err)
+			return d.broken(err)
 		}
 		if err := read(t.String()); err != nil {
 			return err
 		}
 	}
 	_, err := d.json.ReadToken()
-	return d.broken(d.root, err)
+	return d.broken(err)
 }
 
 // raw reads past one value and returns it as it stands in the answer.
-func (d *reader) raw(path string) ([]byte, error) {
+func (d *reader) raw() ([]byte, error) {
 	v, err := d.json.ReadValue()
 	if err != nil {
-		return nil, d.broken(path, err)
+		return nil, d.broken(err)
 	}
 	end := int(d.json.InputOffset())
 	return d.in[end-len(v) : end : end], nil
 }
 
-// list reads a list, each element as it stands in the answer.
-func (d *reader) list(path string) ([][]byte, error) {
+// list reads a list, each element as it stands in the answer. left of most may come.
+func (d *reader) list(path string, left, most int) ([][]byte, error) {
 	if d.json.PeekKind() != '[' {
 		return nil, d.unlike(path, "a list")
 	}
-	if _, err := d.json.ReadToken(); err != nil {
-		return nil, d.broken(path, err)
-	}
 	items := [][]byte{}
-	for d.json.PeekKind() != ']' {
-		item, err := d.raw(index(path, len(items)))
-		if err != nil {
-			return nil, err
+	err := d.elements(func() error {
+		if len(items) >= left {
+			return refuse(d.root, fmt.Sprintf("at most %d items", most), "more")
 		}
+		item, err := d.raw()
 		items = append(items, item)
-	}
-	_, err := d.json.ReadToken()
-	return items, d.broken(path, err)
+		return err
+	})
+	return items, err
 }
 
 // unlike refuses the value that comes.
@@ -155,19 +195,19 @@ func (d *reader) unlike(path, want string) error {
 	}
 	v, err := d.json.ReadValue()
 	if err != nil {
-		return d.broken(path, err)
+		return d.broken(err)
 	}
 	return refuse(path, want, Clip(string(v)))
 }
 
 // broken says what an error of the reader means. It is nil for none.
-func (d *reader) broken(path string, err error) error {
+func (d *reader) broken(err error) error {
 	if err == nil {
 		return nil
 	}
-	offset := d.json.InputOffset()
+	path, offset := d.root, d.json.InputOffset()
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		offset = syntax.ByteOffset
+		path, offset = d.place(syntax.JSONPointer), syntax.ByteOffset
 	}
 	at := min(int(offset), len(d.in))
 	switch {
@@ -180,41 +220,39 @@ func (d *reader) broken(path string, err error) error {
 	}
 }
 
+// place is the path of a JSON pointer.
+func (d *reader) place(pointer jsontext.Pointer) string {
+	const most = 300
+	path := d.root
+	for token := range pointer.Tokens() {
+		if len(path) > most {
+			return path + "…"
+		}
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
+			path += "[" + token + "]"
+		} else {
+			path = join(path, token)
+		}
+	}
+	return path
+}
+
 func refuse(path, want, got string) error {
 	return &shape.RefusedError{Path: path, Want: want, Got: got}
 }
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Index appends the index of an element to a path.
-func Index(path string, i int) string { return index(path, i) }
-
 // join appends the name of a member, which the CMS made up, to a path.
 func join(path, name string) string {
-	plain := name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(r rune) bool {
+	simple := name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
-	if plain {
+	if simple {
 		return path + "." + name
 	}
 	return path + "[" + Clip(strconv.Quote(name)) + "]"
 }
 
 // Clip shortens what a CMS sent to what a log line can bear.
-func Clip(s string) string {
-	const most = 40
-	short := s
-	if len(s) > most {
-		short = s[:most]
-	}
-	short = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(short, "\uFFFD"))
-	if len(s) > most {
-		short += "…"
-	}
-	return short
-}
+func Clip(s string) string { return plain.Clip(s, 40) }

@@ -3,25 +3,39 @@ package mapping
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"slices"
 	"strconv"
+	"vitrine/upstream/shape"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Append appends a value as a program yields it to dst, which may grow to limit bytes. Members are
-// in the documented order, as far as they are documented. Its error is a *shape.RefusedError whose
-// path begins with path.
+// Append appends a value as a program yields it to dst, which may grow to limit bytes. Members are in
+// the documented order, as far as they are documented. Its error is a *shape.RefusedError whose path
+// begins with path.
 func Append(dst []byte, path string, v any, limit int) ([]byte, error) {
-	return appendValue(dst, path, v, limit, 0)
+	dst, err := appendValue(dst, v, limit, 0)
+	return dst, below(path, err)
 }
 
-func appendValue(dst []byte, path string, v any, limit, depth int) ([]byte, error) {
+// below puts a step before the path of a refusal, so that a path is only made where there is one.
+func below(step string, err error) error {
+	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+		refused.Path = step + refused.Path
+	}
+	return err
+}
+
+func appendValue(dst []byte, v any, limit, depth int) ([]byte, error) {
 	if depth > maxDepth {
-		return dst, refuse(path, fmt.Sprintf("at most %d levels", maxDepth), "more")
+		return dst, refuse("", fmt.Sprintf("at most %d levels", maxDepth), "more")
+	}
+	if limit > 0 && len(dst) > limit {
+		return dst, refuse("", fmt.Sprintf("at most %d bytes", limit), "more")
 	}
 	var err error
 	switch v := v.(type) {
@@ -39,7 +53,7 @@ func appendValue(dst []byte, path string, v any, limit, depth int) ([]byte, erro
 		dst = append(dst, v...)
 	case string:
 		if dst, err = jsontext.AppendQuote(dst, v); err != nil {
-			return dst, refuse(path, "text in UTF-8", "other bytes")
+			return dst, refuse("", "text in UTF-8", "other bytes")
 		}
 	case []any:
 		dst = append(dst, '[')
@@ -47,25 +61,25 @@ func appendValue(dst []byte, path string, v any, limit, depth int) ([]byte, erro
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			if dst, err = appendValue(dst, index(path, i), item, limit, depth+1); err != nil {
-				return dst, err
+			if dst, err = appendValue(dst, item, limit, depth+1); err != nil {
+				return dst, below(index("", i), err)
 			}
 		}
 		dst = append(dst, ']')
 	case map[string]any:
-		if dst, err = appendObject(dst, path, v, limit, depth); err != nil {
+		if dst, err = appendObject(dst, v, limit, depth); err != nil {
 			return dst, err
 		}
 	default:
-		return dst, refuse(path, "JSON", fmt.Sprintf("a %T", v))
+		return dst, refuse("", "JSON", fmt.Sprintf("a %T", v))
 	}
 	if limit > 0 && len(dst) > limit {
-		return dst, refuse(path, fmt.Sprintf("at most %d bytes", limit), "more")
+		return dst, refuse("", fmt.Sprintf("at most %d bytes", limit), "more")
 	}
 	return dst, nil
 }
 
-func appendObject(dst []byte, path string, object map[string]any, limit, depth int) ([]byte, error) {
+func appendObject(dst []byte, object map[string]any, limit, depth int) ([]byte, error) {
 	names := make([]string, 0, len(object))
 	for name := range object {
 		names = append(names, name)
@@ -80,11 +94,11 @@ func appendObject(dst []byte, path string, object map[string]any, limit, depth i
 		}
 		var err error
 		if dst, err = jsontext.AppendQuote(dst, name); err != nil {
-			return dst, refuse(path, "names in UTF-8", "other bytes")
+			return dst, refuse("", "names in UTF-8", "other bytes")
 		}
 		dst = append(dst, ':')
-		if dst, err = appendValue(dst, join(path, name), object[name], limit, depth+1); err != nil {
-			return dst, err
+		if dst, err = appendValue(dst, object[name], limit, depth+1); err != nil {
+			return dst, below(join("", name), err)
 		}
 	}
 	return append(dst, '}'), nil

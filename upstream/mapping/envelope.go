@@ -17,12 +17,14 @@ type Page struct {
 	Size  int      // how many items a full page has; 0 where the answer does not say
 	Next  string   // the link or cursor of the next page
 	Whole bool     // the answer says that nothing follows
+
+	left, most int // items that it, and all pages together, may have
 }
 
-// Open finds the list in an answer, or with list false the one object. root is the path of the list
-// in the document.
-func (p *Preset) Open(root string, list bool, body []byte, header http.Header) (Page, error) {
-	page := Page{Total: -1, Pages: -1}
+// Open finds the list in an answer, or with list false the one object. root is the path of the list in
+// the document; left of most items may come.
+func (p *Preset) Open(root string, list bool, left, most int, body []byte, header http.Header) (Page, error) {
+	page := Page{Total: -1, Pages: -1, left: left, most: most}
 	d := newReader(root, body)
 	if err := p.open(d, list, &page); err != nil {
 		return Page{}, err
@@ -49,10 +51,10 @@ func headerCount(h http.Header, name string) int {
 // openPlain takes the whole answer, a list or an object.
 func openPlain(d *reader, list bool, page *Page) (err error) {
 	if list {
-		page.Items, err = d.list(d.root)
+		page.Items, err = d.list(d.root, page.left, page.most)
 		return err
 	}
-	item, err := d.raw(d.root)
+	item, err := d.raw()
 	page.Items = [][]byte{item}
 	return err
 }
@@ -68,7 +70,7 @@ func openDRF(d *reader, list bool, page *Page) error {
 		switch name {
 		case "results":
 			found = true
-			page.Items, err = d.list(d.root + ".results")
+			page.Items, err = d.list(d.root+".results", page.left, page.most)
 			return err
 		case "count":
 			page.Total, err = d.count(d.root + ".count")
@@ -78,7 +80,7 @@ func openDRF(d *reader, list bool, page *Page) error {
 			page.Next, err = d.optional(d.root + ".next")
 			return err
 		default:
-			_, err = d.raw(d.root)
+			_, err = d.raw()
 			return err
 		}
 	})
@@ -103,17 +105,17 @@ func openData(meta func(d *reader, page *Page) error) func(*reader, bool, *Page)
 			switch {
 			case name == "data" && list:
 				found = true
-				page.Items, err = d.list(d.root + ".data")
+				page.Items, err = d.list(d.root+".data", page.left, page.most)
 				return err
 			case name == "data":
 				found = true
-				item, err := d.raw(d.root + ".data")
+				item, err := d.raw()
 				page.Items = [][]byte{item}
 				return err
 			case name == "meta" && d.json.PeekKind() == '{':
 				return meta(d, page)
 			default:
-				_, err = d.raw(d.root)
+				_, err = d.raw()
 				return err
 			}
 		})
@@ -127,7 +129,7 @@ func openData(meta func(d *reader, page *Page) error) func(*reader, bool, *Page)
 // strapiMeta reads {"pagination":{"page","pageSize","pageCount","total"}}, or the same with start
 // and limit.
 func strapiMeta(d *reader, page *Page) error {
-	raw, err := d.raw(d.root + ".meta")
+	raw, err := d.raw()
 	if err != nil {
 		return err
 	}
@@ -163,14 +165,14 @@ func directusMeta(d *reader, page *Page) error {
 			page.Total, err = d.count(d.root + ".meta.filter_count")
 			return err
 		}
-		_, err = d.raw(d.root)
+		_, err = d.raw()
 		return err
 	})
 }
 
 // count reads a number of items, which some databases give as a text. null is -1.
 func (d *reader) count(path string) (int, error) {
-	raw, err := d.raw(path)
+	raw, err := d.raw()
 	if err != nil || string(raw) == "null" {
 		return -1, err
 	}
@@ -188,38 +190,12 @@ func (d *reader) optional(path string) (string, error) {
 	}
 	t, err := d.json.ReadToken()
 	if err != nil {
-		return "", d.broken(path, err)
+		return "", d.broken(err)
 	}
 	if t.Kind() == 'n' {
 		return "", nil
 	}
 	return t.String(), nil
-}
-
-// NextLink returns the target of rel="next" in the Link headers (RFC 8288), or "".
-func NextLink(h http.Header) string {
-	rest := strings.Join(h.Values("Link"), ", ")
-	for {
-		open := strings.IndexByte(rest, '<')
-		if open < 0 {
-			return ""
-		}
-		target, after, closed := strings.Cut(rest[open+1:], ">")
-		if !closed {
-			return ""
-		}
-		params := after
-		if next := strings.Index(after, ", <"); next >= 0 {
-			params = after[:next]
-		}
-		for param := range strings.SplitSeq(params, ";") {
-			name, value, _ := strings.Cut(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(param), ",")), "=")
-			if strings.EqualFold(name, "rel") && strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "next") {
-				return target
-			}
-		}
-		rest = after
-	}
 }
 
 // number is the digits of a whole number as any of gojq's types holds it, or "".
@@ -233,8 +209,8 @@ func number(v any) string {
 	return ""
 }
 
-// Count reads a number of items that a program found. null is -1.
-func Count(path string, v any) (int, error) {
+// count reads a number of items that a program found. null is -1.
+func count(path string, v any) (int, error) {
 	if v == nil {
 		return -1, nil
 	}
@@ -244,8 +220,8 @@ func Count(path string, v any) (int, error) {
 	return -1, refuse(path, "a number of items from the program", Clip(gojq.Preview(v)))
 }
 
-// Text reads a link or a cursor that a program found. null and false are "".
-func Text(path string, v any) (string, error) {
+// text reads a link or a cursor that a program found. null and false are "".
+func text(path string, v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
 		return "", nil

@@ -4,13 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"html"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
+	"golang.org/x/net/html"
 )
 
 // functions are what programs have beyond jq's own.
@@ -121,56 +121,27 @@ func fromEpoch(v any) any {
 	return time.UnixMilli(int64(n)).UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// htmlText takes tags and comments out of HTML as an editor's field holds it, and reads its
-// entities. What only looks like a tag stays.
+// htmlText is the text of a piece of HTML as an editor's field holds it: without tags, comments,
+// scripts and styles, its entities read.
 func htmlText(in string) string {
 	if !strings.ContainsAny(in, "<&") {
 		return in
 	}
 	var out strings.Builder
-	for in != "" {
-		open := strings.IndexByte(in, '<')
-		if open < 0 {
-			break
-		}
-		out.WriteString(in[:open])
-		in = in[open:]
-		end := tagEnd(in)
-		if end == 0 {
-			out.WriteByte('<')
-			end = 1
-		}
-		in = in[end:]
-	}
-	out.WriteString(in)
-	return strings.TrimSpace(html.UnescapeString(out.String()))
-}
-
-// tagEnd returns where the tag that begins in ends, or 0 if none begins there.
-func tagEnd(in string) int {
-	if strings.HasPrefix(in, "<!--") {
-		if end := strings.Index(in, "-->"); end >= 0 {
-			return end + len("-->")
-		}
-		return 0
-	}
-	if len(in) < 2 || !isLetter(in[1]) && in[1] != '/' && in[1] != '!' {
-		return 0
-	}
-	quote := byte(0)
-	for i := 1; i < len(in); i++ {
-		switch c := in[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
+	skipped := false // a script or a style, whose text follows its tag
+	for z := html.NewTokenizer(strings.NewReader(in)); ; {
+		switch z.Next() {
+		case html.ErrorToken: // the end
+			return strings.TrimSpace(out.String())
+		case html.TextToken:
+			if !skipped {
+				out.Write(z.Text())
 			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '>':
-			return i + 1
+		case html.StartTagToken:
+			name, _ := z.TagName()
+			skipped = string(name) == "script" || string(name) == "style"
+		case html.EndTagToken:
+			skipped = false
 		}
 	}
-	return 0
 }
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

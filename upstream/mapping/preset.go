@@ -102,25 +102,25 @@ func (p *Preset) Clean(v any) {
 	}
 }
 
-// Draft returns the path of what is not published in a decoded item, or "".
-func (p *Preset) Draft(path string, v any) string {
+// Draft returns the path, below an item, of what is not published in it, or "".
+func (p *Preset) Draft(v any) string {
 	if p.draft == nil {
 		return ""
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		if name := p.draft(v); name != "" {
-			return join(path, name)
+			return join("", name)
 		}
 		for _, name := range sortedKeys(v) {
-			if found := p.Draft(join(path, name), v[name]); found != "" {
-				return found
+			if found := p.Draft(v[name]); found != "" {
+				return join("", name) + found
 			}
 		}
 	case []any:
 		for i, element := range v {
-			if found := p.Draft(index(path, i), element); found != "" {
-				return found
+			if found := p.Draft(element); found != "" {
+				return index("", i) + found
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (p *Preset) Identity(item []byte) string {
 	}
 	var id, key, locale []byte
 	err := d.members(func(name string) error {
-		v, err := d.raw("")
+		v, err := d.raw()
 		switch {
 		case name == "id":
 			id = v

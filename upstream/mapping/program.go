@@ -104,6 +104,19 @@ func (p *Program) Source() string {
 	return p.source
 }
 
+// GobEncode writes the program as it was written: the process that runs it compiles it again.
+func (p *Program) GobEncode() ([]byte, error) { return []byte(p.name + "\x00" + p.source), nil }
+
+// GobDecode compiles it.
+func (p *Program) GobDecode(in []byte) error {
+	name, source, _ := strings.Cut(string(in), "\x00")
+	made, err := Compile(name, source)
+	if err == nil {
+		*p = *made
+	}
+	return err
+}
+
 // Limits bound what one run of a program may yield. Zero means no limit.
 type Limits struct {
 	Values int // outputs
@@ -113,6 +126,7 @@ type Limits struct {
 // and gives each output to emit. path is the input's, for errors: a *[ProgramError], or what emit
 // returned. An ended ctx ends the run with a *ProgramError that is the context's error.
 func (p *Program) Run(ctx context.Context, path string, input any, limits Limits, emit func(any) error) error {
+	running.Store(&p.name)
 	failed := p.run(ctx, p.code, input, limits, emit)
 	if failed == nil {
 		return nil

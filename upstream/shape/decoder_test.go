@@ -25,7 +25,7 @@ func TestWhatIsNotJSONIsRefusedWithItsPlace(t *testing.T) {
 		{" \r\n\t", "banners: want a JSON document, got nothing"},
 		{"\uFEFF", "banners: want a JSON document, got nothing"},
 		{"<!DOCTYPE html>", "banners: want JSON, got <!DOCTYPE html> at offset 0"},
-		{"<html>\n" + strings.Repeat("x", 99), "banners: want JSON, got <html> xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… at offset 0"},
+		{"<html>\n" + strings.Repeat("x", 99), "banners: want JSON, got <html>\\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… at offset 0"},
 		{`[{"id":1}`, "banners[1]: want the rest of the document, got its end after 9 bytes"},
 		{`[{"id":1},`, "banners[1]: want the rest of the document, got its end after 10 bytes"},
 		{`[{"id":`, "banners[0].id: want the rest of the document, got its end after 7 bytes"},
@@ -45,8 +45,8 @@ func TestWhatIsNotJSONIsRefusedWithItsPlace(t *testing.T) {
 		{`[{"id":1,"title_en":nul}]`, "banners[0].title_en: want JSON, got }] at offset 23"},
 		{`['a']`, "banners[0]: want JSON, got 'a'] at offset 1"},
 		{`[] []`, "banners: want nothing after the document, got []"},
-		{"[]\x00", "banners: want nothing after the document, got  "},
-		{"[{\"id\":1,\"title_nl\":\"a\nb\"}]", "banners[0].title_nl: want JSON, got  b\"}] at offset 22"},
+		{"[]\x00", `banners: want nothing after the document, got \x00`},
+		{"[{\"id\":1,\"title_nl\":\"a\nb\"}]", `banners[0].title_nl: want JSON, got \nb"}] at offset 22`},
 		{`[{"id":1,"title_nl":"\x41"}]`, `banners[0].title_nl: want JSON, got \x41"}] at offset 21`},
 		{"[{\"id\":1,\"title_nl\":\"a\xffb\"}]", "banners[0].title_nl: want valid UTF-8, got byte 0xff at offset 22"},
 		{"[{\"id\":1,\"title_nl\":\"\xed\xa0\x80\"}]", "banners[0].title_nl: want valid UTF-8, got byte 0xed at offset 21"},
@@ -89,8 +89,8 @@ func TestExcerptsAreShortAndOnOneLine(t *testing.T) {
 		{`"` + strings.Repeat("x", 38) + `"`, `"` + strings.Repeat("x", 38) + `"`},
 		{`"` + strings.Repeat("x", 39) + `"`, `"` + strings.Repeat("x", 39) + `…"`},
 		{`"` + strings.Repeat("é", 39) + `"`, `"` + strings.Repeat("é", 19) + `…"`},
-		{strings.Repeat("🎨", 39), strings.Repeat("🎨", 9) + "…"},
-		{"a\n\x1b\u2028\u202e\x85b", "a  \uFFFD\uFFFD\uFFFDb"},
+		{strings.Repeat("🎨", 39), strings.Repeat("🎨", 10) + "…"},
+		{"a\n\x1b\u2028\u202e\x85b", `a\n\x1b\u2028\u202e` + "\uFFFDb"},
 	} {
 		if got := excerpt([]byte(c.in)); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.in, got, c.want)

@@ -31,7 +31,7 @@ func (p path) render(root Resource) string {
 // appendField appends .name, or ["name"] for a name that would be hard to read in a path. Long
 // names are shortened.
 func appendField(b []byte, name string) []byte {
-	if len(name) <= maxExcerpt && plain(name) {
+	if len(name) <= maxExcerpt && isPlain(name) {
 		b = append(b, '.')
 		return append(b, name...)
 	}
@@ -40,7 +40,7 @@ func appendField(b []byte, name string) []byte {
 	return append(b, ']')
 }
 
-func plain(name string) bool {
+func isPlain(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {

@@ -1,0 +1,91 @@
+package mapping
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+// childName is what the binary is called, as its own first argument, where it runs programs for
+// another process.
+const childName = "vitrine-programs"
+
+// init makes this binary, started under that name, the process that runs programs: before main, so
+// that it works the same in the command and in every test.
+func init() {
+	if len(os.Args) == 1 && os.Args[0] == childName {
+		serve()
+		os.Exit(0)
+	}
+}
+
+// running is the name of the program at work, for the message of a process that has to end.
+var running atomic.Pointer[string]
+
+// serve does jobs until there are no more.
+func serve() {
+	const stack = 64 << 20
+	debug.SetMaxStack(stack)
+	// Where the kernel has to choose, this process goes first.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
+	var limit atomic.Int64
+	limit.Store(childMemory)
+	go watch(&limit, os.Getppid())
+	in, out := gob.NewDecoder(bufio.NewReader(os.Stdin)), gob.NewEncoder(os.Stdout)
+	for {
+		var j job
+		if in.Decode(&j) != nil {
+			return
+		}
+		limit.Store(int64(j.Memory))
+		debug.SetMemoryLimit(int64(j.Memory))
+		if out.Encode(j.do()) != nil {
+			return
+		}
+	}
+}
+
+// watch ends the process when it takes too much memory, or its parent is gone.
+func watch(limit *atomic.Int64, parent int) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	for range time.Tick(time.Millisecond) {
+		metrics.Read(sample)
+		if most := limit.Load(); int64(sample[0].Value.Uint64()+sample[1].Value.Uint64()) > most {
+			name := "a program"
+			if at := running.Load(); at != nil {
+				name = *at
+			}
+			fmt.Fprintf(os.Stderr, "%s: it takes more than %d MiB of memory\n", name, most>>20)
+			os.Exit(3)
+		}
+		if os.Getppid() != parent {
+			os.Exit(3)
+		}
+	}
+}
+
+func (j *job) do() (r reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = reply{Other: fmt.Sprint(p)}
+		}
+	}()
+	var err error
+	switch {
+	case j.Compose != nil:
+		r.Body, err = j.Compose.run(context.Background(), nil)
+	case j.Open != nil:
+		r.Page, err = j.Open.run(context.Background())
+	}
+	if err != nil {
+		r = reply{}
+		r.setErr(err)
+	}
+	return r
+}

@@ -1,0 +1,240 @@
+package mapping
+
+import (
+	"context"
+	"fmt"
+
+	"vitrine/upstream/shape"
+)
+
+// Composition is what a document's input is made of: the items of its parts, as they came. It is
+// plain data, so that another process can do the work (worker.go).
+type Composition struct {
+	Resource shape.Resource
+	Preset   string
+	Parts    []Items
+	Map      *Program // of the whole; nil for none
+	MaxBytes int      // of the result
+}
+
+// Items are those of one part.
+type Items struct {
+	Name     string // the member of the document; empty for the document itself
+	Root     string // its path: catalogue.artist, banners
+	List     bool   // else it is one object
+	IDs      string // see list.Part
+	Map      *Program
+	MaxItems int
+	Items    [][]byte
+}
+
+// budgetOf is what decoded values may take in memory that are held at a time, where this process
+// does the work: the answers are held beside them, and the result, and later what is normalized.
+func (c *Composition) budgetOf() *int {
+	budget := 8 << 20
+	for _, p := range c.Parts {
+		for _, item := range p.Items {
+			budget += 2 * len(item)
+		}
+	}
+	return &budget
+}
+
+// programs reports whether any program has to be run.
+func (c *Composition) programs() bool {
+	for _, p := range c.Parts {
+		if p.Map != nil {
+			return true
+		}
+	}
+	return c.Map != nil
+}
+
+// run makes the document's bytes, ready to be normalized. budget may be nil.
+func (c *Composition) run(ctx context.Context, budget *int) ([]byte, error) {
+	preset, ok := Lookup(c.Preset)
+	if !ok {
+		return nil, fmt.Errorf("no preset %q", c.Preset)
+	}
+	w := &composing{Composition: c, ctx: ctx, preset: preset, budget: budget}
+	if c.Map == nil && !preset.Joins(c.Resource) {
+		return w.stream()
+	}
+	document, err := w.decodeParts()
+	if err != nil {
+		return nil, err
+	}
+	if c.Map != nil {
+		if document, err = c.Map.one(ctx, string(c.Resource), document); err != nil {
+			return nil, err
+		}
+	}
+	preset.Clean(document)
+	return Append(nil, string(c.Resource), document, c.MaxBytes)
+}
+
+type composing struct {
+	*Composition
+	ctx    context.Context
+	preset *Preset
+	budget *int
+}
+
+// stream appends part after part, item by item, so that only one item is ever decoded.
+func (w *composing) stream() (out []byte, err error) {
+	for i, p := range w.Parts {
+		if p.Name != "" {
+			separator := byte(',')
+			if i == 0 {
+				separator = '{'
+			}
+			out = fmt.Appendf(out, `%c"%s":`, separator, p.Name) // a name is a token
+		}
+		if out, err = w.appendPart(out, p); err != nil {
+			return nil, err
+		}
+	}
+	if w.Parts[0].Name != "" {
+		out = append(out, '}')
+	}
+	return out, nil
+}
+
+func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
+	if p.List {
+		out = append(out, '[')
+	}
+	n := 0
+	separate := func() {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		n++
+	}
+	if !w.preset.Converts && p.Map == nil {
+		for _, item := range p.Items {
+			separate()
+			out = append(out, item...)
+		}
+	} else {
+		whole := 0
+		if w.budget != nil {
+			whole = *w.budget
+		}
+		err := w.items(p, func(path string, v any) (err error) {
+			w.preset.Clean(v)
+			separate()
+			out, err = Append(out, path, v, w.MaxBytes)
+			if w.budget != nil { // the item is done with
+				*w.budget = whole
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case p.List:
+		return append(out, ']'), nil
+	case n != 1:
+		return nil, notOne(p.Root, n)
+	}
+	return out, nil
+}
+
+// decodeParts makes the value of all parts that a program or a join works on.
+func (w *composing) decodeParts() (any, error) {
+	lists := make(map[string]any, len(w.Parts))
+	byName := make(map[string][]any, len(w.Parts))
+	for _, p := range w.Parts {
+		values := []any{}
+		err := w.items(p, func(_ string, v any) error {
+			values = append(values, v)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case p.List:
+			lists[p.Name], byName[p.Name] = values, values
+		case len(values) == 1:
+			lists[p.Name] = values[0]
+		default:
+			return nil, notOne(p.Root, len(values))
+		}
+	}
+	if err := w.preset.Join(w.Resource, byName); err != nil {
+		return nil, err
+	}
+	if len(w.Parts) == 1 && w.Parts[0].Name == "" {
+		return lists[""], nil
+	}
+	return lists, nil
+}
+
+// items decodes, converts and maps what came for a part, and gives each result, with its path in
+// what came, to emit.
+func (w *composing) items(p Items, emit func(path string, v any) error) error {
+	left := p.MaxItems
+	for i, item := range p.Items {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		path := p.Root
+		if p.List {
+			path = index(path, i)
+		}
+		v, err := decode(path, item, w.budget)
+		if err != nil {
+			return err
+		}
+		draft := w.preset.Draft(v)
+		v = w.preset.Convert(v, true, p.IDs)
+		accept := func(v any) error {
+			if draft != "" {
+				return refuse(path+draft, "a published item (a program can leave drafts out)", "a draft")
+			}
+			if left--; left < 0 {
+				return refuse(p.Root, fmt.Sprintf("at most %d items", p.MaxItems), "more")
+			}
+			if err := w.preset.Check(p.Root, path, v); err != nil {
+				return err
+			}
+			return emit(path, v)
+		}
+		if p.Map == nil {
+			err = accept(v)
+		} else {
+			err = p.Map.Run(w.ctx, path, v, Limits{Values: left + 1}, accept)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one runs a program that has to yield exactly one value.
+func (p *Program) one(ctx context.Context, path string, in any) (any, error) {
+	var out any
+	n := 0
+	err := p.Run(ctx, path, in, Limits{Values: 2}, func(v any) error {
+		out = v
+		n++
+		return nil
+	})
+	if err == nil && n != 1 {
+		err = notOne(path, n)
+	}
+	return out, err
+}
+
+func notOne(path string, n int) error {
+	got := "several"
+	if n == 0 {
+		got = "none"
+	}
+	return refuse(path, "one value from the program", got)
+}

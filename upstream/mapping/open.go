@@ -1,0 +1,88 @@
+package mapping
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// Opening is an answer whose items are looked for. It is plain data, as [Composition] is.
+type Opening struct {
+	Preset string
+	Root   string // the path of the list in the document
+	List   bool   // else it is one object
+	Body   []byte
+	Header http.Header
+	// Items, Total and Next are the operator's programs; nil for what the preset does.
+	Items, Total, Next *Program
+	Left, MaxItems     int // items that the answer, and all pages together, may hold
+	MaxBytes           int // of the items together
+}
+
+func (o *Opening) programs() bool { return o.Items != nil || o.Total != nil || o.Next != nil }
+
+// run finds the items of an answer, and what it says about the pages that follow.
+func (o *Opening) run(ctx context.Context) (Page, error) {
+	preset, _ := Lookup(o.Preset)
+	page := Page{Total: -1, Pages: -1}
+	var err error
+	if o.Items == nil {
+		if page, err = preset.Open(o.Root, o.List, o.Left, o.MaxItems, o.Body, o.Header); err != nil || !o.programs() {
+			return page, err
+		}
+	}
+	v, err := Decode(o.Root, o.Body)
+	if err != nil {
+		return page, err
+	}
+	if o.Items != nil {
+		if page.Items, err = o.find(ctx, v); err != nil {
+			return page, err
+		}
+	}
+	if o.Total != nil {
+		found, err := o.Total.one(ctx, o.Root, v)
+		if err != nil {
+			return page, err
+		}
+		if page.Total, err = count(o.Root, found); err != nil {
+			return page, err
+		}
+	}
+	if o.Next != nil {
+		found, err := o.Next.one(ctx, o.Root, v)
+		if err != nil {
+			return page, err
+		}
+		page.Next, err = text(o.Root, found)
+		return page, err
+	}
+	return page, nil
+}
+
+// find runs the program that finds the list, or the object.
+func (o *Opening) find(ctx context.Context, v any) ([][]byte, error) {
+	found, err := o.Items.one(ctx, o.Root, v)
+	if err != nil {
+		return nil, err
+	}
+	values, ok := found.([]any)
+	if !o.List {
+		values, ok = []any{found}, true
+	}
+	switch {
+	case !ok:
+		return nil, refuse(o.Root, "a list from the program that finds the items", "something else")
+	case len(values) > o.Left:
+		return nil, refuse(o.Root, fmt.Sprintf("at most %d items", o.MaxItems), "more")
+	}
+	items := make([][]byte, len(values))
+	left := o.MaxBytes
+	for i, value := range values {
+		if items[i], err = Append(nil, index(o.Root, i), value, left); err != nil {
+			return nil, err
+		}
+		left -= len(items[i])
+	}
+	return items, nil
+}

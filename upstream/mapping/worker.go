@@ -1,0 +1,219 @@
+package mapping
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+
+	"vitrine/upstream/plain"
+	"vitrine/upstream/shape"
+)
+
+// Worker does the work of one fetch. What no program takes part in is done in this process, whose
+// steps are bounded. A program of jq is not: one call of a function can take any memory, time or
+// stack that there is ("x" * 1e9, .[.n] = 1, tojson of what contains itself a million times), and
+// nothing in the process can end it. So programs run in a process of their own, which is this binary
+// once more (child.go). It is started when the first program has to run, bounded in memory, and ends
+// with the fetch at the latest; what it does wrong is an error of the fetch.
+//
+// A Worker may be used by several goroutines. The zero value is ready.
+type Worker struct {
+	mu      sync.Mutex
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *gob.Decoder
+	encoder *gob.Encoder
+	said    *head // what the process wrote to its standard error
+	broken  error
+}
+
+// job is what goes to the process: one of the two.
+type job struct {
+	Compose *Composition
+	Open    *Opening
+	Memory  int // that it may take, in bytes
+}
+
+// reply is what comes back.
+type reply struct {
+	Body    []byte
+	Page    Page
+	Refused *shape.RefusedError // one of the errors, or none
+	Program *wireError
+	Other   string
+}
+
+// wireError is a ProgramError.
+type wireError struct {
+	Program, Text, Input, Err string
+	Line                      int
+}
+
+// Memory that a process which runs programs may take: so much, and so many times what came.
+const (
+	childMemory = 64 << 20
+	childFactor = 6
+)
+
+// Compose makes the input of a document of its parts.
+func (w *Worker) Compose(ctx context.Context, c *Composition) ([]byte, error) {
+	if !c.programs() {
+		return c.run(ctx, c.budgetOf())
+	}
+	bytes := 0
+	for _, p := range c.Parts {
+		for _, item := range p.Items {
+			bytes += len(item)
+		}
+	}
+	got, err := w.do(ctx, job{Compose: c, Memory: childMemory + childFactor*bytes})
+	return got.Body, err
+}
+
+// Open finds the items of an answer, and what it says about the pages that follow.
+func (w *Worker) Open(ctx context.Context, o *Opening) (Page, error) {
+	if !o.programs() {
+		return o.run(ctx)
+	}
+	got, err := w.do(ctx, job{Open: o, Memory: childMemory + childFactor*len(o.Body)})
+	return got.Page, err
+}
+
+// do has the process do a job.
+func (w *Worker) do(ctx context.Context, j job) (reply, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken == nil && w.command == nil {
+		w.broken = w.start()
+	}
+	if w.broken != nil {
+		return reply{}, w.broken
+	}
+	process := w.command.Process
+	defer context.AfterFunc(ctx, func() { _ = process.Kill() })()
+	var got reply
+	err := w.encoder.Encode(j)
+	if err == nil {
+		err = w.out.Decode(&got)
+	}
+	if err != nil {
+		w.broken = w.died(ctx)
+		return reply{}, w.broken
+	}
+	return got, got.err()
+}
+
+// start starts the process.
+func (w *Worker) start() error {
+	exe := "/proc/self/exe" // which is there even after the file was replaced
+	if runtime.GOOS != "linux" {
+		var err error
+		if exe, err = os.Executable(); err != nil {
+			return fmt.Errorf("programs cannot be run: %w", err)
+		}
+	}
+	w.said = &head{most: 2 << 10}
+	w.command = exec.Command(exe) //nolint:noctx // it ends with the fetch, see do and Close
+	w.command.Args = []string{childName}
+	w.command.Env = []string{} // programs have no business with it
+	w.command.Stderr = w.said
+	in, err := w.command.StdinPipe()
+	if err == nil {
+		var out io.Reader
+		if out, err = w.command.StdoutPipe(); err == nil {
+			w.in, w.out, w.encoder = in, gob.NewDecoder(bufio.NewReader(out)), gob.NewEncoder(in)
+			err = w.command.Start()
+		}
+	}
+	if err != nil {
+		w.command = nil
+		return fmt.Errorf("programs cannot be run: %w", err)
+	}
+	return nil
+}
+
+// died says why the process is gone.
+func (w *Worker) died(ctx context.Context) error {
+	w.stop()
+	if ctx.Err() != nil {
+		return fmt.Errorf("a program was ended: %w", ctx.Err())
+	}
+	said, _, _ := strings.Cut(w.said.String(), "\n")
+	switch {
+	case strings.Contains(said, "stack"):
+		said = "it overflowed the stack"
+	case said == "":
+		said = "the process that ran it is gone"
+	}
+	return fmt.Errorf("%w: %s", ErrProgram, plain.Clip(said, 200))
+}
+
+func (w *Worker) stop() {
+	if w.command == nil {
+		return
+	}
+	_ = w.in.Close()
+	_ = w.command.Process.Kill() // it has nothing to lose
+	_ = w.command.Wait()         // says that it was killed
+	w.command = nil
+}
+
+// Close ends the process, if there is one.
+func (w *Worker) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stop()
+}
+
+// err is the error of a reply.
+func (r *reply) err() error {
+	switch {
+	case r.Refused != nil:
+		return r.Refused
+	case r.Program != nil:
+		e := r.Program
+		return &ProgramError{Program: e.Program, Line: e.Line, Text: e.Text, Input: e.Input, Err: errors.New(e.Err)}
+	case r.Other != "":
+		return fmt.Errorf("%w: %s", ErrProgram, r.Other)
+	}
+	return nil
+}
+
+// setErr puts an error into a reply.
+func (r *reply) setErr(err error) {
+	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+		r.Refused = refused
+	} else if e, ok := errors.AsType[*ProgramError](err); ok {
+		r.Program = &wireError{e.Program, e.Text, e.Input, plain.Clip(e.Err.Error(), 500), e.Line}
+	} else {
+		r.Other = err.Error()
+	}
+}
+
+// head keeps the beginning of what is written to it.
+type head struct {
+	mu   sync.Mutex
+	most int
+	text []byte
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text = append(h.text, p[:min(len(p), h.most-len(h.text))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.text)
+}

@@ -59,6 +59,9 @@ func (r *request) readFields(raw []byte) {
 		} else {
 			raw = nil
 		}
+		if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') { // it continues the one before (RFC 9112, section 5.2)
+			r.malformed = true
+		}
 		colon := bytes.IndexByte(line, ':')
 		if colon < 0 {
 			continue // the end of the header
@@ -75,7 +78,7 @@ func (r *request) readFields(raw []byte) {
 // readField records a header line. Names are compared by length first, since most are none of
 // these.
 func (r *request) readField(name, value []byte) {
-	if bytes.IndexByte(name, ' ') >= 0 { // also as the continuation of the previous line (RFC 9112, sections 5.1 and 5.2)
+	if bytes.IndexByte(name, ' ') >= 0 { // RFC 9112, section 5.1
 		r.malformed = true
 		return
 	}

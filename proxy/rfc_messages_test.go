@@ -2,9 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"io"
+	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/valyala/fasthttp"
 )
 
 func TestRFC9112Messages(t *testing.T) {
@@ -51,6 +55,20 @@ func TestRFC9112Messages(t *testing.T) {
 			[]string{"GET"}, []int{200}, false},
 		{"6.1 a transfer coding that is not known", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: foo\r\n\r\n", []string{"GET"}, []int{400}, false},
 		{"6.2 a length that is no number", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na", []string{"GET"}, []int{400}, false},
+		{"6.1 also where the chunks are none", "POST /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\nGET /nope HTTP/1.1\r\nHost: x\r\n\r\n", []string{"POST"}, []int{405}, false},
+		{"6.1 identity is no transfer coding", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\nContent-Length: 4\r\n\r\nbody", []string{"GET"}, []int{400}, false},
+		{"6.1 not without a length either", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Identity\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"5.1 a blank within a name", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer Encoding: chunked\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"5.2 a line that continues another", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nX: y\r\n z: w\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"5.2 also by a tab", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\ttext/html\r\n\r\n", []string{"GET"}, []int{400}, false},
+		{"9.6 close in upper case", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"9.6 close in a list", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nConnection: TE, close\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"9.6 close beside an upgrade", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade,close\r\nUpgrade: h2c\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"9.6 close with blanks", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nConnection: \t close \r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"9.6 close in a line of its own", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"9.6 close and HTTP/1.0's keep-alive", "GET /gvapp/ HTTP/1.0\r\nConnection: keep-alive, CLOSE\r\n\r\n", []string{"GET"}, []int{200}, false},
+		{"9.6 close with an error", "GET /nope HTTP/1.1\r\nHost: x\r\nconnection: cLoSe\r\n\r\n", []string{"GET"}, []int{404}, false},
+		{"9.6 what only looks like it", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nConnection: closed, x-close\r\n\r\n", []string{"GET"}, []int{200}, true},
 		{"7.1 a chunked body", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", []string{"GET"}, []int{200}, true},
 		{"7.1 a chunk of no size", "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", []string{"GET"}, []int{400}, false},
 		{"9.3.2 pipelining keeps the order",
@@ -74,6 +92,51 @@ func TestRFC9112Messages(t *testing.T) {
 				t.Errorf("%v, open %t; want %v, %t", statuses, open, tc.statuses, tc.open)
 			}
 		})
+	}
+}
+
+// TestRFC9110Section10_1_1ExpectIsForHTTP11: a client of HTTP/1.0 would take a 100 for the answer.
+func TestRFC9110Section10_1_1ExpectIsForHTTP11(t *testing.T) {
+	r := newRig(t, Options{})
+	for version, want := range map[string]int{"1.0": http.StatusOK, "1.1": http.StatusContinue} {
+		conn := r.dial(t)
+		defer conn.Close()
+		head := "GET /gvapp/ HTTP/" + version + "\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+		if version == "1.0" {
+			head += "body" // which a client of HTTP/1.0 does not wait with
+		}
+		if _, err := io.WriteString(conn, head); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("HTTP/%s: %d, want %d", version, resp.StatusCode, want)
+		}
+	}
+}
+
+// TestManyLinesOfAFieldCostAsMuchAsALongOne: in bytes allocated, for a header of any size.
+func TestManyLinesOfAFieldCostAsMuchAsALongOne(t *testing.T) {
+	s := newRig(t, Options{}).server
+	for _, name := range []string{"Accept", "If-None-Match", "Connection", "Tracestate"} {
+		header := bytes.Repeat([]byte(name+": x\r\n"), 10_000)
+		var ctx fasthttp.RequestCtx
+		ctx.Init2(nil, nil, false)
+		read := testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r := s.newRequest(&ctx)
+				r.readFields(header)
+				r.release()
+			}
+		})
+		if most := int64(8 * len(header)); read.AllocedBytesPerOp() > most {
+			t.Errorf("%s: %d bytes are allocated for a header of %d", name, read.AllocedBytesPerOp(), len(header))
+		}
 	}
 }
 

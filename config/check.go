@@ -127,13 +127,33 @@ func checkPath(text string) error {
 	return nil
 }
 
+// checkEmbedded allows HOST:PORT, with PASSWORD@ before it where others reach it.
+func checkEmbedded(address string) error {
+	if address == "" {
+		return nil
+	}
+	password, address := splitPassword(address)
+	if err := checkAddress(address); err != nil {
+		return err
+	}
+	if password == "" && !isLoopback(address) {
+		return errors.New("elsewhere than on loopback it requires a password, embedded:PASSWORD@HOST:PORT")
+	}
+	return nil
+}
+
+// splitPassword separates PASSWORD@ from the address of an embedded store.
+func splitPassword(text string) (password, address string) {
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return text[:at], text[at+1:]
+	}
+	return "", text
+}
+
 // checkRedis allows the forms of a store's address. go-redis checks the rest when it is opened.
 func checkRedis(text string) error {
 	if address, ok := strings.CutPrefix(text, "embedded:"); ok {
-		if address == "" {
-			return nil
-		}
-		return checkAddress(address)
+		return checkEmbedded(address)
 	}
 	u, err := url.Parse(text)
 	if err != nil {

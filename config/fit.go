@@ -22,6 +22,7 @@ func collisions(c *Config, given values) []error {
 	type listener struct{ key, address string }
 	listeners := []listener{{"listen", c.Listen}, {"admin.listen", c.Admin.Listen}}
 	if address, ok := strings.CutPrefix(c.Redis.URL.Reveal(), "embedded:"); ok {
+		_, address = splitPassword(address)
 		listeners = append(listeners, listener{"redis.url", address})
 	}
 	var errs []error
@@ -65,8 +66,10 @@ func exposed(c *Config, given values) []error {
 }
 
 // IsLoopback reports whether only this machine reaches the operator's address.
-func (a Admin) IsLoopback() bool {
-	host, _, err := net.SplitHostPort(a.Listen)
+func (a Admin) IsLoopback() bool { return isLoopback(a.Listen) }
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
 	}

@@ -201,7 +201,7 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		},
 		"empty flag": {
 			flags: map[string]string{"redis-url": ""},
-			want:  `--redis-url (flag): want embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got nothing`,
+			want:  `--redis-url (flag): want embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got nothing`,
 		},
 		"name with a near miss": {
 			environ: []string{"VITRINE_UPSTREAM_URI=http://cms"},
@@ -217,7 +217,7 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		},
 		"unusable secret": {
 			environ: []string{"VITRINE_REDIS_URL_FILE=" + unusable},
-			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not contain embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
+			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not contain embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
 		},
 		"collision with a default": {
 			flags: map[string]string{"listen": ":9090"},
@@ -275,7 +275,7 @@ func TestServiceLinksOfKubernetesAreNoSettings(t *testing.T) {
 func TestRefusingLaterReadsAsRefusingAtOnce(t *testing.T) {
 	c := load(t, config.Sources{Environ: []string{"VITRINE_REDIS_URL=redis://:hunter2@redis/x"}})
 	err := c.Refuse("redis.url", errors.New("the database is a number"))
-	want := `VITRINE_REDIS_URL (environment): want embedded:, embedded:HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "redis://:xxxxx@redis/x": the database is a number`
+	want := `VITRINE_REDIS_URL (environment): want embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "redis://:xxxxx@redis/x": the database is a number`
 	if err.Error() != want || !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

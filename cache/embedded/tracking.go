@@ -31,20 +31,18 @@ func newTracking(redis *miniredis.Miniredis) *tracking {
 	}
 }
 
-// hook sees each command before miniredis does, and reports whether it has handled it.
-func (t *tracking) hook(c *server.Peer, cmd string, args ...string) bool {
-	if !t.enters(c) {
-		return false
-	}
+// run has miniredis run a command of a connection, and notifies of its changes.
+func (t *tracking) run(c *server.Peer, cmd string, args []string) {
 	t.mu.Lock()
 	watched := len(t.trackers) > 0
 	t.mu.Unlock()
 	switch {
 	case cmd == "CLIENT" && len(args) > 0 && strings.EqualFold(args[0], "TRACKING"):
 		t.command(c, args[1:])
-		return true
+		return
 	case !watched || t.redis.IsReadOnlyCommand(cmd) || !writes(cmd):
-		return false
+		t.pass(c, cmd, args)
+		return
 	}
 
 	script := strings.HasPrefix(cmd, "EVAL")
@@ -72,7 +70,6 @@ func (t *tracking) hook(c *server.Peer, cmd string, args ...string) bool {
 	default:
 		t.changed(keys...)
 	}
-	return true
 }
 
 // enters reports whether the command comes from a connection, not from the hook itself or a script.

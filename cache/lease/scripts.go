@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,6 +22,13 @@ var lua embed.FS
 type script struct {
 	name string
 	*redis.Script
+}
+
+// IsScript reports whether text is one of the scripts, for a store that runs no others.
+func IsScript(text string) bool {
+	return slices.ContainsFunc([]script{look, acquire, fill, release, restore, purge, report, roster}, func(s script) bool {
+		return s.Hash() == redis.NewScript(text).Hash()
+	})
 }
 
 var (

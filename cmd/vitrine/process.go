@@ -200,7 +200,7 @@ func (p *process) embedded(cfg config.Config, log *slog.Logger) (*embedded.Store
 		p.stores[url] = s
 		return s, nil
 	case isSystemError(err):
-		return nil, cannotListen("redis.url", "embedded:", address, err)
+		return nil, cannotListen("redis.url", "embedded:", address[strings.LastIndexByte(address, '@')+1:], err)
 	}
 	return nil, cfg.Refuse("redis.url", err)
 }

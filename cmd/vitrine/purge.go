@@ -71,13 +71,8 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 // purgeURL is the store to purge: an embedded one is reached as a Redis, in the process that has
 // it.
 func purgeURL(cfg config.Config) string {
-	address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
-	switch {
-	case !local:
-		return cfg.Redis.URL.Reveal()
-	case address == "":
-		return "redis://" + embedded.DefaultAddr
-	default:
-		return "redis://" + address
+	if address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:"); local {
+		return embedded.URL(address)
 	}
+	return cfg.Redis.URL.Reveal()
 }

@@ -44,7 +44,8 @@ func TestTheVersionIsTheBestThatIsKnown(t *testing.T) {
 func TestTheRedisCLICommandReachesTheConfiguredStore(t *testing.T) {
 	for _, test := range []struct{ url, address, want string }{
 		{"embedded:", "127.0.0.1:6380", "redis-cli -p 6380"},
-		{"embedded:0.0.0.0:7000", "127.0.0.1:7000", "redis-cli -p 7000"},
+		{"embedded:127.0.0.1:7000", "127.0.0.1:7000", "redis-cli -p 7000"},
+		{"embedded:hunter2@0.0.0.0:7000", "[::]:7000", "redis-cli -h :: -p 7000 --askpass"},
 		{"redis://localhost", "localhost:6379", "redis-cli -p 6379"},
 		{"redis://redis:6379/0", "redis:6379", "redis-cli -h redis -p 6379"},
 		{"redis://redis:6379/3", "redis:6379", "redis-cli -h redis -p 6379 -n 3"},

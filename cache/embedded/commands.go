@@ -1,0 +1,73 @@
+package embedded
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// served are the commands that vitrine uses, and those with which an operator looks in and purges.
+// Others could allocate or wait without end: SETRANGE at a large offset, BLPOP.
+var served = func() map[string]bool {
+	all := map[string]bool{}
+	for cmd := range strings.FieldsSeq(`
+		AUTH CLIENT COMMAND ECHO HELLO INFO PING QUIT SELECT TIME
+		COPY DBSIZE DEL EXISTS EXPIRE EXPIREAT FLUSHALL FLUSHDB KEYS PERSIST PEXPIRE PEXPIREAT PTTL RANDOMKEY RENAME RENAMENX SCAN
+		TOUCH TTL TYPE UNLINK
+		GET GETDEL GETSET MGET MSET SET SETNX STRLEN
+		HDEL HEXISTS HGET HGETALL HINCRBY HKEYS HLEN HMGET HMSET HSCAN HSET HSETNX HSTRLEN HVALS
+		DISCARD EXEC MULTI UNWATCH WATCH
+		PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE SUBSCRIBE UNSUBSCRIBE
+		EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT`) {
+		all[cmd] = true
+	}
+	return all
+}()
+
+// commands decides which commands run, and survives them.
+type commands struct {
+	track   *tracking
+	scripts func(text string) bool // whether it is one of those that may run: a script has no end of time
+	log     *slog.Logger
+	panics  func(cmd string) // for a test; nil otherwise
+}
+
+// hook sees each command before miniredis does, and reports whether it has handled it.
+func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled bool) {
+	if !s.track.enters(c) {
+		return false // of the hook itself, or of a script
+	}
+	handled = true
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.log.Error("the embedded store failed at a command", "command", cmd, "panic", fault, "stack", string(debug.Stack()))
+			c.WriteError("ERR internal error")
+		}
+	}()
+	if s.panics != nil {
+		s.panics(cmd)
+	}
+	switch {
+	case !served[cmd]:
+		c.WriteError(fmt.Sprintf("ERR unknown command '%.32s', the embedded store has those that vitrine and its operator need", cmd))
+	case s.isForeign(cmd, args):
+		c.WriteError("NOPERM the embedded store runs vitrine's own scripts alone")
+	default:
+		s.track.run(c, cmd, args)
+	}
+	return handled
+}
+
+// isForeign reports whether a command brings a script that is not vitrine's.
+func (s *commands) isForeign(cmd string, args []string) bool {
+	switch {
+	case len(args) == 0:
+		return false
+	case cmd == "EVAL" || cmd == "EVAL_RO":
+		return !s.scripts(args[0])
+	}
+	return cmd == "SCRIPT" && strings.EqualFold(args[0], "LOAD") && len(args) > 1 && !s.scripts(args[1])
+}

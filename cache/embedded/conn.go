@@ -1,0 +1,148 @@
+package embedded
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The bounds of one connection.
+const (
+	maxWords     = 1 << 16
+	maxCommand   = 128 << 20       // bytes of a command; a document with its fields is one
+	maxStranger  = 4 << 10         // bytes of a command before the password was shown
+	strangerTime = 5 * time.Second // until when it has to be shown
+	writeTimeout = time.Second     // for a client that does not read
+)
+
+// errProtocol ends a connection.
+var errProtocol = errors.New("protocol error")
+
+// A conn is a connection of which miniredis reads whole commands alone, within the bounds: it
+// trusts lengths, and reserves what they announce. Memory grows with what was received.
+type conn struct {
+	net.Conn
+	in       *bufio.Reader
+	command  bytes.Buffer // read from the client, not yet by miniredis
+	password string       // that the client has to show, "" once it has, or if none is needed
+	release  func()
+}
+
+func newConn(c net.Conn, password string, release func()) (*conn, error) {
+	var err error
+	if password != "" {
+		err = c.SetReadDeadline(time.Now().Add(strangerTime))
+	}
+	return &conn{Conn: c, in: bufio.NewReader(c), password: password, release: release}, err
+}
+
+// Read reads the next command, or the rest of it.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.command.Len() == 0 {
+		if c.command.Cap() > 64<<10 {
+			c.command = bytes.Buffer{} // a document was here
+		}
+		if err := c.next(); err != nil {
+			if errors.Is(err, errProtocol) {
+				_, _ = c.Write([]byte("-ERR Protocol error: want an array of bulk strings, within the bounds of the embedded store\r\n"))
+			}
+			return 0, err
+		}
+	}
+	return c.command.Read(p)
+}
+
+// next reads a whole command: *N, then N times $LENGTH and as many bytes.
+func (c *conn) next() error {
+	most := maxCommand
+	if c.password != "" {
+		most = maxStranger
+	}
+	n, err := c.length('*', maxWords)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return errProtocol
+	}
+	var words []string // the first few, of a stranger
+	for range n {
+		length, err := c.length('$', most-c.command.Len())
+		if err != nil {
+			return err
+		}
+		begin := c.command.Len()
+		if _, err := io.CopyN(&c.command, c.in, int64(length)+2); err != nil {
+			return err
+		}
+		word, ok := bytes.CutSuffix(c.command.Bytes()[begin:], []byte("\r\n"))
+		if !ok {
+			return errProtocol
+		}
+		if c.password != "" {
+			words = append(words, string(word))
+		}
+	}
+	if c.password != "" && shows(words, c.password) {
+		c.password = ""
+		return c.SetReadDeadline(time.Time{})
+	}
+	return nil
+}
+
+// length reads a line with a length of at most most, and passes it on.
+func (c *conn) length(kind byte, most int) (int, error) {
+	line, err := c.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return 0, errProtocol
+	}
+	if err != nil {
+		return 0, err
+	}
+	digits, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ok || len(digits) < 2 || digits[0] != kind {
+		return 0, errProtocol
+	}
+	n, err := strconv.ParseUint(string(digits[1:]), 10, 31)
+	if err != nil || int(n) > most {
+		return 0, errProtocol
+	}
+	c.command.Write(line)
+	return int(n), nil
+}
+
+// shows reports whether a command is AUTH [USER] PASSWORD, or a HELLO with one. Miniredis checks it
+// again; here it lifts the bounds for strangers.
+func shows(words []string, password string) bool {
+	for i, word := range words {
+		if strings.EqualFold(word, "AUTH") && i+1 < len(words) && (i == 0 || strings.EqualFold(words[0], "HELLO")) {
+			given := words[min(i+2, len(words)-1)]
+			return subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 1
+		}
+	}
+	return false
+}
+
+// Write gives up on a client that does not read: those who notify it would wait with it.
+func (c *conn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		_ = c.Conn.Close()
+	}
+	return n, err
+}
+
+// Close gives the place of the connection back.
+func (c *conn) Close() error {
+	c.release()
+	return c.Conn.Close()
+}

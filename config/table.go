@@ -164,7 +164,7 @@ var settings = named([]Setting{
 		Doc:     "header in which those proxies name the client, for the access log: its first address"},
 	{Key: "limits.connections", Default: "0", max: 10_000_000,
 		field: func(c *Config) any { return &c.Limits.Connections },
-		Doc:   "maximum number of connections (503 beyond); 0 is 262144, more than most systems allow a process"},
+		Doc:   "maximum number of connections (503 beyond); 0: as many as the process may have descriptors, less 512, or half of them if that is more"},
 	{Key: "limits.target", Default: "4KiB", min: 256, max: 1 << 20,
 		field: func(c *Config) any { return &c.Limits.Target },
 		Doc:   "maximum length of path and query (414 beyond)"},

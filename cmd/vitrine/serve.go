@@ -40,7 +40,8 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 			return errors.Join(err, server.end(ctx), server.closeUnused())
 		}
 	}
-	s.log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.String(), "redis", s.store.Addr())
+	s.log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.String(), "redis", s.store.Addr(),
+		"max_connections", maxConnections(cfg.Limits))
 	if s.operator != nil {
 		s.log.InfoContext(ctx, "operator's address", "address", s.operator.Addr().String(),
 			"loopback", cfg.Admin.IsLoopback(), "token", cfg.Admin.Token.Reveal() != "")

@@ -141,7 +141,7 @@ func (s *service) openServers() (err error) {
 		Tracer:                  s.tracing.tracer("vitrine/proxy"),
 		TrustedProxies:          s.cfg.Proxies.Trusted,
 		ClientHeader:            s.cfg.Proxies.ClientHeader,
-		MaxConnections:          s.cfg.Limits.Connections,
+		MaxConnections:          maxConnections(s.cfg.Limits),
 		MaxTargetBytes:          int(s.cfg.Limits.Target),
 		MaxHeaderBytes:          int(s.cfg.Limits.Header),
 		MaxBodyBytes:            int(s.cfg.Limits.Body),

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"vitrine/cmd/testkit"
+)
+
+// Whoever opens all the connections that there are descriptors for costs others an answer, not more.
+func TestRunningOutOfDescriptorsEndsNothing(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("sh is not installed: apt-get install dash")
+	}
+	public, operator := freeAddress(t), freeAddress(t)
+	vitrine := exec.Command(sh, "-c", "ulimit -n 120; exec vitrine serve")
+	vitrine.Env = append(os.Environ(), "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN="+operator, "VITRINE_REDIS_URL=embedded:127.0.0.1:0")
+	vitrine.Stdout, vitrine.Stderr = t.Output(), t.Output()
+	if err := vitrine.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = vitrine.Process.Signal(os.Interrupt)
+		if err := vitrine.Wait(); err != nil {
+			t.Errorf("vitrine: %v", err)
+		}
+	}()
+	well := func() error {
+		return errors.Join(isWellAt("http://"+public+"/gvapp/"), isWellAt("http://"+operator+"/livez"))
+	}
+	if err := testkit.Retry(well); err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+
+	var opened []net.Conn
+	defer func() {
+		for _, c := range opened {
+			_ = c.Close()
+		}
+	}()
+	open := func(address string, n int) {
+		for range n {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened = append(opened, c)
+		}
+	}
+	open(public, 300)
+	refused := 0
+	for _, c := range opened {
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second)) // the test's own connection
+		if _, err := fmt.Fprintf(c, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			refused++ // closed before
+			continue
+		}
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || response.StatusCode == http.StatusServiceUnavailable {
+			refused++
+		}
+	}
+	if served := 300 - refused; served < 50 || served > 70 {
+		t.Errorf("%d connections were served, want about half of the descriptors", served)
+	}
+	if err := isWellAt("http://" + operator + "/livez"); err != nil {
+		t.Errorf("the operator's address during the attack: %v", err)
+	}
+	open(operator, 300)
+	for _, c := range opened {
+		_ = c.Close()
+	}
+	if err := testkit.Retry(well); err != nil {
+		t.Errorf("after the attack: %v", err)
+	}
+}

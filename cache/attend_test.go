@@ -14,7 +14,8 @@ func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
 		filled := watch.Now()
 		eventually(t, "the fill itself has been heard of", func() bool { return r.watched.HeardSince(filled) })
 		warm(t, r)
-		// A visitor's look is under way. It has seen the copy as it was, and comes back after the purge is heard.
+		// A visitor's look is under way. It has seen the copy as it was, and comes back after the
+		// purge is heard.
 		early := &asking[int64]{done: make(chan struct{}), at: watch.Now(), entry: r.memory.Load()}
 		r.mu.Lock()
 		r.asking = early

@@ -37,7 +37,8 @@ func BenchmarkHitParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkCheckedAgainstRedis is a read while purges are not being heard: one round trip, without the body.
+// BenchmarkCheckedAgainstRedis is a read while purges are not being heard: one round trip, without
+// the body.
 func BenchmarkCheckedAgainstRedis(b *testing.B) {
 	_, r := replica(b, embeddedURL(b), options(newSource()))
 	warm(b, r)

@@ -11,15 +11,15 @@ import (
 	"vitrine/cache/watch"
 )
 
-// flight is one attempt to get a document, shared by every caller in this process that waits for it.
-// It runs on the store's context and keeps only the values of the context it was started with:
-// whoever gives up waiting does not end it for the others.
+// flight is one attempt to get a document, shared by every caller in this process that waits for
+// it. It runs on the store's context and keeps only the values of the context it was started with,
+// so that a caller who gives up does not end it for the others.
 type flight[V any] struct {
-	done chan struct{} // closed at the end; what follows is set before
+	done chan struct{} // closed at the end, after the fields below are set
 
 	entry *entry[V] // nil: look again
-	// at is the time before which whoever asked may have entry: no purge acknowledged before it is
-	// younger than entry's fetch.
+	// at is the time before which a caller must have asked to get entry: no purge acknowledged
+	// before it is later than entry's fetch.
 	at        time.Duration
 	status    Status
 	elsewhere bool // another process had the lease
@@ -27,7 +27,7 @@ type flight[V any] struct {
 	err       error
 }
 
-// fly joins the flight under way, or starts one.
+// fly joins the current flight, or starts one.
 func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	r.mu.Lock()
 	if f = r.flight; f != nil {
@@ -63,8 +63,8 @@ func (r *Reader[V]) land(f *flight[V]) {
 	}
 }
 
-// attempt makes the flight: acquire the lease, load, fill; or wait for whoever has it; or, if Redis
-// gives no lease to anybody, load for this process alone.
+// attempt acquires the lease, loads and fills; or waits for the lease's holder; or, if Redis grants
+// no lease, loads for this process alone.
 func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	if !r.watched.Up() {
 		r.loadAlone(ctx, f, DetailRedisAway)
@@ -113,8 +113,8 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, err error) {
 	return l, err
 }
 
-// await waits until the key changes or its lease has run out. Whoever does not receive changes looks
-// at intervals; a connection that is lost meanwhile counts as a change.
+// await waits until the key changes or its lease expires. Without tracking it polls; a connection
+// lost meanwhile counts as a change.
 func (r *Reader[V]) await(ctx context.Context, changed <-chan struct{}, left time.Duration) {
 	left += time.Millisecond
 	if !r.watched.Listening() {
@@ -132,7 +132,7 @@ func (r *Reader[V]) await(ctx context.Context, changed <-chan struct{}, left tim
 // fetch loads under the lease and fills.
 func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 	prev := r.memory.Load()
-	var base *Document // what a NotModified would renew: the very document that Redis holds
+	var base *Document // what NotModified would renew: the document that Redis holds
 	if prev != nil && prev.doc != nil && l.ETag != "" && prev.doc.ETag == l.ETag && l.Source == r.o.Source {
 		base = prev.doc
 	}
@@ -166,11 +166,12 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 	wrote, err := r.fill(ctx, l, filling)
 	e := &entry[V]{doc: doc, value: value, mark: mark, detail: DetailMemory, source: r.o.Source}
 	switch {
-	case err != nil && r.store.ctx.Err() != nil: // what was written of it, if anything, is whole
+	case err != nil && r.store.ctx.Err() != nil: // if anything of it was written, it is complete
 		_ = r.handBack(ctx, l, 0)
 		f.err = errClosed
 	case err != nil:
-		// Where Redis cannot hold the document, a lease may fit: the others are not made to wait for it.
+		// A lease may fit where the document does not: hand it back, so that the others need not
+		// wait.
 		took = watch.Now() - began
 		if back := r.handBack(ctx, l, r.o.TTL+r.o.window()); back != nil && !watch.Replied(back) {
 			r.watched.Fail(err)
@@ -183,8 +184,8 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 		r.keep(f, e, before, prev, began, took)
 		f.status.FwdStatus = loaded.Status
 	case wrote.Outcome == lease.Lost:
-		// Purged while it was loaded. If that is so time and again, whoever asked before this load began may
-		// have it: no purge that he could know of came after it.
+		// Purged while it was loaded. If that happens repeatedly, callers who asked before this
+		// load began get it: no purge that they could know of came after it.
 		if r.voided(took) {
 			e.setTimes(&r.o, watch.Now(), 0, r.o.TTL)
 			doc.FetchedAt, doc.FreshUntil = time.Now(), time.Now()
@@ -231,8 +232,7 @@ func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Document) (
 	return wrote, err
 }
 
-// giveUp leaves word of the failure with the lease. A purge that came meanwhile makes the load due
-// again.
+// giveUp records the failure with the lease. A purge received meanwhile makes the load due again.
 func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cause error, took time.Duration) {
 	word := lease.Failure{Count: l.Failure.Count + 1, Code: r.o.ErrorCode(cause)}
 	wait := r.backoff(word.Count)
@@ -251,8 +251,8 @@ func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cau
 	f.err = &RetryError{After: wait, Err: cause}
 }
 
-// handBack gives the lease back with no word of a failure, also when the store is closing. What is
-// not given back runs out.
+// handBack releases the lease without recording a failure, also when the store is closing.
+// Otherwise it expires.
 func (r *Reader[V]) handBack(ctx context.Context, l lease.Lease, keep time.Duration) error {
 	_, err := r.release(ctx, l, lease.Failure{}, 0, keep)
 	return err
@@ -269,7 +269,7 @@ func (r *Reader[V]) release(ctx context.Context, l lease.Lease, word lease.Failu
 	return outcome, err
 }
 
-// restore puts the last good copy back that Redis has lost, when it cannot be loaded.
+// restore puts the last good copy back into a Redis that has lost it, if it cannot be loaded.
 func (r *Reader[V]) restore() {
 	now, e := watch.Now(), r.memory.Load()
 	if !e.holds(now) || !e.lost || !e.unstored || !r.watched.Up() || r.watched.Withdrawn(&e.mark) {
@@ -294,9 +294,8 @@ func (r *Reader[V]) restore() {
 	}
 }
 
-// A Lender is a context whose values end with the call that it is given to, such as those of a
-// request whose memory is used again after it. Lend returns a context that has those which a load
-// may still ask for later.
+// A Lender is a context whose values are valid during a call only, such as a request whose memory
+// is reused. Lend returns a context with the values that a load may need later.
 type Lender interface {
 	context.Context
 	Lend() context.Context
@@ -310,13 +309,13 @@ func lend(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// valued is a context that has the values of another one as well.
+// valued is a context with the values of another one.
 type valued struct {
 	context.Context
 	values context.Context
 }
 
-// Value looks into the lent values first.
+// Value returns the lent values first.
 func (v valued) Value(key any) any {
 	if value := v.values.Value(key); value != nil {
 		return value

@@ -11,13 +11,13 @@ import (
 	"vitrine/cache/watch"
 )
 
-// Get gives the document. It fails only when there is nothing that may be served: with the loader's
-// error, wrapped in a [RetryError] while attempts are paused, with [ErrWait], or with ctx's error.
+// Get returns the document. It fails only if there is nothing to serve: with the loader's error,
+// wrapped in a [RetryError] while attempts are paused, with [ErrWait], or with ctx's error.
 //
-// A load that it starts ends with the store and not with ctx, but sees ctx's values; see [Lender].
+// A load that it starts ends with the store, not with ctx, but sees ctx's values; see [Lender].
 //
-// While the copy in memory is fresh and known to be coherent it takes no lock, allocates nothing and
-// does no I/O.
+// While the copy in memory is fresh and known to be coherent it takes no lock, allocates nothing
+// and does no I/O.
 func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 	now := watch.Now()
 	e := r.memory.Load()
@@ -33,12 +33,12 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 	return r.get(ctx, now)
 }
 
-// get is Get when memory alone will not do, for somebody who asked at a certain time. What he waits
-// for is a [flight]; it may end without a document for him, and then he looks again.
+// get is Get when memory alone does not suffice, for a call made at the given time. It waits for a
+// [flight], which may end without a document that it can use; then it looks again.
 func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], err error) {
 	var timeout <-chan time.Time
 	waited := Status{} // on a hit after a wait
-	void := false      // what was waited for was purged: there is nothing to look at
+	void := false      // the awaited document was purged
 	for try := 0; ; try++ {
 		var e *entry[V]
 		var detail string
@@ -67,11 +67,11 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 			r.refresh(ctx)
 			return e.answer(r.stale(detail, DetailRevalidate)), nil
 		case r.failing():
-			// The CMS fails already: nobody is made to wait for it to fail again.
+			// The CMS is failing: do not wait for it to fail again.
 			r.refresh(ctx)
 			return e.answer(r.stale(detail, DetailIfError)), nil
 		}
-		if try > 2 && !watch.Sleep(ctx, askPause) { // whatever goes round in circles, slowly
+		if try > 2 && !watch.Sleep(ctx, askPause) { // keep any loop slow
 			return a, fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
 		}
 
@@ -108,7 +108,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 		case <-ctx.Done():
 			failure = fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
 		}
-		// What was held when the wait began may have been purged since: look again.
+		// The copy held when the wait began may have been purged since: look again.
 		if e, at := r.current(); e.holds(watch.Now()) {
 			if watch.Now() < e.freshUntil {
 				return e.answer(Status{Hit: true, Detail: at}), nil
@@ -119,12 +119,12 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 	}
 }
 
-// patience is how long somebody waits for whom nothing is held. It is longer than a lease lasts:
-// where its holder has died, whoever came with it waits for its successor's document, and is not
-// sent away in the moment in which that fetch begins.
+// patience is how long a caller waits with nothing held. It is longer than a lease: if the lease's
+// holder dies, callers wait for its successor's document instead of giving up just as that fetch
+// begins.
 func (r *Reader[V]) patience() time.Duration { return r.o.FetchTimeout + 2*leaseMargin }
 
-// stale is the status of a stale answer: what is wrong with Redis comes before any other reason.
+// stale is the status of a stale answer: a problem with Redis comes before any other reason.
 func (r *Reader[V]) stale(from, reason string) Status {
 	switch {
 	case from == DetailRedisAway || from == DetailRedisRefused || from == DetailRedisLost:
@@ -139,8 +139,7 @@ func (e *entry[V]) answer(st Status) Answer[V] {
 	return Answer[V]{Value: e.value, Document: e.doc, Status: st}
 }
 
-// traceLook makes the span of a look at Redis that began then; other requests may have waited for
-// the same one.
+// traceLook makes the span of a look at Redis that began then; other requests may share it.
 func traceLook(ctx context.Context, key string, began time.Time, detail string) {
 	if detail == DetailRedis {
 		_, end := lease.Span(ctx, "look", key, trace.WithTimestamp(began))

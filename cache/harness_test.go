@@ -16,7 +16,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// source is what documents are loaded from: it counts, it can be held up, and its content has versions.
+// source is what documents are loaded from: it counts, it can be held up, and its content has
+// versions.
 type source struct {
 	version atomic.Int64
 	loads   atomic.Int64

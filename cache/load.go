@@ -19,7 +19,7 @@ const (
 	outcomeFailed  = "failed"
 )
 
-// load calls the loader within its time, and prepares what it brought.
+// load calls the loader within its timeout, and prepares the result.
 func (r *Reader[V]) load(ctx context.Context, base *Document) (loaded Loaded, doc *Document, value V, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.FetchTimeout)
 	defer cancel()
@@ -54,7 +54,7 @@ func (r *Reader[V]) load(ctx context.Context, base *Document) (loaded Loaded, do
 	return loaded, doc, value, err
 }
 
-// prepare calls Prepare, whose panic is an error: those who wait for what it makes would wait for
+// prepare calls Prepare and turns a panic into an error, since waiters would otherwise wait for
 // ever.
 func (r *Reader[V]) prepare(doc *Document) (value V, err error) {
 	defer func() {
@@ -68,8 +68,8 @@ func (r *Reader[V]) prepare(doc *Document) (value V, err error) {
 	return value, err
 }
 
-// loadAlone loads for this process only, while Redis is unreachable or refuses to give a lease. The
-// pause after a failure is this process's own.
+// loadAlone loads for this process only, while Redis is unreachable or refuses a lease. The pause
+// after a failure is this process's own.
 func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) {
 	began, before, prev := watch.Now(), r.watched.Unread(), r.memory.Load()
 	if detail == DetailRedisRefused {
@@ -130,8 +130,7 @@ func (r *Reader[V]) keep(f *flight[V], e *entry[V], before watch.Mark, prev *ent
 	f.entry, f.at, f.status = e, began, Status{Detail: e.detail}
 }
 
-// knownChange is when the content with this etag last changed, as far as this process knows; 0 if
-// it does not.
+// knownChange is when the content with this etag last changed, or 0 if unknown here.
 func (r *Reader[V]) knownChange(etag string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,10 +153,10 @@ func (r *Reader[V]) backoff(count int) time.Duration {
 	return max(watch.Jitter(d), time.Millisecond)
 }
 
-// errVoid ends a load whose result would be refused.
+// errVoid ends a load whose fill would be refused.
 var errVoid = errors.New("purged while it was fetched")
 
-// guarded is the load under way in this process, if there is one.
+// guarded is the current load in this process, if any.
 type guarded struct {
 	token string
 	since time.Duration // Redis had the token when this moment came
@@ -165,9 +164,9 @@ type guarded struct {
 }
 
 // guard lets a look that finds the lease gone end the load that was made under it, so that a purge
-// during a slow fetch does not wait for what nobody may have, and the CMS is not asked twice at once
-// for longer than it takes to hear of it. But loads are not thrown away faster than they can end:
-// one that follows another void one goes on.
+// during a slow fetch does not wait for what nobody may have, and the CMS is not asked twice at
+// once for longer than it takes to hear of it. But loads are not thrown away faster than they can
+// end: one that follows another void one goes on.
 func (r *Reader[V]) guard(ctx context.Context, l lease.Lease) (loading context.Context, unguard func() (void bool)) {
 	loading, end := context.WithCancelCause(ctx)
 	r.mu.Lock()
@@ -185,8 +184,8 @@ func (r *Reader[V]) guard(ctx context.Context, l lease.Lease) (loading context.C
 	}
 }
 
-// void ends the load under way if a look that began then, after its lease was taken, shows that its
-// fill would be refused: a hard purge. What a soft one was made during is stored as stale.
+// void ends the current load if a look that began then, after its lease was taken, shows that its
+// fill would be refused, after a hard purge. With a soft purge the document is stored as stale.
 func (r *Reader[V]) void(rec *lease.Record, began time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +194,7 @@ func (r *Reader[V]) void(rec *lease.Record, began time.Duration) {
 	}
 }
 
-// voided notes that a load was void, and reports whether the one before was as well.
+// voided records that a load was void, and reports whether the previous one was too.
 func (r *Reader[V]) voided(took time.Duration) (again bool) {
 	r.store.fetched(r.key, outcomeLost, took, nil)
 	r.mu.Lock()

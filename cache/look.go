@@ -10,7 +10,7 @@ import (
 	"vitrine/cache/watch"
 )
 
-// asking is one look at Redis that several goroutines wait for.
+// asking is one look at Redis, shared by several goroutines.
 type asking[V any] struct {
 	done  chan struct{}
 	at    time.Duration
@@ -46,10 +46,10 @@ func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
 //
 // The interleavings that the mark, taken before the read, guards against:
 //
-//  1. read, purge received, admit: the entry carries an old mark and is never given out.
+//  1. read, purge received, admit: the entry carries an old mark and is never served.
 //  2. read, connection lost, purge not received, connection back, admit: the same by the period.
 //  3. purge, refill by another, read of the new copy, the purge's push received late: the new copy
-//     carries the old mark and is looked at once more; nothing wrong is served.
+//     carries the old mark and is checked once more; nothing wrong is served.
 //  4. two reads, the older admitted last: it carries an older mark, or the push that separates the
 //     two is still on its way and removes it within the bound.
 func (r *Reader[V]) look() (*entry[V], error) {
@@ -72,7 +72,7 @@ func (r *Reader[V]) look() (*entry[V], error) {
 		}
 		if now := r.watched.Run(); now == run || run == "" {
 			run = now
-			break // else another process answers by now: was it this one?
+			break // otherwise another process answers by now: was it this one?
 		}
 	}
 	r.skew.Store(rec.Now - time.Now().UnixMilli())
@@ -88,8 +88,8 @@ func (r *Reader[V]) look() (*entry[V], error) {
 	return e, nil
 }
 
-// reconcile decides between what memory holds and what Redis does. Redis is right, but for three
-// things: it lost what it held; it never held what memory has; or what it holds is no document.
+// reconcile decides between memory and Redis. Redis is right, with three exceptions: it lost its
+// data; it never held the copy in memory; or what it holds is not a document.
 func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *entry[V] {
 	now, redis := watch.Now(), heldIn(rec, run)
 	e := r.entry(rec, prev)
@@ -97,11 +97,11 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *en
 		return e.in(redis)
 	}
 	restarted := prev.redis.run != run
-	// What is fresh in Redis, nobody may fetch again: only a Redis that refuses writes is not waited for.
+	// A document that is fresh in Redis is not fetched again, unless Redis refuses writes.
 	older := e != nil && rec.FetchedAt < prev.fetchedAt && (rec.FreshUntil <= rec.Now || prev.detail == DetailRedisRefused)
 	switch {
 	case older && prev.unstored:
-		// Nobody has purged what was there when prev was fetched.
+		// The document that was there when prev was fetched has not been purged.
 		kept := prev.in(redis)
 		kept.soft = rec.Soft() && prev.redis.freshUntil != 0
 		if kept.soft || prev.detail == DetailRedisAway { // is due, and can be stored again
@@ -118,13 +118,13 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *en
 	case restarted && (rec.Dataset == "" || rec.Dataset != prev.redis.dataset):
 		return r.lose(prev, redis)
 	case prev.unstored && prev.redis.etag == "" && prev.detail != DetailRedisAway && (rec.Exists || !r.watched.Withdrawn(&prev.mark)):
-		return prev.in(redis) // nobody has purged what Redis could not hold
+		return prev.in(redis) // nobody can have purged what Redis could not store
 	}
 	r.store.purged(r.key, "hard")
 	return e.in(redis)
 }
 
-// in is a copy of the entry for what Redis holds by now; of none, an entry that holds nothing.
+// in is a copy of the entry for the present state of Redis; of nil, an empty entry.
 func (e *entry[V]) in(redis held) *entry[V] {
 	out := entry[V]{}
 	if e != nil {
@@ -134,7 +134,7 @@ func (e *entry[V]) in(redis held) *entry[V] {
 	return &out
 }
 
-// lose keeps a document that Redis has lost: it is loaded again first, and given out if that fails.
+// lose keeps a document that Redis has lost: it is loaded again, and served if that fails.
 func (r *Reader[V]) lose(prev *entry[V], redis held) *entry[V] {
 	e := prev.in(redis)
 	e.lost, e.unstored, e.detail = true, true, DetailRedisLost
@@ -147,8 +147,8 @@ func (r *Reader[V]) lose(prev *entry[V], redis held) *entry[V] {
 	return e
 }
 
-// entry makes an entry of a record, reusing what prev has of the same content; nil when there is no
-// document, or its body is not what its etag says.
+// entry makes an entry from a record, reusing prev's values for the same content; nil if there is
+// no document, or its body does not match its etag.
 func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 	if !rec.Holds() {
 		return nil
@@ -173,13 +173,13 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 	case rec.Body != nil && ETag(rec.Body) == rec.ETag:
 		doc.Body = rec.Body
 	default:
-		r.damage(rec.ETag, "the body is not what the etag says")
+		r.damage(rec.ETag, "the body does not match its etag")
 		return nil
 	}
 	if same && prev.doc.ChangedAt.Equal(doc.ChangedAt) {
 		e.value = prev.value
 		if prev.redis.fetchedAt == rec.FetchedAt && prev.redis.freshUntil == rec.FreshUntil && !prev.unstored {
-			e.doc = prev.doc // the very same: its times on this clock must not jump by the length of a round trip
+			e.doc = prev.doc // the same: its times on this clock must not jump by a round trip
 		}
 	} else {
 		value, err := r.prepare(doc)
@@ -193,7 +193,7 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 	return e
 }
 
-// damage notes that the document in Redis with this etag cannot be used, so that the next fetch
+// damage records that the document in Redis with this etag is unusable, so that the next fetch
 // replaces it.
 func (r *Reader[V]) damage(etag, why string) {
 	r.mu.Lock()
@@ -205,7 +205,7 @@ func (r *Reader[V]) damage(etag, why string) {
 	}
 }
 
-// A pause follows a failed attempt to load, whoever made it.
+// A pause follows a failed attempt to load, by any process.
 type pause struct {
 	count int // failures in a row
 	until time.Duration
@@ -216,7 +216,7 @@ type pause struct {
 // failing reports whether the last attempt to load that this process knows of failed.
 func (r *Reader[V]) failing() bool { return r.pause.Load() != nil }
 
-// paused is the failure that is still to be waited for; nil when a load may be tried.
+// paused is the failure whose pause is not over; nil if a load can be tried.
 func (r *Reader[V]) paused(now time.Duration) error {
 	p := r.pause.Load()
 	if p == nil || now >= p.until || r.watched.Changed(&p.mark) {
@@ -225,13 +225,13 @@ func (r *Reader[V]) paused(now time.Duration) error {
 	return &RetryError{After: p.until - now, Err: p.err}
 }
 
-// noteFailure learns from the hash whether the last attempt to load, whoever made it, failed.
+// noteFailure learns from the hash whether the last attempt to load, by any process, failed.
 func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 	switch {
 	case rec.Failure.Count > 0:
 		p := &pause{count: rec.Failure.Count, until: watch.Now() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
 		if own := r.pause.Load(); own != nil && own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
-			p.err = own.err // this process may know more than the word says
+			p.err = own.err // this process may know more than the record
 		}
 		r.pause.Store(p)
 	case rec.Lease == "" && r.store.refused.Load() == nil:
@@ -239,15 +239,15 @@ func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 	}
 }
 
-// orphan notes a lease that Redis may have given although the answer did not come: the next look
-// gives it back, so that nobody waits for a fetch that nobody makes.
+// orphan records a lease that Redis may have granted although the reply was lost: the next look
+// releases it, so that nobody waits for a fetch that is not made.
 func (r *Reader[V]) orphan(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.orphaned = token
 }
 
-// adopt gives the lease back that a look has found to be an orphan.
+// adopt releases a lease that a look has found to be an orphan.
 func (r *Reader[V]) adopt(found string) {
 	r.mu.Lock()
 	mine := found != "" && found == r.orphaned

@@ -7,8 +7,8 @@ import (
 	"vitrine/cache/watch"
 )
 
-// An entry is what this process knows of a resource: a document, or that there is none. It is never
-// modified.
+// An entry is what this process knows about a resource: a document, or that there is none. It is
+// never modified.
 type entry[V any] struct {
 	doc   *Document // nil: there is none
 	value V
@@ -16,11 +16,12 @@ type entry[V any] struct {
 	mark watch.Mark
 	// redis is what Redis held at that time.
 	redis held
-	// detail is of an answer from memory.
+	// detail is the detail of an answer from memory.
 	detail string
-	// unstored: Redis does not hold the document, since it was unreachable, refused it or has lost it.
+	// unstored: Redis does not hold the document, since it was unreachable, refused it or has lost
+	// it.
 	unstored bool
-	// lost: Redis has lost the document. It is given out only if nothing can be loaded.
+	// lost: Redis has lost the document. It is served only if nothing can be loaded.
 	lost bool
 	// soft: an operator has declared it stale, and nobody is fetching it yet.
 	soft bool
@@ -28,19 +29,19 @@ type entry[V any] struct {
 	fetchedAt int64
 	source    string
 
-	// On the clock of watch.Now. From ahead on it is fetched ahead of time when read; until
-	// revalidateUntil, and then until servableUntil, it may be given out although it is stale. Until
-	// leasedUntil another process is fetching, or pausing.
+	// On the clock of watch.Now. From ahead on a read refreshes it early; until revalidateUntil,
+	// and then until servableUntil, it can be served stale. Until leasedUntil another process is
+	// fetching, or pausing.
 	ahead, freshUntil, revalidateUntil, servableUntil, leasedUntil time.Duration
 }
 
 // held is what Redis holds of a resource.
 type held struct {
-	exists                bool // anything at all, a lease for instance
+	exists                bool // anything at all, such as a lease
 	etag                  string
 	fetchedAt, freshUntil int64
-	// dataset and run name the data and the process: with another run and without the dataset, Redis
-	// has lost its data.
+	// dataset and run name the data and the process: with another run and without the dataset,
+	// Redis has lost its data.
 	dataset, run string
 }
 
@@ -52,21 +53,20 @@ func heldIn(rec *lease.Record, run string) held {
 	return h
 }
 
-// holds reports whether there is a document that may still be given out.
+// holds reports whether there is a document that can still be served.
 func (e *entry[V]) holds(now time.Duration) bool {
 	return e != nil && e.doc != nil && now < e.servableUntil
 }
 
-// setTimes sets the entry's times for a document that became what it is age ago and is fresh for
-// another left.
+// setTimes sets the entry's times for a document fetched age ago and fresh for another left.
 func (e *entry[V]) setTimes(o *ReaderOptions[V], now, age, left time.Duration) {
 	natural := now - age + o.TTL
-	e.freshUntil = min(now+left, natural+o.TTL/10+time.Millisecond) // whatever somebody wrote into Redis
+	e.freshUntil = min(now+left, natural+o.TTL/10+time.Millisecond) // whatever was written to Redis by hand
 	if e.source != o.Source {
 		e.freshUntil = min(e.freshUntil, now)
 	}
 	e.ahead = min(natural, e.freshUntil)
-	// The stale windows of a document that was declared stale early end when they would have ended anyway.
+	// The stale windows of a document declared stale early end when they would have ended anyway.
 	stale := max(natural, e.freshUntil)
 	e.revalidateUntil = stale + o.StaleWhileRevalidate
 	e.servableUntil = max(e.revalidateUntil, stale+o.StaleIfError)
@@ -85,7 +85,7 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 	}
 }
 
-// current is what may be used now, and the detail of an answer from it: nil when nothing is known.
+// current is the entry usable now, and the detail of an answer from it; nil if nothing is known.
 //
 // While Redis is unreachable that is the copy in memory, unless a change was received since that no
 // write of this process explains.
@@ -118,7 +118,7 @@ func (r *Reader[V]) uncoordinated() (*entry[V], string) {
 	return nil, DetailRedisAway
 }
 
-// admit puts e into memory, unless what is there was read later.
+// admit puts e into memory, unless the entry there was read later.
 func (r *Reader[V]) admit(e *entry[V]) {
 	if e.doc != nil {
 		r.mu.Lock()

@@ -13,40 +13,40 @@ import (
 	"vitrine/cache/watch"
 )
 
-// ReaderOptions say what a reader reads and how long it may be kept.
+// ReaderOptions are the settings of a [Reader].
 type ReaderOptions[V any] struct {
-	// TTL is how long a document is fresh, at least: up to a tenth more, so that resources do not expire
-	// together, and so that one which is being read is fetched again before it expires, never sooner
-	// than TTL. Required, at least 1 ms.
+	// TTL is the minimum time a document is fresh. Each gets up to a tenth more, so that resources
+	// do not expire together, and one that is being read is fetched again before it expires, never
+	// sooner than TTL. Required, at least 1 ms.
 	TTL time.Duration
-	// StaleWhileRevalidate is how long past its freshness a document is still given at once, while it is
+	// StaleWhileRevalidate is how long past its freshness a document is served at once while it is
 	// refreshed; 0 means never.
 	StaleWhileRevalidate time.Duration
-	// StaleIfError is how long past its freshness a document is still given when the loader fails; 0
-	// means never.
+	// StaleIfError is how long past its freshness a document is served if the loader fails; 0 means
+	// never.
 	StaleIfError time.Duration
-	// StaleWait is how long a reader that could be given a stale document waits for a fresh one beyond
-	// StaleWhileRevalidate; 0 is 2 s.
+	// StaleWait is how long a read waits for a fresh document beyond StaleWhileRevalidate if there
+	// is a stale one; 0 is 2 s.
 	StaleWait time.Duration
-	// FetchTimeout bounds one load, and how long a reader with nothing to fall back on waits; 0 is 10 s.
+	// FetchTimeout bounds one load, and the wait of a read with nothing to fall back on; 0 is 10 s.
 	FetchTimeout time.Duration
-	// Source fingerprints where documents come from: one with another fingerprint is stale.
+	// Source is the fingerprint of where documents come from; a document with another one is stale.
 	Source string
 	// Loader fetches. Required.
 	Loader Loader
-	// Prepare makes the value that readers are given from a document, once per document. What it returns
-	// is shared. Required.
+	// Prepare makes the value of an answer from a document, once per document. The value is shared.
+	// Required.
 	Prepare func(*Document) (V, error)
-	// ErrorCode and CodeError carry a loader's error to other processes and back, as a short word. Nil: a
-	// word for any error.
+	// ErrorCode and CodeError convert a loader's error to and from a short code for other
+	// processes. Nil: one code for all errors.
 	ErrorCode func(error) string
 	CodeError func(string) error
-	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each failure
-	// in a row; 0 is 500 ms and 10 s.
+	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each
+	// failure in a row; 0 is 500 ms and 10 s.
 	BackoffFirst, BackoffMost time.Duration
 }
 
-// ErrLoad is what another process's failure becomes when no CodeError is set.
+// ErrLoad is another process's failure if no CodeError is set.
 var ErrLoad = errors.New("another process failed to load")
 
 func (o *ReaderOptions[V]) validate() error {
@@ -85,10 +85,11 @@ func (o *ReaderOptions[V]) window() time.Duration { return max(o.StaleWhileReval
 // freshness is TTL and up to a tenth more.
 func (o *ReaderOptions[V]) freshness() time.Duration { return o.TTL + rand.N(o.TTL/10+1) }
 
-// leaseMargin is how much longer than a load may take its lease lasts: for the calls to Redis around it.
+// leaseMargin is how much longer a lease lasts than its load can take, for the calls to Redis
+// around it.
 const leaseMargin = time.Second
 
-// askPause is how soon after one reader has asked for a refresh the next one may.
+// askPause is the minimum time between two reads that ask for a refresh.
 const askPause = 20 * time.Millisecond
 
 // A Reader reads one resource through memory and Redis. Make it with [NewReader]; it lives as long
@@ -101,12 +102,12 @@ type Reader[V any] struct {
 	watched *watch.Key
 
 	memory  atomic.Pointer[entry[V]]
-	pause   atomic.Pointer[pause] // after a failed load; nil after one that did not
+	pause   atomic.Pointer[pause] // after a failed load; nil after a successful one
 	skew    atomic.Int64          // Redis's clock less this process's, ms
-	nextAsk atomic.Int64          // when a reader may ask for a refresh again
+	nextAsk atomic.Int64          // when a read may ask for a refresh again
 	wake    chan struct{}         // capacity 1: wakes the attendant
 
-	mu       sync.Mutex    // guards what follows
+	mu       sync.Mutex    // guards the fields below
 	changed  chan struct{} // closed at the next change
 	asking   *asking[V]
 	flight   *flight[V]
@@ -136,8 +137,8 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 	return r, nil
 }
 
-// notify makes everybody who waits for Redis to change look at it again, the attendant too. It is
-// called when the key was changed, and when the connection that says so was made or lost.
+// notify makes everybody who waits for a change look at Redis again, including the attendant. It is
+// called when the key changed, and when the watching connection was made or lost.
 func (r *Reader[V]) notify(changed bool) {
 	if changed && r.store.events.Invalidated != nil {
 		r.store.events.Invalidated(r.key)
@@ -163,8 +164,8 @@ func (r *Reader[V]) wakeAttendant() {
 	}
 }
 
-// attend looks at Redis after each change, so that the next reader finds memory coherent again, and
-// a document that an operator has declared stale is fetched without waiting for one.
+// attend looks at Redis after each change, so that the next read finds memory coherent again, and a
+// document declared stale by an operator is fetched without waiting for a read.
 func (r *Reader[V]) attend() {
 	for {
 		select {
@@ -173,9 +174,9 @@ func (r *Reader[V]) attend() {
 		case <-r.wake:
 		}
 		if !r.watched.Up() {
-			continue // whoever finds it back wakes everybody
+			continue // when it is back everybody is notified
 		}
-		// A look that somebody began before the change may not have seen what it was about.
+		// A look that began before the change may not have seen it.
 		e, err := r.ask(watch.Now())
 		if err != nil {
 			r.watched.Fail(err)
@@ -185,8 +186,8 @@ func (r *Reader[V]) attend() {
 	}
 }
 
-// refresh starts a flight that nobody waits for, unless it is known that another process has the
-// lease, or that all pause after a failure. Readers call it on every answer that is due: it is cheap.
+// refresh starts a flight that nobody waits for, unless another process is known to have the lease,
+// or all pause after a failure. It is called on every read of a due document, and is cheap.
 func (r *Reader[V]) refresh(ctx context.Context) {
 	now := watch.Now()
 	next := r.nextAsk.Load()

@@ -284,8 +284,8 @@ func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 		if a := get(t, r2); a.Value != 1 || src.loads.Load() != 2 {
 			t.Fatalf("after %d loads: %+v", src.loads.Load(), a)
 		}
-		// The content, and with it the etag, is what it was. A flight for nothing, such as one that another
-		// replica was faster than, finds it fresh.
+		// The content, and with it the etag, is what it was. A flight for nothing, such as one that
+		// another replica was faster than, finds it fresh.
 		f, _ := r2.fly(t.Context())
 		<-f.done
 		if n := src.loads.Load(); n != 2 {

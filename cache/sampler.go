@@ -12,8 +12,8 @@ import (
 // samplePause is how often memory is compared with Redis.
 const samplePause = 2 * time.Second
 
-// sample compares, at intervals, what memory serves with what Redis holds. Nothing depends on it: it
-// is there to find the mistake that nobody thought of.
+// sample compares, at intervals, what memory serves with what Redis holds. Nothing depends on it:
+// it is there to find unknown mistakes.
 func (r *Reader[V]) sample() {
 	for watch.Sleep(r.store.ctx, watch.Jitter(samplePause)) {
 		if r.differs() {
@@ -26,8 +26,8 @@ func (r *Reader[V]) sample() {
 	}
 }
 
-// differs reports whether memory would serve something else than Redis holds, though no change is
-// on its way.
+// differs reports whether memory would serve something other than Redis holds, with no change on
+// its way.
 func (r *Reader[V]) differs() bool {
 	e, now := r.memory.Load(), watch.Now()
 	if !e.holds(now) || e.unstored || now >= e.freshUntil || !r.watched.Trusts(&e.mark, now) || !r.watched.Up() {
@@ -41,8 +41,8 @@ func (r *Reader[V]) differs() bool {
 	if err != nil || (rec.ETag == e.doc.ETag && rec.FetchedAt == e.redis.fetchedAt && rec.FreshUntil == e.redis.freshUntil) {
 		return false
 	}
-	// The push that explains the difference may be on its way: it is late when a ping sent from now on
-	// has been answered and it still has not come.
+	// The push that explains the difference may be on its way: it is missing if it has not arrived
+	// when a ping sent from now on has been answered.
 	for asked := watch.Now(); r.watched.Trusts(&e.mark, watch.Now()); {
 		if r.watched.HeardSince(asked) {
 			return r.memory.Load() == e && r.watched.Trusts(&e.mark, watch.Now())

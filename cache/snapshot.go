@@ -10,28 +10,31 @@ import (
 const (
 	StateFresh   = "fresh"
 	StateStale   = "stale"   // past its freshness, and still servable while it is refreshed or the loader fails
-	StateMissing = "missing" // nothing that may be served
+	StateMissing = "missing" // nothing to serve
 )
 
-// A Snapshot is what a reader holds at one moment, for people and their tools. It is never modified.
+// A Snapshot is what a reader holds at one moment, for display. It is never modified.
 type Snapshot struct {
 	// State is one of the State constants.
 	State string
-	// Document is what is held, nil when State is missing. Its times are on this process's clock.
+	// Document is the copy held, nil if State is missing. Its times are on this process's clock.
 	Document *Document
-	// ServableUntil is when Document may not be served any more, even if the loader fails.
+	// ServableUntil is until when Document can be served if the loader fails.
 	ServableUntil time.Time
-	// Coherent reports whether Document is known to be what Redis holds; otherwise it would be checked before it is served.
+	// Coherent reports whether Document is known to be what Redis holds; otherwise it would be
+	// checked before it is served.
 	Coherent bool
-	// Failing reports whether the last attempt to load that this process knows of failed, whoever made it.
+	// Failing reports whether the last known attempt to load, by any process, failed.
 	Failing bool
-	// Fetching reports whether this process is loading, or waiting for whoever is.
+	// Fetching reports whether this process is loading, or waiting for the process that is.
 	Fetching bool
-	// LeasedUntil is when the lease that another process was last seen to hold ends; zero when none was seen.
+	// LeasedUntil is when the lease that another process was last seen to hold ends; zero when none
+	// was seen.
 	LeasedUntil time.Time
 }
 
-// Snapshot tells what is held without reading it: it asks neither Redis nor the loader and starts no refresh.
+// Snapshot returns what is held without reading it: it asks neither Redis nor the loader and starts
+// no refresh.
 func (r *Reader[V]) Snapshot() Snapshot {
 	r.mu.Lock()
 	s := Snapshot{State: StateMissing, Failing: r.failing(), Fetching: r.flight != nil}

@@ -17,35 +17,36 @@ import (
 	"vitrine/cache/watch"
 )
 
-// Options say where the store is and how patient this process is with it.
+// Options are the settings of a [Store].
 type Options struct {
 	// URL is redis://, rediss:// or unix:// for one server; the same with ?master_name=NAME for
-	// Sentinel, whose addresses are then the host and each addr=…; or with ?addr=… alone for a Cluster.
-	// A store inside this process ([vitrine/cache/embedded]) is opened apart, and its URL given here.
-	// Required.
+	// Sentinel, whose addresses are then the host and each addr=…; or with ?addr=… alone for a
+	// Cluster. A store inside this process ([vitrine/cache/embedded]) is opened separately, and its
+	// URL given here. Required.
 	URL string
-	// Prefix is of every key; "" is "vitrine:".
+	// Prefix is the prefix of every key; "" is "vitrine:".
 	Prefix string
-	// PurgeBound is how soon after a purge no reader gives out anything older; 0 is 50 ms.
+	// PurgeBound is how soon after a purge no reader returns anything older; 0 is 50 ms.
 	PurgeBound time.Duration
-	// Timeout is how long Redis may be silent in one call; 0 is 300 ms, or six times the purge bound
-	// if that is longer, and at most 5 s.
+	// Timeout is how long Redis can be silent in one call; 0 is 300 ms, or six times the purge
+	// bound if that is longer, and at most 5 s.
 	Timeout time.Duration
-	// Logger gets a line for each change of state; nil discards them.
+	// Logger receives changes of state; nil discards them.
 	Logger *slog.Logger
-	// Events are for the caller's counters; a nil function is not called.
+	// Events are the caller's counters; a nil function is not called.
 	Events Events
 }
 
-// Events are the things that happen in a store which somebody may want to count. They are called
-// from the store's own goroutines, must not block, and key is without the prefix.
+// Events are notifications for counting. They are called from the store's own goroutines and must
+// not block; key is without the prefix.
 type Events struct {
-	// Invalidated: somebody, this process included, wrote or removed the key.
+	// Invalidated: the key was written or removed, perhaps by this process.
 	Invalidated func(key string)
-	// Purged: a look found that an operator removed the document ("hard") or declared it stale ("soft").
+	// Purged: a look found that an operator removed the document ("hard") or declared it stale
+	// ("soft").
 	Purged func(key, kind string)
-	// Fetched: a load ended, with the outcome stored, renewed, soft, lost (refused by a purge), alone
-	// (not stored: Redis is unreachable or refuses) or failed.
+	// Fetched: a load ended, with the outcome stored, renewed, soft, lost (refused by a purge),
+	// alone (not stored: Redis is unreachable or refuses) or failed.
 	Fetched func(key, outcome string, took time.Duration, err error)
 	// Incoherent: a sample found memory to differ from Redis without an invalidation under way.
 	Incoherent func(key string)
@@ -58,8 +59,8 @@ const (
 	mostTimeout   = 5 * time.Second
 )
 
-// A Store is the Redis that all replicas share, as one process sees it. Readers are made on it. A
-// process may have several, on one Redis or on different ones.
+// A Store is the Redis that all replicas share, as one process sees it. A process can have several,
+// on one Redis or on different ones.
 type Store struct {
 	watch  *watch.Watch
 	roster *lease.Roster
@@ -69,7 +70,7 @@ type Store struct {
 	log    *slog.Logger
 	events Events
 	tokens atomic.Uint64
-	// refused is why Redis refused the last write; nil when it did not.
+	// refused is why Redis refused the last write, or nil.
 	refused atomic.Pointer[refusal]
 
 	mu     sync.Mutex // guards keys and closed
@@ -109,10 +110,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// stores counts those of this process, so that each has a name of its own.
+// stores counts the stores of this process, so that each has its own name.
 var stores atomic.Uint64
 
-// holderName is what a lease shows: enough for a person to find the process.
+// holderName names the process in a lease.
 func holderName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -121,10 +122,10 @@ func holderName() string {
 	return fmt.Sprintf("%s/%d/%x.%d", host, os.Getpid(), time.Now().UnixMicro(), stores.Add(1))
 }
 
-// Addr is where redis-cli reaches the store, host:port: of the first server where there are several.
+// Addr is the address for redis-cli, host:port: that of the first server if there are several.
 func (s *Store) Addr() string { return s.watch.Addr() }
 
-// Prefix is of every key.
+// Prefix is the prefix of every key.
 func (s *Store) Prefix() string { return s.prefix }
 
 // Up reports whether Redis answered when it was last asked.
@@ -133,8 +134,8 @@ func (s *Store) Up() bool { return s.watch.Up() }
 // Listening reports whether purges are received.
 func (s *Store) Listening() bool { return s.watch.Listening() }
 
-// RoundTrip is how long an answer of Redis takes on average, 0 when not known; Enough is the purge
-// bound that this needs, 0 when the present one will do.
+// RoundTrip is the average round trip to Redis, 0 if unknown; Enough is the purge bound that it
+// needs, 0 if the present one suffices.
 func (s *Store) RoundTrip() (took, enough time.Duration) {
 	took = s.watch.RoundTrip()
 	if need := watch.Enough(took); need > s.bound {
@@ -143,7 +144,7 @@ func (s *Store) RoundTrip() (took, enough time.Duration) {
 	return took, enough
 }
 
-// Refusing is why Redis refused the last write, in its own words; "" when it did not.
+// Refusing is why Redis refused the last write, in its own words, or "".
 func (s *Store) Refusing() string {
 	if r := s.refused.Load(); r != nil {
 		return r.reason
@@ -151,24 +152,24 @@ func (s *Store) Refusing() string {
 	return ""
 }
 
-// A refusal is an error reply to a write. A Redis that refuses is there all the same: it is read,
-// and purges are received.
+// A refusal is an error reply to a write. A Redis that refuses is still reachable: it is read, and
+// purges are received.
 type refusal struct {
 	operation, reason string
 }
 
-// refuse notes that Redis answered a write with an error.
+// refuse records that Redis answered a write with an error.
 func (s *Store) refuse(operation string, err error) {
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		err = reply
 	}
-	reason, _, _ := strings.Cut(err.Error(), " script: ") // where in our script is of no interest
+	reason, _, _ := strings.Cut(err.Error(), " script: ") // without the place in our script
 	if s.refused.Swap(&refusal{operation, reason}) == nil {
 		s.log.Warn("redis refuses writes: "+reason, "redis", s.Addr(), "operation", operation)
 	}
 }
 
-// accepted notes that a write was made: a lease fits where a document may not.
+// accepted records a successful write: a lease may fit where a document does not.
 func (s *Store) accepted(operation string) {
 	r := s.refused.Load()
 	if r != nil && (operation == "fill" || r.operation == operation) && s.refused.CompareAndSwap(r, nil) {
@@ -176,13 +177,13 @@ func (s *Store) accepted(operation string) {
 	}
 }
 
-// Ping asks Redis for a sign of life.
+// Ping pings Redis.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.do(ctx, "", func(c redis.Cmdable) error { return c.Ping(ctx).Err() })
 }
 
-// Purge does what an operator's redis-cli would: DEL of the key, or, when soft, HSET fresh_until 0
-// if it is there. Every process on this Redis receives it. It reports whether there was anything.
+// Purge purges as redis-cli would: DEL of the key, or, if soft, HSET fresh_until 0 if it exists.
+// Every process on this Redis receives it. It reports whether there was anything.
 func (s *Store) Purge(ctx context.Context, key string, soft bool) (held bool, err error) {
 	err = s.do(ctx, key, func(c redis.Cmdable) error {
 		held, err = s.hash(key, 0).Purge(ctx, c, soft)
@@ -209,21 +210,21 @@ func (s *Store) hash(key string, most time.Duration) *lease.Hash {
 
 // A Replica is a process on the same Redis and prefix, as it last reported itself.
 type Replica struct {
-	// Name is the host, the process's number and a number that tells it from an earlier one.
+	// Name is the host, the process id, and a number that distinguishes it from an earlier process.
 	Name string
 	// Self reports whether it is this process.
 	Self bool
 	// Age is how long ago it reported.
 	Age time.Duration
-	// Report is what it said.
+	// Report is its report.
 	Report []byte
 }
 
-// rosterKey is where the roster is asked for: in a Cluster any server would do.
+// rosterKey is the key whose server has the roster; in a Cluster any server would do.
 const rosterKey = "replicas"
 
-// Announce reports this process to the others. Redis forgets a process that does not report again
-// within lasting, and all of them when none does.
+// Announce reports this process to the others. A process that does not report again within lasting
+// is dropped.
 func (s *Store) Announce(ctx context.Context, report []byte, lasting time.Duration) error {
 	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Write(ctx, c, s.holder, report, lasting) })
 }
@@ -245,13 +246,13 @@ func (s *Store) Replicas(ctx context.Context, lasting time.Duration) ([]Replica,
 	return all, nil
 }
 
-// Withdraw takes this process off the list, for one that is about to end.
+// Withdraw removes this process from the list, before it ends.
 func (s *Store) Withdraw(ctx context.Context) error {
 	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Withdraw(ctx, c, s.holder) })
 }
 
-// Close ends what the store runs, fetches under way included, and waits for it. Leases held are
-// given back.
+// Close ends everything the store runs, including fetches in flight, and waits for it. Leases held
+// are released.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -276,7 +277,7 @@ func (s *Store) goTask(f func()) bool {
 // token names one lease.
 func (s *Store) token() string { return fmt.Sprintf("%s/%d", s.holder, s.tokens.Add(1)) }
 
-// claim takes key for a reader, of which a key has one.
+// claim reserves key for a reader; a key has one.
 func (s *Store) claim(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,9 +308,9 @@ func (s *Store) fetched(key, outcome string, took time.Duration, err error) {
 	}
 }
 
-// clientLog takes go-redis's own messages, which would otherwise go to stderr as they are. What of
-// them matters the store says in its own words, so that they stand at debug. go-redis has one logger
-// for the process: the last store's.
+// clientLog receives go-redis's own messages, which would otherwise go to stderr. They are logged
+// at debug, since the store logs what matters itself. go-redis has one logger for the process: the
+// last store's.
 type clientLog struct{ log *slog.Logger }
 
 // Printf implements go-redis's logging interface.

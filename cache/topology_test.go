@@ -8,7 +8,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// failoverBound is how long after a failover is over, seen from the Sentinels or the Cluster, a purge may be overlooked.
+// failoverBound is how long after a failover is over, seen from the Sentinels or the Cluster, a
+// purge may be overlooked.
 const failoverBound = 2 * time.Second
 
 func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
@@ -78,7 +79,8 @@ func TestClusterSlotMoveAndFailoverDoNotKeepPurgesFromMemory(t *testing.T) {
 	other.Resume()
 }
 
-// purgeReaches raises the version, purges, and demands that after the bound no reader gives an older version.
+// purgeReaches raises the version, purges, and demands that after the bound no reader gives an
+// older version.
 func purgeReaches(t *testing.T, src *source, readers []*Reader[int64], bound time.Duration, purge func() error) {
 	t.Helper()
 	want := src.version.Add(1)

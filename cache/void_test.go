@@ -122,7 +122,8 @@ func TestASoftPurgeLetsTheLoadUnderWayEnd(t *testing.T) {
 	})
 }
 
-// TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer purges at such a pace that no load is ever stored.
+// TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer purges at such a pace that no load is ever
+// stored.
 func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()

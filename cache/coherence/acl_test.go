@@ -15,17 +15,20 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// rights is the smallest ACL under which all works, as docs/purging.md shows it. HELLO and AUTH need no right.
+// rights is the smallest ACL under which all works, as docs/purging.md shows it. HELLO and AUTH
+// need no right.
 var rights = []string{
 	"~vitrine:*",
 	"+ping", "+client|tracking", "+eval", "+evalsha",
 	"+hmget", "+hget", "+hgetall", "+hset", "+hdel", "+del", "+type", "+pttl", "+pexpire", "+time",
 }
 
-// told are further rights, without which a Redis that lost its data cannot be told from one that was purged.
+// told are further rights, without which a Redis that lost its data cannot be told from one that
+// was purged.
 var told = []string{"+info", "+get", "+set"}
 
-// TestSmallestACL goes through everything that vitrine does in Redis under those rights, and then without each of them.
+// TestSmallestACL goes through everything that vitrine does in Redis under those rights, and then
+// without each of them.
 func TestSmallestACL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -22,8 +22,8 @@ type campaign struct {
 	replicas map[string]replica
 	readers  int // for each replica and resource; 0 is one
 	burst    int // a reader asks so often in a millisecond; 0 is five times
-	// purge does to the key what its kind says, and returns the keys for which that counts as purged.
-	// An error means that it was not acknowledged.
+	// purge does to the key what its kind says, and returns the keys for which that counts as
+	// purged. An error means that it was not acknowledged.
 	purge func(ctx context.Context, kind, key string) (purged []string, err error)
 	kinds []string        // none: it only reads
 	soft  map[string]bool // the kinds that leave the old version to be served as stale
@@ -94,8 +94,9 @@ func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string
 	}
 }
 
-// purgeOften purges at random moments: most follow each other closely, so that they hit fetches under way, and after
-// one in ten there is quiet for longer than the bound, so that what stays wrong is seen to be wrong.
+// purgeOften purges at random moments: most follow each other closely, so that they hit fetches
+// under way, and after one in ten there is quiet for longer than the bound, so that what stays
+// wrong is seen to be wrong.
 func (c *campaign) purgeOften(ctx context.Context, key string) {
 	for ctx.Err() == nil {
 		kind := c.kinds[rand.IntN(len(c.kinds))]
@@ -163,8 +164,8 @@ func (v verdict) report(t *testing.T, c *campaign) {
 	}
 }
 
-// mostlyHeld fails the test if too many answers said that Redis is away, where it never was: a machine that is held up
-// for as long as Redis has for an answer makes some.
+// mostlyHeld fails the test if too many answers said that Redis is away, where it never was: a
+// machine that is held up for as long as Redis has for an answer makes some.
 func (c *campaign) mostlyHeld(t *testing.T, v verdict) {
 	t.Helper()
 	if n := c.exempt(); n > int64(v.answers/2) {

@@ -13,9 +13,10 @@ const bound = 50 * time.Millisecond
 
 // A checker finds answers older than a purge allows, for one resource.
 //
-// Versions only grow. A purge carries the version that was raised before it was sent: whatever is fetched after the
-// purge has at least that version. What counts for an answer is when it was asked for: an answer asked for more than
-// the bound after the acknowledgement must have the purge's version or a later one.
+// Versions only grow. A purge carries the version that was raised before it was sent: whatever is
+// fetched after the purge has at least that version. What counts for an answer is when it was asked
+// for: an answer asked for more than the bound after the acknowledgement must have the purge's
+// version or a later one.
 type checker struct {
 	start time.Time
 
@@ -34,7 +35,8 @@ type purged struct {
 
 func newChecker() *checker { return &checker{start: time.Now()} }
 
-// acknowledged notes that a purge which followed the raising of the version has just been acknowledged.
+// acknowledged notes that a purge which followed the raising of the version has just been
+// acknowledged.
 func (c *checker) acknowledged(version int64, kind string, soft bool) {
 	c.acknowledgedAt(purged{version, time.Since(c.start), kind, soft})
 }

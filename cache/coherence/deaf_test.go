@@ -40,7 +40,8 @@ func (l *lines) warnings() []string {
 
 func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// TestWithoutTrackingEveryAnswerIsChecked has servers that do not tell of changes, each for another reason.
+// TestWithoutTrackingEveryAnswerIsChecked has servers that do not tell of changes, each for another
+// reason.
 func TestWithoutTrackingEveryAnswerIsChecked(t *testing.T) {
 	t.Parallel()
 	servers := map[string]func(t *testing.T) (*redistest.Server, *redis.Client){

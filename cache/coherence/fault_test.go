@@ -55,8 +55,9 @@ var troubles = map[string]trouble{
 	},
 }
 
-// TestNoFaultBringsBackWhatWasPurged goes on reading and purging while something breaks and heals again. Only answers
-// that say that Redis is away are exempt; those of the cut-off replica that do not say so yet are not.
+// TestNoFaultBringsBackWhatWasPurged goes on reading and purging while something breaks and heals
+// again. Only answers that say that Redis is away are exempt; those of the cut-off replica that do
+// not say so yet are not.
 func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -118,8 +119,9 @@ func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 	}
 }
 
-// TestCutOffReplicaStopsTrustingMemoryInTime purges in the very moment in which nothing passes any more between a
-// replica and its server, and looks at how long the replica goes on answering as if nothing were wrong.
+// TestCutOffReplicaStopsTrustingMemoryInTime purges in the very moment in which nothing passes any
+// more between a replica and its server, and looks at how long the replica goes on answering as if
+// nothing were wrong.
 func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 	t.Parallel()
 	ways := map[string]struct {

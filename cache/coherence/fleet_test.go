@@ -28,7 +28,8 @@ func (n *node) get(ctx context.Context, key string) (int64, cache.Status, error)
 	return a.Value, a.Status, err
 }
 
-// patient is how long replicas wait for Redis where they must not take it for unreachable because the machine is busy.
+// patient is how long replicas wait for Redis where they must not take it for unreachable because
+// the machine is busy.
 const patient = 3 * time.Second
 
 // setup is how a node differs from the usual one.
@@ -62,7 +63,8 @@ func startNode(t testing.TB, url string, origins map[string]*origin, s setup) *n
 	return n
 }
 
-// readerOptions are those of a campaign: one resource lives long, one is renewed all the time, and one has no stale windows.
+// readerOptions are those of a campaign: one resource lives long, one is renewed all the time, and
+// one has no stale windows.
 func readerOptions(key string, loader cache.Loader) cache.ReaderOptions[int64] {
 	o := cache.ReaderOptions[int64]{
 		TTL: time.Minute, StaleWhileRevalidate: time.Minute, StaleIfError: time.Hour, FetchTimeout: 5 * time.Second,

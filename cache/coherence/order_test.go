@@ -9,7 +9,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// A gate holds up what a replica makes of one version: after it was read from Redis, before it is admitted to memory.
+// A gate holds up what a replica makes of one version: after it was read from Redis, before it is
+// admitted to memory.
 type gate struct {
 	version atomic.Int64  // 0: none is held up
 	entered chan struct{} // one comes when the version is there
@@ -57,8 +58,9 @@ func (d *duel) purge(t *testing.T) (acked time.Time) {
 	return time.Now()
 }
 
-// want asks the replica until it answers from memory, and holds every answer to the version, but for those which say that
-// this replica is on its own: one that was cut off may say so for a moment longer than it is.
+// want asks the replica until it answers from memory, and holds every answer to the version, but
+// for those which say that this replica is on its own: one that was cut off may say so for a moment
+// longer than it is.
 func want(t *testing.T, n *node, version int64) {
 	t.Helper()
 	eventually(t, "it answers from memory", func() bool {
@@ -71,7 +73,8 @@ func want(t *testing.T, n *node, version int64) {
 	})
 }
 
-// becomes asks the replica, which may take as long as it may to hear of a purge, until it has the version.
+// becomes asks the replica, which may take as long as it may to hear of a purge, until it has the
+// version.
 func becomes(t *testing.T, n *node, version int64) {
 	t.Helper()
 	eventually(t, "the new version", func() bool {
@@ -232,8 +235,8 @@ func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
 	want(t, d.two, 2)
 }
 
-// TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack has a copy in memory that Redis never held, so that purging it
-// removes nothing and nobody is told.
+// TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack has a copy in memory that Redis never held, so
+// that purging it removes nothing and nobody is told.
 func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
@@ -251,8 +254,8 @@ func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 	want(t, d.two, 2)
 }
 
-// TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay has the fill fail, not be refused: what was fetched is known to be
-// old all the same.
+// TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay has the fill fail, not be refused: what was
+// fetched is known to be old all the same.
 func TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)

@@ -12,8 +12,8 @@ import (
 	"vitrine/cache"
 )
 
-// An origin is what one resource is loaded from. Its content is a version; a load reads it first and then takes its
-// time, so that a purge in between makes what it brings old.
+// An origin is what one resource is loaded from. Its content is a version; a load reads it first
+// and then takes its time, so that a purge in between makes what it brings old.
 type origin struct {
 	version  atomic.Int64
 	loads    atomic.Int64
@@ -34,7 +34,8 @@ func newOrigin(latency time.Duration) *origin {
 	return o
 }
 
-// hold makes loads that begin from now on wait, after they have read their version, until release is called.
+// hold makes loads that begin from now on wait, after they have read their version, until release
+// is called.
 func (o *origin) hold() (release func()) {
 	gate := make(chan struct{})
 	o.mu.Lock()

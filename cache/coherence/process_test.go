@@ -36,7 +36,8 @@ type reading struct {
 	Error   string
 }
 
-// child is the whole program of a replica: it says on standard output where it listens, and ends with standard input.
+// child is the whole program of a replica: it says on standard output where it listens, and ends
+// with standard input.
 func child(encoded string) int {
 	err := func() error {
 		var s spec
@@ -119,7 +120,8 @@ func fetch(ctx context.Context, client *http.Client, url string, into any) error
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// serveOrigins is where processes load from. Each load says on the channel which process makes it, if there is room.
+// serveOrigins is where processes load from. Each load says on the channel which process makes it,
+// if there is room.
 func serveOrigins(t *testing.T, origins map[string]*origin, loading chan string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -9,7 +9,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// TestProcessesAreAsCoherent is TestNoReplicaServesWhatWasPurged with replicas that are processes of their own.
+// TestProcessesAreAsCoherent is TestNoReplicaServesWhatWasPurged with replicas that are processes
+// of their own.
 func TestProcessesAreAsCoherent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -27,8 +28,9 @@ func TestProcessesAreAsCoherent(t *testing.T) {
 	c.mostlyHeld(t, v)
 }
 
-// TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease kills whichever process makes the fetch that follows a
-// purge: after a hard one the others have to wait, after a soft one they have something to serve.
+// TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease kills whichever process makes the
+// fetch that follows a purge: after a hard one the others have to wait, after a soft one they have
+// something to serve.
 func TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease(t *testing.T) {
 	t.Parallel()
 	const (

@@ -54,14 +54,15 @@ func TestEmbeddedStoreIsAsCoherent(t *testing.T) {
 	c.mostlyHeld(t, v)
 }
 
-// TestPurgeReachesTheLastReplicaWithin50ms measures, of a fleet that does nothing else, how long after a purge was
-// acknowledged the last replica begins to answer with the new version.
+// TestPurgeReachesTheLastReplicaWithin50ms measures, of a fleet that does nothing else, how long
+// after a purge was acknowledged the last replica begins to answer with the new version.
 func TestPurgeReachesTheLastReplicaWithin50ms(t *testing.T) {
 	server := redistest.Start(t)
 	origins := newOrigins(0, "banners")
 	nodes := startFleet(t, server.URL(), 4, origins, setup{options: long})
 	client := server.Client()
-	// Who does not wait is given what memory holds, or nothing: so one goroutine can watch all replicas.
+	// Who does not wait is given what memory holds, or nothing: so one goroutine can watch all
+	// replicas.
 	hurried, cancel := context.WithCancel(t.Context())
 	cancel()
 	var took, older delays
@@ -90,14 +91,16 @@ func TestPurgeReachesTheLastReplicaWithin50ms(t *testing.T) {
 		took, older = append(took, last), append(older, oldest)
 	}
 	t.Logf("from the acknowledgement until no replica can answer with the old version: %v", took)
-	// How long nobody asked is the machine's doing; that somebody asked and was given the old version is the cache's.
+	// How long nobody asked is the machine's doing; that somebody asked and was given the old
+	// version is the cache's.
 	if worst := older.quantile(1); worst > bound {
 		t.Errorf("asked for %v after the purge, and the old version came; want none after %v", worst, bound)
 	}
 }
 
-// TestSoftPurgeIsRefreshedAtOnce has nobody read but those who look for the end of it: the old version is said to be
-// stale in the meantime, and the refresh takes the time of a fetch and little more.
+// TestSoftPurgeIsRefreshedAtOnce has nobody read but those who look for the end of it: the old
+// version is said to be stale in the meantime, and the refresh takes the time of a fetch and little
+// more.
 func TestSoftPurgeIsRefreshedAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	const latency = 20 * time.Millisecond
@@ -131,7 +134,8 @@ func TestSoftPurgeIsRefreshedAtOnce(t *testing.T) {
 		took = append(took, time.Since(acked)-latency)
 	}
 	t.Logf("from the acknowledgement until all replicas hold the new version, less the %v of the fetch: %v", latency, took)
-	// How soon something is done depends on the machine too; that nothing wrong is done meanwhile does not.
+	// How soon something is done depends on the machine too; that nothing wrong is done meanwhile
+	// does not.
 	if usual := took.quantile(0.5); usual > bound {
 		t.Errorf("usually %v, want %v", usual, bound)
 	}

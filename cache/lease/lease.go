@@ -1,8 +1,8 @@
-// Package lease is the hash in Redis that holds one resource, and the scripts that read and write it.
+// Package lease is the Redis hash of one resource, and the scripts that read and write it.
 //
-// Content and lease are fields of one hash. A process that finds a document due takes the lease
-// ([Hash.Acquire]), fetches, and fills ([Hash.Fill]) if the lease is still its own, or gives it
-// back ([Hash.Release]). Each is one script, and so atomic: between acquire and fill either nothing
+// Content and lease are fields of one hash. A process that finds a document due acquires the lease
+// ([Hash.Acquire]), fetches, and fills ([Hash.Fill]) if it still holds the lease, or releases it
+// ([Hash.Release]). Each is one script, and so atomic: between acquire and fill either nothing
 // happened to the hash, or the token is gone (a hard purge, another holder: lost), or fresh_until
 // is another (a soft purge: soft). [Hash.Look] is the one way to read it.
 package lease
@@ -21,7 +21,7 @@ import (
 const Layout = "1"
 
 // SourceGrace is how old a document of another source must be before it is fetched again, so that
-// two replicas with different configurations do not take turns without end.
+// two replicas with different configurations do not alternate endlessly.
 const SourceGrace = 5 * time.Second
 
 // Restored is the FreshUntil of a document that was put back after Redis had lost it.
@@ -35,8 +35,8 @@ type Hash struct {
 	most   time.Duration
 }
 
-// New is the hash of the resource under prefix. Holder names this process in leases, and most is
-// longer than any lease or pause that a process takes: one that lasts longer is over.
+// New is the hash of the resource under prefix. Holder names this process in leases. Most is longer
+// than any lease or pause of a process; one that seems to last longer is over.
 func New(prefix, resource, holder string, most time.Duration) *Hash {
 	key := prefix + resource
 	return &Hash{name: resource, keys: []string{key, prefix + "dataset:{" + key + "}"}, holder: holder, most: most}
@@ -46,16 +46,16 @@ func New(prefix, resource, holder string, most time.Duration) *Hash {
 // missing or not a number.
 type Record struct {
 	Now int64
-	// Dataset names what Redis holds: another name means that Redis lost its data, or was emptied.
+	// Dataset names Redis's data: another name means that Redis lost its data, or was emptied.
 	Dataset string
 	// Exists reports whether there is a hash, with or without a document.
 	Exists bool
-	// Body is nil when the caller has it, or there is none.
+	// Body is nil if the caller has it, or there is none.
 	Body                             []byte
 	ETag, Layout, Source             string
 	FetchedAt, ChangedAt, FreshUntil int64
-	// Lease is the token of who fetches, and Left how much longer it is his; after a failed fetch
-	// Failure says so, and Left is the pause until the next.
+	// Lease is the holder's token and Left its remaining time; after a failed fetch Failure is set,
+	// and Left is the pause until the next.
 	Lease                              string
 	Failure                            Failure
 	Left                               time.Duration
@@ -65,10 +65,10 @@ type Record struct {
 // Holds reports whether there is a document.
 func (r *Record) Holds() bool { return r.ETag != "" && r.Layout == Layout }
 
-// Soft reports whether an operator has declared the document stale, and nobody fetches it yet.
+// Soft reports whether an operator has declared the document stale, and nobody is fetching it yet.
 func (r *Record) Soft() bool { return r.FreshUntil == 0 }
 
-// Look reads the hash in one round trip. The body is sent when its etag is not have.
+// Look reads the hash in one round trip. The body is included if its etag is not have.
 func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {
 	r, err := h.run(ctx, c, look, h.most.Milliseconds(), have)
 	if err != nil {
@@ -85,18 +85,18 @@ func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record,
 	return rec, nil
 }
 
-// An Outcome is what a script did.
+// An Outcome is the result of a script.
 type Outcome string
 
 // The outcomes of [Hash.Acquire].
 const (
 	Granted Outcome = "granted" // fetch, then fill or release
-	Fresh   Outcome = "fresh"   // somebody has fetched meanwhile
-	Held    Outcome = "held"    // somebody is fetching
-	Failed  Outcome = "failed"  // somebody has failed, and it is too early to try again
+	Fresh   Outcome = "fresh"   // another process has fetched meanwhile
+	Held    Outcome = "held"    // another process is fetching
+	Failed  Outcome = "failed"  // a fetch has failed, and it is too early to try again
 )
 
-// A Request is what a process that wants to fetch says of itself.
+// A Request is the input of [Hash.Acquire].
 type Request struct {
 	Token       string
 	Length, TTL time.Duration
@@ -104,20 +104,20 @@ type Request struct {
 	Damaged     string // the etag of a body in Redis that cannot be used
 }
 
-// A Lease is the right to fetch a resource, or why it was not given.
+// A Lease is the right to fetch a resource, or the reason why it was not granted.
 type Lease struct {
 	Outcome Outcome
 	Token   string
-	ETag    string        // of the document that a renewal would keep; empty when none can be
+	ETag    string        // of the document that a renewal would keep, or empty
 	Source  string        // of that document
 	Dataset string        // as in Record
-	Failure Failure       // granted: what the fetch follows; failed: what the others are told
+	Failure Failure       // granted: the preceding failure; failed: the one recorded
 	Left    time.Duration // held, failed: how long the lease or the pause lasts
 
-	mark string // what fresh_until was when the lease was given
+	mark string // fresh_until when the lease was granted
 }
 
-// Acquire takes the lease if a fetch is due and nobody has it.
+// Acquire takes the lease if a fetch is due and the lease is free.
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
 	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
 		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/")
@@ -137,27 +137,27 @@ func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease,
 const (
 	Stored   Outcome = "stored"
 	Released Outcome = "released"
-	Soft     Outcome = "soft" // a soft purge came while the lease was held: what was filled is stale
+	Soft     Outcome = "soft" // a soft purge came while the lease was held: the filled document is stale
 	Lost     Outcome = "lost" // a hard purge, or another holder, came: nothing was written
 )
 
-// A Document is what a fill or a restoration writes.
+// A Document is written by a fill or a restoration.
 type Document struct {
 	Source, ETag                       string
 	Body                               []byte // empty renews the held document
 	UpstreamETag, UpstreamLastModified string
-	TTL, Window                        time.Duration // fresh for TTL, kept for Window more
-	FetchedAt                          int64         // for Restore alone
+	TTL, Window                        time.Duration // fresh for TTL, kept for Window longer
+	FetchedAt                          int64         // for Restore only
 	ChangedAt                          int64         // of the same content as last known here, or 0
 }
 
-// Filled is what a fill did, with the times it wrote.
+// Filled is the result of a fill, with the times it wrote.
 type Filled struct {
 	Outcome                    Outcome
 	Now, ChangedAt, FreshUntil int64
 }
 
-// Fill writes what the holder of the lease has fetched.
+// Fill writes the document fetched by the holder of the lease.
 func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Document) (Filled, error) {
 	changed := ""
 	if d.ChangedAt > 0 {
@@ -171,8 +171,8 @@ func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Document) 
 	return Filled{Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3)}, nil
 }
 
-// Release gives the lease back and leaves word of a failure for the length of pause; 0 leaves none.
-// A key without a document is then kept for as long as keep says, so that removing it is announced.
+// Release gives the lease back and records a failure for the length of pause; 0 records none. A key
+// without a document is then kept for keep, so that removing it is announced.
 func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause, keep time.Duration) (Outcome, error) {
 	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), keep.Milliseconds())
 	if err != nil {
@@ -191,7 +191,7 @@ func (h *Hash) Restore(ctx context.Context, c redis.Scripter, d Document) (resto
 	return r.text(0) == "restored", nil
 }
 
-// Purge does what an operator would: DEL, or, when soft, HSET fresh_until 0 if the hash exists. It
+// Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists. It
 // reports whether there was a document.
 func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft bool) (held bool, err error) {
 	kind := "hard"
@@ -205,14 +205,13 @@ func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft bool) (held boo
 	return r.int(0) > 0, nil
 }
 
-// A Failure is the word left for other processes after a failed fetch: how many in a row, and of
-// what kind.
+// A Failure is the record of failed fetches for other processes: how many in a row, and their kind.
 type Failure struct {
 	Count int
 	Code  string
 }
 
-// String is how the word stands in the hash.
+// String is the failure's form in the hash.
 func (f Failure) String() string { return fmt.Sprintf("failed:%d:%s", f.Count, f.Code) }
 
 func parseFailure(lease string) Failure {

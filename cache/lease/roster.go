@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Roster is the hash, under the prefix, in which the processes on one Redis report themselves.
+// A Roster is the hash in which the processes on one Redis report themselves.
 type Roster struct {
 	name string
 	keys []string
@@ -20,7 +20,7 @@ func NewRoster(prefix string) *Roster {
 	return &Roster{name: "replicas", keys: []string{prefix + "replicas"}}
 }
 
-// A Report is what a process last said of itself, Age ago.
+// A Report is a process's last report, Age ago.
 type Report struct {
 	Name string
 	Age  time.Duration

@@ -54,7 +54,7 @@ func load(name string) script {
 	return script{name, redis.NewScript(text)}
 }
 
-// reply is what a script returned. A field that is missing or of another type reads as empty or 0.
+// reply is a script's reply. A field that is missing or of another type reads as empty or 0.
 type reply []any
 
 var errReply = errors.New("empty reply from a script")
@@ -88,7 +88,7 @@ func (r reply) text(i int) string {
 	return ""
 }
 
-// int is a number that the script itself has read or made; see num in prelude.lua.
+// int is a number that the script has parsed or made; see num in prelude.lua.
 func (r reply) int(i int) int64 {
 	n, err := strconv.ParseInt(r.text(i), 10, 64)
 	if err != nil {
@@ -99,8 +99,8 @@ func (r reply) int(i int) int64 {
 
 func (r reply) millis(i int) time.Duration { return time.Duration(r.int(i)) * time.Millisecond }
 
-// Span begins the span of a call to Redis within that of ctx, if that is recorded. What exactly
-// went wrong is for the log: an error may repeat what Redis holds.
+// Span begins the span of a call to Redis within that of ctx, if that is recorded. It contains no
+// error text, which may repeat data from Redis.
 func Span(ctx context.Context, operation, resource string, o ...trace.SpanStartOption) (spanned context.Context, end func(error)) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {

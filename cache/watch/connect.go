@@ -44,7 +44,7 @@ func parseURL(raw string, patience time.Duration) (*connector, error) {
 		c.single, err = redis.ParseURL(raw)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redis URL%s: %s", kind, redacted(err, u)) //nolint:errorlint // its text may hold a password
+		return nil, fmt.Errorf("redis URL%s: %s", kind, redacted(err, u)) //nolint:errorlint // its text may contain a password
 	}
 	return c, nil
 }
@@ -69,11 +69,11 @@ func (c *connector) seeds() []string {
 	return []string{c.single.Addr}
 }
 
-// addr is where a person would point redis-cli.
+// addr is the address for redis-cli.
 func (c *connector) addr() string { return strings.Join(c.seeds(), ",") }
 
-// options are for connections to the server at addr. A call that fails is repeated by [Server.Do]
-// and nobody else, and times out after a silence, not after a time in all: see patient.
+// options are for connections to the server at addr. A failed call is repeated by [Server.Do] only,
+// and times out after a silence rather than in total: see patient.
 func (c *connector) options(addr string) *redis.Options {
 	var o redis.Options
 	switch {
@@ -92,7 +92,7 @@ func (c *connector) options(addr string) *redis.Options {
 	return &o
 }
 
-// voterOptions are for a Sentinel, or a node of a Cluster, that is asked for the masters.
+// voterOptions are for a Sentinel or a Cluster node that is asked for the masters.
 func (c *connector) voterOptions(addr string) *redis.Options {
 	if c.cluster != nil {
 		return c.options(addr)
@@ -107,7 +107,7 @@ func (c *connector) tune(o *redis.Options) {
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.patience, c.patience, c.patience
 	o.DialTimeout = max(c.patience, time.Second) // for the round trips of TLS, and a lost packet's first repetition
 	o.ContextTimeoutEnabled, o.DisableIdentity = true, true
-	o.ConnMaxIdleTime = 10 * time.Second // less than what middleboxes remember
+	o.ConnMaxIdleTime = 10 * time.Second // less than middleboxes remember
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	config, network := serverName(o.TLSConfig, o.Addr), o.Network
 	o.TLSConfig = nil // the dialer below does it
@@ -129,7 +129,8 @@ func (c *connector) tune(o *redis.Options) {
 	}
 }
 
-// serverName makes TLS check the certificate of the server dialled, not of the one that the URL names.
+// serverName makes TLS check the certificate of the server dialled, not of the one that the URL
+// names.
 func serverName(c *tls.Config, addr string) *tls.Config {
 	if c == nil {
 		return nil
@@ -141,14 +142,14 @@ func serverName(c *tls.Config, addr string) *tls.Config {
 	return c
 }
 
-// A patient connection takes a deadline for the length of a silence: each byte that gets through
-// puts it off again, so that a big document on its way is not taken for a server that hangs.
+// A patient connection takes a deadline as the length of a silence: each byte that gets through
+// extends it, so that a big document on its way is not taken for a server that hangs.
 type patient struct {
 	net.Conn
 	read, write time.Duration // 0: no deadline
 }
 
-// chunk is how much is written at once: what must get through within the patience.
+// chunk is how much is written at once, which must get through within the patience.
 const chunk = 64 << 10
 
 func (p *patient) Read(b []byte) (int, error) {
@@ -171,7 +172,7 @@ func (p *patient) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// SyscallConn lets go-redis see whether the other side has closed the connection.
+// SyscallConn lets go-redis check whether the other side has closed the connection.
 func (p *patient) SyscallConn() (syscall.RawConn, error) {
 	if c, ok := p.Conn.(syscall.Conn); ok {
 		return c.SyscallConn()
@@ -194,7 +195,7 @@ func (p *patient) SetWriteDeadline(t time.Time) error {
 	return p.Conn.SetWriteDeadline(t)
 }
 
-// length is how long it is until t; 0 when there is no deadline.
+// length is the time until t, or 0 without a deadline.
 func length(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0

@@ -10,30 +10,31 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Key is one key of which changes are watched.
+// A Key is a watched key.
 type Key struct {
 	w      *Watch
 	name   string
 	notify func(changed bool)
 
 	server atomic.Pointer[Server]
-	// changes counts the invalidations received, foreign those that no write of this process explains.
+	// changes counts the invalidations received, foreign those that no write of this process
+	// explains.
 	changes, foreign atomic.Uint64
 
 	mu     sync.Mutex
 	writes []*Write // own writes whose invalidation has not been received
 }
 
-// A Mark is taken before a key is read, and tells later whether what was read still stands. There
-// is nothing to remove when a change is received, and hence no moment at which a read that began
-// before the change could put an old copy back.
+// A Mark is taken before a key is read, and shows later whether the result is still valid. Nothing
+// is removed when a change is received, so there is no moment at which a read that began before the
+// change could put an old copy back.
 type Mark struct {
 	at               time.Duration
 	period           uint64 // of uninterrupted listening to one server
 	changes, foreign uint64
 }
 
-// Mark is the mark of this moment.
+// Mark returns the present mark.
 func (k *Key) Mark() Mark {
 	m := Mark{at: Now(), changes: k.changes.Load(), foreign: k.foreign.Load()}
 	if s := k.server.Load(); s != nil {
@@ -42,8 +43,8 @@ func (k *Key) Mark() Mark {
 	return m
 }
 
-// Unread is the mark of something that was not read from Redis: it is never trusted, and withdrawn
-// as if it had been read now.
+// Unread is the mark of a value that was not read from Redis: it is never trusted, and withdrawn as
+// if it had been read now.
 func (k *Key) Unread() Mark {
 	return Mark{at: never, changes: k.changes.Load(), foreign: k.foreign.Load()}
 }
@@ -54,17 +55,17 @@ func (m *Mark) At() time.Duration { return m.at }
 // After reports whether m was taken after o, a change having been received in between.
 func (m *Mark) After(o *Mark) bool { return m.period >= o.period && m.changes > o.changes }
 
-// Read is Trusts for somebody who reads: the heartbeats that trust needs go on.
+// Read is Trusts for a read, which keeps the heartbeats going that trust needs.
 func (k *Key) Read(m *Mark, now time.Duration) bool {
 	k.w.noteRead(now)
 	return k.Trusts(m, now)
 }
 
-// Trusts reports whether what was read after m is what Redis holds, but for changes acknowledged
+// Trusts reports whether a value read after m is what Redis holds, except for changes acknowledged
 // within the bound. It takes no lock.
 func (k *Key) Trusts(m *Mark, now time.Duration) bool {
 	s := k.server.Load()
-	// The order matters: that changes are received is established first, and only then that there was none.
+	// The order matters: first that changes are received, then that there was none.
 	return s != nil && s.heardOf(now) && s.period.Load() == m.period && k.changes.Load() == m.changes
 }
 
@@ -100,11 +101,11 @@ func (k *Key) Up() bool {
 	case <-k.w.settled:
 		return false
 	default:
-		return true // nobody knows yet
+		return true // unknown yet
 	}
 }
 
-// Run names the process that answers at the key's server; "" where that is not known.
+// Run names the process at the key's server, or "" if unknown.
 func (k *Key) Run() string {
 	if s := k.server.Load(); s != nil {
 		return *s.run.Load()
@@ -112,8 +113,8 @@ func (k *Key) Run() string {
 	return ""
 }
 
-// Do calls f with the key's server. If the connection fails, the pool is made anew, and where again
-// is set f is called once more.
+// Do calls f with the key's server. If the connection fails, the pool is replaced, and if again is
+// set f is called once more.
 func (k *Key) Do(ctx context.Context, again bool, f func(redis.Cmdable) error) error {
 	until := Now() + k.w.o.Patience
 	for {
@@ -135,7 +136,7 @@ func (k *Key) Do(ctx context.Context, again bool, f func(redis.Cmdable) error) e
 	}
 }
 
-// A serverError is what became of a call to a server.
+// A serverError is the failure of a call to a server.
 type serverError struct {
 	server *Server
 	err    error
@@ -144,11 +145,11 @@ type serverError struct {
 func (e *serverError) Error() string { return e.err.Error() }
 func (e *serverError) Unwrap() error { return e.err }
 
-// redirectPause is how soon after an answer that another server has the key it is asked for again.
+// redirectPause is the pause before asking again after a reply that another server has the key.
 const redirectPause = 10 * time.Millisecond
 
-// Fail notes that the server which a call to [Key.Do] has failed on cannot be read: until it was
-// reached again nobody else tries.
+// Fail records that the server of a failed call to [Key.Do] cannot be read: nobody else tries until
+// it is reached again.
 func (k *Key) Fail(err error) {
 	var failed *serverError
 	if errors.As(err, &failed) && failed.server != nil {
@@ -164,7 +165,7 @@ type Write struct {
 	server   *Server
 	period   uint64
 	heard    bool
-	ended    time.Duration // 0 while it is under way
+	ended    time.Duration // 0 while in progress
 	expected bool
 }
 
@@ -180,13 +181,13 @@ func (k *Key) Begin() *Write {
 	return w
 }
 
-// End notes what became of the write: whether it changed the key, if an answer came.
+// End records the outcome of the write: whether it changed the key, if a reply arrived.
 func (w *Write) End(changed, answered bool) {
 	k := w.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case w.heard && answered && !changed: // what it was thought to explain was another's
+	case w.heard && answered && !changed: // the invalidation it seemed to explain was another's
 		k.explain()
 	case answered && !changed:
 		k.drop(w)
@@ -204,7 +205,7 @@ func (k *Key) drop(w *Write) {
 	}
 }
 
-// change notes an invalidation; all when it was one of everything, which no own write explains.
+// change records an invalidation; all means one of everything, which no own write explains.
 func (k *Key) change(all bool) {
 	k.mu.Lock()
 	if all {
@@ -217,7 +218,7 @@ func (k *Key) change(all bool) {
 	k.notify(true)
 }
 
-// explain takes an invalidation for that of the oldest own write, or else for somebody else's.
+// explain takes an invalidation for that of the oldest own write, or otherwise for a foreign one.
 func (k *Key) explain() {
 	if len(k.writes) == 0 {
 		k.foreign.Add(1)
@@ -227,8 +228,8 @@ func (k *Key) explain() {
 	k.writes = k.writes[1:]
 }
 
-// settle forgets writes that were over when a ping was sent to s which has been answered now. It
-// reports one that should have been announced before, and was not.
+// settle drops writes that were over when a ping that s has now answered was sent. It reports one
+// that should have been announced before, and was not.
 func (k *Key) settle(s *Server, sent time.Duration) (missing bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

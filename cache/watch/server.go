@@ -16,7 +16,7 @@ const (
 	// probeFirst and probeMost bound the pause between two attempts to reach a server.
 	probeFirst = 50 * time.Millisecond
 	probeMost  = time.Second
-	// checkEvery is how often it is asked, on a new connection, which process answers at the address;
+	// checkEvery is how often a new connection checks which process answers at the address;
 	// checkIdle while nobody reads.
 	checkEvery = time.Second
 	checkIdle  = 5 * time.Second
@@ -28,18 +28,18 @@ type Server struct {
 	addr string
 
 	pool atomic.Pointer[redis.Client]
-	run  atomic.Pointer[string] // run_id of the process that answers; "" where it is not known
+	run  atomic.Pointer[string] // run_id of the process, or "" if unknown
 	away atomic.Bool
 
 	// The listening connection: see session.go.
-	live      atomic.Bool   // it is there, and changes are received
-	period    atomic.Uint64 // numbers the periods in which it was there without a gap, over all servers
+	live      atomic.Bool   // connected, and changes are received
+	period    atomic.Uint64 // numbers the periods of uninterrupted connection, over all servers
 	heard     atomic.Int64  // when the last answered ping was sent
 	roundTrip atomic.Int64
 	far       atomic.Bool
 
 	poked  chan struct{} // capacity 1: ping now
-	broken chan struct{} // capacity 1: the server is away
+	broken chan struct{} // capacity 1: the server is unreachable
 	again  chan struct{} // capacity 1: listen on a new connection
 
 	ctx    context.Context
@@ -73,8 +73,8 @@ func (s *Server) newPool() *redis.Client {
 	return redis.NewClient(o)
 }
 
-// Do calls f with the pool. If the connection fails, the pool is made anew, since what has become
-// of one connection may have become of all; and where again is set f is called once more.
+// Do calls f with the pool. If the connection fails, the pool is replaced, since all connections
+// may be broken, and if again is set f is called once more.
 func (s *Server) Do(ctx context.Context, again bool, f func(redis.Cmdable) error) error {
 	for {
 		pool := s.pool.Load()
@@ -93,7 +93,7 @@ func (s *Server) Do(ctx context.Context, again bool, f func(redis.Cmdable) error
 	}
 }
 
-// Replied reports whether err is an answer of Redis: it is there, and refuses.
+// Replied reports whether err is an error reply of Redis, which is reachable and refuses.
 func Replied(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
@@ -105,7 +105,7 @@ func isRedirection(err error) bool {
 	return moved || asked || redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsReadOnlyError(err)
 }
 
-// renew replaces the pool, unless somebody has done so already.
+// renew replaces the pool, unless that was done already.
 func (s *Server) renew(old *redis.Client) {
 	fresh := s.newPool()
 	if s.pool.CompareAndSwap(old, fresh) {
@@ -115,12 +115,12 @@ func (s *Server) renew(old *redis.Client) {
 	_ = fresh.Close() // has no connections
 }
 
-// identify learns, on each new connection, which process answers at the address. If it is another
-// one than before, all older connections lead to the wrong one and are given up.
+// identify checks, on each new connection, which process answers at the address. If it changed, all
+// older connections lead to the wrong one and are closed.
 func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
 	text, err := cn.Info(ctx, "server").Result()
 	if err != nil {
-		if Replied(err) { // not allowed: it is not known, then
+		if Replied(err) { // not permitted: unknown then
 			return nil
 		}
 		return err
@@ -138,8 +138,8 @@ func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
 	return nil
 }
 
-// check asks at intervals, on a new connection, which process answers at the address: where a name
-// or a balancer leads elsewhere, connections made before stay where they are.
+// check checks at intervals, on a new connection, which process answers at the address: if a name
+// or a balancer leads elsewhere, older connections do not.
 func (s *Server) check() {
 	for {
 		pause := checkEvery
@@ -150,12 +150,12 @@ func (s *Server) check() {
 			return
 		}
 		if len(s.w.on(s)) > 0 && !s.away.Load() {
-			_ = s.reach() // if it fails, whoever needs the server finds out
+			_ = s.reach() // if it fails, the next call notices
 		}
 	}
 }
 
-// reach asks for a sign of life on a new connection.
+// reach pings on a new connection.
 func (s *Server) reach() error {
 	o := s.w.dial.options(s.addr)
 	o.OnConnect = s.identify
@@ -165,7 +165,7 @@ func (s *Server) reach() error {
 	return c.Ping(s.ctx).Err()
 }
 
-// fail notes that the server cannot be read.
+// fail records that the server cannot be read.
 func (s *Server) fail(err error) {
 	if s.ctx.Err() != nil || s.away.Swap(true) {
 		return
@@ -184,7 +184,7 @@ func (s *Server) probe() {
 			return
 		case <-s.broken:
 		}
-		// It may refuse what a ping does not need: while it is back for short times only, pauses grow.
+		// It may refuse what a ping does not need: while it is back only briefly, pauses grow.
 		if time.Since(back) > 10*probeMost {
 			pause = probeFirst
 		}
@@ -206,7 +206,7 @@ func (s *Server) probe() {
 	}
 }
 
-// notify has everybody look again at the keys of this server.
+// notify makes the keys of this server be looked at again.
 func (s *Server) notify() {
 	for _, k := range s.w.on(s) {
 		k.notify(false)

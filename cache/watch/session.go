@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// watchdog is how long a ping may go unanswered before the connection is given up for a new one.
+	// watchdog is how long a ping can go unanswered before the connection is replaced.
 	watchdog = time.Second
 	// idleBeat is how often the connection is pinged while nobody reads.
 	idleBeat = time.Second
-	// refusedPause is how soon a server that refuses to push is asked again.
+	// refusedPause is the pause before asking a server again that refuses tracking.
 	refusedPause = 30 * time.Second
 )
 
 var (
 	// errAgain ends a session for a new one at once.
 	errAgain = errors.New("listening again")
-	// errUnannounced means that a write of this process's own was not announced on the connection.
+	// errUnannounced means that a write of this process was not announced on the connection.
 	errUnannounced = errors.New("changes are not announced on the listening connection")
-	// errReplica means that the server is not a master: what it announces, it announces late.
+	// errReplica means that the server is not a master, so its announcements are late.
 	errReplica = errors.New("a replica, not a master")
 )
 
-// heardOf reports whether every change acknowledged before now less the trust has been received.
+// heardOf reports whether every change acknowledged before now minus the trust has been received.
 func (s *Server) heardOf(now time.Duration) bool {
 	return int64(now)-s.heard.Load() <= int64(s.w.trust) && int64(now)-s.w.confirmed.Load() <= int64(topologyWindow)
 }
@@ -40,7 +40,7 @@ func (s *Server) heardOf(now time.Duration) bool {
 // relisten ends the session for a new one.
 func (s *Server) relisten() { signal(s.again) }
 
-// listen keeps a session going until the server ends.
+// listen keeps a session running until the server is closed.
 func (s *Server) listen() {
 	pause, deaf := probeFirst, false
 	for s.ctx.Err() == nil {
@@ -59,7 +59,7 @@ func (s *Server) listen() {
 		lasted, err := s.session(keys)
 		s.live.Store(false)
 		s.heard.Store(never)
-		s.notify() // whoever waits for a change will not hear of it
+		s.notify() // waiters will not receive changes
 		if s.ctx.Err() != nil {
 			return
 		}
@@ -89,8 +89,8 @@ func (s *Server) listen() {
 	}
 }
 
-// refusesTracking tells a server that does not let this process listen from one that cannot answer
-// at the moment (loading, busy, failing over).
+// refusesTracking distinguishes a server that refuses tracking from one that cannot answer at the
+// moment (loading, busy, failing over).
 func refusesTracking(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -113,13 +113,13 @@ func (s *Server) session(keys []*Key) (lasted bool, err error) {
 	for _, k := range keys {
 		changes.keys[k.name] = k
 	}
-	// The name is free and the processor a real one, so registering cannot fail.
+	// The name is free and the processor is not nil, so registering cannot fail.
 	_ = client.RegisterPushNotificationHandler("invalidate", changes, true)
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	ps := client.Subscribe(ctx) // no channels: it is the connection that is wanted
+	ps := client.Subscribe(ctx) // no channels: only the connection is needed
 	b := &beats{s: s, ps: ps}
-	// The first ping connects; a server that does not push refuses in OnConnect.
+	// The first ping connects; a server without tracking fails in OnConnect.
 	if err := b.ping(ctx); err != nil {
 		_ = ps.Close()
 		return false, err
@@ -141,7 +141,7 @@ type beats struct {
 	s       *Server
 	ps      *redis.PubSub
 	latest  atomic.Int64 // when the last ping was sent
-	waiting atomic.Int64 // since when there was no answer, 0 when none is owed
+	waiting atomic.Int64 // since when a reply is missing, or 0
 }
 
 func (b *beats) ping(ctx context.Context) error {
@@ -151,7 +151,8 @@ func (b *beats) ping(ctx context.Context) error {
 	return b.ps.Ping(ctx, strconv.FormatInt(now, 10))
 }
 
-// run pings until ctx ends or the connection seems dead: often while keys are read, seldom else.
+// run pings until ctx ends or the connection seems dead: often while keys are read, otherwise
+// rarely.
 func (b *beats) run(ctx context.Context) error {
 	timer := time.NewTimer(b.s.w.heartbeat)
 	defer timer.Stop()
@@ -179,8 +180,7 @@ func (b *beats) run(ctx context.Context) error {
 	}
 }
 
-// receive reads what comes until the connection fails. Pushes are handled inside Receive, in the
-// order in which they came.
+// receive reads until the connection fails. Pushes are handled inside Receive, in order of arrival.
 func (b *beats) receive(ctx context.Context, ps *redis.PubSub, keys []*Key) error {
 	for first := true; ; {
 		msg, err := ps.ReceiveTimeout(ctx, 0)
@@ -203,7 +203,7 @@ func (b *beats) receive(ctx context.Context, ps *redis.PubSub, keys []*Key) erro
 		}
 		b.s.measure(now - time.Duration(sent))
 		if first {
-			// Tracking is on. What was read before may have missed something: it has another period.
+			// Tracking is on. Earlier reads may have missed a change, and have another period.
 			b.s.period.Store(b.s.w.periods.Add(1))
 			b.s.live.Store(true)
 		}
@@ -220,7 +220,7 @@ func (b *beats) receive(ctx context.Context, ps *redis.PubSub, keys []*Key) erro
 	}
 }
 
-// measure notes how long an answer took, and says so when that is more than memory can be trusted at.
+// measure records a round trip, and logs one that is too long for trusting memory.
 func (s *Server) measure(took time.Duration) {
 	average := time.Duration(s.roundTrip.Load())
 	average += (took - average) / 8
@@ -239,8 +239,8 @@ func Enough(roundTrip time.Duration) time.Duration {
 	return (roundTrip * 5 / 2).Truncate(10*time.Millisecond) + 10*time.Millisecond
 }
 
-// listenOptions are for a connection on which pushes arrive, with the tracking of the keys switched
-// on as part of connecting, so that there is no moment at which it is connected and deaf.
+// listenOptions are for a connection that receives pushes. Tracking is switched on as part of
+// connecting, so that it is never connected without tracking.
 func (s *Server) listenOptions(keys []*Key) *redis.Options {
 	o := s.w.dial.options(s.addr)
 	o.Protocol, o.PoolSize = 3, 1
@@ -249,8 +249,8 @@ func (s *Server) listenOptions(keys []*Key) *redis.Options {
 		if err := s.identify(ctx, cn); err != nil {
 			return err
 		}
-		// Where HELLO is refused, go-redis goes on in RESP2, in which tracking can be switched on, pings are
-		// answered, and no push ever comes.
+		// If HELLO is refused, go-redis continues in RESP2, in which tracking can be switched on
+		// and pings are answered, but no push ever arrives.
 		hello, err := cn.Hello(ctx, o.Protocol, "", "", "").Result()
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func nested(k *Key, keys []*Key) bool {
 	return false
 }
 
-// invalidations takes the pushes: the keys that changed, or null for all.
+// invalidations handles the pushes: the keys that changed, or null for all.
 type invalidations struct {
 	keys     map[string]*Key
 	received atomic.Bool
@@ -292,7 +292,7 @@ func (i *invalidations) HandlePushNotification(_ context.Context, _ push.Notific
 	if len(n) > 1 {
 		names, _ = n[1].([]any)
 	}
-	if names == nil { // null, or a form never seen: anything may have changed
+	if names == nil { // null, or an unknown form: anything may have changed
 		for _, k := range i.keys {
 			k.change(true)
 		}

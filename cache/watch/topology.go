@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// topologyPause is how often Sentinels or the nodes of a Cluster are asked for the masters while keys
-	// are read, beside being told of a switch; topologyIdle while nobody reads.
+	// topologyPause is how often Sentinels or the nodes of a Cluster are asked for the masters
+	// while keys are read, besides after a switch; topologyIdle while nobody reads.
 	topologyPause = 250 * time.Millisecond
 	topologyIdle  = 5 * time.Second
-	// topologyWindow is how old their last answer may be while memory is trusted: a demoted master
+	// topologyWindow is how old their last answer can be while memory is trusted: a demoted master
 	// answers pings as before.
 	topologyWindow = time.Second
 )
 
-// A route is the master of each key, as one node or Sentinel has it; nil where it knows none.
+// A route is the master of each key, according to one node or Sentinel; nil if unknown.
 type route func(key string) (addr string)
 
-// followMasters asks for the masters at intervals, and whenever there is reason to, and puts the
-// keys on those that more than half of all who should know agree on.
+// followMasters asks for the masters at intervals, and whenever there is a reason to, and moves the
+// keys to those that a majority agrees on.
 func (w *Watch) followMasters() {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -73,10 +73,10 @@ func (w *Watch) masters() []string {
 	return addrs
 }
 
-// followSwitches has the masters asked for whenever a Sentinel says that one was switched.
+// followSwitches asks for the masters whenever a Sentinel announces a switch.
 func (w *Watch) followSwitches(addr string) {
 	sentinel := redis.NewSentinelClient(w.dial.voterOptions(addr))
-	defer context.AfterFunc(w.ctx, func() { _ = sentinel.Close() })() // ends what waits for a message
+	defer context.AfterFunc(w.ctx, func() { _ = sentinel.Close() })() // ends the wait for a message
 	for w.ctx.Err() == nil {
 		ps := sentinel.Subscribe(w.ctx, "+switch-master")
 		for {
@@ -93,7 +93,7 @@ func (w *Watch) followSwitches(addr string) {
 }
 
 // voters are the Sentinels of the URL, or the masters of the Cluster as last known. None of them is
-// believed alone.
+// trusted alone.
 type voters struct {
 	w       *Watch
 	addrs   []string
@@ -116,14 +116,14 @@ func (v *voters) close() {
 	}
 }
 
-// vote is what one of them says: the route, and for a Cluster its masters.
+// vote is one voter's answer: the route, and for a Cluster its masters.
 type vote struct {
 	route   route
 	masters []string
 	err     error
 }
 
-// ask asks all of them, and gives the route that more than half agree on for every key.
+// ask asks all of them, and returns the route that a majority agrees on for every key.
 func (v *voters) ask(ctx context.Context) (route, error) {
 	ctx, cancel := context.WithTimeout(ctx, topologyWindow/2)
 	defer cancel()
@@ -159,7 +159,7 @@ func (v *voters) ask(ctx context.Context) (route, error) {
 			return nil, fmt.Errorf("no majority of %d for the master of %s: %w", len(v.addrs), name, errors.Join(faults...))
 		}
 	}
-	// For a key that is new there may be no majority: then whichever comes first, until it is asked again.
+	// For a new key there may be no majority: then the first answer, until the next round.
 	total := len(v.addrs)
 	result := func(name string) string {
 		if addr := agreed(routes, total, name); addr != "" {
@@ -178,7 +178,7 @@ func (v *voters) ask(ctx context.Context) (route, error) {
 	return result, nil
 }
 
-// agreed is what more than half of total say.
+// agreed is the answer of a majority of total.
 func agreed(routes []route, total int, name string) string {
 	count := map[string]int{}
 	for _, r := range routes {
@@ -235,7 +235,7 @@ func (v *voters) node(ctx context.Context, addr string) vote {
 	return out
 }
 
-// slotOf is the hash slot of a key: CRC-16 (XMODEM) of it, or of what stands in its first braces.
+// slotOf is the hash slot of a key: CRC-16 (XMODEM) of it, or of the part in its first braces.
 func slotOf(key string) int {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

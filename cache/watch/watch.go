@@ -1,5 +1,5 @@
-// Package watch is the connection to Redis: which server is asked for a key, whether it answers,
-// and what it says of changes.
+// Package watch is the connection to Redis: which server has a key, whether it is reachable, and
+// which keys change.
 //
 // A [Watch] follows one Redis: a single server, the master that a majority of Sentinels names, or
 // the masters of a Cluster. Each is a [Server]: one address, with a pool of connections for calls
@@ -20,36 +20,36 @@ import (
 	"time"
 )
 
-// Options say where Redis is, and how soon after a purge nothing older may be served.
+// Options are the settings of a [Watch].
 type Options struct {
 	// URL is in go-redis's own forms: see the cache package. Required.
 	URL string
-	// Prefix is of the watched keys.
+	// Prefix is the prefix of the watched keys.
 	Prefix string
-	// Bound is how soon after a purge memory is not trusted any more, whatever breaks. Required.
+	// Bound is how soon after a purge memory is no longer trusted, whatever breaks. Required.
 	Bound time.Duration
-	// Patience is how long Redis may be silent in a call. Required.
+	// Patience is how long Redis can be silent in a call. Required.
 	Patience time.Duration
-	// Log gets a line for each change of state. Required.
+	// Log receives changes of state. Required.
 	Log *slog.Logger
 }
 
-// ErrNoServer means that it is not known which server to ask.
+// ErrNoServer means that the server of a key is unknown.
 var ErrNoServer = errors.New("no master is known")
 
 const (
 	// idleAfter is how long after the last read of any key no heartbeats are needed.
 	idleAfter = time.Second
-	// readTick is how exactly the last read is known.
+	// readTick is the precision of the time of the last read.
 	readTick = 100 * time.Millisecond
-	// never is a time long ago, forever one that does not come.
+	// never is a time long ago, forever one that is never reached.
 	never   = -1 << 62
 	forever = 1 << 62
 )
 
 var started = time.Now()
 
-// Now is the time on a clock that nobody sets: since the start of the process.
+// Now is the time on a monotonic clock, since the start of the process.
 func Now() time.Duration { return time.Since(started) }
 
 // A Watch follows one Redis until it is closed.
@@ -57,19 +57,19 @@ type Watch struct {
 	o    Options
 	dial *connector
 	// heartbeat is how often a server is pinged while keys are read. trust is how old the last
-	// answered ping may be while memory is trusted: what a purge can be overlooked for at the most.
+	// answered ping can be while memory is trusted: the longest time a purge can be overlooked.
 	heartbeat, trust time.Duration
 
-	// confirmed is when the list of masters was last known to be right.
+	// confirmed is when the list of masters was last confirmed.
 	confirmed atomic.Int64
 	read      atomic.Int64 // when a key was last read, to within readTick
 	periods   atomic.Uint64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	keys    map[string]*Key
 	servers map[string]*Server
 	route   func(key string) (addr string) // nil until the masters are known
-	settled chan struct{}                  // closed when it was asked for them once
+	settled chan struct{}                  // closed after the first round
 	poked   chan struct{}                  // capacity 1: ask for the masters now
 
 	ctx    context.Context
@@ -77,8 +77,8 @@ type Watch struct {
 	tasks  sync.WaitGroup
 }
 
-// Open starts to follow the Redis that o names. It fails on a URL that cannot be used, and not
-// because Redis cannot be reached.
+// Open starts to follow the Redis that o names. It fails on an invalid URL, but not if Redis is
+// unreachable.
 func Open(ctx context.Context, o Options) (*Watch, error) {
 	dial, err := parseURL(o.URL, o.Patience)
 	if err != nil {
@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Watch, error) {
 	return w, nil
 }
 
-// Close ends all connections and waits for what runs on them.
+// Close ends all connections and waits for their goroutines.
 func (w *Watch) Close() {
 	w.cancel()
 	w.tasks.Wait()
@@ -110,14 +110,14 @@ func (w *Watch) Close() {
 	}
 }
 
-// Addr is where redis-cli reaches Redis, host:port: of the first server where there are several.
+// Addr is the address for redis-cli, host:port: that of the first server if there are several.
 func (w *Watch) Addr() string { return w.dial.addr() }
 
-// Trust is how long what was read may be given out without a further sign of life from Redis.
+// Trust is how long a value read can be served without another sign of life from Redis.
 func (w *Watch) Trust() time.Duration { return w.trust }
 
-// Key starts to watch a key. Notify is called whenever there is reason to look at it again: a change,
-// in the order in which Redis made them, or a connection made or lost. It must not wait.
+// Key starts to watch a key. Notify is called whenever the key should be read again: on a change,
+// in Redis's order, or when a connection is made or lost. It must not block.
 func (w *Watch) Key(name string, notify func(changed bool)) *Key {
 	k := &Key{w: w, name: w.o.Prefix + name, notify: notify}
 	w.mu.Lock()
@@ -132,7 +132,7 @@ func (w *Watch) Key(name string, notify func(changed bool)) *Key {
 	return k
 }
 
-// Server is the server to ask for a key that is not watched.
+// Server returns the server of a key that is not watched.
 func (w *Watch) Server(ctx context.Context, name string) (*Server, error) {
 	select {
 	case <-w.settled:
@@ -147,7 +147,7 @@ func (w *Watch) Server(ctx context.Context, name string) (*Server, error) {
 	return w.serverAt(w.route(w.o.Prefix + name)), nil
 }
 
-// all are the servers that keys are asked of, or would be if there were any.
+// all are the servers of the keys, or of keys if there were any.
 func (w *Watch) all() []*Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *Watch) Listening() bool {
 	return len(all) > 0
 }
 
-// RoundTrip is how long an answer of the slowest server takes, 0 when not known.
+// RoundTrip is the round trip to the slowest server, or 0 if unknown.
 func (w *Watch) RoundTrip() (longest time.Duration) {
 	for _, s := range w.all() {
 		longest = max(longest, time.Duration(s.roundTrip.Load()))
@@ -193,7 +193,7 @@ func (w *Watch) RoundTrip() (longest time.Duration) {
 	return longest
 }
 
-// serverAt gives the server at addr, and starts it if there is none. It is called under mu.
+// serverAt returns the server at addr, and starts it if there is none. It is called with mu held.
 func (w *Watch) serverAt(addr string) *Server {
 	s := w.servers[addr]
 	if s == nil {
@@ -203,8 +203,8 @@ func (w *Watch) serverAt(addr string) *Server {
 	return s
 }
 
-// redirect puts each key on the server that route names, and ends those that none is on any more.
-// What was read from another server is not trusted: its mark has that server's period.
+// redirect moves each key to the server that route names, and closes servers without keys. Values
+// read from another server are not trusted, since their marks have its period.
 func (w *Watch) redirect(route func(key string) string) (changed bool) {
 	w.mu.Lock()
 	w.route = route
@@ -239,7 +239,7 @@ func (w *Watch) redirect(route func(key string) string) (changed bool) {
 	return len(moved) > 0 || len(gone) > 0
 }
 
-// on are the keys that are asked of s.
+// on are the keys of s.
 func (w *Watch) on(s *Server) []*Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,7 +252,7 @@ func (w *Watch) on(s *Server) []*Key {
 	return keys
 }
 
-// noteRead notes that a key is read: heartbeats are needed.
+// noteRead records that a key is read, so that heartbeats continue.
 func (w *Watch) noteRead(now time.Duration) {
 	last := w.read.Load()
 	if int64(now)-last < int64(readTick) || !w.read.CompareAndSwap(last, int64(now)) {
@@ -269,10 +269,10 @@ func (w *Watch) noteRead(now time.Duration) {
 // idle reports whether nobody has read for a while.
 func (w *Watch) idle(now time.Duration) bool { return int64(now)-w.read.Load() > int64(idleAfter) }
 
-// poke has the masters asked for at once.
+// poke asks for the masters at once.
 func (w *Watch) poke() { signal(w.poked) }
 
-// signal wakes whoever waits on a channel of capacity 1.
+// signal wakes the receiver of a channel of capacity 1.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -280,10 +280,10 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Sleep waits for d, or until ctx ends, which it reports as false.
+// Sleep waits for d, and reports false if ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool { return wait(ctx, nil, d) }
 
-// wait sleeps, and wakes early when something comes on c.
+// wait sleeps, and wakes early on a receive from c.
 func wait(ctx context.Context, c <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

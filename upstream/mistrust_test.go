@@ -62,7 +62,7 @@ func TestListThatBecomesEmptyIsServedAndToldOnce(t *testing.T) {
 	}
 	cms.Set(shape.Catalogue, `{"artist":[{"id":1}],"artwork":[],"gallery":[]}`)
 	got := mustFetch(t, client, shape.Catalogue)
-	want := []Suspicion{{Emptied, "catalogue.artwork", 8}, {Emptied, "catalogue.gallery", 4}}
+	want := []Suspicion{{Kind: Emptied, Path: "catalogue.artwork", Count: 8}, {Kind: Emptied, Path: "catalogue.gallery", Count: 4}}
 	if !slices.Equal(got.Suspicions, want) || got.Document.Items != 1 {
 		t.Errorf("%v with %d items, want %v", got.Suspicions, got.Document.Items, want)
 	}
@@ -81,7 +81,7 @@ func TestListThatAnotherReplicaSawFullIsMissedHereToo(t *testing.T) {
 	client.Recall(shape.Rules, []byte(`not a document`))
 	cms.Set(shape.Banners, `[]`)
 	cms.Set(shape.Rules, `[]`)
-	if got := mustFetch(t, client, shape.Banners); !slices.Equal(got.Suspicions, []Suspicion{{Emptied, "banners", 2}}) {
+	if got := mustFetch(t, client, shape.Banners); !slices.Equal(got.Suspicions, []Suspicion{{Kind: Emptied, Path: "banners", Count: 2}}) {
 		t.Errorf("%v", got.Suspicions)
 	}
 	if got := mustFetch(t, client, shape.Rules); len(got.Suspicions) != 0 {
@@ -93,7 +93,7 @@ func TestDraftsAreServedAndTold(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Set(shape.Banners, `[{"id":1,"status":"draft"},{"id":2,"publishedAt":null},{"id":3,"status":"published","title_en":"\"status\":\"draft\""}]`)
 	got := mustFetch(t, newClient(t, cms.URL, nil), shape.Banners)
-	if !slices.Equal(got.Suspicions, []Suspicion{{Drafts, "banners", 2}}) || got.Document.Items != 3 {
+	if !slices.Equal(got.Suspicions, []Suspicion{{Kind: Drafts, Path: "banners", Count: 2}}) || got.Document.Items != 3 {
 		t.Errorf("%v with %d items", got.Suspicions, got.Document.Items)
 	}
 }

@@ -13,8 +13,9 @@ import (
 // mean it, but that somebody should look at.
 type Suspicion struct {
 	Kind  SuspicionKind `json:"kind"`
-	Path  string        `json:"path"`  // of what it is about: "catalogue.gallery"
-	Count int           `json:"count"` // how many items: those that are gone, or the drafts
+	Path  string        `json:"path"`            // of what it is about: "catalogue.gallery"
+	Count int           `json:"count"`           // how many items: those that are gone, the drafts, those that came
+	Shown string        `json:"shown,omitempty"` // by what it was noticed
 }
 
 // SuspicionKind is what may be wrong.
@@ -25,10 +26,12 @@ const (
 	Emptied SuspicionKind = "emptied"
 	// Drafts are items that the CMS marks as not published.
 	Drafts SuspicionKind = "drafts"
+	// Unpaged is a list whose answer shows that there is more, while nothing says how it goes on.
+	Unpaged SuspicionKind = "unpaged"
 )
 
 // SuspicionKinds returns all kinds.
-func SuspicionKinds() []SuspicionKind { return []SuspicionKind{Emptied, Drafts} }
+func SuspicionKinds() []SuspicionKind { return []SuspicionKind{Emptied, Drafts, Unpaged} }
 
 func (s Suspicion) String() string {
 	switch s.Kind {
@@ -36,6 +39,8 @@ func (s Suspicion) String() string {
 		return fmt.Sprintf("%s: empty now, and held %d", s.Path, s.Count)
 	case Drafts:
 		return fmt.Sprintf("%s: %d marked as not published in what came", s.Path, s.Count)
+	case Unpaged:
+		return fmt.Sprintf("%s: %d items taken for all, though the answer has %s (see paging)", s.Path, s.Count, s.Shown)
 	}
 	return string(s.Kind)
 }
@@ -56,6 +61,9 @@ func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (
 	}
 	if got.NotModified {
 		return found
+	}
+	for _, u := range got.Unpaged {
+		found = append(found, Suspicion{Kind: Unpaged, Path: u.Path, Count: u.Items, Shown: u.Shown})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

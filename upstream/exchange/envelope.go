@@ -102,28 +102,6 @@ func pageKind(body []byte) string {
 	return "an HTML page"
 }
 
-// How CMSs mark an unpublished item in compact JSON. Inside a string the quotes would be escaped.
-var (
-	unpublished = []byte(`"publishedAt":null`) // Strapi
-	statusIs    = []byte(`"status":"`)         // WordPress, Directus
-	draftStatus = regexp.MustCompile(`^(?:draft|auto-draft|pending|private|future)"`)
-)
-
-// Drafts counts the items of a response that are marked as unpublished.
-func Drafts(body []byte) int {
-	n := bytes.Count(body, unpublished)
-	for {
-		i := bytes.Index(body, statusIs)
-		if i < 0 {
-			return n
-		}
-		body = body[i+len(statusIs):]
-		if draftStatus.Match(body[:min(len(body), 16)]) {
-			n++
-		}
-	}
-}
-
 // mediaType is the type alone, in lower case, or "".
 func mediaType(h http.Header) string {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))

@@ -36,8 +36,16 @@ type Result struct {
 	Attempts    int
 	Pages       int           // responses that Body was made from
 	Bytes       int           // of these, decompressed
+	Unpaged     []Unpaged     // lists that seem to go on, though nothing says how
 	Drafts      int           // items that the CMS marks as unpublished
 	Mapping     time.Duration // spent on mapping the responses
+}
+
+// Unpaged is a list of which one answer was taken for all, though it shows that there is more.
+type Unpaged struct {
+	Path  string // of the list
+	Items int    // that came
+	Shown string // what shows it: next: "…"
 }
 
 // Read makes the input of the document: all parts, fetched concurrently and mapped, whole or not at
@@ -67,11 +75,14 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	err := group.Wait()
 	first := walked[0].last
 	got := Result{Op: first.Op, Status: first.Status, NotModified: first.NotModified}
-	for _, w := range walked {
+	for i, w := range walked {
 		got.Attempts += w.attempts
 		got.Pages += w.pages
 		got.Drafts += w.drafts
 		got.Bytes += w.bytes
+		if w.more != "" {
+			got.Unpaged = append(got.Unpaged, Unpaged{Path: m.parts[i].root, Items: len(w.items), Shown: w.more})
+		}
 	}
 	if err != nil {
 		return got, err

@@ -60,6 +60,8 @@ func TestPartsAreReadFromYAML(t *testing.T) {
 	}
 }
 
+const partKeys = "name, path, query, headers, paging, items, id, ids, map"
+
 func TestMistakesInYAMLAreNamedByKeyAndLine(t *testing.T) {
 	for _, c := range []struct {
 		text, key string
@@ -68,8 +70,8 @@ func TestMistakesInYAMLAreNamedByKeyAndLine(t *testing.T) {
 	}{
 		{"api/artists", "parts", 1, "want a list of parts, got a single value"},
 		{"[]", "parts", 1, "want a list of parts, got an empty list"},
-		{"[api/artists]", "parts[0]", 1, "want a part (name, path, query, headers, paging, items, ids, map), got a single value"},
-		{"- name: artist\n  querry: {a: b}", "parts[0].querry", 2, "no such setting; known here are name, path, query, headers, paging, items, ids, map"},
+		{"[api/artists]", "parts[0]", 1, "want a part (" + partKeys + "), got a single value"},
+		{"- name: artist\n  querry: {a: b}", "parts[0].querry", 2, "no such setting; known here are " + partKeys},
 		{"- name: a\n  name: b", "parts[0].name", 2, "want it once, got it again"},
 		{"- name: ' '", "parts[0].name", 1, `want a text, got " "`},
 		{"- {}\n- paging:\n    size: all", "parts[1].paging.size", 3, `want a whole number from 1 to 100000, got "all"`},

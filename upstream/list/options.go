@@ -37,6 +37,9 @@ type Part struct {
 	// Items is a jq program that finds the list in a response: ".result.rows". Empty means the
 	// preset's place, or, without one, the response itself.
 	Items string `yaml:"items"`
+	// ID is a jq program that finds in an item what identifies it, whatever an editor does to it:
+	// "._id". Empty means what the preset knows, or id, or _id.
+	ID string `yaml:"id"`
 	// IDs is "document" for integers made from the text that identifies an item (strapi5's
 	// documentId), "number" for the CMS's own. Empty means what the preset does.
 	IDs string `yaml:"ids" want:"document|number"`

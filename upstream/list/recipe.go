@@ -53,7 +53,7 @@ type part struct {
 	all  string // see mapping.Walk
 	past []int
 	// nil for none
-	program, items, total, next *mapping.Program
+	program, items, id, total, next *mapping.Program
 }
 
 // New makes a recipe. Its error is an *[Error].
@@ -138,6 +138,7 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 	return p, errors.Join(
 		m.compile(&p.program, key+"map", o.Map),
 		m.compile(&p.items, key+"items", o.Items),
+		m.compile(&p.id, key+"id", o.ID),
 		m.compile(&p.total, key+"paging.total", strings.TrimPrefix(o.Paging.Total, "-")),
 		m.compile(&p.next, key+"paging.next", o.Paging.Next),
 	)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
@@ -48,7 +49,8 @@ type walked struct {
 	pages      int
 	attempts   int
 	bytes      int
-	drafts     int // items that the CMS marks as unpublished
+	drafts     int    // items that the CMS marks as unpublished
+	more       string // what shows that the list goes on, where nothing says how
 }
 
 // read walks until the list did not change while it was read.
@@ -116,7 +118,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 		held = exchange.Validators{}
 		got.bytes += len(one.Body)
-		got.drafts += exchange.Drafts(one.Body)
+		got.drafts += mapping.Drafts(one.Body)
 		if err := w.spend.take(len(one.Body), w.recipe.maxBytes); err != nil {
 			return got, w.wrong(one, err)
 		}
@@ -143,9 +145,21 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		if err != nil {
 			return got, w.wrong(one, err)
 		}
-		if more || at.page > 1 {
-			if err := w.identify(&got, seen); err != nil {
-				return got, err
+		if err := w.identify(&got, page.IDs, seen); err != nil {
+			if at.page == 1 {
+				return got, w.wrong(one, &shape.RefusedError{Path: w.part.root, Want: "each item once", Got: err.Error()})
+			}
+			return got, err
+		}
+		if w.part.Paging.Style == PagingNone {
+			if got.more = page.More; page.Next != "" {
+				return got, w.wrong(one, &shape.RefusedError{
+					Path: w.part.root, Want: "one page, since no paging.style says how the list goes on", Got: "a next one"})
+			}
+			if total > len(got.items) {
+				return got, w.wrong(one, &shape.RefusedError{
+					Path: w.part.root, Want: fmt.Sprintf("all of %d items, since no paging.style says how the list goes on", total),
+					Got: strconv.Itoa(len(got.items))})
 			}
 		}
 		if !more {
@@ -162,11 +176,18 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 	return got, nil
 }
 
-// identify finds an item that came twice.
-func (w *walk) identify(got *walked, seen map[string]bool) error {
-	for i := len(got.identities); i < len(got.items); i++ {
-		identity := w.recipe.preset.Identity(got.items[i])
-		if seen[identity] {
+// identify finds an item that came twice. ids are those of the latest items, where a program has
+// found them. What has no identity, and comes twice in one answer, may mean it.
+func (w *walk) identify(got *walked, ids []string, seen map[string]bool) error {
+	first := len(got.identities)
+	for i := first; i < len(got.items); i++ {
+		identity, has := "", true
+		if ids != nil {
+			identity = ids[i-first]
+		} else {
+			identity, has = w.recipe.preset.Identity(got.items[i])
+		}
+		if seen[identity] && (has || first > 0) {
 			return &tornError{fmt.Sprintf("item %s was sent twice", mapping.Clip(identity))}
 		}
 		seen[identity] = true
@@ -194,7 +215,7 @@ func (w *walk) open(ctx context.Context, one exchange.Answer, left int) (mapping
 	p := w.part
 	page, err := w.work.Open(ctx, &mapping.Opening{
 		Preset: w.recipe.preset.Name, Root: p.root, List: p.list, Body: one.Body, Header: one.Header,
-		Items: p.items, Total: p.total, Next: p.next, Left: left, MaxItems: p.Paging.MaxItems, MaxBytes: int(w.recipe.maxBytes),
+		Items: p.items, Total: p.total, Next: p.next, ID: p.id, Left: left, MaxItems: p.Paging.MaxItems, MaxBytes: int(w.recipe.maxBytes),
 	})
 	if err == nil && p.next == nil && p.Paging.Style == PagingHeader {
 		page.Next = mapping.NextLink(one.Header)

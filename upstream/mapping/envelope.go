@@ -17,6 +17,8 @@ type Page struct {
 	Size  int      // how many items a full page has; 0 where the answer does not say
 	Next  string   // the link or cursor of the next page
 	Whole bool     // the answer says that nothing follows
+	More  string   // what shows that something does, where nothing was asked about that
+	IDs   []string // of Items, where a program finds them
 
 	left, most int // items that it, and all pages together, may have
 }
@@ -209,11 +211,8 @@ func number(v any) string {
 	return ""
 }
 
-// count reads a number of items that a program found. null is -1.
-func count(path string, v any) (int, error) {
-	if v == nil {
-		return -1, nil
-	}
+// countOf reads a number of items that a program found.
+func countOf(path string, v any) (int, error) {
 	if n := number(v); n != "" && n[0] != '-' {
 		return strconv.Atoi(n)
 	}

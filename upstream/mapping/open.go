@@ -14,12 +14,14 @@ type Opening struct {
 	Body   []byte
 	Header http.Header
 	// Items, Total and Next are the operator's programs; nil for what the preset does.
-	Items, Total, Next *Program
-	Left, MaxItems     int // items that the answer, and all pages together, may hold
-	MaxBytes           int // of the items together
+	Items, Total, Next, ID *Program
+	Left, MaxItems         int // items that the answer, and all pages together, may hold
+	MaxBytes               int // of the items together
 }
 
-func (o *Opening) programs() bool { return o.Items != nil || o.Total != nil || o.Next != nil }
+func (o *Opening) programs() bool {
+	return o.Items != nil || o.Total != nil || o.Next != nil || o.ID != nil
+}
 
 // run finds the items of an answer, and what it says about the pages that follow.
 func (o *Opening) run(ctx context.Context) (Page, error) {
@@ -28,6 +30,7 @@ func (o *Opening) run(ctx context.Context) (Page, error) {
 	var err error
 	if o.Items == nil {
 		if page, err = preset.Open(o.Root, o.List, o.Left, o.MaxItems, o.Body, o.Header); err != nil || !o.programs() {
+			page.More = More(nil, o.Header, len(page.Items))
 			return page, err
 		}
 	}
@@ -35,8 +38,17 @@ func (o *Opening) run(ctx context.Context) (Page, error) {
 	if err != nil {
 		return page, err
 	}
+	if err := graphQLError(o.Root, v); err != nil {
+		return page, err
+	}
 	if o.Items != nil {
 		if page.Items, err = o.find(ctx, v); err != nil {
+			return page, err
+		}
+	}
+	page.More = More(v, o.Header, len(page.Items))
+	if o.ID != nil {
+		if page.IDs, err = o.identify(ctx, page.Items); err != nil {
 			return page, err
 		}
 	}
@@ -45,7 +57,7 @@ func (o *Opening) run(ctx context.Context) (Page, error) {
 		if err != nil {
 			return page, err
 		}
-		if page.Total, err = count(o.Root, found); err != nil {
+		if page.Total, err = countOf(o.Root, found); err != nil {
 			return page, err
 		}
 	}
@@ -85,4 +97,29 @@ func (o *Opening) find(ctx context.Context, v any) ([][]byte, error) {
 		left -= len(items[i])
 	}
 	return items, nil
+}
+
+// identify runs the program that finds what identifies an item.
+func (o *Opening) identify(ctx context.Context, items [][]byte) ([]string, error) {
+	ids := make([]string, len(items))
+	for i, item := range items {
+		path := index(o.Root, i)
+		v, err := Decode(path, item)
+		if err != nil {
+			return nil, err
+		}
+		found, err := o.ID.one(ctx, path, v)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			return nil, refuse(path, "what identifies the item from the program", "null")
+		}
+		id, err := Append(nil, path, found, 1<<10)
+		if err != nil {
+			return nil, err
+		}
+		ids[i] = string(id)
+	}
+	return ids, nil
 }

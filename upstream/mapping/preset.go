@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"net/url"
 
 	"vitrine/upstream/shape"
@@ -128,33 +129,33 @@ func (p *Preset) Draft(v any) string {
 }
 
 // Identity returns what tells an item from every other of its list, whatever an editor does to it:
-// its id, or all of it where it has none.
-func (p *Preset) Identity(item []byte) string {
+// what the CMS identifies it by, and whether it has that. Else it is all of the item.
+func (p *Preset) Identity(item []byte) (identity string, has bool) {
 	d := newReader("", item)
 	if d.json.PeekKind() != '{' {
-		return string(item)
+		return string(item), false
 	}
-	var id, key, locale []byte
+	found := map[string][]byte{}
 	err := d.members(func(name string) error {
 		v, err := d.raw()
-		switch {
-		case name == "id":
-			id = v
-		case p.key != "" && name == p.key:
-			key = v
-		case p.key != "" && name == "locale":
-			locale = v
+		switch name {
+		case "id", "_id", "locale", p.key:
+			found[name] = v
 		}
 		return err
 	})
-	switch {
-	case err != nil || key == nil && id == nil:
-		return string(item)
-	case key != nil:
-		return string(key) + string(locale)
-	default:
-		return string(id)
+	if err != nil {
+		return string(item), false
 	}
+	for _, name := range []string{p.key, "id", "_id"} {
+		if id := found[name]; id != nil && string(id) != "null" {
+			if name == p.key { // one for each language
+				id = append(bytes.Clone(id), found["locale"]...)
+			}
+			return string(id), true
+		}
+	}
+	return string(item), false
 }
 
 // collections are the parts of a CMS whose lists are called as everybody would call them: prefix

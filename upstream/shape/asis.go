@@ -1,7 +1,9 @@
 package shape
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // readAsIs reads a field of no documented type: any JSON value, compact, with our string escapes,
@@ -72,6 +74,24 @@ func (d *decoder) appendElements(dst []byte) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
+// appendMoment appends a value that may be a timestamp: then it is written like all others.
+func (d *decoder) appendMoment(dst []byte) ([]byte, error) {
+	start := len(dst)
+	dst, err := d.appendValue(dst)
+	if err != nil || dst[start] != '"' || bytes.IndexByte(dst[start:], '\\') >= 0 {
+		return dst, err
+	}
+	m, ok := parseMoment(string(dst[start+1 : len(dst)-1]))
+	if !ok || m.canonical {
+		return dst, nil
+	}
+	if t := m.utc(); t.Year() >= 1 && t.Year() <= 9999 {
+		d.note(m.repair())
+		dst = append(t.AppendFormat(append(dst[:start], '"'), timestampLayout), '"')
+	}
+	return dst, nil
+}
+
 // member is a member of an object that is passed through: its name, and its place in dst.
 type member struct {
 	name       string
@@ -90,7 +110,7 @@ func (d *decoder) appendMembers(dst []byte) ([]byte, error) {
 	open := len(dst)
 	var (
 		members []member
-		index   = map[string]int{}
+		index   map[string]int // of many; few are looked through
 		again   bool
 	)
 	for d.json.PeekKind() != '}' {
@@ -105,18 +125,34 @@ func (d *decoder) appendMembers(dst []byte) ([]byte, error) {
 		}
 		start := len(dst)
 		dst = append(appendString(dst, name), ':')
-		if dst, err = d.appendValue(dst); err != nil {
+		if name == "created_at" || name == "updated_at" {
+			dst, err = d.appendMoment(dst)
+		} else {
+			dst, err = d.appendValue(dst)
+		}
+		if err != nil {
 			return dst, err
 		}
 		m := member{name, start, len(dst)}
-		if first, ok := index[name]; ok {
+		first, ok := index[name]
+		if index == nil {
+			first = slices.IndexFunc(members, func(m member) bool { return m.name == name })
+			ok = first >= 0
+		}
+		if ok {
 			d.note(KindDuplicate)
 			members[first] = m
 			again = true
 			continue
 		}
-		index[name] = len(members)
-		members = append(members, m)
+		if members = append(members, m); index != nil {
+			index[name] = len(members) - 1
+		} else if len(members) == 16 {
+			index = make(map[string]int)
+			for i, m := range members {
+				index[m.name] = i
+			}
+		}
 	}
 	if err := d.step(); err != nil {
 		return dst, err

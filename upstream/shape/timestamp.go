@@ -41,11 +41,7 @@ func (d *decoder) readTimestamp(to *Timestamp) error {
 	if y := t.Year(); y < 1 || y > 9999 {
 		return d.refused("a timestamp in the years 0001 to 9999 of UTC", excerpt(raw))
 	}
-	if m.zoned {
-		d.note(KindTimestamp)
-	} else {
-		d.note(KindZone)
-	}
+	d.note(m.repair())
 	*to = Timestamp(t.Format(timestampLayout))
 	return nil
 }
@@ -57,6 +53,14 @@ type moment struct {
 	offset                                 int  // seconds east of UTC
 	zoned                                  bool // an offset was given
 	canonical                              bool // already in the documented form
+}
+
+// repair is the kind of repair that makes m canonical.
+func (m moment) repair() Kind {
+	if m.zoned {
+		return KindTimestamp
+	}
+	return KindZone
 }
 
 func (m moment) utc() time.Time {

@@ -1,0 +1,138 @@
+package upstream
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"vitrine/upstream/list"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// What a stranger's CMS could do to a site in silence, and what is said instead.
+
+func TestListThatGoesOnIsSuspectedWhereNothingSaysHow(t *testing.T) {
+	for envelope, shown := range map[string]string{
+		`{"rows":[…],"next":"/v1/rows?page=2"}`:                         `.next: "/v1/rows?page=2"`,
+		`{"rows":[…],"meta":{"pagination":{"next_cursor":"abc"}}}`:      `.meta.pagination.next_cursor: "abc"`,
+		`{"rows":[…],"pageInfo":{"hasNextPage":true,"endCursor":"x"}}`:  ".pageInfo.hasNextPage: true",
+		`{"rows":[…],"total":5}`:                                        ".total: 5",
+		`{"rows":[…],"meta":{"total_pages":3}}`:                         ".meta.total_pages: 3",
+		`{"rows":[…],"next":null,"has_more":false,"total":2,"pages":1}`: "",
+		`{"rows":[…]}`: "",
+	} {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/v1/rows", upstreamtest.JSON(strings.Replace(envelope, "…", bannerList(1, 2), 1)))
+		got := mustFetch(t, paged(t, cms, "custom", list.Part{Path: "v1/rows", Items: ".rows"}), shape.Banners)
+		var want []Suspicion
+		if shown != "" {
+			want = []Suspicion{{Kind: Unpaged, Path: "banners", Count: 2, Shown: shown}}
+		}
+		if !slices.Equal(got.Suspicions, want) {
+			t.Errorf("%s: %v, want %v", envelope, got.Suspicions, want)
+		}
+	}
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/v1/rows", upstreamtest.JSON("["+bannerList(1, 2)+"]", "Link", `</v1/rows?page=2>; rel="next"`))
+	got := mustFetch(t, paged(t, cms, "custom", list.Part{Path: "v1/rows"}), shape.Banners)
+	if len(got.Suspicions) != 1 || got.Suspicions[0].String() != `banners: 2 items taken for all, though the answer has a Link header with rel="next" (see paging)` {
+		t.Errorf("%v", got.Suspicions)
+	}
+}
+
+func TestListThatGoesOnIsAnErrorWhereNextOrTotalSaysSo(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/v1/rows", upstreamtest.JSON(`{"rows":[`+bannerList(1, 2)+`],"next":"x","total":5,"none":null}`))
+	for _, c := range []struct {
+		paging list.Paging
+		says   string
+	}{
+		{list.Paging{Next: ".next"}, "banners: want one page, since no paging.style says how the list goes on, got a next one"},
+		{list.Paging{Total: ".total"}, "banners: want all of 5 items, since no paging.style says how the list goes on, got 2"},
+		{list.Paging{Total: ".none"}, "banners: want a number of items from the program, got null"},
+	} {
+		wantRefusal(t, paged(t, cms, "custom", list.Part{Path: "v1/rows", Items: ".rows", Paging: c.paging}), c.says)
+	}
+}
+
+func TestItemsAreToldApartByWhatTheCMSIdentifiesThemBy(t *testing.T) {
+	page := func(keys ...string) string {
+		var items []string
+		for i, key := range keys {
+			items = append(items, `{"k":{"v":"`+key+`"},"n":`+string(rune('1'+i))+`}`)
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	}
+	part := list.Part{
+		Path: "rows", ID: ".k.v", Map: "{id: (.k.v | stable_id)}",
+		Paging: list.Paging{Style: list.PagingPage, Param: "p", Walks: 2},
+	}
+	cms := upstreamtest.New(t)
+	pages(cms, "/rows", func(query func(string) string) string {
+		return map[string]string{"1": page("a", "b"), "2": page("b", "c"), "3": "[]"}[query("p")]
+	})
+	wantRefusal(t, paged(t, cms, "custom", part), `in 2 walks: item "b" was sent twice`)
+	pages(cms, "/rows", func(query func(string) string) string {
+		return map[string]string{"1": page("a", "a"), "2": "[]"}[query("p")]
+	})
+	wantRefusal(t, paged(t, cms, "custom", part), `banners: want each item once, got item "a" was sent twice`)
+	cms.HandlePath("/mongo", upstreamtest.JSON(`[{"_id":"x","id":null},{"_id":"x"}]`))
+	wantRefusal(t, paged(t, cms, "custom", list.Part{Path: "mongo"}), `banners: want each item once, got item "x" was sent twice`)
+}
+
+func TestDraftsAreSuspectedWhateverTheyAreCalled(t *testing.T) {
+	for body, want := range map[string]int{
+		`[{"id":1,"_status":"draft"}]`:                                        1,
+		`[{"id":1, "status" : "Draft"}]`:                                      1,
+		`[{"id":1,"published_at":null},{"id":2,"published_at":"2024-01-01"}]`: 1,
+		`[{"id":1,"published_at":null},{"id":2,"published_at":null}]`:         0,
+		`[{"id":1,"isDraft":true},{"id":2,"is_draft":false}]`:                 1,
+		`[{"id":1,"published":false}]`:                                        1,
+		`[{"id":1,"state":"in_review"}]`:                                      1,
+		`[{"id":1,"title_en":"\"status\": \"draft\""}]`:                       0,
+		`[{"id":1,"update":null,"status":"published"}]`:                       0,
+	} {
+		cms := upstreamtest.New(t)
+		cms.Set(shape.Banners, body)
+		dir := newFiles(t)
+		write(t, dir, "banners.json", body)
+		for _, url := range []string{cms.URL, "file:" + dir} {
+			got := mustFetch(t, newClient(t, url, nil), shape.Banners)
+			if n := len(got.Suspicions); want == 0 && n != 0 || want > 0 && (n != 1 || got.Suspicions[0].Count != want) {
+				t.Errorf("%s: %v, want %d drafts", body, got.Suspicions, want)
+			}
+		}
+	}
+}
+
+func TestErrorsBesideDataAreAFailure(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/graphql", upstreamtest.JSON(`{"data":{"banners":[{"id":1}]},"errors":[{"message":"resolver\u001b timed out","path":["banners",1]}]}`))
+	wantRefusal(t, paged(t, cms, "custom", list.Part{Path: "graphql", Items: ".data.banners"}),
+		`banners: want data without errors, got an error: resolver\x1b timed out`)
+}
+
+func TestTimestampsInsideOfWhatPassesThroughAreWrittenLikeAllOthers(t *testing.T) {
+	const page = `{"id":1,"title":"at 2024-01-01T00:00:00+02:00","created_at":"2024-01-01T00:00:00.5+02:00","updated_at":null}`
+	const want = `"exlude_pages":[{"id":1,"title":"at 2024-01-01T00:00:00+02:00","created_at":"2023-12-31T22:00:00.500000Z","updated_at":null}]`
+	for _, preset := range []string{"drf", "strapi4", "strapi5", "directus", "wordpress", "custom"} {
+		cms := upstreamtest.New(t)
+		body := `[{"id":1,"documentId":"x","page_rules":[],"exlude_pages":[` + page + `]}]`
+		if preset == "strapi4" || preset == "strapi5" || preset == "directus" {
+			body = `{"data":` + body + `}`
+		}
+		cms.HandlePath("/rules", upstreamtest.JSON(body))
+		client := newClient(t, cms.URL, func(o *Options) {
+			o.Preset, o.Resources = preset, map[shape.Resource]list.Resource{}
+			for _, r := range shape.Resources() {
+				o.Resources[r] = list.Resource{Parts: []list.Part{{Path: "rules", Query: url.Values{}, Paging: list.Paging{Style: list.PagingNone}}}}
+			}
+		})
+		got := mustFetch(t, client, shape.Rules)
+		if !strings.Contains(string(got.Document.Body), want) || got.Document.Repairs.Count(shape.KindTimestamp) != 1 {
+			t.Errorf("%s: %s", preset, got.Document.Body)
+		}
+	}
+}

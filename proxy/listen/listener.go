@@ -75,9 +75,14 @@ func (l *Listener) HandOver(ctx context.Context) error {
 	return l.leave(ctx, 0)
 }
 
-// Drain closes the listener and its connections, each when it has been idle for a while. It returns
-// when none is left, or with ctx's error.
-func (l *Listener) Drain(ctx context.Context) error { return l.leave(ctx, idleLooks) }
+// Drain closes the listener, which has to be the socket's last, and its connections, each when it
+// has been idle for a while. It returns when none is left, or with ctx's error. A connection that
+// the socket has accepted is served, since the client has sent its request; those that come later
+// are left to the process that has the socket next, if systemd holds it.
+func (l *Listener) Drain(ctx context.Context) error {
+	l.socket.finish(ctx)
+	return l.leave(ctx, idleLooks)
+}
 
 func (l *Listener) leave(ctx context.Context, looks int) error {
 	_ = l.Close() // it cannot fail

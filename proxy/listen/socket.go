@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -78,7 +79,7 @@ func (s *Socket) accept() {
 	for {
 		c, err := s.listener.Accept()
 		switch {
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded): // by finish
 			return
 		case err != nil:
 			if failures++; failures == 1 {
@@ -96,6 +97,18 @@ func (s *Socket) accept() {
 			pause, failures = firstPause, 0
 		}
 		s.pass(passed{Conn: newLean(c)})
+	}
+}
+
+// finish stops accepting, and returns when a service has taken every connection that was accepted
+// before, or when ctx ends. The socket stays open: systemd may hold it for the next process.
+func (s *Socket) finish(ctx context.Context) {
+	if l, ok := s.listener.(interface{ SetDeadline(time.Time) error }); !ok || l.SetDeadline(time.Unix(1, 0)) != nil {
+		return
+	}
+	select {
+	case <-s.ended:
+	case <-ctx.Done():
 	}
 }
 

@@ -312,3 +312,46 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 		t.Errorf("logged:\n%s", &log)
 	}
 }
+
+// noting is a listener that says when a connection was accepted.
+type noting struct {
+	*net.TCPListener
+	accepted chan struct{}
+}
+
+func (n *noting) Accept() (net.Conn, error) {
+	c, err := n.TCPListener.Accept()
+	if err == nil {
+		n.accepted <- struct{}{}
+	}
+	return c, err
+}
+
+func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &noting{tcp.(*net.TCPListener), make(chan struct{})}
+	s := Take(n, quiet)
+	l := s.Listen(nil)
+	client, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	<-n.accepted // and no service has taken it
+	drained := make(chan error)
+	go func() { drained <- l.Drain(t.Context()) }()
+	served, err := l.Accept()
+	if err != nil {
+		t.Fatalf("the connection is lost: %v", err)
+	}
+	served.Close()
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -185,6 +185,18 @@ func TestTheComposeFilePassesOnEveryOtherSetting(t *testing.T) {
 	}
 }
 
+func TestTheComposeFileHasNoDefaultSecret(t *testing.T) {
+	for _, name := range []string{"docker-compose.yml", ".env.example"} {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set := regexp.MustCompile(`(?m)^[^#\n]*(TOKEN|SECRET|PASSWORD|AUTHORIZATION)[:=][ \t]*\S.*$`).FindAllString(string(text), -1); set != nil {
+			t.Errorf("%s has %q", name, set)
+		}
+	}
+}
+
 func TestEverySettingIsDocumentedAndReachable(t *testing.T) {
 	seen := map[string]string{}
 	for _, s := range config.Settings() {

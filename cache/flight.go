@@ -175,7 +175,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 		took = watch.Now() - began
 		if back := r.handBack(ctx, l, r.o.TTL+r.o.window()); back != nil && !watch.Replied(back) {
 			r.watched.Fail(err)
-			before = r.watched.Unread()
+			before = before.Unread()
 			e.detail = DetailRedisAway
 		} else {
 			r.store.refuse("fill", err)

@@ -96,7 +96,8 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *en
 	if !prev.holds(now) {
 		return e.in(redis)
 	}
-	restarted := prev.redis.run != run
+	// A document that was withdrawn before Redis restarted is purged, not lost.
+	restarted := prev.redis.run != run && !r.watched.WithdrawnBefore(run, &prev.mark)
 	// A document that is fresh in Redis is not fetched again, unless Redis refuses writes.
 	older := e != nil && rec.FetchedAt < prev.fetchedAt && (rec.FreshUntil <= rec.Now || prev.detail == DetailRedisRefused)
 	switch {

@@ -18,8 +18,8 @@ type Key struct {
 
 	server atomic.Pointer[Server]
 	// changes counts the invalidations received, foreign those that no write of this process
-	// explains.
-	changes, foreign atomic.Uint64
+	// explains, earlier those of the foreign that were received on connections before the present one.
+	changes, foreign, earlier atomic.Uint64
 
 	mu     sync.Mutex
 	writes []*Write // own writes whose invalidation has not been received
@@ -45,8 +45,12 @@ func (k *Key) Mark() Mark {
 
 // Unread is the mark of a value that was not read from Redis: it is never trusted, and withdrawn as
 // if it had been read now.
-func (k *Key) Unread() Mark {
-	return Mark{at: never, changes: k.changes.Load(), foreign: k.foreign.Load()}
+func (k *Key) Unread() Mark { return k.Mark().Unread() }
+
+// Unread is m for a value that was not read from Redis after all.
+func (m Mark) Unread() Mark {
+	m.at, m.period = never, 0
+	return m
 }
 
 // At is when the mark was taken.
@@ -78,6 +82,15 @@ func (k *Key) Recent(m *Mark, now time.Duration) bool {
 // process has not made itself.
 func (k *Key) Changed(m *Mark) bool   { return k.changes.Load() != m.changes }
 func (k *Key) Withdrawn(m *Mark) bool { return k.foreign.Load() != m.foreign }
+
+// WithdrawnBefore is Withdrawn by what was received before the process run answered: what another
+// replica writes there afterwards does not concern a copy from its predecessor.
+func (k *Key) WithdrawnBefore(run string, m *Mark) bool {
+	if s := k.server.Load(); s != nil && *s.listensTo.Load() == run {
+		return k.earlier.Load() > m.foreign
+	}
+	return k.Withdrawn(m)
+}
 
 // HeardSince reports whether every change acknowledged before t has been received.
 func (k *Key) HeardSince(t time.Duration) bool {

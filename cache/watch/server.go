@@ -32,9 +32,10 @@ type Server struct {
 	away atomic.Bool
 
 	// The listening connection: see session.go.
-	live      atomic.Bool   // connected, and changes are received
-	period    atomic.Uint64 // numbers the periods of uninterrupted connection, over all servers
-	heard     atomic.Int64  // when the last answered ping was sent
+	listensTo atomic.Pointer[string] // run_id of the process at the other end; "" while not connected
+	live      atomic.Bool            // connected, and changes are received
+	period    atomic.Uint64          // numbers the periods of uninterrupted connection, over all servers
+	heard     atomic.Int64           // when the last answered ping was sent
 	roundTrip atomic.Int64
 	far       atomic.Bool
 
@@ -52,6 +53,7 @@ func newServer(w *Watch, addr string) *Server {
 	s.ctx, s.cancel = context.WithCancel(w.ctx)
 	unknown := ""
 	s.run.Store(&unknown)
+	s.listensTo.Store(&unknown)
 	s.heard.Store(never)
 	s.pool.Store(s.newPool())
 	s.tasks.Go(s.probe)

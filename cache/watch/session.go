@@ -55,8 +55,12 @@ func (s *Server) listen() {
 		case <-s.again: // keys has it all
 		default:
 		}
-		was := Now()
+		was, unknown := Now(), ""
+		for _, k := range keys {
+			k.earlier.Store(k.foreign.Load())
+		}
 		lasted, err := s.session(keys)
+		s.listensTo.Store(&unknown)
 		s.live.Store(false)
 		s.heard.Store(never)
 		s.notify() // waiters will not receive changes
@@ -249,6 +253,7 @@ func (s *Server) listenOptions(keys []*Key) *redis.Options {
 		if err := s.identify(ctx, cn); err != nil {
 			return err
 		}
+		s.listensTo.Store(s.run.Load())
 		// If HELLO is refused, go-redis continues in RESP2, in which tracking can be switched on
 		// and pings are answered, but no push ever arrives.
 		hello, err := cn.Hello(ctx, o.Protocol, "", "", "").Result()

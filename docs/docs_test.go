@@ -3,10 +3,12 @@ package docs
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -139,6 +141,62 @@ func TestEveryTestThatThePagesNameExists(t *testing.T) {
 			if !strings.Contains(code, declared) {
 				t.Errorf("%s names %s, which is not a test", path, m[1])
 			}
+		}
+	}
+}
+
+// The tour of docs/design.md lists the files that a hit goes through, then those that a fetch adds, each on a line of
+// its own. It stays short enough for an hour.
+func TestTheTourIsAsLongAsDesignSays(t *testing.T) {
+	page, err := os.ReadFile("design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tour, found := strings.Cut(string(page), "\n## The tour\n")
+	if !found {
+		t.Fatal("docs/design.md has no tour")
+	}
+	hit, fetch, found := strings.Cut(tour, "\n### A fetch\n")
+	if !found {
+		t.Fatal("the tour of docs/design.md has no section on a fetch")
+	}
+	stop := regexp.MustCompile("(?m)^[0-9]+\\. `([^`]+)`")
+	seen := map[string]bool{}
+	files, lines := 0, 0
+	for _, part := range []struct {
+		name, text         string
+		maxFiles, maxLines int
+	}{
+		{"Hit", hit, 20, 2200},
+		{"Hit and fetch together", fetch, 45, 6500},
+	} {
+		for _, m := range stop.FindAllStringSubmatch(part.text, -1) {
+			content, err := os.ReadFile(filepath.Join("..", m[1]))
+			if err != nil {
+				t.Errorf("the tour stops at %s: %v", m[1], err)
+			}
+			if seen[m[1]] {
+				t.Errorf("the tour stops at %s twice", m[1])
+			}
+			seen[m[1]] = true
+			files++
+			lines += bytes.Count(content, []byte("\n"))
+		}
+		if files > part.maxFiles || lines > part.maxLines {
+			t.Errorf("%s: %d files and %d lines are too many: want at most %d and %d",
+				part.name, files, lines, part.maxFiles, part.maxLines)
+		}
+		stated := regexp.MustCompile(regexp.QuoteMeta(part.name) + `: ([0-9]+) files, about ([0-9,]+) lines\.`).FindStringSubmatch(part.text)
+		if stated == nil {
+			t.Errorf("the tour does not say how long it is: want %q", fmt.Sprintf("%s: %d files, about %d lines.", part.name, files, lines))
+			continue
+		}
+		if stated[1] != strconv.Itoa(files) {
+			t.Errorf("%s: docs/design.md says %s files, and the tour has %d", part.name, stated[1], files)
+		}
+		about, err := strconv.Atoi(strings.ReplaceAll(stated[2], ",", ""))
+		if err != nil || lines < about*9/10 || lines > about*11/10 {
+			t.Errorf("%s: docs/design.md says about %s lines, and the tour has %d", part.name, stated[2], lines)
 		}
 	}
 }

@@ -60,13 +60,13 @@ type loader struct {
 	client   *upstream.Client
 	resource shape.Resource
 	meter    *metrics.Meter
-	teller   teller
+	fetches  fetchLog
 
 	known atomic.Pointer[string] // the ETag of the document that the client knows
 }
 
 // lastFetch returns the last fetch, or nil. The result is not modified any more.
-func (l *loader) lastFetch() *operator.Fetch { return l.teller.lastFetch() }
+func (l *loader) lastFetch() *operator.Fetch { return l.fetches.lastFetch() }
 
 // Load fetches. The validators of the copy held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
@@ -76,7 +76,7 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
 	}
 	result, err := l.client.Fetch(ctx, l.resource, validators)
-	l.teller.tell(ctx, result, err)
+	l.fetches.record(ctx, result, err)
 	if err != nil {
 		return cache.Loaded{}, err
 	}

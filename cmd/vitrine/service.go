@@ -99,7 +99,7 @@ func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
 	s.readers = make(map[shape.Resource]*cache.Reader[*represent.Document])
 	for _, r := range shape.Resources() {
-		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, teller: teller{resource: r, log: s.log}}
+		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, fetches: fetchLog{resource: r, log: s.log}}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*represent.Document]{
 			TTL:                  s.cfg.TTL.Of(string(r)),
 			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
@@ -115,7 +115,7 @@ func (s *service) openReaders() error {
 			return fmt.Errorf("read %s: %w", r, err)
 		}
 		held := reader.Snapshot
-		s.loaders[r].teller.held.Store(&held)
+		s.loaders[r].fetches.held.Store(&held)
 		s.readers[r] = reader
 	}
 	return nil

@@ -33,7 +33,7 @@ func (s *service) status() operator.Status {
 	}
 	for _, r := range shape.Resources() {
 		held := s.readers[r].Snapshot()
-		told := operator.Resource{
+		resource := operator.Resource{
 			State:     held.State,
 			Route:     routes[r],
 			Key:       s.cfg.Redis.Prefix + string(r),
@@ -43,10 +43,10 @@ func (s *service) status() operator.Status {
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].lastFetch(),
 		}
-		if told.Held == nil && told.LastFetch != nil {
-			told.Error = told.LastFetch.Error
+		if resource.Held == nil && resource.LastFetch != nil {
+			resource.Error = resource.LastFetch.Error
 		}
-		out.Resources[r] = told
+		out.Resources[r] = resource
 	}
 	return out
 }

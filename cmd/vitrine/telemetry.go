@@ -16,10 +16,10 @@ func (s *service) look() metrics.State {
 	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Breaker().Open()}
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
-		told := &state.Documents[metrics.TargetOf(r)]
-		told.Failing = held.Failing
+		document := &state.Documents[metrics.TargetOf(r)]
+		document.Failing = held.Failing
 		if d := held.Document; d != nil {
-			told.Held, told.ETag, told.Bytes, told.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
+			document.Held, document.ETag, document.Bytes, document.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
 		}
 	}
 	return state
@@ -87,13 +87,13 @@ func (s *service) report(ctx context.Context) {
 
 func (s *service) reportOnce(ctx context.Context) error {
 	info, _ := debug.ReadBuildInfo()
-	told := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
+	report := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
 		if d := reader.Snapshot().Document; d != nil {
-			told.ETags[r] = d.ETag
+			report.ETags[r] = d.ETag
 		}
 	}
-	text, err := json.Marshal(told)
+	text, err := json.Marshal(report)
 	if err != nil {
 		return err
 	}

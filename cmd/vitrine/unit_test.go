@@ -107,7 +107,7 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 	t.Cleanup(client.Close)
 	return &loader{
 		client: client, resource: shape.Banners, meter: newMeter(t),
-		teller: teller{resource: shape.Banners, log: slog.New(slog.NewTextHandler(&log, nil))},
+		fetches: fetchLog{resource: shape.Banners, log: slog.New(slog.NewTextHandler(&log, nil))},
 	}, &log
 }
 
@@ -168,11 +168,11 @@ func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {
 	cms := upstreamtest.New(t)
 	l, log := newLoader(t, cms.URL)
 	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
-	l.teller.now = func() time.Time { return now }
+	l.fetches.now = func() time.Time { return now }
 	held := func() cache.Snapshot {
 		return cache.Snapshot{State: cache.StateStale, ServableUntil: now.Add(time.Hour)}
 	}
-	l.teller.held.Store(&held)
+	l.fetches.held.Store(&held)
 	load := func() { _, _ = l.Load(t.Context(), "banners", nil) }
 
 	cms.Fail(500)

@@ -71,7 +71,7 @@ func NewCertificate(o CertificateOptions) (*Certificate, error) {
 func (c *Certificate) Watch(ctx context.Context) {
 	tick := time.NewTicker(c.options.Interval)
 	defer tick.Stop()
-	var last, told string // the error of the last read, and the one logged
+	var last, logged string // the error of the last read, and the one logged
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,14 +81,14 @@ func (c *Certificate) Watch(ctx context.Context) {
 		held := c.current.Load()
 		p, err := c.read(held)
 		if err != nil {
-			if text := err.Error(); text == last && text != told {
-				told = text
+			if text := err.Error(); text == last && text != logged {
+				logged = text
 				c.options.Logger.WarnContext(ctx, "TLS certificate not reloaded: invalid files", "error", err)
 			}
 			last = err.Error()
 			continue
 		}
-		last, told = "", ""
+		last, logged = "", ""
 		if p == held {
 			continue
 		}

@@ -18,10 +18,10 @@ import (
 // remindEvery is how often a persistent failure is logged again.
 const remindEvery = 10 * time.Minute
 
-// A teller logs the outcome of the fetches of one resource: a new outcome at its own level,
+// A fetchLog logs the outcome of the fetches of one resource: a new outcome at its own level,
 // repetitions at debug, so that a CMS that is down for a night does not fill the log. Repetitions
 // are counted.
-type teller struct {
+type fetchLog struct {
 	resource shape.Resource
 	log      *slog.Logger
 	held     atomic.Pointer[func() cache.Snapshot] // nil until there is a reader
@@ -36,75 +36,75 @@ type teller struct {
 
 // failing is a persistent failure.
 type failing struct {
-	kind  string // "" while there is none
-	since time.Time
-	told  time.Time // when it was last logged
-	count int       // fetches in a row
+	kind   string // "" while there is none
+	since  time.Time
+	logged time.Time // when it was last logged
+	count  int       // fetches in a row
 }
 
-func (t *teller) lastFetch() *operator.Fetch {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.last
+func (l *fetchLog) lastFetch() *operator.Fetch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
 }
 
-func (t *teller) time() time.Time {
-	if t.now != nil {
-		return t.now()
+func (l *fetchLog) time() time.Time {
+	if l.now != nil {
+		return l.now()
 	}
 	return time.Now()
 }
 
-// tell logs one fetch.
-func (t *teller) tell(ctx context.Context, result upstream.Result, err error) {
+// record logs one fetch.
+func (l *fetchLog) record(ctx context.Context, result upstream.Result, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the program ends
 	}
-	log := t.log.With("resource", t.resource, "duration", result.Duration, "attempts", result.Attempts)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = &operator.Fetch{
-		At: t.time(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
+	log := l.log.With("resource", l.resource, "duration", result.Duration, "attempts", result.Attempts)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = &operator.Fetch{
+		At: l.time(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
 		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
 	}
 	if err != nil {
-		t.last.Error = err.Error()
-		t.fail(ctx, log, err)
+		l.last.Error = err.Error()
+		l.fail(ctx, log, err)
 		return
 	}
-	if f := t.failing; f.kind != "" {
-		t.failing = failing{}
-		log.InfoContext(ctx, "the CMS answers again", "failures", f.count, "after", t.time().Sub(f.since).Round(time.Second))
+	if f := l.failing; f.kind != "" {
+		l.failing = failing{}
+		log.InfoContext(ctx, "the CMS answers again", "failures", f.count, "after", l.time().Sub(f.since).Round(time.Second))
 	}
 	log.DebugContext(ctx, "fetched", "status", result.Status, "not_modified", result.NotModified,
 		"bytes", len(result.Document.Body), "items", result.Document.Items)
 	if !result.NotModified {
-		t.describe(ctx, log, result)
+		l.describe(ctx, log, result)
 	}
 }
 
 // fail logs a fetch that failed.
-func (t *teller) fail(ctx context.Context, log *slog.Logger, err error) {
+func (l *fetchLog) fail(ctx context.Context, log *slog.Logger, err error) {
 	reason, refused := upstream.Code(err), errors.Is(err, shape.ErrRefused)
 	if refused {
 		reason = "refused"
 	}
-	now, level := t.time(), slog.LevelDebug
+	now, level := l.time(), slog.LevelDebug
 	switch kind := failureKind(reason, err); {
-	case kind != t.failing.kind:
-		if t.failing.kind == "" {
-			t.failing.since = now
+	case kind != l.failing.kind:
+		if l.failing.kind == "" {
+			l.failing.since = now
 		}
-		t.failing.kind, level = kind, slog.LevelWarn
-	case now.Sub(t.failing.told) >= remindEvery:
+		l.failing.kind, level = kind, slog.LevelWarn
+	case now.Sub(l.failing.logged) >= remindEvery:
 		level = slog.LevelWarn
 	}
-	t.failing.count++
+	l.failing.count++
 	if level == slog.LevelWarn {
-		t.failing.told = now
+		l.failing.logged = now
 	}
-	log = log.With("reason", reason, "error", err, "failures", t.failing.count,
-		"for", now.Sub(t.failing.since).Round(time.Second), "serving", t.serving())
+	log = log.With("reason", reason, "error", err, "failures", l.failing.count,
+		"for", now.Sub(l.failing.since).Round(time.Second), "serving", l.serving())
 	if refused {
 		log.Log(ctx, level, "refused the CMS's document")
 	} else {
@@ -125,8 +125,8 @@ func failureKind(reason string, err error) string {
 }
 
 // serving describes what visitors get meanwhile.
-func (t *teller) serving() string {
-	held := t.held.Load()
+func (l *fetchLog) serving() string {
+	held := l.held.Load()
 	if held == nil {
 		return "errors, because nothing is held"
 	}
@@ -141,16 +141,16 @@ func (t *teller) serving() string {
 }
 
 // describe logs repairs and suspicions of a new document.
-func (t *teller) describe(ctx context.Context, log *slog.Logger, result upstream.Result) {
-	if text := fmt.Sprint(result.Suspicions); text != t.suspect {
-		t.suspect = text
+func (l *fetchLog) describe(ctx context.Context, log *slog.Logger, result upstream.Result) {
+	if text := fmt.Sprint(result.Suspicions); text != l.suspect {
+		l.suspect = text
 		for _, suspicion := range result.Suspicions {
 			log.WarnContext(ctx, "serving a suspicious document", "kind", suspicion.Kind, "suspicion", suspicion.String())
 		}
 	}
 	repairs := result.Document.Repairs
-	if text := fmt.Sprint(repairs.LogValue()); text != t.repairs {
-		t.repairs = text
+	if text := fmt.Sprint(repairs.LogValue()); text != l.repairs {
+		l.repairs = text
 		if repairs.Total() > 0 {
 			log.InfoContext(ctx, "repaired the CMS's document", "repairs", repairs)
 		}

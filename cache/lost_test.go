@@ -1,0 +1,160 @@
+package cache
+
+import (
+	"testing"
+	"time"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/redistest"
+)
+
+// TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem has the CMS away: the last good copy is served, says why, and
+// is put back, so that a replica started later has it as well.
+func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
+	server := redistest.Start(t)
+	src := newSource()
+	_, r := replica(t, server.URL(), options(src))
+	_, other := replica(t, server.URL(), options(src))
+	warm(t, r)
+	warm(t, other)
+	src.fail(errDown)
+	server.Kill()
+	eventually(t, "it is noticed", func() bool { return get(t, r).Status.Detail == DetailRedisAway })
+	server.Restart()
+	for _, r := range []*Reader[int64]{r, other} {
+		eventually(t, "the loss is said", func() bool {
+			a := get(t, r) // never an error
+			return a.Value == 1 && a.Status.Detail == DetailRedisLost
+		})
+	}
+	eventually(t, "it is back in Redis", func() bool { return server.Client().HGet(t.Context(), key, "fresh_until").Val() == "-1" })
+	_, late := replica(t, server.URL(), options(src))
+	if a := get(t, late); a.Value != 1 || a.Status.Detail != DetailRedisLost {
+		t.Errorf("a replica started later: %+v", a)
+	}
+	// The first fetch that succeeds ends it.
+	src.fail(nil)
+	src.version.Store(2)
+	for _, r := range []*Reader[int64]{r, other, late} {
+		eventually(t, "the new version", func() bool { a := get(t, r); return a.Value == 2 && a.Status.Detail == DetailMemory })
+	}
+}
+
+func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
+	server := redistest.Start(t)
+	src := newSource()
+	_, r := replica(t, server.URL(), options(src))
+	warm(t, r)
+	src.version.Store(2)
+	server.Kill()
+	server.Restart()
+	eventually(t, "fetched again", func() bool {
+		a := get(t, r)
+		if a.Status.Detail == DetailRedisLost {
+			t.Errorf("got %+v", a.Status)
+		}
+		return a.Value == 2 && a.Status.Detail == DetailMemory
+	})
+}
+
+// TestWhatIsPutBackIsNeverPutOverAnythingNewer restores an older copy after a newer one, and while somebody fetches.
+func TestWhatIsPutBackIsNeverPutOverAnythingNewer(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		h := lease.New("vitrine:", "banners", "test", time.Hour)
+		now := time.Now().UnixMilli()
+		doc := func(version, fetched int64) lease.Document {
+			return lease.Document{ETag: ETag(body(version)), Body: body(version), FetchedAt: fetched, ChangedAt: fetched, Window: time.Hour}
+		}
+		restore := func(version, fetched int64, want bool) {
+			t.Helper()
+			got, err := h.Restore(t.Context(), b.client, doc(version, fetched))
+			must(t, err)
+			if got != want {
+				t.Errorf("version %d restored: %t, want %t", version, got, want)
+			}
+		}
+		restore(2, now-2000, true)
+		restore(1, now-3000, false)
+		restore(3, now-1000, true)
+		_, err := h.Acquire(t.Context(), b.client, lease.Request{Token: "x", Length: time.Minute, TTL: time.Minute})
+		must(t, err)
+		restore(4, now-500, false)
+		if got := b.client.HGet(t.Context(), key, "body").Val(); got != string(body(3)) {
+			t.Errorf("Redis holds %s", got)
+		}
+	})
+}
+
+// TestAPurgeWhileCutOffIsOne has the server live on: what is gone then was purged, also with a flush.
+func TestAPurgeWhileCutOffIsOne(t *testing.T) {
+	for name, purge := range map[string]func(*testing.T, *redistest.Server) error{
+		"DEL":      func(t *testing.T, s *redistest.Server) error { return s.Client().Del(t.Context(), key).Err() },
+		"FLUSHALL": func(t *testing.T, s *redistest.Server) error { return s.Client().FlushAll(t.Context()).Err() },
+		"DEL, and a restart with what is left": func(t *testing.T, s *redistest.Server) error {
+			err := s.Client().Del(t.Context(), key).Err()
+			s.Restart()
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			way := newRelay(t, server.Addr)
+			src := newSource()
+			_, r := replica(t, way.url(), options(src))
+			warm(t, r)
+			src.fail(errDown)
+			way.cut()
+			eventually(t, "it is noticed", func() bool { return get(t, r).Status.Detail == DetailRedisAway })
+			must(t, purge(t, server))
+			way.heal()
+			eventually(t, "the purge counts", func() bool { _, err := r.Get(t.Context()); return err != nil })
+		})
+	}
+}
+
+// TestAnOwnWriteWithdrawsNoCopy has Redis die after an own lease was announced, and before anybody could look at what
+// it was, with the CMS away; and then the same with a purge.
+func TestAnOwnWriteWithdrawsNoCopy(t *testing.T) {
+	for name, purged := range map[string]bool{"own": false, "own and then a purge": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			src := newSource()
+			o := options(src)
+			_, r := replica(t, server.URL(), o)
+			warm(t, r)
+			r.o.TTL = time.Millisecond // it is due
+			src.fail(errDown)
+			lost := &asking[int64]{done: make(chan struct{}), err: errDown}
+			r.mu.Lock()
+			r.asking = lost // a look that does not come back
+			r.mu.Unlock()
+			mark := r.watched.Mark()
+			l, err := r.acquire(t.Context())
+			must(t, err)
+			if l.Outcome != lease.Granted {
+				t.Fatalf("not granted: %+v", l)
+			}
+			eventually(t, "the lease is announced", func() bool { return r.watched.Changed(&mark) })
+			if purged {
+				mark = r.watched.Mark()
+				must(t, server.Client().Del(t.Context(), key).Err())
+				eventually(t, "the purge is announced", func() bool { return r.watched.Changed(&mark) })
+			}
+			server.Kill()
+			r.mu.Lock()
+			r.asking = nil
+			r.mu.Unlock()
+			close(lost.done)
+			a, err := r.Get(t.Context())
+			if s := r.Snapshot(); (s.State == StateMissing) != purged {
+				t.Errorf("the status says %s", s.State)
+			}
+			if purged && err == nil {
+				t.Errorf("what was purged is served: %+v", a.Status)
+			}
+			if !purged && (err != nil || a.Value != 1 || a.Status.Detail != DetailRedisAway) {
+				t.Errorf("got %+v, %v", a, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
+)
+
+func configure(t *testing.T, s *redistest.Server, name, value string) {
+	t.Helper()
+	must(t, s.Client().ConfigSet(t.Context(), name, value).Err())
+}
+
+// refusals are ways in which a server that answers every PING refuses to write.
+var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
+	"OOM": func(t *testing.T, s *redistest.Server) func() {
+		configure(t, s, "maxmemory", "1")
+		return func() { configure(t, s, "maxmemory", "0") }
+	},
+	"NOREPLICAS": func(t *testing.T, s *redistest.Server) func() {
+		configure(t, s, "min-replicas-to-write", "1")
+		return func() { configure(t, s, "min-replicas-to-write", "0") }
+	},
+	"READONLY": func(t *testing.T, s *redistest.Server) func() {
+		must(t, s.Client().SlaveOf(t.Context(), "127.0.0.1", "1").Err())
+		return func() { must(t, s.Client().SlaveOf(t.Context(), "NO", "ONE").Err()) }
+	},
+}
+
+// TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory has the CMS change while Redis holds an older version, and
+// then fail: nobody is given the older version again, and nobody an error.
+func TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory(t *testing.T) {
+	for name, refuse := range refusals {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			src := newSource()
+			o := options(src)
+			o.TTL, o.StaleWhileRevalidate = 500*time.Millisecond, 0
+			store, r := replica(t, server.URL(), o)
+			warm(t, r)
+			end := refuse(t, server)
+			src.version.Store(2)
+			var a Answer[int64]
+			eventually(t, "the newer version", func() bool { a = get(t, r); return a.Value == 2 })
+			if a.Status.Detail != DetailRedisRefused || a.Status.Stored {
+				t.Errorf("an answer that is not stored says %+v", a.Status)
+			}
+			if !store.Up() || !strings.Contains(store.Refusing(), name) {
+				t.Errorf("up: %t, refusing: %q", store.Up(), store.Refusing())
+			}
+			ask := func(d time.Duration) (loads int64) {
+				before := src.loads.Load()
+				for began := time.Now(); time.Since(began) < d; watch.Sleep(t.Context(), time.Millisecond) {
+					if a := get(t, r); a.Value != 2 {
+						t.Fatalf("version %d again: %+v", a.Value, a.Status)
+					}
+				}
+				return src.loads.Load() - before
+			}
+			if n := ask(2 * time.Second); n > 5 {
+				t.Errorf("%d loads in 2 s, with a TTL of 500 ms", n)
+			}
+			src.fail(errDown)
+			ask(time.Second)
+			end()
+			src.fail(nil)
+			src.version.Store(3)
+			eventually(t, "it is stored again", func() bool {
+				a := get(t, r)
+				return a.Value == 3 && a.Status.Detail == DetailMemory && store.Refusing() == ""
+			})
+		})
+	}
+}
+
+// padded makes the documents of a source big.
+func padded(src *source, size int) Loader {
+	return LoaderFunc(func(ctx context.Context, key string, _ *Document) (Loaded, error) {
+		loaded, err := src.Load(ctx, key, nil)
+		loaded.Body = append(loaded.Body, bytes.Repeat([]byte(" "), size)...)
+		return loaded, err
+	})
+}
+
+// TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the document: each replica
+// serves what it has fetched itself, and a purge reaches them all.
+func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "3mb")
+	src := newSource()
+	o := options(padded(src, 4<<20))
+	var readers []*Reader[int64]
+	for range 3 {
+		_, r := replica(t, server.URL(), o)
+		readers = append(readers, r)
+	}
+	began := time.Now()
+	answers := make(chan Answer[int64], len(readers))
+	for _, r := range readers {
+		go func() { answers <- get(t, r) }()
+	}
+	for range readers {
+		if a := <-answers; a.Value != 1 {
+			t.Errorf("got %+v", a.Status)
+		}
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v until each had an answer", took)
+	}
+	eventually(t, "each answers from its memory", func() bool {
+		for _, r := range readers {
+			if a := get(t, r); !a.Status.Hit || a.Status.Detail != DetailRedisRefused {
+				return false
+			}
+		}
+		return true
+	})
+	if n := src.loads.Load(); n > 6 {
+		t.Errorf("%d loads for three replicas", n)
+	}
+	purgeReaches(t, src, readers, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
+}
+
+// TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt deletes while memory is full, which Redis allows.
+func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *testing.T) {
+	server := redistest.Start(t)
+	src := newSource()
+	o := options(src)
+	o.TTL, o.StaleWhileRevalidate = 100*time.Millisecond, 0
+	_, r := replica(t, server.URL(), o)
+	warm(t, r)
+	configure(t, server, "maxmemory", "1")
+	src.version.Store(2)
+	eventually(t, "the newer version", func() bool { return get(t, r).Value == 2 })
+	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
+}

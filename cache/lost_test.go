@@ -129,11 +129,11 @@ func TestAnOwnWriteWithdrawsNoCopy(t *testing.T) {
 			r.asking = lost // a look that does not come back
 			r.mu.Unlock()
 			mark := r.watched.Mark()
-			l, err := r.acquire(t.Context())
-			must(t, err)
-			if l.Outcome != lease.Granted {
-				t.Fatalf("not granted: %+v", l)
-			}
+			eventually(t, "the lease is given", func() bool {
+				l, err := r.acquire(t.Context())
+				must(t, err)
+				return l.Outcome == lease.Granted
+			})
 			eventually(t, "the lease is announced", func() bool { return r.watched.Changed(&mark) })
 			if purged {
 				mark = r.watched.Mark()

@@ -1,10 +1,13 @@
 package cache
 
 import (
-	"io"
+	"context"
 	"net"
 	"sync"
 	"testing"
+	"time"
+
+	"vitrine/cache/watch"
 )
 
 // relay is a way to a server that can be cut, and that can lead to another server.
@@ -16,13 +19,15 @@ type relay struct {
 	target string // "" while it is cut
 	last   string
 	conns  map[net.Conn]bool
+	holes  map[net.Conn]bool // what comes from these goes nowhere
+	rate   int               // bytes a second; 0: as many as there are
 }
 
 func newRelay(t testing.TB, target string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	r := &relay{listener: l, target: target, conns: map[net.Conn]bool{}}
+	r := &relay{listener: l, target: target, conns: map[net.Conn]bool{}, holes: map[net.Conn]bool{}}
 	r.tasks.Go(r.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -51,12 +56,31 @@ func (r *relay) accept() {
 		r.mu.Lock()
 		r.conns[client], r.conns[server] = true, true
 		r.mu.Unlock()
-		pass := func(to, from net.Conn) {
-			_, _ = io.Copy(to, from)
-			_, _ = to.Close(), from.Close()
+		r.tasks.Go(func() { r.pass(server, client) })
+		r.tasks.Go(func() { r.pass(client, server) })
+	}
+}
+
+func (r *relay) pass(to, from net.Conn) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
 		}
-		r.tasks.Go(func() { pass(server, client) })
-		r.tasks.Go(func() { pass(client, server) })
+		r.mu.Lock()
+		hole, rate := r.holes[from], r.rate
+		r.mu.Unlock()
+		if rate > 0 {
+			watch.Sleep(context.Background(), time.Duration(n)*time.Second/time.Duration(rate))
+		}
+		if hole {
+			continue
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
 	}
 }
 
@@ -79,4 +103,20 @@ func (r *relay) lead(target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.target = target
+}
+
+// hole lets nothing pass any more on the connections that there are, and everything on new ones.
+func (r *relay) hole() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.conns {
+		r.holes[c] = true
+	}
+}
+
+// throttle lets so many bytes pass in a second, on each connection and in each direction.
+func (r *relay) throttle(rate int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rate = rate
 }

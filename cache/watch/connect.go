@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -143,17 +144,24 @@ func serverName(c *tls.Config, addr string) *tls.Config {
 }
 
 // A patient connection takes a deadline as the length of a silence: each byte that gets through
-// extends it, so that a big document on its way is not taken for a server that hangs.
+// extends it, and so does each byte that may still be on its way, so that a big document is not
+// taken for a server that hangs.
 type patient struct {
 	net.Conn
 	read, write time.Duration // 0: no deadline
+	unanswered  atomic.Int64  // bytes written since the last read
 }
 
-// chunk is how much is written at once, which must get through within the patience.
-const chunk = 64 << 10
+const (
+	// chunk is how much is written at once, which must get through within the patience.
+	chunk = 64 << 10
+	// slowest is how many bytes a second a link lets through at least.
+	slowest = 1 << 20
+)
 
 func (p *patient) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
+	p.unanswered.Store(0)
 	if n > 0 && p.read > 0 {
 		_ = p.Conn.SetReadDeadline(time.Now().Add(p.read))
 	}
@@ -165,11 +173,17 @@ func (p *patient) Write(b []byte) (n int, err error) {
 		var wrote int
 		wrote, err = p.Conn.Write(b[n:min(len(b), n+chunk)])
 		n += wrote
+		p.unanswered.Add(int64(wrote))
 		if wrote > 0 && p.write > 0 {
-			_ = p.Conn.SetWriteDeadline(time.Now().Add(p.write))
+			_ = p.Conn.SetWriteDeadline(time.Now().Add(p.write + p.arriving()))
 		}
 	}
 	return n, err
+}
+
+// arriving is how long what was written may still be on its way.
+func (p *patient) arriving() time.Duration {
+	return time.Duration(p.unanswered.Load()) * time.Second / slowest
 }
 
 // SyscallConn lets go-redis check whether the other side has closed the connection.
@@ -187,6 +201,9 @@ func (p *patient) SetDeadline(t time.Time) error {
 
 func (p *patient) SetReadDeadline(t time.Time) error {
 	p.read = length(t)
+	if p.read > 0 {
+		t = t.Add(p.arriving())
+	}
 	return p.Conn.SetReadDeadline(t)
 }
 

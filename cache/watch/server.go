@@ -143,17 +143,14 @@ func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
 // check checks at intervals, on a new connection, which process answers at the address: if a name
 // or a balancer leads elsewhere, older connections do not.
 func (s *Server) check() {
-	for {
-		pause := checkEvery
-		if s.w.idle(Now()) {
-			pause = checkIdle
+	last := Now()
+	for Sleep(s.ctx, Jitter(checkEvery)) {
+		now := Now()
+		if s.away.Load() || len(s.w.on(s)) == 0 || s.w.idle(now) && now-last < checkIdle {
+			continue
 		}
-		if !Sleep(s.ctx, Jitter(pause)) {
-			return
-		}
-		if len(s.w.on(s)) > 0 && !s.away.Load() {
-			_ = s.reach() // if it fails, the next call notices
-		}
+		last = now
+		_ = s.reach() // if it fails, the next call notices
 	}
 }
 

@@ -1,0 +1,192 @@
+package cache
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
+)
+
+// TestAnotherServerBehindTheAddressIsNoticed moves new connections to another server while those that there are stay: an
+// address that fails over, a name, a balancer.
+func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
+	one, two := redistest.Start(t), redistest.Start(t)
+	way := newRelay(t, one.Addr)
+	src := newSource()
+	_, r := replica(t, way.url(), options(src))
+	warm(t, r)
+	way.lead(two.Addr)
+	began := time.Now()
+	src.version.Store(2)
+	eventually(t, "what the other server holds counts", func() bool { return get(t, r).Value == 2 })
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the change of servers was noticed after %v", took)
+	}
+	warm(t, r)
+	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return two.Client().Del(t.Context(), key).Err() })
+}
+
+// TestPushesThatDoNotComeEndTheTrust has a server that takes CLIENT TRACKING and announces nothing of these keys: an own
+// write that does not come back shows it.
+func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
+	server := redistest.Start(t)
+	src := newSource()
+	_, r := replica(t, server.URL(), options(src))
+	silence(t, server)
+	eventually(t, "an answer that was checked", func() bool {
+		must(t, server.Client().Del(t.Context(), key).Err()) // so that there is a write of its own
+		return get(t, r).Status.Detail == DetailRedis
+	})
+	src.version.Store(7)
+	must(t, server.Client().Del(t.Context(), key).Err())
+	watch.Sleep(t.Context(), 50*time.Millisecond)
+	if a := get(t, r); a.Value != 7 {
+		t.Errorf("after the purge: %+v", a)
+	}
+}
+
+// silence switches the tracking of every connection off, as a proxy that drops pushes would.
+func silence(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	c := server.Client()
+	for line := range strings.Lines(c.ClientList(t.Context()).Val()) {
+		if strings.Contains(line, "flags=tB") || strings.Contains(line, "flags=Bt") {
+			id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+			must(t, c.Do(t.Context(), "client", "kill", "id", id).Err())
+		}
+	}
+	must(t, c.Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
+}
+
+// TestConnectionsThatLeadNowhereAreReplaced lets every connection that there is go silent, as a middlebox does that
+// forgets flows, while new ones work.
+func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
+	server := redistest.Start(t)
+	way := newRelay(t, server.Addr)
+	src := newSource()
+	store, r := replica(t, way.url(), options(src))
+	warm(t, r)
+	calls := make(chan error, 10)
+	for range cap(calls) { // ten connections in the pool
+		go func() {
+			calls <- r.watched.Do(t.Context(), false, func(c redis.Cmdable) error { return c.Eval(t.Context(), "return redis.call('TIME')", nil).Err() })
+		}()
+	}
+	for range cap(calls) {
+		must(t, <-calls)
+	}
+	way.hole()
+	src.version.Store(2)
+	must(t, server.Client().Del(t.Context(), key).Err())
+	began := time.Now()
+	eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
+	if took := time.Since(began); took > 2*time.Second || !store.Up() {
+		t.Errorf("after %v, up: %t", took, store.Up())
+	}
+}
+
+// TestADocumentOnItsWayIsNoSilence has a link on which a document takes several times as long as Redis may be silent.
+func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
+	server := redistest.Start(t)
+	way := newRelay(t, server.Addr)
+	src := newSource()
+	o := options(padded(src, 4<<20))
+	store, r := replica(t, way.url(), o)
+	_, other := replica(t, way.url(), o)
+	way.throttle(4 << 20) // a byte a second for each of the document: a second for each way
+	for _, r := range []*Reader[int64]{r, other} {
+		if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisAway || a.Status.Detail == DetailRedisRefused {
+			t.Errorf("got %+v", a.Status)
+		}
+	}
+	src.version.Store(2)
+	must(t, server.Client().Del(t.Context(), key).Err())
+	for _, r := range []*Reader[int64]{r, other} {
+		eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
+	}
+	if n := src.loads.Load(); n != 2 || !store.Up() {
+		t.Errorf("%d loads, want one for the start and one for the purge; up: %t", n, store.Up())
+	}
+}
+
+// TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the moment.
+func TestABusyServerIsNotDeafForLong(t *testing.T) {
+	server := redistest.Start(t, "--busy-reply-threshold", "10")
+	way := newRelay(t, server.Addr)
+	store, r := replica(t, way.url(), options(newSource()))
+	warm(t, r)
+	busy := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: -1})
+	defer func() { _ = busy.Close() }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = busy.Eval(t.Context(), "while true do end", nil).Err()
+	}()
+	eventually(t, "it is busy", func() bool {
+		err := server.Client().Get(t.Context(), "x").Err()
+		return err != nil && strings.Contains(err.Error(), "BUSY")
+	})
+	way.cut()
+	way.heal()
+	eventually(t, "it is noticed", func() bool { return !store.Listening() })
+	must(t, server.Client().ScriptKill(t.Context()).Err())
+	<-done
+	began := time.Now()
+	eventually(t, "purges are received again", store.Listening)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("deaf for %v after it was over", took)
+	}
+}
+
+// TestAMinorityOfSentinelsIsNotBelieved leaves one Sentinel of three, which names a server of its own.
+func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
+	group := redistest.StartSentinels(t)
+	impostor := redistest.Start(t)
+	src := newSource()
+	store, r := replica(t, group.URL(), options(src))
+	warm(t, r)
+	for _, s := range group.Sentinels[:2] {
+		s.Kill()
+	}
+	alone := group.Sentinels[2].Client()
+	host, port, err := net.SplitHostPort(impostor.Addr)
+	must(t, err)
+	must(t, alone.Do(t.Context(), "sentinel", "remove", redistest.MasterName).Err())
+	must(t, alone.Do(t.Context(), "sentinel", "monitor", redistest.MasterName, host, port, "2").Err())
+	eventually(t, "memory is not trusted without a majority", func() bool { return get(t, r).Status.Detail == DetailRedis })
+	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return group.Master.Client().Del(t.Context(), key).Err() })
+	if n := impostor.Client().DBSize(t.Context()).Val(); n != 0 || !store.Up() {
+		t.Errorf("%d keys on the server that a minority names; up: %t", n, store.Up())
+	}
+}
+
+// cpuOf is the processor time that the server has used, in seconds.
+func cpuOf(t *testing.T, server *redistest.Server) (seconds float64) {
+	t.Helper()
+	info := server.Client().Info(t.Context(), "cpu").Val()
+	for _, name := range []string{"used_cpu_sys:", "used_cpu_user:"} {
+		_, rest, _ := strings.Cut(info, name)
+		text, _, _ := strings.Cut(rest, "\r\n")
+		s, err := strconv.ParseFloat(text, 64)
+		must(t, err)
+		seconds += s
+	}
+	return seconds
+}
+
+// commands is how many commands the server has run so far.
+func commands(t *testing.T, server *redistest.Server) int {
+	t.Helper()
+	info := server.Client().Info(t.Context(), "stats").Val()
+	_, rest, _ := strings.Cut(info, "total_commands_processed:")
+	text, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.Atoi(text)
+	must(t, err)
+	return n
+}

@@ -1,0 +1,155 @@
+package cache
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
+)
+
+// garbage is what somebody may write into a field: numbers that one reader takes for one and another for none, times that
+// cannot be, and no text at all.
+var garbage = []string{
+	"", " ", "0", "1", "-1", "-2", "-5", "abc", "1795269336009.5", "1e13", " 1795269336009", "1795269336009 ", "0x10", "+5", "nan", "inf",
+	"99999999999999", "999999999999999", "99999999999999999999", "-99999999999999", "true", "failed:", "failed:x:y", "failed:1:error", "\x00\xff",
+}
+
+var fields = []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "layout", "source", "lease", "lease_until"}
+
+// FuzzFieldsWrittenByAnybody writes a value to a field and counts what that costs: with nobody asking, and with a visitor.
+// It ends in a document that is served and stored, whatever was written.
+func FuzzFieldsWrittenByAnybody(f *testing.F) {
+	for i := range fields {
+		for _, value := range garbage {
+			f.Add(uint8(i), value)
+		}
+	}
+	server := redistest.Start(f)
+	client := server.Client()
+	src := newSource()
+	_, r := replica(f, server.URL(), options(src))
+	f.Fuzz(func(t *testing.T, field uint8, value string) {
+		name := fields[int(field)%len(fields)]
+		if name == "lease" && value != "" {
+			return // that somebody has a lease is no garbage: he is waited for
+		}
+		must(t, client.Del(t.Context(), key).Err())
+		warm(t, r)
+		loads, before := src.loads.Load(), commands(t, server)
+		must(t, client.HSet(t.Context(), key, name, value).Err())
+		eventually(t, "an answer", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Value == 1 })
+		watch.Sleep(t.Context(), 20*time.Millisecond)
+		if n := commands(t, server) - before; n > 250 {
+			t.Errorf("%s = %q: %d commands", name, value, n)
+		}
+		if n := src.loads.Load() - loads; n > 2 {
+			t.Errorf("%s = %q: %d loads", name, value, n)
+		}
+	})
+}
+
+// TestClockOfRedisSetBackMakesDocumentsDue has a document and a lease that were written when Redis's clock was ten
+// minutes ahead.
+func TestClockOfRedisSetBackMakesDocumentsDue(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		warm(t, r)
+		src.version.Store(2)
+		ahead := time.Now().Add(10 * time.Minute).UnixMilli()
+		must(t, b.client.HSet(t.Context(), key, "fetched_at", ahead, "fresh_until", ahead+60_000, "lease", "elsewhere/1/1", "lease_until", ahead).Err())
+		eventually(t, "it is fetched again", func() bool { a := get(t, r); return a.Value == 2 && !a.Status.Stale })
+		must(t, b.client.Del(t.Context(), key).Err())
+		must(t, b.client.HSet(t.Context(), key, "lease", "failed:3:error", "lease_until", ahead).Err())
+		if a := get(t, r); a.Value != 2 {
+			t.Errorf("a pause from another time: %+v", a)
+		}
+	})
+}
+
+// TestAWaiterIsNotLeftBehindByAConnectionThatDies has the connection that would announce the holder's fill go silent
+// while somebody waits for it.
+func TestAWaiterIsNotLeftBehindByAConnectionThatDies(t *testing.T) {
+	server := redistest.Start(t)
+	way := newRelay(t, server.Addr)
+	src := newSource()
+	_, holder := replica(t, server.URL(), options(src))
+	_, r := replica(t, way.url(), options(src))
+	release := src.hold()
+	held := make(chan Answer[int64], 1)
+	go func() { held <- get(t, holder) }()
+	<-src.entered
+	got := make(chan time.Duration, 1)
+	began := time.Now()
+	go func() { get(t, r); got <- time.Since(began) }()
+	eventually(t, "it waits for the holder", func() bool { return r.Snapshot().Fetching })
+	way.hole()
+	release()
+	<-held
+	if took := <-got; took > 3*time.Second {
+		t.Errorf("the waiter had an answer after %v, under a lease of 6 s", took)
+	}
+}
+
+// TestALookIsSharedAndAFailureRemembered counts scripts while a server does not announce changes: with a document, and with
+// nothing held and a CMS that fails.
+func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fails %t", fails), func(t *testing.T) {
+			server := redistest.Start(t)
+			must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
+			src := newSource()
+			if fails {
+				src.fail(errDown)
+			}
+			o := options(src)
+			o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour
+			s := openStore(t, server.URL())
+			r, err := NewReader(s, "banners", o)
+			must(t, err)
+			_, _ = r.Get(t.Context())
+			before, began := commands(t, server), time.Now()
+			for time.Since(began) < time.Second {
+				if _, err := r.Get(t.Context()); (err != nil) != fails {
+					t.Fatal(err)
+				}
+			}
+			if n := commands(t, server) - before; n > 30*6 { // a look is six commands
+				t.Errorf("%d commands in a second, want about 22 looks", n)
+			}
+		})
+	}
+}
+
+// TestIdleReplicasCostLittle has a hundred replicas that nobody asks anything.
+func TestIdleReplicasCostLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	const replicas = 100
+	server := redistest.Start(t, "--maxclients", "2000")
+	src := newSource()
+	for range replicas {
+		s := openStore(t, server.URL())
+		for _, name := range []string{"catalogue", "rules", "banners"} {
+			_, err := NewReader(s, name, options(src))
+			must(t, err)
+		}
+		eventually(t, "it listens", s.Listening)
+	}
+	idle := func() (commandsPerSecond, cpu float64) {
+		n, used, began := commands(t, server), cpuOf(t, server), time.Now()
+		watch.Sleep(t.Context(), 6*time.Second)
+		took := time.Since(began).Seconds()
+		return float64(commands(t, server)-n) / took, (cpuOf(t, server) - used) / took
+	}
+	perSecond, cpu := idle()
+	t.Logf("%d idle replicas: %.1f commands a second each, Redis at %.1f %% of a core, %d goroutines each",
+		replicas, perSecond/replicas, 100*cpu, runtime.NumGoroutine()/replicas)
+	if perSecond/replicas > 5 || cpu > 0.03 {
+		t.Error("want less than 5 commands a second each, and 3 % of a core")
+	}
+}

@@ -221,24 +221,13 @@ func TestThePageCanBePausedAndSaysWhenNobodyAnswers(t *testing.T) {
 	b.waits(t, "that nobody answers", `!document.getElementById("lost").hidden`)
 }
 
-func TestDocumentsAreSearchedSortedAndReadInTheBrowser(t *testing.T) {
+func TestTheDocumentServedNowIsReadFromThePage(t *testing.T) {
 	vitrine := start(t)
 	vitrine.allAnswer(t, "hit")
-	base := "http://" + vitrine.operator.Addr().String()
-	b := openBrowser(t, base)
-	b.do(t, chromedp.Navigate(base+"/"), chromedp.Click("#read-banners"), chromedp.WaitVisible("table.document"))
-	all := eval[int](t, b, `document.querySelectorAll("tbody tr").length`)
-	b.do(t, chromedp.SendKeys("#q", "summer"+kb.Enter), chromedp.WaitVisible(`//*[contains(text(), "summer”")]`))
-	if found := eval[int](t, b, `document.querySelectorAll("tbody tr").length`); found == 0 || found >= all {
-		t.Errorf("a search finds %d of %d", found, all)
-	}
-	b.do(t, chromedp.Navigate(base+"/documents/banners"), chromedp.Click(`//thead//a[starts-with(., "title_en")]`), chromedp.WaitVisible(`th[aria-sort=ascending]`))
-	if !eval[bool](t, b, `(() => { const t = [...document.querySelectorAll("tbody tr td:nth-child(2)")].map(c => c.textContent.toLowerCase()); return t.every((x, i) => i === 0 || t[i-1] <= x) })()`) {
-		t.Error("not sorted by title")
-	}
-	b.do(t, chromedp.Click(`tbody th a`), chromedp.WaitVisible("pre.json"))
-	if !eval[bool](t, b, `"button_text_nl" in JSON.parse(document.querySelector("pre.json").textContent)`) {
-		t.Error("an item is not shown whole")
+	b := openBrowser(t, "http://"+vitrine.operator.Addr().String())
+	b.do(t, chromedp.Navigate("http://"+vitrine.operator.Addr().String()+"/"), chromedp.Click("#read-banners"), chromedp.WaitVisible("pre"))
+	if !eval[bool](t, b, `"button_text_nl" in JSON.parse(document.querySelector("pre").textContent)[0]`) {
+		t.Error("the banners are not shown whole")
 	}
 	b.clean(t)
 }
@@ -269,7 +258,7 @@ func TestThePagesCanBeUsedByEverybody(t *testing.T) {
 	vitrine.allAnswer(t, "hit")
 	base := "http://" + vitrine.operator.Addr().String()
 	b := openBrowser(t, base)
-	for _, path := range []string{"/", "/documents/catalogue?list=gallery&sort=-title", "/documents/banners?q=nothing+has+this", "/documents/rules/rules/1"} {
+	for _, path := range []string{"/"} {
 		for _, scheme := range []string{"light", "dark"} {
 			call(t, b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 360, Height: 740, DeviceScaleFactor: 1})
 			call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -316,7 +305,7 @@ func checkOutline(t *testing.T, b *browser, path string) {
 			}
 		}
 	}
-	for _, role := range []string{"banner", "navigation", "main", "contentinfo", "heading"} {
+	for _, role := range []string{"banner", "main", "contentinfo", "heading"} {
 		if roles[role] == 0 {
 			t.Errorf("%s: no %s", path, role)
 		}

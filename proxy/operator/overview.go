@@ -12,7 +12,6 @@ import (
 
 // overview is the data of the page at /.
 type overview struct {
-	frame
 	Status
 	Verdict   []sentence
 	Cards     []card

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -54,9 +53,9 @@ type pages struct {
 
 func (p *pages) register(mux *http.ServeMux) {
 	mux.HandleFunc("/{$}", get(p.overviewPage))
-	mux.HandleFunc("/documents/{resource}", get(p.documentsPage))
-	mux.HandleFunc("/documents/{resource}/{list}/{id}", get(p.itemPage))
+	mux.HandleFunc("/documents/{resource}", get(p.documentPage))
 	mux.HandleFunc("/assets/{name}", get(p.asset))
+	mux.Handle("/favicon.ico", http.RedirectHandler("/assets/icon.svg", http.StatusMovedPermanently))
 }
 
 // asset serves a style sheet, script or icon. Browsers revalidate it each time.
@@ -88,97 +87,20 @@ func (p *pages) render(w http.ResponseWriter, name string, data any) {
 
 func (p *pages) overviewPage(w http.ResponseWriter, _ *http.Request) {
 	st := p.collect()
-	page := overviewOf(st)
-	page.frame = newFrame("Overview", "/", &st)
-	p.render(w, "overview.html", page)
+	p.render(w, "overview.html", overviewOf(st))
 }
 
-// find finds the document that a path names. It answers itself where there is no such resource.
-func (p *pages) find(w http.ResponseWriter, r *http.Request) (shape.Resource, *cache.Document, bool) {
+// documentPage serves the copy held of a resource, indented for people.
+func (p *pages) documentPage(w http.ResponseWriter, r *http.Request) {
 	resource := shape.Resource(r.PathValue("resource"))
 	if !resource.Valid() || p.document == nil {
 		writeDetail(w, http.StatusNotFound, "Not found.")
-		return "", nil, false
-	}
-	return resource, p.document(resource), true
-}
-
-func (p *pages) documentsPage(w http.ResponseWriter, r *http.Request) {
-	resource, doc, ok := p.find(w, r)
-	if !ok {
 		return
 	}
-	st := p.present()
-	base := "/documents/" + string(resource)
-	page := documents{frame: newFrame(capital(resource), base, &st), Route: st.Resources[resource].Route, Held: doc != nil}
-	if doc != nil {
-		lists, err := listsOf(resource, doc.Body)
-		if err != nil {
-			p.log.Error("document not shown", "resource", resource, "error", err)
-			writeDetail(w, http.StatusInternalServerError, "Internal server error.")
-			return
-		}
-		page.Version = "Being served now: version " + tag(doc.ETag) + ", fetched " + ago(doc.FetchedAt, st.Now) + ", last changed " + ago(doc.ChangedAt, st.Now) + "."
-		page.fill(lists, base, r.URL.Query())
-	}
-	p.render(w, "documents.html", page)
-}
-
-// itemPage shows one item: usually one object, and several if the CMS sent its id more than once.
-func (p *pages) itemPage(w http.ResponseWriter, r *http.Request) {
-	resource, doc, ok := p.find(w, r)
-	if !ok {
+	doc := p.document(resource)
+	if doc == nil {
+		writeDetail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
 		return
 	}
-	name, id := r.PathValue("list"), r.PathValue("id")
-	var found []json.RawMessage
-	if doc != nil {
-		lists, err := listsOf(resource, doc.Body)
-		if err != nil {
-			p.log.Error("item not shown", "resource", resource, "error", err)
-		}
-		found = withID(lists, name, id)
-	}
-	if len(found) == 0 {
-		writeDetail(w, http.StatusNotFound, "Not found in the copy held now.")
-		return
-	}
-	if r.URL.Query().Get("format") == "json" {
-		writeJSON(w, http.StatusOK, []byte(Visible(string(found[0]))+"\n"))
-		return
-	}
-	st := p.present()
-	base := "/documents/" + string(resource)
-	page := struct {
-		frame
-		Version, Back, List string
-		Items               []string
-	}{
-		frame:   newFrame(capital(name)+" "+id, base, &st),
-		Version: "As it is served now: version " + tag(doc.ETag) + " of the " + string(resource) + ".",
-		Back:    base + "?list=" + url.QueryEscape(name), List: string(resource),
-	}
-	for _, v := range found {
-		var out bytes.Buffer
-		if err := json.Indent(&out, v, "", "  "); err != nil {
-			p.log.Error("item not indented", "resource", resource, "error", err)
-		}
-		page.Items = append(page.Items, out.String())
-	}
-	p.render(w, "item.html", page)
-}
-
-// withID returns the items of the named list that have the id.
-func withID(lists []list, name, id string) (found []json.RawMessage) {
-	for _, l := range lists {
-		if l.name != name {
-			continue
-		}
-		for _, i := range l.items {
-			if text(i.value("id")) == id {
-				found = append(found, i.raw)
-			}
-		}
-	}
-	return found
+	writeValue(w, http.StatusOK, json.RawMessage(doc.Body))
 }

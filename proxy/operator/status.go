@@ -223,17 +223,13 @@ func (c *itemCounts) of(r shape.Resource, d *cache.Document) int {
 	if known, ok := c.last[r]; ok && known.etag == d.ETag {
 		return known.items
 	}
-	lists, err := listsOf(r, d.Body)
+	doc, err := shape.Normalize(r, d.Body)
 	if err != nil {
 		return 0 // never: what is held was decoded before it was admitted
-	}
-	n := 0
-	for _, l := range lists {
-		n += len(l.items)
 	}
 	if c.last == nil {
 		c.last = map[shape.Resource]itemCount{}
 	}
-	c.last[r] = itemCount{etag: d.ETag, items: n}
-	return n
+	c.last[r] = itemCount{etag: d.ETag, items: doc.Items}
+	return doc.Items
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 
+	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
 
@@ -103,14 +105,16 @@ func (r described) describe() object {
 	return object{
 		{"parameters", parameters},
 		{"get", operation("get"+r.id, "Get "+r.name, conditions,
-			append(found[:2:2], member{"content", content(r.schema)}), "200", "304", "404", "406", "412", "500", "502", "503", "504")},
-		{"head", operation("head"+r.id, "Get the headers of "+r.name, conditions,
-			found, "200", "304", "404", "406", "412", "500", "502", "503", "504")},
-		{"options", operation("options"+r.id, "Describe "+r.name, nil,
+			append(found[:2:2], member{"content", contentOf(r.schema, example(r.resource))}), "200", "304", "404", "406", "412", "500", "502", "503", "504")},
+		{"head", bodyless(operation("head"+r.id, "Get the headers of "+r.name, conditions,
+			found, "200", "304", "404", "406", "412", "500", "502", "503", "504"))},
+		{"options", operation("describe"+r.id, "Describe "+r.name, nil,
 			object{
 				{"description", "The name, description, renderers and parsers of the route."},
 				{"headers", refs("headers", []string{"Allow", "Vary"})},
-				{"content", content(ref("schemas", "Description"))},
+				{"content", contentOf(ref("schemas", "Description"), object{
+					{"name", r.id}, {"description", ""}, {"renders", []string{"application/json", "text/html"}}, {"parses", []string{"application/json"}},
+				})},
 			}, "200", "204", "404", "406")},
 	}
 }
@@ -126,14 +130,57 @@ func operation(id, summary string, parameters []object, found object, statuses .
 		if status == "200" {
 			all = append(all, member{status, found})
 		} else {
-			all = append(all, member{status, ref("responses", status)})
+			all = append(all, member{status, ref("responses", responseNames[status])})
 		}
 	}
 	return append(o, member{"responses", all})
 }
 
-func content(schema object) object {
-	return object{{"application/json", object{{"schema", schema}}}}
+func contentOf(schema object, example any) object {
+	return object{{"application/json", object{{"schema", schema}, {"example", example}}}}
+}
+
+// bodyless replaces the shared answers of an operation by the same without a body, as HEAD has them.
+func bodyless(operation object) object {
+	shared := map[string]object{}
+	for _, r := range responses() {
+		shared["#/components/responses/"+r.name] = r.value.(object)
+	}
+	all := operation[len(operation)-1].value.(object)
+	for i, r := range all {
+		if at, ok := r.value.(object)[0].value.(string); ok && shared[at] != nil {
+			all[i].value = slices.DeleteFunc(shared[at], func(m member) bool { return m.name == "content" })
+		}
+	}
+	return operation
+}
+
+// example is the sample's document with the first item of each list, as vitrine serves it.
+func example(r shape.Resource) any {
+	raw, err := sample.FS.ReadFile(string(r) + ".json")
+	if err != nil {
+		panic(err)
+	}
+	d, err := shape.Normalize(r, raw)
+	if err != nil {
+		panic(err)
+	}
+	if r != shape.Catalogue {
+		return first(d.Body)
+	}
+	lists := map[string]json.RawMessage{}
+	if err := json.Unmarshal(d.Body, &lists); err != nil {
+		panic(err)
+	}
+	return object{{"artist", first(lists["artist"])}, {"artwork", first(lists["artwork"])}, {"gallery", first(lists["gallery"])}}
+}
+
+func first(list json.RawMessage) []json.RawMessage {
+	var items []json.RawMessage
+	if err := json.Unmarshal(list, &items); err != nil {
+		panic(err)
+	}
+	return items[:1]
 }
 
 func refs(kind string, names []string) object {

@@ -16,14 +16,16 @@ var (
 // parameters are shared by the routes.
 func parameters() object {
 	text := object{{"type", "string"}}
-	inHeader := func(name, doc string) member {
-		return member{name, object{{"name", name}, {"in", "header"}, {"description", doc}, {"schema", text}}}
+	inHeader := func(name, doc, example string) member {
+		return member{name, object{{"name", name}, {"in", "header"}, {"description", doc}, {"schema", text}, {"example", example}}}
 	}
+	const etag, date = `"fw320fO14tZox7Jn"`, "Tue, 03 Jun 2025 08:15:00 GMT"
 	return object{
 		{"format", object{
 			{"name", "format"}, {"in", "query"}, {"allowEmptyValue", true},
 			{"description", "api indents the JSON, as Accept: application/json; indent=N does for N from 0 to 8; json and the empty value change nothing."},
-			{"schema", object{{"enum", []string{"", "api", "json"}}}},
+			{"schema", object{{"type", "string"}, {"enum", []string{"", "api", "json"}}}},
+			{"example", "api"},
 		}},
 		{"ordering", object{
 			{"name", "ordering"}, {"in", "query"}, {"allowEmptyValue", true},
@@ -35,10 +37,10 @@ func parameters() object {
 				{"several", object{{"value", "language_en,-" + shape.BannerFields()[0]}}},
 			}},
 		}},
-		inHeader("If-None-Match", "ETags of the client's copies: 304 if one of them is current."),
-		inHeader("If-Modified-Since", "The date of the client's copy: 304 if it is current. Ignored beside If-None-Match."),
-		inHeader("If-Match", "412 unless one of these ETags is current."),
-		inHeader("If-Unmodified-Since", "412 if modified since. Ignored beside If-Match."),
+		inHeader("If-None-Match", "ETags of the client's copies: 304 if one of them is current.", etag),
+		inHeader("If-Modified-Since", "The date of the client's copy: 304 if it is current. Ignored beside If-None-Match.", date),
+		inHeader("If-Match", "412 unless one of these ETags is current.", etag),
+		inHeader("If-Unmodified-Since", "412 if modified since. Ignored beside If-Match.", date),
 	}
 }
 
@@ -80,6 +82,19 @@ func headers() object {
 	}
 }
 
+// responseNames are the names of the shared answers.
+var responseNames = map[string]string{
+	"204": "Preflight",
+	"304": "NotModified",
+	"404": "UnknownFormat",
+	"406": "NotAcceptable",
+	"412": "PreconditionFailed",
+	"500": "InternalError",
+	"502": "BadGateway",
+	"503": "Unavailable",
+	"504": "GatewayTimeout",
+}
+
 // responses are shared by the routes.
 func responses() object {
 	// The names are those of headers that are always there; more are there at times.
@@ -88,7 +103,7 @@ func responses() object {
 		for _, name := range more {
 			all = append(all, member{name, object{{"schema", object{{"type", "string"}}}}})
 		}
-		return object{{"description", doc}, {"headers", all}, {"content", content(ref("schemas", "Error"))}}
+		return object{{"description", doc}, {"headers", all}, {"content", contentOf(ref("schemas", "Error"), object{{"detail", doc}})}}
 	}
 	uncached := func(doc string, names []string, more ...string) object {
 		f := failure(doc, append([]string{"X-Request-Id"}, names...), more...)
@@ -99,23 +114,23 @@ func responses() object {
 	route := []string{"Allow", "Vary"}
 	forwarded := []string{"Allow", "Vary", "Cache-Status"}
 	return object{
-		{"204", object{
+		{"Preflight", object{
 			{"description", "The answer to a CORS preflight."},
 			{"headers", refs("headers", []string{
 				"Allow", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age",
 			})},
 		}},
-		{"304", object{
+		{"NotModified", object{
 			{"description", "The client's copy is current."},
 			{"headers", refs("headers", keptHeaders)},
 		}},
-		{"404", failure("No such format.", route)},
-		{"406", failure("Accept allows neither JSON nor HTML. HTML is answered with JSON.", route)},
-		{"412", uncached("A precondition of the request failed.", route)},
-		{"500", uncached("An internal error.", nil, "Cache-Status")},
-		{"502", uncached("The CMS answered, but not with this document, and no copy is held.", forwarded)},
-		{"503", uncached("The CMS cannot be reached, or the breaker is open, and no copy is held; or vitrine accepts no "+
+		{"UnknownFormat", failure("No such format.", route)},
+		{"NotAcceptable", failure("Accept allows neither JSON nor HTML. HTML is answered with JSON.", route)},
+		{"PreconditionFailed", uncached("A precondition of the request failed.", route)},
+		{"InternalError", uncached("An internal error.", nil, "Cache-Status")},
+		{"BadGateway", uncached("The CMS answered, but not with this document, and no copy is held.", forwarded)},
+		{"Unavailable", uncached("The CMS cannot be reached, or the breaker is open, and no copy is held; or vitrine accepts no "+
 			"more connections.", []string{"Retry-After"}, forwarded...)},
-		{"504", uncached("The CMS did not answer in time, and no copy is held.", forwarded)},
+		{"GatewayTimeout", uncached("The CMS did not answer in time, and no copy is held.", forwarded)},
 	}
 }

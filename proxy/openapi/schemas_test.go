@@ -119,7 +119,7 @@ func schemas() object {
 				{"name", object{{"type", "string"}}}, {"description", object{{"type", "string"}}},
 				{"renders", texts}, {"parses", texts},
 				{"ordering", object{
-					{"type", "array"}, {"items", object{{"enum", shape.BannerFields()}}},
+					{"type", "array"}, {"items", object{{"type", "string"}, {"enum", shape.BannerFields()}}},
 					{"description", "The fields that banners can be ordered by; for banners only."},
 				}},
 			}},
@@ -155,10 +155,15 @@ func typeSchema(doc string, t shape.Type) object {
 	}
 }
 
+// anything is the schema of a value with no documented type. Naming all types would say the same,
+// and make generators fail.
+var anything = object{}
+
 func fieldSchema(f shape.Field) object {
 	var one object
 	switch f.Type {
 	case "any":
+		one = anything
 	case "integer":
 		one = object{{"type", "integer"}, {"format", "int64"}}
 		if f.Null {
@@ -174,14 +179,10 @@ func fieldSchema(f shape.Field) object {
 		one = ref("schemas", schemaName(f.Type))
 	}
 	switch {
-	case f.List && one == nil: // of items of no documented type
-		return object{{"type", "array"}}
 	case f.List:
 		return object{{"type", "array"}, {"items", one}}
 	case f.Null:
-		return object{{"anyOf", []object{one, {{"type", "null"}}}}}
-	case one == nil:
-		return object{}
+		return object{{"type", []string{"object", "null"}}, {"anyOf", []object{one, {{"type", "null"}}}}}
 	}
 	return one
 }

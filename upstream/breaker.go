@@ -33,9 +33,9 @@ func (b Breaker) Open() bool { return b.State != gobreaker.StateClosed.String() 
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
 
-	mu    sync.Mutex // guards what follows; gobreaker reports under its own lock
+	mu    sync.Mutex // guards the fields below; gobreaker reports under its own lock
 	since time.Time  // of its state
-	until time.Time  // the CMS asked to be left alone
+	until time.Time  // the CMS's Retry-After
 }
 
 func newBreaker(name string, log *slog.Logger) *breaker {
@@ -61,11 +61,11 @@ func newBreaker(name string, log *slog.Logger) *breaker {
 	return b
 }
 
-// longestPause is how long a Retry-After is believed: nobody's mistake takes a site off for longer.
+// longestPause is the maximum of a Retry-After, which limits the effect of a mistake.
 const longestPause = time.Hour
 
-// allow reports to done how the fetch went, or fails if the breaker is open, or the CMS has asked to
-// be left alone (Retry-After) for longer.
+// allow returns an error if the breaker is open or a Retry-After has not expired; done receives the
+// outcome of the fetch.
 func (b *breaker) allow(name string) (done func(error), err error) {
 	b.mu.Lock()
 	asked := time.Until(b.until)

@@ -66,7 +66,7 @@ func TestListThatBecomesEmptyIsServedAndToldOnce(t *testing.T) {
 	if !slices.Equal(got.Suspicions, want) || got.Document.Items != 1 {
 		t.Errorf("%v with %d items, want %v", got.Suspicions, got.Document.Items, want)
 	}
-	if text := got.Suspicions[0].String(); text != "catalogue.artwork: empty now, and held 8" {
+	if text := got.Suspicions[0].String(); text != "catalogue.artwork: empty now, had 8 items before" {
 		t.Error(text)
 	}
 	if again := mustFetch(t, client, shape.Catalogue); len(again.Suspicions) != 0 {

@@ -9,24 +9,24 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A Suspicion is something about a document that is served all the same, since the CMS may well
-// mean it, but that somebody should look at.
+// A Suspicion is something about a document that is served, since the CMS may mean it, but that
+// somebody should look at.
 type Suspicion struct {
 	Kind  SuspicionKind `json:"kind"`
-	Path  string        `json:"path"`            // of what it is about: "catalogue.gallery"
-	Count int           `json:"count"`           // how many items: those that are gone, the drafts, those that came
-	Shown string        `json:"shown,omitempty"` // by what it was noticed
+	Path  string        `json:"path"`            // of its subject: "catalogue.gallery"
+	Count int           `json:"count"`           // number of items: those that are gone, the drafts, those received
+	Shown string        `json:"shown,omitempty"` // the reason
 }
 
-// SuspicionKind is what may be wrong.
+// SuspicionKind is the kind of a suspicion.
 type SuspicionKind string
 
 const (
-	// Emptied is a list that held something when it was last seen.
+	// Emptied is an empty list that had items when it was last seen.
 	Emptied SuspicionKind = "emptied"
-	// Drafts are items that the CMS marks as not published.
+	// Drafts are items that the CMS marks as unpublished.
 	Drafts SuspicionKind = "drafts"
-	// Unpaged is a list whose answer shows that there is more, while nothing says how it goes on.
+	// Unpaged is a list whose response shows that there is more, without configured paging.
 	Unpaged SuspicionKind = "unpaged"
 )
 
@@ -36,9 +36,9 @@ func SuspicionKinds() []SuspicionKind { return []SuspicionKind{Emptied, Drafts, 
 func (s Suspicion) String() string {
 	switch s.Kind {
 	case Emptied:
-		return fmt.Sprintf("%s: empty now, and held %d", s.Path, s.Count)
+		return fmt.Sprintf("%s: empty now, had %d items before", s.Path, s.Count)
 	case Drafts:
-		return fmt.Sprintf("%s: %d marked as not published in what came", s.Path, s.Count)
+		return fmt.Sprintf("%s: %d items marked as unpublished", s.Path, s.Count)
 	case Unpaged:
 		return fmt.Sprintf("%s: %d items taken for all, though the answer has %s (see paging)", s.Path, s.Count, s.Shown)
 	}
@@ -53,8 +53,8 @@ type lists struct {
 
 func newLists() *lists { return &lists{seen: make(map[shape.Resource][]shape.List)} }
 
-// suspect compares a fetch with the document before. A list is reported once, when it becomes
-// empty, not for as long as it stays so.
+// suspect compares a fetch with the previous document. A list is reported once, when it becomes
+// empty, not as long as it stays empty.
 func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
 	if got.Drafts > 0 {
 		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.Drafts})
@@ -77,9 +77,8 @@ func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (
 	return found
 }
 
-// Recall tells the client of a document that was fetched before, by another process perhaps: the
-// next one is compared with it. Body is one that [shape.Normalize] made; any other is not looked
-// at.
+// Recall informs the client of a document fetched before, perhaps by another process, with which
+// the next one is compared. Body is a result of [shape.Normalize]; any other is ignored.
 func (c *Client) Recall(r shape.Resource, body []byte) {
 	document, err := shape.Normalize(r, body)
 	if err != nil {

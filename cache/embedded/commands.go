@@ -9,8 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// served are the commands that vitrine uses, and those with which an operator looks in and purges.
-// Others could allocate or wait without end: SETRANGE at a large offset, BLPOP.
+// served are the commands that vitrine uses, and those that operators inspect and purge with.
+// Others could allocate or wait without limit: SETRANGE at a large offset, BLPOP.
 var served = func() map[string]bool {
 	all := map[string]bool{}
 	for cmd := range strings.FieldsSeq(`
@@ -27,10 +27,10 @@ var served = func() map[string]bool {
 	return all
 }()
 
-// commands decides which commands run, and survives them.
+// commands decides which commands run, and recovers from their panics.
 type commands struct {
 	track   *tracking
-	scripts func(text string) bool // whether it is one of those that may run: a script has no end of time
+	scripts func(text string) bool // whether a script is allowed: scripts have no time limit
 	log     *slog.Logger
 	panics  func(cmd string) // for a test; nil otherwise
 }
@@ -43,7 +43,7 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 	handled = true
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.log.Error("the embedded store failed at a command", "command", cmd, "panic", fault, "stack", string(debug.Stack()))
+			s.log.Error("a command failed in the embedded store", "command", cmd, "panic", fault, "stack", string(debug.Stack()))
 			c.WriteError("ERR internal error")
 		}
 	}()
@@ -54,14 +54,14 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 	case !served[cmd]:
 		c.WriteError(fmt.Sprintf("ERR unknown command '%.32s', the embedded store has those that vitrine and its operator need", cmd))
 	case s.isForeign(cmd, args):
-		c.WriteError("NOPERM the embedded store runs vitrine's own scripts alone")
+		c.WriteError("NOPERM the embedded store runs vitrine's own scripts only")
 	default:
 		s.track.run(c, cmd, args)
 	}
 	return handled
 }
 
-// isForeign reports whether a command brings a script that is not vitrine's.
+// isForeign reports whether a command has a script that is not vitrine's.
 func (s *commands) isForeign(cmd string, args []string) bool {
 	switch {
 	case len(args) == 0:

@@ -16,21 +16,21 @@ import (
 const (
 	maxWords     = 1 << 16
 	maxCommand   = 128 << 20       // bytes of a command; a document with its fields is one
-	maxStranger  = 4 << 10         // bytes of a command before the password was shown
-	strangerTime = 5 * time.Second // until when it has to be shown
+	maxStranger  = 4 << 10         // bytes of a command before authentication
+	strangerTime = 5 * time.Second // time limit for authentication
 	writeTimeout = time.Second     // for a client that does not read
 )
 
 // errProtocol ends a connection.
 var errProtocol = errors.New("protocol error")
 
-// A conn is a connection of which miniredis reads whole commands alone, within the bounds: it
-// trusts lengths, and reserves what they announce. Memory grows with what was received.
+// A conn is a connection from which miniredis reads only whole commands within the bounds, since it
+// trusts lengths and allocates what they announce. Memory grows with the bytes received.
 type conn struct {
 	net.Conn
 	in       *bufio.Reader
 	command  bytes.Buffer // read from the client, not yet by miniredis
-	password string       // that the client has to show, "" once it has, or if none is needed
+	password string       // required password; "" after authentication, or if none is needed
 	release  func()
 }
 
@@ -46,7 +46,7 @@ func newConn(c net.Conn, password string, release func()) (*conn, error) {
 func (c *conn) Read(p []byte) (int, error) {
 	if c.command.Len() == 0 {
 		if c.command.Cap() > 64<<10 {
-			c.command = bytes.Buffer{} // a document was here
+			c.command = bytes.Buffer{} // it held a document
 		}
 		if err := c.next(); err != nil {
 			if errors.Is(err, errProtocol) {
@@ -71,7 +71,7 @@ func (c *conn) next() error {
 	if n == 0 {
 		return errProtocol
 	}
-	var words []string // the first few, of a stranger
+	var words []string // the first few, before authentication
 	for range n {
 		length, err := c.length('$', most-c.command.Len())
 		if err != nil {
@@ -117,8 +117,8 @@ func (c *conn) length(kind byte, most int) (int, error) {
 	return int(n), nil
 }
 
-// shows reports whether a command is AUTH [USER] PASSWORD, or a HELLO with one. Miniredis checks it
-// again; here it lifts the bounds for strangers.
+// shows reports whether a command is AUTH [USER] PASSWORD, or a HELLO with one, with the right
+// password. Miniredis checks it again; here it lifts the bounds before authentication.
 func shows(words []string, password string) bool {
 	for i, word := range words {
 		if strings.EqualFold(word, "AUTH") && i+1 < len(words) && (i == 0 || strings.EqualFold(words[0], "HELLO")) {
@@ -129,7 +129,7 @@ func shows(words []string, password string) bool {
 	return false
 }
 
-// Write gives up on a client that does not read: those who notify it would wait with it.
+// Write gives up on a client that does not read, since notifications would wait for it.
 func (c *conn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
@@ -141,7 +141,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the place of the connection back.
+// Close releases the connection's slot.
 func (c *conn) Close() error {
 	c.release()
 	return c.Conn.Close()

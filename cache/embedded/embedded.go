@@ -26,7 +26,7 @@ import (
 const (
 	// expiryTick is how often the keys' clock moves, and so the precision of expiry.
 	expiryTick = 50 * time.Millisecond
-	// acceptPause is the time to wait after an accept that failed, for want of descriptors perhaps.
+	// acceptPause is the pause after a failed accept, perhaps for lack of descriptors.
 	acceptPause = 50 * time.Millisecond
 	// maxConnections bounds the connections. More are refused.
 	maxConnections = 256
@@ -88,7 +88,7 @@ func split(addr string) (password, hostport string) {
 	return "", addr
 }
 
-// URL is the setting redis:// for a store that was started with addr, for another process.
+// URL is the redis:// setting for another process, of a store started with addr.
 func URL(addr string) string {
 	if addr == "" {
 		addr = DefaultAddr
@@ -155,7 +155,7 @@ func (s *Store) accept(ctx context.Context, log *slog.Logger) {
 		}
 		bounded, err := newConn(c, s.password, sync.OnceFunc(func() { <-s.places }))
 		if err != nil {
-			_ = bounded.Close() // gone before it began
+			_ = bounded.Close() // closed before it began
 			continue
 		}
 		s.redis.Server().ServeConn(bounded)
@@ -179,7 +179,7 @@ func (s *Store) Redis() *miniredis.Miniredis { return s.redis }
 // Close ends all connections and forgets everything held.
 func (s *Store) Close() {
 	s.cancel()
-	_ = s.listener.Close() // it is not used again, whatever it says
+	_ = s.listener.Close() // it is not used again
 	s.done.Wait()
 	s.redis.Close()
 }

@@ -1,5 +1,5 @@
-// Package testkit has what the tests of every package share: waiting for a condition, and a buffer
-// that is written while it is read.
+// Package testkit has helpers for tests: waiting for a condition, and a buffer that is written
+// while it is read.
 package testkit
 
 import (
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Patience is how long [Eventually] and [Retry] wait: machines are slow at times.
+// Patience is how long [Eventually] and [Retry] wait.
 const Patience = 30 * time.Second
 
-// Eventually waits until ok, which another goroutine or process is about to bring about.
+// Eventually waits until ok returns true.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	Within(t, Patience, what, ok)
@@ -34,7 +34,7 @@ func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 
 var errNotYet = errors.New("not yet")
 
-// Retry calls check until it returns nil, and returns its last error when that takes too long.
+// Retry calls check until it returns nil, and returns its last error if that takes too long.
 func Retry(check func() error) error { return retry(Patience, check) }
 
 func retry(limit time.Duration, check func() error) error {
@@ -54,7 +54,7 @@ func retry(limit time.Duration, check func() error) error {
 	}
 }
 
-// Buffer is a log or an output that may be read while it is written. The zero value is empty.
+// Buffer is an output that can be read while it is written. The zero value is empty.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -67,7 +67,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns all that was written.
+// String returns everything written.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

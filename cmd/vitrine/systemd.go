@@ -11,7 +11,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// inherited returns the public socket if systemd has opened it (sd_listen_fds(3)), otherwise nil.
+// inherited returns the public socket if systemd opened it (sd_listen_fds(3)), otherwise nil.
 func inherited() (net.Listener, error) {
 	passed, err := activation.Listeners()
 	switch {
@@ -25,15 +25,14 @@ func inherited() (net.Listener, error) {
 	return passed[0], nil
 }
 
-// tellSystemd sends the state (sd_notify(3)) if systemd waits for it.
+// tellSystemd sends the state (sd_notify(3)) if systemd expects it.
 func tellSystemd(ctx context.Context, log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.WarnContext(ctx, "systemd not notified", "state", state, "error", err)
 	}
 }
 
-// feedWatchdog tells systemd that the process runs, twice in the time after which systemd would
-// restart it, until ctx ends.
+// feedWatchdog notifies systemd that the process runs, twice per watchdog interval, until ctx ends.
 func feedWatchdog(ctx context.Context, log *slog.Logger) {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

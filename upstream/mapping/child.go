@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// childName is what the binary is called, as its own first argument, where it runs programs for
-// another process.
+// childName is the first argument of the binary when it runs programs for another process.
 const childName = "vitrine-programs"
 
-// init makes this binary, started under that name, the process that runs programs: before main, so
-// that it works the same in the command and in every test.
+// init runs programs if the binary was started under that name: before main, so that it works in
+// the command and in every test.
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == childName {
 		serve()
@@ -25,14 +24,14 @@ func init() {
 	}
 }
 
-// running is the name of the program at work, for the message of a process that has to end.
+// running is the name of the current program, for the message of a process that has to end.
 var running atomic.Pointer[string]
 
 // serve does jobs until there are no more.
 func serve() {
 	const stack = 64 << 20
 	debug.SetMaxStack(stack)
-	// Where the kernel has to choose, this process goes first.
+	// If memory runs out, the kernel should kill this process first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 	var limit atomic.Int64
 	limit.Store(childMemory)
@@ -51,7 +50,7 @@ func serve() {
 	}
 }
 
-// watch ends the process when it takes too much memory, or its parent is gone.
+// watch ends the process if it uses too much memory, or its parent is gone.
 func watch(limit *atomic.Int64, parent int) {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	for range time.Tick(time.Millisecond) {

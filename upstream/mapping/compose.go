@@ -7,8 +7,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Composition is what a document's input is made of: the items of its parts, as they came. It is
-// plain data, so that another process can do the work (worker.go).
+// Composition is everything a document's input is made from: the items of its parts, unchanged. It
+// is plain data, so that another process can do the work (worker.go).
 type Composition struct {
 	Resource shape.Resource
 	Preset   string
@@ -21,15 +21,15 @@ type Composition struct {
 type Items struct {
 	Name     string // the member of the document; empty for the document itself
 	Root     string // its path: catalogue.artist, banners
-	List     bool   // else it is one object
+	List     bool   // otherwise it is one object
 	IDs      string // see list.Part
 	Map      *Program
 	MaxItems int
 	Items    [][]byte
 }
 
-// budgetOf is what decoded values may take in memory that are held at a time, where this process
-// does the work: the answers are held beside them, and the result, and later what is normalized.
+// budgetOf bounds the memory of the values decoded at a time if this process does the work, which
+// also holds the responses and the result.
 func (c *Composition) budgetOf() *int {
 	budget := 8 << 20
 	for _, p := range c.Parts {
@@ -50,7 +50,7 @@ func (c *Composition) programs() bool {
 	return c.Map != nil
 }
 
-// run makes the document's bytes, ready to be normalized. budget may be nil.
+// run makes the document's bytes, ready to be normalized. budget can be nil.
 func (c *Composition) run(ctx context.Context, budget *int) ([]byte, error) {
 	preset, ok := Lookup(c.Preset)
 	if !ok {
@@ -125,7 +125,7 @@ func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
 			w.preset.Clean(v)
 			separate()
 			out, err = Append(out, path, v, w.MaxBytes)
-			if w.budget != nil { // the item is done with
+			if w.budget != nil { // the item is finished
 				*w.budget = whole
 			}
 			return err
@@ -143,7 +143,7 @@ func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
 	return out, nil
 }
 
-// decodeParts makes the value of all parts that a program or a join works on.
+// decodeParts decodes all parts for a program or a join.
 func (w *composing) decodeParts() (any, error) {
 	lists := make(map[string]any, len(w.Parts))
 	byName := make(map[string][]any, len(w.Parts))
@@ -174,8 +174,8 @@ func (w *composing) decodeParts() (any, error) {
 	return lists, nil
 }
 
-// items decodes, converts and maps what came for a part, and gives each result, with its path in
-// what came, to emit.
+// items decodes, converts and maps the items of a part, and passes each result, with its path, to
+// emit.
 func (w *composing) items(p Items, emit func(path string, v any) error) error {
 	left := p.MaxItems
 	for i, item := range p.Items {
@@ -216,7 +216,7 @@ func (w *composing) items(p Items, emit func(path string, v any) error) error {
 	return nil
 }
 
-// one runs a program that has to yield exactly one value.
+// one runs a program that must yield exactly one value.
 func (p *Program) one(ctx context.Context, path string, in any) (any, error) {
 	var out any
 	n := 0

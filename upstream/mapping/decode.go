@@ -15,23 +15,23 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// maxDepth bounds nesting, as normalizing does.
+// maxDepth bounds nesting, as in normalizing.
 const maxDepth = 64
 
-// What a decoded value takes in memory, about.
+// The approximate memory of decoded values.
 const (
-	objectCost  = 320 // a map with room for eight members
+	objectCost  = 320 // a map of up to eight members
 	memberCost  = 48
 	elementCost = 32
-	textCost    = 32 // beside its bytes
+	textCost    = 32 // besides its bytes
 )
 
-// Decode reads one JSON value into what programs work on: nil, bool, json.Number, string, []any and
-// map[string]any. Of a name that comes twice the last value counts. Its error is a
-// *shape.RefusedError whose path begins with root.
+// Decode reads one JSON value into the types of programs: nil, bool, json.Number, string, []any and
+// map[string]any. The last value of a repeated name counts. Its error is a *shape.RefusedError
+// whose path begins with root.
 func Decode(root string, in []byte) (any, error) { return decode(root, in, nil) }
 
-// decode is Decode within a budget of bytes; nil is none. What it took is taken off.
+// decode is Decode within a budget of bytes, which it reduces; nil means none.
 func decode(root string, in []byte, budget *int) (any, error) {
 	d := newReader(root, in)
 	d.budget = budget
@@ -42,8 +42,8 @@ func decode(root string, in []byte, budget *int) (any, error) {
 	return v, d.end()
 }
 
-// reader reads JSON and says of what it cannot read where that stands. It keeps no path: the place
-// is asked for when something is wrong.
+// reader reads JSON and reports errors with their path. It keeps no path, but asks for it after an
+// error.
 type reader struct {
 	root   string
 	in     []byte
@@ -56,7 +56,7 @@ func newReader(root string, in []byte) *reader {
 	return &reader{root: root, in: in, json: jsontext.NewDecoder(bytes.NewBuffer(in), jsontext.AllowDuplicateNames(true))}
 }
 
-// end refuses what follows the document.
+// end refuses anything after the document.
 func (d *reader) end() error {
 	at := min(d.json.InputOffset(), int64(len(d.in)))
 	if rest := bytes.TrimLeft(d.in[at:], " \t\r\n"); len(rest) > 0 {
@@ -65,18 +65,18 @@ func (d *reader) end() error {
 	return nil
 }
 
-// spend takes the memory of a value off the budget.
+// spend reduces the budget by the memory of a value.
 func (d *reader) spend(n int) error {
 	if d.budget == nil {
 		return nil
 	}
 	if *d.budget -= n; *d.budget < 0 {
-		return refuse(d.place(d.json.StackPointer()), "values that take a few times the memory of their JSON", "more")
+		return refuse(d.place(d.json.StackPointer()), "values that take at most a few times the memory of their JSON", "more")
 	}
 	return nil
 }
 
-// begin reads the bracket that a list or an object begins with.
+// begin reads the opening bracket of a list or an object.
 func (d *reader) begin() error {
 	if _, err := d.json.ReadToken(); err != nil {
 		return d.broken(err)
@@ -158,7 +158,7 @@ func (d *reader) members(read func(name string) error) error {
 	return d.broken(err)
 }
 
-// raw reads past one value and returns it as it stands in the answer.
+// raw skips one value and returns its bytes in the response.
 func (d *reader) raw() ([]byte, error) {
 	v, err := d.json.ReadValue()
 	if err != nil {
@@ -168,7 +168,7 @@ func (d *reader) raw() ([]byte, error) {
 	return d.in[end-len(v) : end : end], nil
 }
 
-// list reads a list, each element as it stands in the answer. left of most may come.
+// list reads a list, each element as its bytes in the response. There can be left of most elements.
 func (d *reader) list(path string, left, most int) ([][]byte, error) {
 	if d.json.PeekKind() != '[' {
 		return nil, d.unlike(path, "a list")
@@ -185,7 +185,7 @@ func (d *reader) list(path string, left, most int) ([][]byte, error) {
 	return items, err
 }
 
-// unlike refuses the value that comes.
+// unlike refuses the next value.
 func (d *reader) unlike(path, want string) error {
 	switch d.json.PeekKind() {
 	case '{':
@@ -200,7 +200,7 @@ func (d *reader) unlike(path, want string) error {
 	return refuse(path, want, Clip(string(v)))
 }
 
-// broken says what an error of the reader means. It is nil for none.
+// broken turns an error of the reader into a refusal. It is nil for nil.
 func (d *reader) broken(err error) error {
 	if err == nil {
 		return nil
@@ -243,7 +243,7 @@ func refuse(path, want, got string) error {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// join appends the name of a member, which the CMS made up, to a path.
+// join appends a member's name, which is foreign text, to a path.
 func join(path, name string) string {
 	simple := name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -254,5 +254,5 @@ func join(path, name string) string {
 	return path + "[" + Clip(strconv.Quote(name)) + "]"
 }
 
-// Clip shortens what a CMS sent to what a log line can bear.
+// Clip shortens text of the CMS for a log line.
 func Clip(s string) string { return plain.Clip(s, 40) }

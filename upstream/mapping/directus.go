@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Directus: relations come as deep as fields says. limit=-1 asks for everything and gets as much as
-// the server ever gives, while a limit above that is an error; only filter_count tells whether it
-// was everything.
+// Directus: fields determines how deep relations are expanded. limit=-1 asks for everything and
+// gets at most the server's maximum, while a limit above that is an error; only filter_count shows
+// whether it was everything.
 var directus = &Preset{
 	Name: "directus",
 	Walk: Walk{
@@ -29,8 +29,8 @@ var directus = &Preset{
 	draft:  directusDraft,
 }
 
-// directusObject takes the row of a junction table away, and gives the fields that Directus makes
-// by itself their documented names.
+// directusObject replaces a row of a junction table by its far end, and renames Directus's own
+// fields to the documented names.
 func directusObject(object map[string]any, _ string) any {
 	for theirs, ours := range map[string]string{"date_created": "created_at", "date_updated": "updated_at"} {
 		value, there := object[theirs]
@@ -45,9 +45,9 @@ func directusObject(object map[string]any, _ string) any {
 }
 
 // junction returns the far end of a row of a many-to-many relation, {"id", "rules_id", "pages_id":
-// {…}}: all of its keys but the id end in _id, and one of these is expanded. Where the near end is
-// too, as without backlink=false, the page is the far one: the only such relation of the documents
-// is the pages that a rule excludes. It is nil for any other object.
+// {…}}: all of its keys but the id end in _id, and one of these is expanded. If the near end is
+// expanded too, as without backlink=false, the page is the far end: the only such relation in the
+// documents is the pages that a rule excludes. It is nil for any other object.
 func junction(object map[string]any) map[string]any {
 	var far, page map[string]any
 	expanded := 0
@@ -72,8 +72,8 @@ func junction(object map[string]any) map[string]any {
 	return far
 }
 
-// directusDraft knows what is not published by the status field that Directus offers for it, which
-// is a convention and not a rule.
+// directusDraft recognizes an unpublished item by Directus's optional status field, which is a
+// convention.
 func directusDraft(object map[string]any) string {
 	switch object["status"] {
 	case "draft", "archived":

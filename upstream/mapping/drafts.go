@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// How CMSs write in JSON that an item is not published, with or without blanks: a member that ends in
-// an anchor, and the whole of it. Inside of a text the quote before it would be escaped.
+// How CMSs write in JSON that an item is not published, with or without blanks: a member that ends
+// in an anchor, and the whole of it. Inside of a text the quote before it would be escaped.
 var draftMarks = []struct {
 	anchor string
 	mark   *regexp.Regexp

@@ -14,15 +14,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Append appends a value as a program yields it to dst, which may grow to limit bytes. Members are in
-// the documented order, as far as they are documented. Its error is a *shape.RefusedError whose path
-// begins with path.
+// Append appends a program's value to dst, which may grow to limit bytes. Documented members are in
+// the documented order. Its error is a *shape.RefusedError whose path begins with path.
 func Append(dst []byte, path string, v any, limit int) ([]byte, error) {
 	dst, err := appendValue(dst, v, limit, 0)
 	return dst, below(path, err)
 }
 
-// below puts a step before the path of a refusal, so that a path is only made where there is one.
+// below prepends a step to the path of a refusal, so that paths are only made for refusals.
 func below(step string, err error) error {
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		refused.Path = step + refused.Path
@@ -104,8 +103,8 @@ func appendObject(dst []byte, object map[string]any, limit, depth int) ([]byte, 
 	return append(dst, '}'), nil
 }
 
-// documented is an order of names that agrees with the documented order of those objects that pass
-// through normalizing as they are: pages that are excluded, and the parents of cities.
+// documented is an order of names that agrees with the documented order of objects that normalizing
+// passes through: excluded pages, and the parents of cities.
 var documented = []string{
 	"id", "typeof", "title", "name", "url", "zip", "description", "order_num", "created_at", "updated_at", "country", "parent",
 }
@@ -117,7 +116,7 @@ func rank(name string) int {
 	return len(documented)
 }
 
-// appendFloat writes a number as jq does: NaN is null, infinities are the largest.
+// appendFloat formats a number like jq: NaN is null, infinities are the largest.
 func appendFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):

@@ -9,22 +9,22 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Page is one answer, opened.
+// Page is one response without its envelope.
 type Page struct {
-	Items [][]byte // each the JSON of one item, as it came
-	Total int      // items in all; -1 where the answer does not say
-	Pages int      // pages in all; -1 where the answer does not say
-	Size  int      // how many items a full page has; 0 where the answer does not say
+	Items [][]byte // each the JSON of one item, unchanged
+	Total int      // total items; -1 if unknown
+	Pages int      // total pages; -1 if unknown
+	Size  int      // items of a full page; 0 if unknown
 	Next  string   // the link or cursor of the next page
-	Whole bool     // the answer says that nothing follows
-	More  string   // what shows that something does, where nothing was asked about that
-	IDs   []string // of Items, where a program finds them
+	Whole bool     // the response says that nothing follows
+	More  string   // what shows that something follows, if paging is not configured
+	IDs   []string // of Items, if a program finds them
 
-	left, most int // items that it, and all pages together, may have
+	left, most int // maximum items of this page, and of all pages
 }
 
-// Open finds the list in an answer, or with list false the one object. root is the path of the list in
-// the document; left of most items may come.
+// Open finds the list in a response, or with list false the one object. root is the path of the
+// list in the document; there can be left of most items.
 func (p *Preset) Open(root string, list bool, left, most int, body []byte, header http.Header) (Page, error) {
 	page := Page{Total: -1, Pages: -1, left: left, most: most}
 	d := newReader(root, body)
@@ -50,7 +50,7 @@ func headerCount(h http.Header, name string) int {
 	return n
 }
 
-// openPlain takes the whole answer, a list or an object.
+// openPlain takes the whole response, a list or an object.
 func openPlain(d *reader, list bool, page *Page) (err error) {
 	if list {
 		page.Items, err = d.list(d.root, page.left, page.most)
@@ -92,7 +92,7 @@ func openDRF(d *reader, list bool, page *Page) error {
 	return err
 }
 
-// openData takes what is at data, and gives meta to read. A bare list is one that nothing follows.
+// openData takes the value at data, and passes meta to read. Nothing follows a bare list.
 func openData(meta func(d *reader, page *Page) error) func(*reader, bool, *Page) error {
 	return func(d *reader, list bool, page *Page) error {
 		if list && d.json.PeekKind() == '[' {
@@ -172,7 +172,7 @@ func directusMeta(d *reader, page *Page) error {
 	})
 }
 
-// count reads a number of items, which some databases give as a text. null is -1.
+// count reads a number of items, which some databases return as a string. null is -1.
 func (d *reader) count(path string) (int, error) {
 	raw, err := d.raw()
 	if err != nil || string(raw) == "null" {
@@ -185,7 +185,7 @@ func (d *reader) count(path string) (int, error) {
 	return n, nil
 }
 
-// optional reads a text or null, which is "".
+// optional reads a string; null is "".
 func (d *reader) optional(path string) (string, error) {
 	if k := d.json.PeekKind(); k != '"' && k != 'n' {
 		return "", d.unlike(path, "a link or null")
@@ -200,7 +200,7 @@ func (d *reader) optional(path string) (string, error) {
 	return t.String(), nil
 }
 
-// number is the digits of a whole number as any of gojq's types holds it, or "".
+// number is the digits of a whole number of any of gojq's types, or "".
 func number(v any) string {
 	switch v.(type) {
 	case int, float64, json.Number:
@@ -219,7 +219,7 @@ func countOf(path string, v any) (int, error) {
 	return -1, refuse(path, "a number of items from the program", Clip(gojq.Preview(v)))
 }
 
-// text reads a link or a cursor that a program found. null and false are "".
+// text reads a link or a cursor that a program found; null and false are "".
 func text(path string, v any) (string, error) {
 	switch v := v.(type) {
 	case nil:

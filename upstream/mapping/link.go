@@ -6,7 +6,7 @@ import (
 )
 
 // NextLink returns the target of rel="next" in the Link headers (RFC 8288), or "". It reads them
-// once, from front to back: what a CMS repeats a thousand times costs a thousand times as much.
+// once, from front to back, in linear time.
 func NextLink(h http.Header) string {
 	for _, line := range h.Values("Link") {
 		for {

@@ -6,16 +6,16 @@ import (
 	"net/http"
 )
 
-// Opening is an answer whose items are looked for. It is plain data, as [Composition] is.
+// Opening is a response whose items are to be found. It is plain data, like [Composition].
 type Opening struct {
 	Preset string
 	Root   string // the path of the list in the document
-	List   bool   // else it is one object
+	List   bool   // otherwise it is one object
 	Body   []byte
 	Header http.Header
-	// Items, Total and Next are the operator's programs; nil for what the preset does.
+	// Items, Total and Next are the operator's programs; nil means the preset's.
 	Items, Total, Next, ID *Program
-	Left, MaxItems         int // items that the answer, and all pages together, may hold
+	Left, MaxItems         int // maximum items of the response, and of all pages
 	MaxBytes               int // of the items together
 }
 
@@ -23,7 +23,7 @@ func (o *Opening) programs() bool {
 	return o.Items != nil || o.Total != nil || o.Next != nil || o.ID != nil
 }
 
-// run finds the items of an answer, and what it says about the pages that follow.
+// run finds the items of a response and its paging.
 func (o *Opening) run(ctx context.Context) (Page, error) {
 	preset, _ := Lookup(o.Preset)
 	page := Page{Total: -1, Pages: -1}
@@ -99,7 +99,7 @@ func (o *Opening) find(ctx context.Context, v any) ([][]byte, error) {
 	return items, nil
 }
 
-// identify runs the program that finds what identifies an item.
+// identify runs the program that finds the identity of an item.
 func (o *Opening) identify(ctx context.Context, items [][]byte) ([]string, error) {
 	ids := make([]string, len(items))
 	for i, item := range items {
@@ -113,7 +113,7 @@ func (o *Opening) identify(ctx context.Context, items [][]byte) ([]string, error
 			return nil, err
 		}
 		if found == nil {
-			return nil, refuse(path, "what identifies the item from the program", "null")
+			return nil, refuse(path, "the item's identity from the program", "null")
 		}
 		id, err := Append(nil, path, found, 1<<10)
 		if err != nil {

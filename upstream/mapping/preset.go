@@ -9,55 +9,51 @@ import (
 
 // Preset is the conventions of one kind of CMS. It holds no state.
 type Preset struct {
-	// Name is how the configuration calls it.
+	// Name is its name in the configuration.
 	Name string
-	// Walk is how its lists go on.
+	// Walk is how its lists are paged.
 	Walk Walk
-	// Converts reports whether Convert does anything, so that an item has to be decoded.
+	// Converts reports whether Convert does anything, so that items must be decoded.
 	Converts bool
-	// HeaderCounts reports that the end of a list stands in the headers of an answer, of which its
-	// validators say nothing.
+	// HeaderCounts reports that the end of a list is in the headers, which validators do not cover.
 	HeaderCounts bool
 
 	parts  map[shape.Resource][]Part
 	open   func(d *reader, list bool, page *Page) error
-	object func(object map[string]any, ids string) any // what an object becomes, its members converted already
-	item   func(object map[string]any)                 // what is done with an item alone, before object
-	noise  []string                                    // keys of the CMS's own, dropped in the end
-	strict bool                                        // a relation that is absent is a fault
+	object func(object map[string]any, ids string) any // converts an object whose members are converted already
+	item   func(object map[string]any)                 // converts an item, before object
+	noise  []string                                    // the CMS's own keys, dropped at the end
+	strict bool                                        // a missing relation is an error
 	draft  func(object map[string]any) string          // the key that says that it is one, or ""
-	joins  bool                                        // artists hold the id of their gallery
-	key    string                                      // of an item's identity, where that is not its id
+	joins  bool                                        // artists have the id of their gallery
+	key    string                                      // of an item's identity, if that is not its id
 }
 
-// Part is where a preset has a list.
+// Part is the place of a list in a preset.
 type Part struct {
 	Name  string // the member of the document; empty for the document itself
 	Path  string
 	Query url.Values
 }
 
-// Walk is how a preset asks for the pages of a list. It is in terms of upstream.Paging, which says
-// what the fields mean.
+// Walk is how a preset pages lists. Its fields are those of list.Paging.
 type Walk struct {
 	Style            string
 	Param, SizeParam string
 	Size             int
-	// All is sent instead of Size at first, by those that give everything, or as much as they ever
-	// give, for it.
+	// All is sent instead of Size at first, if it means everything, or the server's maximum.
 	All string
-	// Query is sent with every request for a list, unless the part says something about the
-	// parameter itself.
+	// Query is sent with every request for a list, except parameters that the part sets.
 	Query url.Values
-	// Past reports the statuses that mean a page past the end.
+	// Past reports whether a status means a page past the end.
 	Past []int
 }
 
-// Parts returns where the preset has a resource. It is empty where nobody can know that.
+// Parts returns the parts of a resource in the preset; empty if unknown.
 func (p *Preset) Parts(r shape.Resource) []Part { return p.parts[r] }
 
-// Convert frees a decoded value of the CMS's wrappers and names. item says that it is an item of a
-// list, and not what is in one. ids is upstream.Part's.
+// Convert removes the CMS's envelopes and names from a decoded value. item says that it is an item
+// of a list, rather than a part of one. ids is list.Part's.
 func (p *Preset) Convert(v any, item bool, ids string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -81,12 +77,10 @@ func (p *Preset) Convert(v any, item bool, ids string) any {
 	return v
 }
 
-// isJSON names the field whose value the CMS keeps as it was given, so that what looks like a
-// wrapper in it is none.
+// isJSON names the field that the CMS stores as raw JSON, in which nothing is an envelope.
 func isJSON(field string) bool { return field == "tag" }
 
-// Clean drops what only the CMS itself has a use for, so that what is counted as unknown is what
-// nobody knows.
+// Clean drops the CMS's own keys, so that they are not counted as unknown.
 func (p *Preset) Clean(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -103,7 +97,7 @@ func (p *Preset) Clean(v any) {
 	}
 }
 
-// Draft returns the path, below an item, of what is not published in it, or "".
+// Draft returns the path, below an item, of its mark as unpublished, or "".
 func (p *Preset) Draft(v any) string {
 	if p.draft == nil {
 		return ""
@@ -128,8 +122,8 @@ func (p *Preset) Draft(v any) string {
 	return ""
 }
 
-// Identity returns what tells an item from every other of its list, whatever an editor does to it:
-// what the CMS identifies it by, and whether it has that. Else it is all of the item.
+// Identity returns what distinguishes an item in its list, whatever an editor does to it, and
+// whether the CMS provides that; otherwise it is the whole item.
 func (p *Preset) Identity(item []byte) (identity string, has bool) {
 	d := newReader("", item)
 	if d.json.PeekKind() != '{' {
@@ -158,8 +152,8 @@ func (p *Preset) Identity(item []byte) (identity string, has bool) {
 	return string(item), false
 }
 
-// collections are the parts of a CMS whose lists are called as everybody would call them: prefix
-// and the plural. query is by the name in the documents.
+// collections are the parts of a CMS whose lists have the usual names: prefix and the plural. query
+// is by the name in the documents.
 func collections(prefix string, query map[string]url.Values) map[shape.Resource][]Part {
 	return map[shape.Resource][]Part{
 		shape.Catalogue: {

@@ -39,8 +39,7 @@ var drf = &Preset{
 	open: openDRF,
 }
 
-// A CMS that nobody has described has one answer per list, unless paging says otherwise, and ends
-// lists as any other may: see upstream's walk.
+// A CMS without a preset has one response per list, unless paging is configured.
 var custom = &Preset{
 	Name: "custom",
 	Walk: Walk{Style: "none", Past: []int{400, 404}},

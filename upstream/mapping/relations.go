@@ -6,7 +6,7 @@ import "vitrine/upstream/shape"
 type relation struct {
 	field  string
 	many   bool
-	loose  bool // may be an id instead
+	loose  bool // can be an id instead
 	nested []relation
 }
 
@@ -23,14 +23,13 @@ var (
 	}
 )
 
-// Check refuses an item in which a relation is absent, where the CMS would have sent null or an
-// empty list had there been none: it was not expanded, or the CMS no longer permits to read it.
-// list is the path of the item's list, path its own.
+// Check refuses an item without a relation for which the CMS would send null or an empty list: it
+// was not expanded, or is not permitted. list is the path of the item's list, path its own.
 func (p *Preset) Check(list, path string, v any) error {
 	if !p.strict {
 		return nil
 	}
-	if list == "catalogue" { // all of it in one answer
+	if list == "catalogue" { // all of it in one response
 		object, _ := v.(map[string]any) // normalizing refuses anything else
 		for _, name := range []string{"artist", "gallery"} {
 			items, _ := object[name].([]any)
@@ -84,7 +83,7 @@ func checkRelations(path string, v any, wanted []relation) error {
 }
 
 // Join puts the galleries of a catalogue into its artists, for a CMS that sends their ids only.
-// lists are by name; what is no id of a gallery is refused.
+// lists are by name; an unknown id is refused.
 func (p *Preset) Join(r shape.Resource, lists map[string][]any) error {
 	if !p.joins || r != shape.Catalogue {
 		return nil

@@ -4,9 +4,9 @@ import (
 	"net/url"
 )
 
-// The REST interface of Strapi 4 and 5: relations come only where populate names them, level by
+// The REST API of Strapi 4 and 5: relations are expanded only where populate names them, level by
 // level. createdAt does not change when an item is published again, while the integer id of Strapi
-// 5 does, and with it the order that is not asked for.
+// 5 does, and with it the default order.
 func strapiParts() map[string]url.Values {
 	return map[string]url.Values{
 		"artist": {"populate[gallery_artists]": {"true"}},
@@ -61,8 +61,8 @@ var strapi4 = &Preset{
 	draft:  unpublished,
 }
 
-// flatten gives an object of Strapi 5 its documented names and an id that outlives publishing: the
-// integer id is another one after each.
+// flatten gives an object of Strapi 5 its documented names and a stable id: the integer id changes
+// with each publishing.
 func flatten(object map[string]any, ids string) any {
 	stamps(object)
 	if text, ok := object["documentId"].(string); ok && ids != "number" {
@@ -71,9 +71,8 @@ func flatten(object map[string]any, ids string) any {
 	return parentID(object)
 }
 
-// unwrap takes Strapi 4's {"data": …} and {"id", "attributes"} away. Members have been unwrapped
-// before, so what is at data is an object without attributes, a list, or null. Components are not
-// wrapped, and stay.
+// unwrap removes Strapi 4's {"data": …} and {"id", "attributes"}. Members are unwrapped before, so
+// data is an object without attributes, a list, or null. Components have no envelope.
 func unwrap(object map[string]any) any {
 	if data, ok := object["data"]; ok && len(object) == 1 {
 		switch data.(type) {
@@ -92,8 +91,7 @@ func unwrap(object map[string]any) any {
 	return parentID(attributes)
 }
 
-// stamps adds the documented names of the timestamps, where the type has no fields of these names
-// of its own.
+// stamps adds the documented names of the timestamps, unless the type has fields of these names.
 func stamps(object map[string]any) {
 	for theirs, ours := range map[string]string{"createdAt": "created_at", "updatedAt": "updated_at"} {
 		value, there := object[theirs]
@@ -103,7 +101,7 @@ func stamps(object map[string]any) {
 	}
 }
 
-// parentID makes the parent of a city what it is in a CMS that does not expand it: an id.
+// parentID replaces the parent of a city by its id, as in a CMS that does not expand it.
 func parentID(object map[string]any) any {
 	if parent, ok := object["parent"].(map[string]any); ok {
 		if id, ok := parent["id"]; ok {
@@ -113,8 +111,8 @@ func parentID(object map[string]any) any {
 	return object
 }
 
-// unpublished knows a draft by its publishedAt, which is null. A type without drafts has either
-// none or a time.
+// unpublished recognizes a draft by a null publishedAt. A type without drafts has either none or a
+// time.
 func unpublished(object map[string]any) string {
 	if at, there := object["publishedAt"]; there && at == nil {
 		return "publishedAt"

@@ -2,8 +2,8 @@ package mapping
 
 import "net/url"
 
-// WordPress: a list is bare, its counts are headers, a page past the end is a 400, and fields of
-// one's own are under meta. It has no relations: an artist holds the id of his gallery.
+// WordPress: a list is bare, its counts are headers, a page past the end is a 400, and custom
+// fields are under meta. It has no relations: an artist has the id of a gallery.
 var wordpress = &Preset{
 	Name: "wordpress",
 	Walk: Walk{
@@ -30,8 +30,8 @@ var wordpress = &Preset{
 	joins: true,
 }
 
-// post makes the fields of a post those of an item: what is under meta comes to the top, texts lose
-// their HTML, and of the times only those in UTC count.
+// post converts a post to an item: fields under meta move to the top, texts lose their HTML, and
+// only times in UTC are used.
 func post(object map[string]any) {
 	title, hasTitle := rendered(object["title"])
 	if hasTitle {
@@ -61,8 +61,8 @@ func post(object map[string]any) {
 	}
 }
 
-// rendered is the text of {"rendered": "HTML"}, or of what an editor typed, {"raw": "…"}, which
-// only a user with the right to edit gets.
+// rendered is the text of {"rendered": "HTML"}, or of the source {"raw": "…"}, which only users
+// with the right to edit get.
 func rendered(v any) (string, bool) {
 	object, ok := v.(map[string]any)
 	if !ok {

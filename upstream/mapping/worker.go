@@ -17,36 +17,36 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Worker does the work of one fetch. What no program takes part in is done in this process, whose
-// steps are bounded. A program of jq is not: one call of a function can take any memory, time or
-// stack that there is ("x" * 1e9, .[.n] = 1, tojson of what contains itself a million times), and
-// nothing in the process can end it. So programs run in a process of their own, which is this binary
-// once more (child.go). It is started when the first program has to run, bounded in memory, and ends
-// with the fetch at the latest; what it does wrong is an error of the fetch.
+// Worker maps the responses of one fetch. Work without programs is done in this process, in bounded
+// steps. A jq program is not bounded: one call of a function can use any amount of memory, time or
+// stack ("x" * 1e9, .[.n] = 1, tojson of a deeply shared value), and nothing in the process can
+// stop it. So programs run in a child process, which is this binary again (child.go). It is started
+// for the first program, bounded in memory, and ends with the fetch at the latest; its failure is
+// an error of the fetch.
 //
-// A Worker may be used by several goroutines. The zero value is ready.
+// A Worker can be used by several goroutines. The zero value is ready.
 type Worker struct {
 	mu      sync.Mutex
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *gob.Decoder
 	encoder *gob.Encoder
-	said    *head // what the process wrote to its standard error
+	said    *head // the process's standard error
 	broken  error
 }
 
-// job is what goes to the process: one of the two.
+// job is a request to the process: one of the two.
 type job struct {
 	Compose *Composition
 	Open    *Opening
-	Memory  int // that it may take, in bytes
+	Memory  int // memory limit, in bytes
 }
 
-// reply is what comes back.
+// reply is the process's response.
 type reply struct {
 	Body    []byte
 	Page    Page
-	Refused *shape.RefusedError // one of the errors, or none
+	Refused *shape.RefusedError // at most one of the errors is set
 	Program *wireError
 	Other   string
 }
@@ -57,13 +57,13 @@ type wireError struct {
 	Line                      int
 }
 
-// Memory that a process which runs programs may take: so much, and so many times what came.
+// Memory limit of a process that runs programs: a base, plus a multiple of the responses' size.
 const (
 	childMemory = 64 << 20
 	childFactor = 6
 )
 
-// Compose makes the input of a document of its parts.
+// Compose makes the input of a document from its parts.
 func (w *Worker) Compose(ctx context.Context, c *Composition) ([]byte, error) {
 	if !c.programs() {
 		return c.run(ctx, c.budgetOf())
@@ -78,7 +78,7 @@ func (w *Worker) Compose(ctx context.Context, c *Composition) ([]byte, error) {
 	return got.Body, err
 }
 
-// Open finds the items of an answer, and what it says about the pages that follow.
+// Open finds the items of a response and its paging.
 func (w *Worker) Open(ctx context.Context, o *Opening) (Page, error) {
 	if !o.programs() {
 		return o.run(ctx)
@@ -87,7 +87,7 @@ func (w *Worker) Open(ctx context.Context, o *Opening) (Page, error) {
 	return got.Page, err
 }
 
-// do has the process do a job.
+// do sends a job to the process.
 func (w *Worker) do(ctx context.Context, j job) (reply, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +113,7 @@ func (w *Worker) do(ctx context.Context, j job) (reply, error) {
 
 // start starts the process.
 func (w *Worker) start() error {
-	exe := "/proc/self/exe" // which is there even after the file was replaced
+	exe := "/proc/self/exe" // which works even after the file was replaced
 	if runtime.GOOS != "linux" {
 		var err error
 		if exe, err = os.Executable(); err != nil {
@@ -123,7 +123,7 @@ func (w *Worker) start() error {
 	w.said = &head{most: 2 << 10}
 	w.command = exec.Command(exe) //nolint:noctx // it ends with the fetch, see do and Close
 	w.command.Args = []string{childName}
-	w.command.Env = []string{} // programs have no business with it
+	w.command.Env = []string{} // programs do not need it
 	w.command.Stderr = w.said
 	in, err := w.command.StdinPipe()
 	if err == nil {
@@ -140,7 +140,7 @@ func (w *Worker) start() error {
 	return nil
 }
 
-// died says why the process is gone.
+// died explains why the process is gone.
 func (w *Worker) died(ctx context.Context) error {
 	w.stop()
 	if ctx.Err() != nil {
@@ -151,7 +151,7 @@ func (w *Worker) died(ctx context.Context) error {
 	case strings.Contains(said, "stack"):
 		said = "it overflowed the stack"
 	case said == "":
-		said = "the process that ran it is gone"
+		said = "its process is gone"
 	}
 	return fmt.Errorf("%w: %s", ErrProgram, plain.Clip(said, 200))
 }
@@ -161,8 +161,8 @@ func (w *Worker) stop() {
 		return
 	}
 	_ = w.in.Close()
-	_ = w.command.Process.Kill() // it has nothing to lose
-	_ = w.command.Wait()         // says that it was killed
+	_ = w.command.Process.Kill() // it has no state to lose
+	_ = w.command.Wait()         // reports that it was killed
 	w.command = nil
 }
 
@@ -173,7 +173,7 @@ func (w *Worker) Close() {
 	w.stop()
 }
 
-// err is the error of a reply.
+// err returns the error of a reply.
 func (r *reply) err() error {
 	switch {
 	case r.Refused != nil:
@@ -187,7 +187,7 @@ func (r *reply) err() error {
 	return nil
 }
 
-// setErr puts an error into a reply.
+// setErr sets the error of a reply.
 func (r *reply) setErr(err error) {
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		r.Refused = refused
@@ -198,7 +198,7 @@ func (r *reply) setErr(err error) {
 	}
 }
 
-// head keeps the beginning of what is written to it.
+// head keeps the beginning of its input.
 type head struct {
 	mu   sync.Mutex
 	most int

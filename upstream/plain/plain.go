@@ -1,6 +1,5 @@
-// Package plain makes text that came from elsewhere fit for a line of a log, a terminal or a page:
-// shortened, in valid UTF-8, and with every character visible that would move a cursor, break a line
-// or disguise one.
+// Package plain makes foreign text safe for a log line, a terminal or a page: shortened, in valid
+// UTF-8, and with every character visible that would move the cursor, or break or disguise a line.
 package plain
 
 import (
@@ -10,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s with what cannot be seen escaped as Go escapes it: \x1b, \n, \u202e. Blanks, and the
+// Text returns s with invisible characters escaped as in Go: \x1b, \n, \u202e. Spaces, and the
 // joiner inside emoji, stay.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
@@ -28,7 +27,7 @@ func Text(s string) string {
 	return out.String()
 }
 
-// Clip is Text of at most so many bytes of s, and an ellipsis where there were more.
+// Clip is Text of a limited number of bytes of s, and an ellipsis if there were more.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return Text(s)

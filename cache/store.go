@@ -134,14 +134,16 @@ func (s *Store) Up() bool { return s.watch.Up() }
 // Listening reports whether purges are received.
 func (s *Store) Listening() bool { return s.watch.Listening() }
 
-// RoundTrip is the average round trip to Redis, 0 if unknown; Enough is the purge bound that it
-// needs, 0 if the present one suffices.
-func (s *Store) RoundTrip() (took, enough time.Duration) {
-	took = s.watch.RoundTrip()
-	if need := watch.Enough(took); need > s.bound {
-		enough = need
+// RoundTrip is the average time for an answer of Redis, 0 if unknown.
+func (s *Store) RoundTrip() time.Duration { return s.watch.RoundTrip() }
+
+// Enough is the purge bound that a round trip needs for memory to be trusted; 0 if the present one
+// is enough.
+func (s *Store) Enough(roundTrip time.Duration) time.Duration {
+	if need := watch.Enough(roundTrip); need > s.bound {
+		return need
 	}
-	return took, enough
+	return 0
 }
 
 // Refusing is why Redis refused the last write, in its own words, or "".

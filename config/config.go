@@ -138,6 +138,8 @@ type Redis struct {
 	URLFile string
 	// Prefix is the prefix of every key.
 	Prefix string
+	// PurgeBound is how soon after a purge no replica serves anything older.
+	PurgeBound time.Duration
 }
 
 // TTL is how long each resource is fresh.

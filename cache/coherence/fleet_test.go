@@ -36,6 +36,7 @@ const patient = 3 * time.Second
 type setup struct {
 	logger  *slog.Logger
 	timeout time.Duration // of Redis; 0 is the usual one
+	bound   time.Duration // for purges; 0 is the usual one
 	events  cache.Events
 	options func(key string, o *cache.ReaderOptions[int64])
 }
@@ -44,7 +45,7 @@ type setup struct {
 func startNode(t testing.TB, url string, origins map[string]*origin, s setup) *node {
 	t.Helper()
 	s.events.Incoherent = func(key string) { t.Errorf("the sampler found memory of %s to differ from Redis", key) }
-	store, err := cache.Open(t.Context(), cache.Options{URL: url, Logger: s.logger, Events: s.events, Timeout: s.timeout})
+	store, err := cache.Open(t.Context(), cache.Options{URL: url, Logger: s.logger, Events: s.events, Timeout: s.timeout, PurgeBound: s.bound})
 	must(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {

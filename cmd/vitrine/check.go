@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -50,6 +51,7 @@ type storeReport struct {
 	OK           bool    `json:"ok"`
 	Milliseconds float64 `json:"milliseconds"`
 	Error        string  `json:"error,omitempty"`
+	Warning      string  `json:"warning,omitempty"`
 }
 
 // fetchedReport is the result of fetching one resource.
@@ -147,15 +149,21 @@ func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 	if strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {
 		return storeReport{Address: "embedded: not tried, serve starts it", OK: true}, nil
 	}
-	store, err := cache.Open(ctx, cache.Options{URL: cfg.Redis.URL.Reveal(), Prefix: cfg.Redis.Prefix})
+	store, err := cache.Open(ctx, cache.Options{URL: cfg.Redis.URL.Reveal(), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})
 	if err != nil {
 		return storeReport{}, cfg.Refuse("redis.url", err)
 	}
+	err = store.Ping(ctx) // connects
 	began := time.Now()
-	err = store.Ping(ctx)
-	r := storeReport{Address: store.Addr(), OK: err == nil, Milliseconds: milliseconds(time.Since(began))}
+	if err == nil {
+		err = store.Ping(ctx)
+	}
+	took := time.Since(began)
+	r := storeReport{Address: store.Addr(), OK: err == nil, Milliseconds: milliseconds(took)}
 	if err != nil {
 		r.Error = err.Error()
+	} else if enough := store.Enough(took); enough > 0 {
+		r.Warning = fmt.Sprintf("too far away for redis.purge_bound %v: every request would wait for it; %v would do", cfg.Redis.PurgeBound, enough)
 	}
 	return r, store.Close()
 }

@@ -15,6 +15,9 @@ func (v checkView) show(r report) {
 	v.printf("%-10s %-7s %s, preset %s\n", "upstream", "", r.Upstream, r.Preset)
 	if r.Redis.OK {
 		v.printf("%-10s %s      %s\n", "redis", v.good("ok"), r.Redis.Address)
+		if r.Redis.Warning != "" {
+			v.printf("%-10s %s\n", "", v.warn(r.Redis.Warning))
+		}
 	} else {
 		v.printf("%-10s %s  %s: %s\n", "redis", v.bad("FAILED"), r.Redis.Address, r.Redis.Error)
 	}

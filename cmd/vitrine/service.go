@@ -86,7 +86,7 @@ func (s *service) openStore(ctx context.Context) (err error) {
 		url = s.local.URL()
 	}
 	s.store, err = cache.Open(ctx, cache.Options{
-		URL: url, Prefix: s.cfg.Redis.Prefix, Logger: s.log,
+		URL: url, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: s.log,
 		Events: cache.Events{Purged: s.meter.Purged, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent},
 	})
 	if err != nil {

@@ -25,7 +25,9 @@ func (s *service) status() operator.Status {
 		},
 		Redis: operator.Redis{
 			Address: s.store.Addr(), Embedded: s.local != nil, Prefix: s.store.Prefix(),
-			Up: s.store.Up(), Listening: s.store.Listening(),
+			Up: s.store.Up(), Listening: s.store.Listening(), Refusing: s.store.Refusing(),
+			RoundTrip: milliseconds(s.store.RoundTrip()), PurgeBound: milliseconds(s.cfg.Redis.PurgeBound),
+			BoundNeeded: milliseconds(s.store.Enough(s.store.RoundTrip())),
 		},
 		Resources: make(map[shape.Resource]operator.Resource),
 		Replicas:  s.replicas(context.Background()),

@@ -77,6 +77,10 @@ func printStatus(s *screen, base string, st *operator.Status) {
 		s.printf(": unreachable, each process is on its own")
 	case !st.Redis.Listening:
 		s.printf(": purges are not received, every answer is checked")
+	case st.Redis.Refusing != "":
+		s.printf(": refuses writes: %s", st.Redis.Refusing)
+	case st.Redis.BoundNeeded > 0:
+		s.printf(": %.0f ms away, every answer waits for it; redis.purge_bound of %.0fms would do", st.Redis.RoundTrip, st.Redis.BoundNeeded)
 	}
 	s.printf("\n\n")
 	for _, name := range shape.Resources() {

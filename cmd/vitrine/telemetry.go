@@ -13,7 +13,7 @@ import (
 
 // look returns the current state for the meter.
 func (s *service) look() metrics.State {
-	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), BreakerOpen: s.client.Breaker().Open()}
+	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), Refusing: s.store.Refusing() != "", RoundTrip: s.store.RoundTrip(), BreakerOpen: s.client.Breaker().Open()}
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
 		document := &state.Documents[metrics.TargetOf(r)]

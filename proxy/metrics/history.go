@@ -138,6 +138,8 @@ func traffic(t totals, over time.Duration) Traffic {
 // State is the state of the service at one moment.
 type State struct {
 	RedisUp, Tracking bool // Redis answers; its invalidations are received
+	Refusing          bool // Redis refused the last write
+	RoundTrip         time.Duration
 	BreakerOpen       bool // the CMS is not asked for now
 	Documents         [Other]Document
 }
@@ -168,7 +170,7 @@ func (s *State) levels() (cms, redis Level) {
 	switch {
 	case !s.RedisUp:
 		redis = Down
-	case !s.Tracking:
+	case !s.Tracking || s.Refusing:
 		redis = Degraded
 	}
 	return cms, redis

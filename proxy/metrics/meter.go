@@ -99,6 +99,10 @@ func New(o Options) (*Meter, error) {
 		})
 	}
 	gauge("redis_up", "1 if Redis answers.", func(s State) bool { return s.RedisUp })
+	gauge("redis_refuses_writes", "1 if Redis refused the last write.", func(s State) bool { return s.Refusing })
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "redis_round_trip_seconds", Help: "Average time for an answer of Redis; above half the purge bound every request waits for it.",
+	}, func() float64 { return m.look().RoundTrip.Seconds() })
 	gauge("tracking_up", "1 if purges are received from Redis.", func(s State) bool { return s.Tracking })
 	gauge("breaker_open", "1 while the circuit breaker keeps the CMS from being asked.", func(s State) bool { return s.BreakerOpen })
 	m.MustRegister(freshness(o.Look), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),

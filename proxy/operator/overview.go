@@ -92,6 +92,10 @@ func verdictOf(st *Status) []sentence {
 	switch {
 	case !st.Redis.Up:
 		say(bad, "Redis is unreachable: this replica serves on its own and receives no purges.")
+	case st.Redis.Refusing != "":
+		say(warn, "Redis refuses writes: "+st.Redis.Refusing+" New documents stay in the memory of each replica.")
+	case st.Redis.BoundNeeded > 0:
+		say(warn, fmt.Sprintf("Redis is %.0f ms away, and every answer waits for it: a redis.purge_bound of %.0fms would do.", st.Redis.RoundTrip, st.Redis.BoundNeeded))
 	case st.Redis.Level == metrics.Degraded:
 		say(warn, "Purges are not received: every answer is checked against Redis.")
 	}
@@ -169,7 +173,7 @@ var descriptions = map[string]sentence{
 	metrics.KindCMS + " degraded":   {warn, "Part of the CMS cannot be fetched from."},
 	metrics.KindCMS + " down":       {bad, "The CMS cannot be fetched from."},
 	metrics.KindRedis + " good":     {good, "Redis is back, and purges are received."},
-	metrics.KindRedis + " degraded": {warn, "Purges are not received."},
+	metrics.KindRedis + " degraded": {warn, "Purges are not received, or writes are refused."},
 	metrics.KindRedis + " down":     {bad, "Redis is unreachable."},
 }
 

@@ -46,6 +46,11 @@ type Redis struct {
 	Embedded  bool          `json:"embedded"`
 	Up        bool          `json:"up"`
 	Listening bool          `json:"listening"` // purges are received
+	Refusing  string        `json:"refusing"`  // why Redis refused the last write; empty if it did not
+
+	RoundTrip   float64 `json:"round_trip_ms"`
+	PurgeBound  float64 `json:"purge_bound_ms"`
+	BoundNeeded float64 `json:"purge_bound_needed_ms"` // 0 if the bound is enough for the round trip
 	Level     metrics.Level `json:"level"`
 }
 

@@ -38,7 +38,7 @@ func (s Suspicion) String() string {
 	case Emptied:
 		return fmt.Sprintf("%s: empty now, had %d items before", s.Path, s.Count)
 	case Drafts:
-		return fmt.Sprintf("%s: %d items marked as unpublished", s.Path, s.Count)
+		return fmt.Sprintf("%s: %d marked as unpublished", s.Path, s.Count)
 	case Unpaged:
 		return fmt.Sprintf("%s: %d items taken for all, though the answer has %s (see paging)", s.Path, s.Count, s.Shown)
 	}

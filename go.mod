@@ -29,6 +29,8 @@ require (
 	golang.org/x/sync v0.24.0
 )
 
+require golang.org/x/oauth2 v0.37.0 // indirect
+
 require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/go-logr/stdr v1.2.2 // indirect

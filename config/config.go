@@ -110,6 +110,8 @@ type Upstream struct {
 	Retries int
 	// MaxBytes bounds the body of one resource, decompressed.
 	MaxBytes Size
+	// Shared is what all parts have in common.
+	Shared Parts
 	// Resources are the settings of each resource.
 	Resources Resources
 }
@@ -125,6 +127,8 @@ type Resource struct {
 	Path string
 	// Parts are what it is made from. None: the preset's.
 	Parts Parts
+	// Empty is true where the CMS does not have it.
+	Empty string
 	// Map is a jq program that makes the document from all parts. Empty: none.
 	Map string
 }

@@ -13,10 +13,11 @@ import (
 
 // fileReader reads the YAML file into values, each with its line. Mistakes are collected.
 type fileReader struct {
-	path   string
-	values values
-	lines  map[string]int // of the keys seen so far
-	errs   []error
+	path    string
+	environ []string
+	values  values
+	lines   map[string]int // of the keys seen so far
+	errs    []error
 }
 
 // file is the layer of the YAML file, if there is one.
@@ -25,7 +26,7 @@ func (v values) file(sources Sources) []error {
 	if path == "" {
 		return nil
 	}
-	r := &fileReader{path: path, values: v, lines: map[string]int{}}
+	r := &fileReader{path: path, environ: sources.Environ, values: v, lines: map[string]int{}}
 	if err := r.read(); err != nil {
 		return []error{mistake(named, "want a YAML file that can be read, got %q: %s",
 			path, strings.TrimPrefix(cause(err).Error(), "yaml: "))}
@@ -97,6 +98,13 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 			refuse(mistake(o, "%s", err))
 			return
 		}
+		if s.isParts() {
+			if at, err := expand(g.node, r.environ); err != nil {
+				o.file = fmt.Sprintf("%s:%d", r.path, at.Line)
+				refuse(mistake(o, "%s", err))
+				return
+			}
+		}
 		g.origin = o
 		r.values[s.Key] = g
 	case value.Kind == yaml.MappingNode:
@@ -125,7 +133,7 @@ func unknownKey(o origin) error {
 func content(s Setting, value *yaml.Node) (g given, err error) {
 	if s.isParts() {
 		g.node = bare(value, 0)
-		g.text, err = canonical(g.node)
+		g.text, err = canonical(g.node) // before references are replaced
 		return g, err
 	}
 	switch {

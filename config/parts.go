@@ -1,18 +1,22 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// Parts is a list of parts as written in the file. Package upstream interprets it.
+// Parts is a list of parts, or what all parts share, as written in the file. Package upstream
+// interprets it.
 type Parts struct {
-	// YAML is the list without comments and aliases.
+	// YAML is the value without comments and aliases.
 	YAML string
-	// Node is the same, with the lines of the file. It is shared; do not modify it. Nil: there are
-	// none.
+	// Node is the same, with the lines of the file, and with the secrets that it refers to. It is
+	// shared; do not modify it. Nil: there is none.
 	Node *yaml.Node
 }
 
@@ -43,7 +47,54 @@ func bare(n *yaml.Node, depth int) *yaml.Node {
 	return c
 }
 
-// secretive are the names of parameters and headers whose values may be secrets.
+// reference is ${env:NAME} or ${file:PATH}.
+var reference = regexp.MustCompile(`\$\{(\w+):([^}]*)\}`)
+
+// programs are the keys whose values are jq, in which nothing is replaced.
+var programs = []string{"map", "items", "id", "total", "next", "def"}
+
+// expand replaces references in the values of n. On an error it returns the node, too.
+func expand(n *yaml.Node, environ []string) (at *yaml.Node, err error) {
+	for i, inner := range n.Content {
+		if n.Kind == yaml.MappingNode && (i%2 == 0 || slices.Contains(programs, n.Content[i-1].Value)) {
+			continue
+		}
+		if at, err := expand(inner, environ); err != nil {
+			return at, err
+		}
+	}
+	if n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "${") {
+		return nil, nil //nolint:nilnil // nothing to do
+	}
+	n.Value = reference.ReplaceAllStringFunc(n.Value, func(text string) string {
+		found := reference.FindStringSubmatch(text)
+		value, wrong := refer(found[1], found[2], environ)
+		if wrong != nil {
+			err = fmt.Errorf("want ${env:NAME} or ${file:PATH} of a value, got %s: %w", text, wrong)
+		}
+		return value
+	})
+	n.Tag, n.Style = "!!str", 0
+	return n, err
+}
+
+// refer returns what a reference stands for.
+func refer(kind, name string, environ []string) (string, error) {
+	switch kind {
+	case "file":
+		return readSecret(name)
+	case "env":
+		for _, variable := range environ {
+			if value, ok := strings.CutPrefix(variable, name+"="); ok && value != "" {
+				return value, nil
+			}
+		}
+		return "", errors.New("it is not set")
+	}
+	return "", errors.New("there is no such kind")
+}
+
+// secretive are the names of parameters, headers and settings whose values may be secrets.
 var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|cookie|session|signature`)
 
 // masked returns the canonical form with such values masked, and whether there were any.
@@ -52,29 +103,36 @@ func (p Parts) masked() (text string, hides bool) {
 	if err := yaml.Unmarshal([]byte(p.YAML), &document); err != nil || len(document.Content) == 0 {
 		return "", false // there is none, or it would have been refused
 	}
-	hide := func(n *yaml.Node, text string) { n.Value, n.Style, hides = text, 0, true }
-	for _, part := range document.Content[0].Content {
-		for i := 0; i+1 < len(part.Content); i += 2 {
-			value := part.Content[i+1]
-			switch part.Content[i].Value {
-			case "path":
-				if before, query, ok := strings.Cut(value.Value, "?"); ok && secretive.MatchString(query) {
-					hide(value, before+"?"+mask)
-				}
-			case "headers", "query":
-				for j := 0; j+1 < len(value.Content); j += 2 {
-					if !secretive.MatchString(value.Content[j].Value) {
-						continue
-					}
-					hide(value.Content[j+1], mask) // also a list of strings
-					value.Content[j+1].Kind, value.Content[j+1].Tag, value.Content[j+1].Content = yaml.ScalarNode, "!!str", nil
-				}
-			}
-		}
-	}
+	hides = maskNode(document.Content[0])
 	text, err := canonical(document.Content[0])
 	if err != nil {
 		return mask, true
 	}
 	return text, hides
+}
+
+// maskNode masks the values of n that may be secrets. A reference to one is not.
+func maskNode(n *yaml.Node) (hides bool) {
+	for i, value := range n.Content {
+		if n.Kind != yaml.MappingNode {
+			hides = maskNode(value) || hides
+			continue
+		}
+		if i%2 == 0 {
+			continue
+		}
+		name := n.Content[i-1].Value
+		before, query, isURL := strings.Cut(value.Value, "?")
+		switch {
+		case slices.Contains(programs, name):
+		case (name == "path" || name == "url") && isURL && secretive.MatchString(query):
+			value.Value, value.Style, hides = before+"?"+mask, 0, true
+		case secretive.MatchString(name) && !strings.HasSuffix(name, "_url") && reference.ReplaceAllString(value.Value, "") != "" || secretive.MatchString(name) && value.Kind == yaml.SequenceNode:
+			*value = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: mask} // also a list of strings
+			hides = true
+		default:
+			hides = maskNode(value) || hides
+		}
+	}
+	return hides
 }

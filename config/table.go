@@ -82,6 +82,12 @@ var settings = named([]Setting{
 	{Key: "upstream.max_bytes", Default: "32MiB", min: 1, max: 1 << 30,
 		field: func(c *Config) any { return &c.Upstream.MaxBytes },
 		Doc:   "maximum size of a resource, decompressed"},
+	{Key: "upstream.shared", optional: true, allowed: "a mapping",
+		field: func(c *Config) any { return &c.Upstream.Shared },
+		Doc:   "what all parts have in common: headers, query parameters, login, jq definitions; see [CMS guides](cms/README.md#shared)"},
+	{Key: "upstream.resources.catalogue.empty", Default: "false", words: []string{"false", "true"},
+		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Empty },
+		Doc:   "whether the CMS lacks the catalogue: then an empty document is served"},
 	{Key: "upstream.resources.catalogue.path", optional: true, check: checkPath, allowed: aPath,
 		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Path },
 		Doc:   "path of the catalogue, relative to the upstream URL; unset: that of the preset (`gvapp/` for `drf`), or `catalogue.json` in a folder"},
@@ -91,6 +97,9 @@ var settings = named([]Setting{
 	{Key: "upstream.resources.catalogue.map", optional: true, allowed: "a jq program",
 		field: func(c *Config) any { return &c.Upstream.Resources.Catalogue.Map },
 		Doc:   "a jq program that makes the document from all parts"},
+	{Key: "upstream.resources.rules.empty", Default: "false", words: []string{"false", "true"},
+		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Empty },
+		Doc:   "the same for the rules"},
 	{Key: "upstream.resources.rules.path", optional: true, check: checkPath, allowed: aPath,
 		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Path },
 		Doc:   "the same for the rules: `cms/rules/`, `rules.json`"},
@@ -100,6 +109,9 @@ var settings = named([]Setting{
 	{Key: "upstream.resources.rules.map", optional: true, allowed: "a jq program",
 		field: func(c *Config) any { return &c.Upstream.Resources.Rules.Map },
 		Doc:   "the same for the rules"},
+	{Key: "upstream.resources.banners.empty", Default: "false", words: []string{"false", "true"},
+		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Empty },
+		Doc:   "the same for the banners"},
 	{Key: "upstream.resources.banners.path", optional: true, check: checkPath, allowed: aPath,
 		field: func(c *Config) any { return &c.Upstream.Resources.Banners.Path },
 		Doc:   "the same for the banners: `gvapp/singlebanner`, `banners.json`"},
@@ -209,7 +221,7 @@ var settings = named([]Setting{
 func named(rows []Setting) []Setting {
 	for i := range rows {
 		s := &rows[i]
-		if strings.HasPrefix(s.Key, "upstream.resources.") {
+		if strings.HasPrefix(s.Key, "upstream.resources.") || s.isParts() {
 			continue
 		}
 		if s.Env == "" {

@@ -60,6 +60,8 @@ type Options struct {
 	// Resources say how each resource is asked for and mapped. A resource that is missing is what
 	// the preset makes of it.
 	Resources map[shape.Resource]list.Resource
+	// Shared is what all parts have in common.
+	Shared list.Shared
 	// Headers are sent with every request, for what a CMS wants beyond Authorization. Nil sends
 	// none.
 	Headers map[string]string
@@ -97,7 +99,7 @@ func New(o Options) (*Client, error) {
 // open finds out where the content comes from, and returns what that adds to the fingerprint.
 func (c *Client) open(o Options) (from string, err error) {
 	options := exchange.Options{
-		Authorization: o.Authorization, Headers: maps.Clone(o.Headers), Logger: o.Logger, Transport: o.Transport,
+		Origin: exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Origin().Login}, Headers: merged(o.Headers, o.Shared.Headers), Query: o.Shared.Query, Logger: o.Logger, Transport: o.Transport,
 		Retries: o.Retries, RetryWait: o.RetryWait, MaxRetryWait: o.MaxRetryWait,
 	}
 	switch {
@@ -125,6 +127,16 @@ func (c *Client) open(o Options) (from string, err error) {
 	return strings.TrimRight(base.String(), "/"), nil
 }
 
+// merged is a with what b has.
+func merged(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = make(map[string]string)
+	}
+	maps.Copy(all, b)
+	return all
+}
+
 func hasParts(r list.Resource) bool { return len(r.Parts) > 0 || r.Map != "" }
 
 // recipes compiles what is said about the resources. The files of a folder have fixed names, so a
@@ -141,7 +153,7 @@ func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 			said.Path = ""
 		}
 		var err error
-		if made[r], err = list.New(r, said, preset, o.MaxBytes); err != nil {
+		if made[r], err = list.New(r, said, o.Shared, preset, o.MaxBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -236,8 +248,14 @@ func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe
 	for _, r := range shape.Resources() {
 		decides = append(decides, recipes[r].Describe())
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+	for _, name := range slices.Sorted(maps.Keys(merged(o.Headers, o.Shared.Headers))) {
 		decides = append(decides, "header "+strings.ToLower(name))
+	}
+	if len(o.Shared.Query) > 0 {
+		decides = append(decides, fmt.Sprintf("query %q", slices.Sorted(maps.Keys(o.Shared.Query))))
+	}
+	if o.Shared.Def+o.Shared.Media != "" {
+		decides = append(decides, "def "+o.Shared.Def+" media "+o.Shared.Media)
 	}
 	for _, one := range decides {
 		h.Write(strconv.AppendQuote(nil, one))

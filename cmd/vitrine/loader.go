@@ -27,13 +27,16 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing) (*upstrea
 		Logger:        log,
 		Tracer:        traces.tracer("vitrine/upstream"),
 	}
+	if err := o.Shared.Parse(cfg.Upstream.Shared.Node); err != nil {
+		return nil, refuseUpstream(cfg, err)
+	}
 	o.Resources = make(map[shape.Resource]list.Resource)
 	for r, configured := range map[shape.Resource]config.Resource{
 		shape.Catalogue: cfg.Upstream.Resources.Catalogue,
 		shape.Rules:     cfg.Upstream.Resources.Rules,
 		shape.Banners:   cfg.Upstream.Resources.Banners,
 	} {
-		made := list.Resource{Path: configured.Path, Map: configured.Map}
+		made := list.Resource{Path: configured.Path, Map: configured.Map, Empty: configured.Empty == "true"}
 		if err := made.Parse(r, configured.Parts.Node); err != nil {
 			return nil, refuseUpstream(cfg, err)
 		}
@@ -45,7 +48,9 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing) (*upstrea
 
 // refuseUpstream adds the place in the configuration to a mistake.
 func refuseUpstream(cfg config.Config, err error) error {
-	if wrong, ok := errors.AsType[*list.Error](err); ok {
+	if wrong, ok := errors.AsType[*list.Error](err); ok && wrong.Resource == "" {
+		return cfg.RefuseBelow("upstream", wrong.Key, wrong.Line, wrong.Err)
+	} else if ok {
 		return cfg.RefuseBelow("upstream.resources."+string(wrong.Resource), wrong.Key, wrong.Line, wrong.Err)
 	}
 	if err != nil {

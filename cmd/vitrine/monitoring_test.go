@@ -13,9 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"vitrine/cmd/testkit"
 
 	"go.yaml.in/yaml/v3"
+
+	"vitrine/cmd/testkit"
 )
 
 var monitoring = filepath.Join("..", "..", "docs", "monitoring")

@@ -7,7 +7,7 @@ import (
 )
 
 // take reads resp into got, if it has a document or confirms the one held.
-func (got *Answer) take(resp *http.Response, limit Limit, held Validators, credentials bool) error {
+func (got *Answer) take(resp *http.Response, want Request, held Validators, credentials bool) error {
 	got.Status, got.Header = resp.StatusCode, resp.Header
 	got.Validators = Validators{
 		ETag:         resp.Header.Get("ETag"),
@@ -15,7 +15,7 @@ func (got *Answer) take(resp *http.Response, limit Limit, held Validators, crede
 	}.usable()
 	switch {
 	case resp.StatusCode == http.StatusOK:
-		body, err := readBody(resp, limit)
+		body, err := readBody(resp, want.Limit, want.Types)
 		got.Body = body
 		return err
 	case resp.StatusCode == http.StatusNotModified && held != Validators{}:

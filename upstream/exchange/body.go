@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -18,8 +19,8 @@ type Limit struct{ Left, Most int64 }
 // readBody reads a response to its end, decompressed, if it is JSON in UTF-8 and within its size
 // limit, on the wire and after decompression. Its errors are *ContentError and contain nothing of
 // the body.
-func readBody(resp *http.Response, limit Limit) ([]byte, error) {
-	if err := checkType(resp.Header); err != nil {
+func readBody(resp *http.Response, limit Limit, types []string) ([]byte, error) {
+	if err := checkType(resp.Header, types); err != nil {
 		if err.Page {
 			// Look at the page's beginning for its kind; failing to is not an error.
 			page, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
@@ -104,7 +105,7 @@ func isCutShort(body []byte) bool {
 }
 
 // checkType refuses a response whose Content-Type is missing, not JSON or not UTF-8.
-func checkType(h http.Header) *ContentError {
+func checkType(h http.Header, types []string) *ContentError {
 	kind := h.Get("Content-Type")
 	if kind == "" {
 		return &ContentError{Reason: "want JSON, got an answer without a Content-Type"}
@@ -113,6 +114,7 @@ func checkType(h http.Header) *ContentError {
 	switch {
 	case err != nil:
 		return &ContentError{Reason: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
+	case slices.Contains(types, media):
 	case isHTML(media):
 		return &ContentError{Reason: fmt.Sprintf("want JSON, got an HTML page (%s)", media), Page: true}
 	case !isJSON(media):

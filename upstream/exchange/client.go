@@ -16,8 +16,10 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -54,7 +56,7 @@ func New(base *url.URL, o Options) *Client {
 // NewFolder makes a client that reads saved responses. name is the folder's name in messages,
 // prefix that of its files in errors; a file larger than most is refused.
 func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client {
-	o.Retries, o.Headers, o.Authorization = 0, nil, "" // for a CMS only
+	o.Retries, o.Headers, o.Origin = 0, nil, Origin{} // for a CMS only
 	f := &folder{files: files, prefix: prefix, most: most}
 	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: bareLocation{f}, CheckRedirect: checkRedirect}}
 }
@@ -130,14 +132,41 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// attempt makes the request once.
+// attempt makes the request once, or twice where the token of a login was refused.
 func (c *Client) attempt(ctx context.Context, want Request, got *Answer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.target(want).String(), nil)
+	origin := want.Origin
+	if origin == nil {
+		origin = &c.options.Origin
+	}
+	for renewed := false; ; renewed = true {
+		authorization := origin.Authorization
+		if origin.Login != nil {
+			var err error
+			if authorization, err = origin.Login.authorization(ctx, c.http); err != nil {
+				return err
+			}
+		}
+		err := c.send(ctx, want, authorization, got)
+		status, ok := errors.AsType[*StatusError](err)
+		if origin.Login == nil || renewed || !ok || status.Code != http.StatusUnauthorized {
+			return err
+		}
+		origin.Login.refused(authorization)
+	}
+}
+
+func (c *Client) send(ctx context.Context, want Request, authorization string, got *Answer) error {
+	method, body := http.MethodGet, io.Reader(nil)
+	if want.Body != nil {
+		method, body = http.MethodPost, bytes.NewReader(want.Body)
+		want.Held = Validators{} // conditions are for GET
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.target(want).String(), body)
 	if err != nil {
 		return err
 	}
 	held := want.Held.usable()
-	c.describe(ctx, req.Header, want.Headers, held)
+	c.describe(ctx, req.Header, want, authorization, held)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return err
@@ -146,21 +175,28 @@ func (c *Client) attempt(ctx context.Context, want Request, got *Answer) error {
 	if c.files != nil {
 		got.Op = c.files.op(resp.Request.URL)
 	}
-	return got.take(resp, want.Limit, held, c.options.Authorization != "")
+	return got.take(resp, want, held, authorization != "")
 }
 
-// describe sets the headers of a request.
-func (c *Client) describe(ctx context.Context, h http.Header, own map[string]string, held Validators) {
-	h.Set("Accept", "application/json")
+// describe sets the headers of a request. Those of all requests are for the CMS alone.
+func (c *Client) describe(ctx context.Context, h http.Header, want Request, authorization string, held Validators) {
+	accept := append([]string{"application/json"}, want.Types...)
+	h.Set("Accept", strings.Join(accept, ", "))
 	h.Set("User-Agent", "vitrine")
-	for _, headers := range []map[string]string{c.options.Headers, own} {
-		for name, value := range headers {
+	if want.Type != "" {
+		h.Set("Content-Type", want.Type)
+	}
+	if want.Origin == nil || want.Origin.Base == nil {
+		for name, value := range c.options.Headers {
 			h.Set(name, value)
 		}
 	}
+	for name, value := range want.Headers {
+		h.Set(name, value)
+	}
 	h.Set("Accept-Encoding", "gzip")
-	if c.options.Authorization != "" {
-		h.Set("Authorization", c.options.Authorization)
+	if authorization != "" {
+		h.Set("Authorization", authorization)
 	}
 	if held.ETag != "" {
 		h.Set("If-None-Match", held.ETag)
@@ -177,6 +213,9 @@ func (c *Client) op(want Request) string {
 		return c.files.op(c.target(want))
 	}
 	op := "GET " + withoutQuery(c.target(want))
+	if want.Body != nil {
+		op = "POST " + withoutQuery(c.target(want))
+	}
 	if want.Page > 1 {
 		op += " (page " + strconv.Itoa(want.Page) + ")"
 	}
@@ -188,15 +227,24 @@ func (c *Client) target(want Request) *url.URL {
 	if c.files != nil {
 		return &url.URL{Scheme: "file", Path: "/" + fileName(want)}
 	}
-	u := resolve(c.base, want.Path)
-	switch {
-	case want.Query == "":
-	case u.RawQuery == "":
-		u.RawQuery = want.Query
-	default:
-		u.RawQuery += "&" + want.Query
+	base, shared := c.base, c.options.Query
+	if want.Origin != nil && want.Origin.Base != nil {
+		base, shared = want.Origin.Base, nil
 	}
+	u := resolve(base, want.Path)
+	addQuery(u, want.Query)
+	addQuery(u, shared.Encode())
 	return u
+}
+
+func addQuery(u *url.URL, query string) {
+	switch {
+	case query == "":
+	case u.RawQuery == "":
+		u.RawQuery = query
+	default:
+		u.RawQuery += "&" + query
+	}
 }
 
 // resolve joins a checked path, with its query, to base.

@@ -3,15 +3,18 @@ package exchange
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 )
 
 // Options apply to all requests.
 type Options struct {
-	// Authorization is the value of that header. Empty sends none.
-	Authorization string
+	// Origin has the credentials for the CMS; its Base is ignored.
+	Origin Origin
 	// Headers are sent with every request.
 	Headers map[string]string
+	// Query is added to every request.
+	Query url.Values
 	// Retries is how often a failed attempt is repeated.
 	Retries int
 	// RetryWait is the wait before the first retry. It doubles up to MaxRetryWait.
@@ -27,11 +30,26 @@ type Request struct {
 	Resource string // for logs and spans
 	Part     string // its name; empty for the document itself
 	Page     int    // from 1
+	Detail   string // the id of the item that is asked for by itself; empty for a list
 	Path     string // relative to the base URL, perhaps with a query
 	Query    string // added to that of Path
 	Headers  map[string]string
 	Limit    Limit
 	Held     Validators // of the copy that the response may confirm
+	// Origin is another server that is asked instead, with credentials of its own; nil is the CMS.
+	Origin *Origin
+	// Body makes it a POST. Type is its Content-Type.
+	Body []byte
+	Type string
+	// Types are further media types that the answer may have, for a CMS that calls its JSON otherwise.
+	Types []string
+}
+
+// Origin is a server and what it is told. Nothing of it is sent to any other.
+type Origin struct {
+	Base          *url.URL // nil is that of the CMS
+	Authorization string
+	Login         *Login // instead of Authorization; nil for none
 }
 
 // Answer is a response. After an error, only Op, Status and Attempts are valid.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,9 @@ type Unpaged struct {
 // it. A list of several pages has none, since an unchanged first page says nothing about the
 // others; nor have several parts, since a changed one would need the others' old responses.
 func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.Validators) (Result, error) {
+	if m.empty {
+		return m.nothing(), nil
+	}
 	spend := new(budget)
 	spend.left.Store(m.maxBytes)
 	if len(m.parts) > 1 {
@@ -87,7 +91,8 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	if err != nil {
 		return got, err
 	}
-	if len(m.parts) == 1 && walked[0].pages <= 1 && !m.preset.HeaderCounts && m.parts[0].Paging.Style != PagingHeader {
+	if len(m.parts) == 1 && walked[0].pages <= 1 && !m.preset.HeaderCounts && m.parts[0].Paging.Style != PagingHeader &&
+		m.parts[0].Paging.TotalHeader == "" && m.parts[0].Detail == nil && !m.parts[0].posts() {
 		got.Validators = first.Validators
 	}
 	if got.NotModified {
@@ -108,6 +113,15 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	return got, nil
 }
 
+// nothing is the input of a document that the CMS does not have.
+func (m *Recipe) nothing() Result {
+	body := []byte("[]")
+	if m.resource == shape.Catalogue {
+		body = []byte(`{"artist":[],"artwork":[],"gallery":[]}`)
+	}
+	return Result{Op: "make the empty " + string(m.resource), Status: http.StatusOK, Body: body}
+}
+
 // failed is an error of processing complete responses.
 func failed(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, shape.ErrRefused) {
@@ -119,7 +133,7 @@ func failed(ctx context.Context, op string, err error) error {
 // untouched reports whether a response is the document as it is: a plain list, or the one object.
 func (m *Recipe) untouched(p *part, body []byte) bool {
 	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
-	return m.preset.Name == "drf" && m.program == nil && p.program == nil && p.items == nil && p.Name == "" &&
+	return m.preset.Name == "drf" && m.program == nil && p.program == nil && p.items == nil && p.Name == "" && p.Detail == nil &&
 		(!p.list || len(body) == 0 || body[0] != '{')
 }
 

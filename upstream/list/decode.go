@@ -1,6 +1,7 @@
 package list
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,13 +15,16 @@ import (
 
 // Error is a mistake in the configuration of a resource.
 type Error struct {
-	Resource shape.Resource
-	Key      string // below the resource: parts[0].paging.size
-	Line     int    // of the file; 0 if unknown
+	Resource shape.Resource // empty for what is shared
+	Key      string         // below the resource, or upstream: parts[0].paging.size, shared.login
+	Line     int            // of the file; 0 if unknown
 	Err      error
 }
 
 func (e *Error) Error() string {
+	if e.Resource == "" {
+		return fmt.Sprintf("upstream %s: %v", e.Key, e.Err)
+	}
 	return fmt.Sprintf("upstream resource %s: %s: %v", e.Resource, e.Key, e.Err)
 }
 
@@ -38,6 +42,16 @@ func (o *Resource) Parse(r shape.Resource, n *yaml.Node) error {
 		return d.fail(n, "parts", "want a list of parts, got "+describe(n))
 	}
 	return d.value(n, "parts", reflect.ValueOf(&o.Parts).Elem(), "")
+}
+
+// Parse reads what all parts share. Nil is nothing. Its error is an *[Error].
+func (s *Shared) Parse(n *yaml.Node) error {
+	if n == nil {
+		return nil
+	}
+	s.lines = make(map[string]int)
+	d := decoder{lines: s.lines}
+	return d.value(n, "shared", reflect.ValueOf(s).Elem(), "")
 }
 
 // decoder fills structs from nodes by their tags: yaml has the key, want the allowed words or
@@ -62,6 +76,9 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, want string)
 	}
 	defer func() { d.depth-- }()
 	d.lines[key] = n.Line
+	if body, ok := to.Addr().Interface().(*Body); ok {
+		return d.body(n, key, body)
+	}
 	switch to.Kind() {
 	case reflect.Struct:
 		return d.object(n, key, to)
@@ -122,9 +139,11 @@ func allowed(to reflect.Value, want string) string {
 
 // object reads a mapping whose keys are those of a struct.
 func (d *decoder) object(n *yaml.Node, key string, to reflect.Value) error {
-	known := make([]string, to.NumField())
-	for i := range known {
-		known[i] = to.Type().Field(i).Tag.Get("yaml")
+	var known []string
+	for i := range to.NumField() {
+		if tag := to.Type().Field(i).Tag.Get("yaml"); tag != "" {
+			known = append(known, tag)
+		}
 	}
 	if n.Kind != yaml.MappingNode {
 		return d.fail(n, key, fmt.Sprintf("want a %s (%s), got %s", strings.ToLower(to.Type().Name()), strings.Join(known, ", "), describe(n)))
@@ -151,6 +170,21 @@ func (d *decoder) object(n *yaml.Node, key string, to reflect.Value) error {
 		if err := d.value(value, below, to.Field(at), to.Type().Field(at).Tag.Get("want")); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// body reads what is posted: a text, or what becomes JSON.
+func (d *decoder) body(n *yaml.Node, key string, to *Body) error {
+	if n.Kind == yaml.ScalarNode {
+		to.Text = n.Value
+		return nil
+	}
+	if err := n.Decode(&to.Value); err != nil {
+		return d.fail(n, key, "want what can be written as JSON")
+	}
+	if _, err := json.Marshal(to.Value); err != nil {
+		return d.fail(n, key, "want what can be written as JSON")
 	}
 	return nil
 }

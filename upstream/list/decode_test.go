@@ -37,6 +37,10 @@ func TestPartsAreReadFromYAML(t *testing.T) {
   items: .rows
   ids: document
   paging: {hosts: one.example, style: }
+- name: artwork
+  body: {query: "{ artworks }", variables: {n: 3}}
+  detail: {path: 'items/{id}', most: 9}
+- body: plain text
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -54,13 +58,18 @@ func TestPartsAreReadFromYAML(t *testing.T) {
 			Map: "rename({\"naam\": \"name\"})\n| .visible = true\n",
 		},
 		{Name: "gallery", Path: "api/galleries", Items: ".rows", IDs: "document", Paging: Paging{Hosts: []string{"one.example"}}},
+		{
+			Name: "artwork", Body: Body{Value: map[string]any{"query": "{ artworks }", "variables": map[string]any{"n": 3}}},
+			Detail: &Detail{Path: "items/{id}", Most: 9},
+		},
+		{Body: Body{Text: "plain text"}},
 	}
 	if diff := cmp.Diff(want, got.Parts); diff != "" {
 		t.Error(diff)
 	}
 }
 
-const partKeys = "name, path, query, headers, paging, items, id, ids, map"
+const partKeys = "name, path, query, headers, url, authorization, login, body, accept_types, detail, paging, items, id, ids, map"
 
 func TestMistakesInYAMLAreNamedByKeyAndLine(t *testing.T) {
 	for _, c := range []struct {
@@ -81,7 +90,7 @@ func TestMistakesInYAMLAreNamedByKeyAndLine(t *testing.T) {
 		{"- query: a=b", "parts[0].query", 1, "want names and their values, got a single value"},
 		{"- headers: {X-A: [b]}", "parts[0].headers.X-A", 1, "want a text, got a list"},
 		{"- paging: {hosts: {a: b}}", "parts[0].paging.hosts", 1, "want a list, got a mapping"},
-		{"- paging: none", "parts[0].paging", 1, "want a paging (style, param, size_param, size, first, total, next, hosts, max_pages, max_items, walks, confirm), got a single value"},
+		{"- paging: none", "parts[0].paging", 1, "want a paging (style, param, size_param, size, first, total, total_header, next, hosts, max_pages, max_items, walks, confirm), got a single value"},
 	} {
 		_, err := parse(t, c.text)
 		wrong, ok := errors.AsType[*Error](err)

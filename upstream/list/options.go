@@ -1,6 +1,11 @@
 package list
 
-import "net/url"
+import (
+	"net/url"
+	"strconv"
+
+	"vitrine/upstream/exchange"
+)
 
 // Resource describes what one resource is made from. The zero value means the preset's parts.
 type Resource struct {
@@ -15,6 +20,8 @@ type Resource struct {
 	// Map is a jq program that makes the document from all parts: from the object {name: list, …},
 	// or from the one part without a name. Empty leaves it as it is.
 	Map string
+	// Empty is true where the CMS does not have the resource: its document is empty.
+	Empty bool
 
 	lines map[string]int // of the file, by key
 }
@@ -32,6 +39,19 @@ type Part struct {
 	Query url.Values `yaml:"query"`
 	// Headers are sent for this part, and win over those of all requests.
 	Headers map[string]string `yaml:"headers"`
+	// URL is another base URL than the CMS's. Nothing that is meant for the CMS is sent there.
+	URL string `yaml:"url"`
+	// Authorization is the value of that header for this part, instead of the CMS's; or Login gets a
+	// token for it.
+	Authorization string `yaml:"authorization"`
+	Login         *Login `yaml:"login"`
+	// Body makes the request a POST: JSON, or a text as it is. With JSON, the parameters of paging are
+	// paths in it: variables.after.
+	Body Body `yaml:"body"`
+	// AcceptTypes are further media types of responses that are JSON all the same.
+	AcceptTypes []string `yaml:"accept_types"`
+	// Detail is requested for each item, for a CMS whose lists have only ids or excerpts.
+	Detail *Detail `yaml:"detail"`
 	// Paging describes how the list is paged.
 	Paging Paging `yaml:"paging"`
 	// Items is a jq program that finds the list in a response: ".result.rows". Empty means the
@@ -75,6 +95,8 @@ type Paging struct {
 	// Total is a jq program that finds the total number of items in a response. "-" means none, for
 	// a CMS whose total counts items that it does not show.
 	Total string `yaml:"total"`
+	// TotalHeader is the name of a header that says the same.
+	TotalHeader string `yaml:"total_header"`
 	// Next is a jq program that finds the link or the cursor in a response.
 	Next string `yaml:"next"`
 	// Hosts are other host names that the CMS uses for itself in links. The links are still
@@ -88,4 +110,67 @@ type Paging struct {
 	// Confirm reads a list of several pages until two walks in a row yield the same items in the
 	// same order.
 	Confirm bool `yaml:"confirm"`
+}
+
+// Detail is a request for each item of a list. Its answer takes the item's place.
+type Detail struct {
+	// Path is relative to the base URL, with {id} for what identifies the item.
+	Path string `yaml:"path"`
+	// Query is added to it.
+	Query url.Values `yaml:"query"`
+	// Item is a jq program that finds the item in the answer. Empty: it is the answer.
+	Item string `yaml:"item"`
+	// Most is how many items may be asked for. Zero means 500.
+	Most int `yaml:"most" want:"1-10000"`
+}
+
+// Login is how a token is obtained: by OAuth's client credentials.
+type Login struct {
+	TokenURL     string   `yaml:"token_url"`
+	ClientID     string   `yaml:"client_id"`
+	ClientSecret string   `yaml:"client_secret"`
+	Scopes       []string `yaml:"scopes"`
+}
+
+// Body is what is posted. The zero value is nothing.
+type Body struct {
+	Text  string
+	Value any // for JSON, as the yaml package makes it
+}
+
+// Shared is what all parts have in common.
+type Shared struct {
+	// Headers, Query are sent with each request to the CMS.
+	Headers map[string]string `yaml:"headers"`
+	Query   url.Values        `yaml:"query"`
+	// Login gets the token for the CMS's Authorization header.
+	Login *Login `yaml:"login"`
+	// Def are jq definitions that come before each program: def name: …;
+	Def string `yaml:"def"`
+	// Media is the URL that the function media resolves relative URLs against.
+	Media string `yaml:"media"`
+
+	lines map[string]int
+}
+
+// defs is what programs begin with.
+func (s *Shared) defs() string {
+	defs := ""
+	if s.Media != "" {
+		defs = "def media: resolve_url(" + strconv.Quote(s.Media) + ");\n"
+	}
+	if s.Def != "" {
+		defs += s.Def + "\n"
+	}
+	return defs
+}
+
+// Origin is how the CMS is logged into.
+func (s *Shared) Origin() exchange.Origin { return exchange.Origin{Login: s.Login.open()} }
+
+func (l *Login) open() *exchange.Login {
+	if l == nil {
+		return nil
+	}
+	return &exchange.Login{TokenURL: l.TokenURL, ClientID: l.ClientID, ClientSecret: l.ClientSecret, Scopes: l.Scopes}
 }

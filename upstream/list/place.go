@@ -1,6 +1,8 @@
 package list
 
 import (
+	"encoding/json"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -61,6 +63,7 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	p := w.part
 	want := exchange.Request{
 		Resource: string(w.recipe.resource), Part: p.Name, Page: at.page, Path: p.Path, Headers: p.Headers,
+		Origin: p.origin, Types: p.AcceptTypes,
 		Limit: exchange.Limit{Left: max(w.spend.left.Load(), 1), Most: w.recipe.maxBytes}, Held: held,
 	}
 	if at.query != "" {
@@ -69,33 +72,87 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 		want.Query = at.query
 		return want
 	}
-	query := url.Values{}
-	for name, values := range p.Query {
-		query[name] = values
+	query := maps.Clone(p.Query)
+	if query == nil {
+		query = url.Values{}
+	}
+	body := copyOf(p.Body.Value)
+	put := func(name, text string, number int) {
+		switch {
+		case body != nil && text == "":
+			setIn(body, name, number)
+		case body != nil:
+			setIn(body, name, text)
+		case text == "":
+			query.Set(name, strconv.Itoa(number))
+		default:
+			query.Set(name, text)
+		}
 	}
 	first := 1
 	if p.Paging.First != nil {
 		first = *p.Paging.First
 	}
-	size := strconv.Itoa(p.Paging.Size)
 	switch p.Paging.Style {
 	case PagingPage:
-		query.Set(p.Paging.Param, strconv.Itoa(first+at.page-1))
+		put(p.Paging.Param, "", first+at.page-1)
 	case PagingOffset:
-		query.Set(p.Paging.Param, strconv.Itoa(at.offset))
-		if p.all != "" && at.page == 1 {
-			size = p.all
-		} else if p.all != "" {
-			size = strconv.Itoa(at.size)
-		}
+		put(p.Paging.Param, "", at.offset)
 	case PagingCursor:
 		if at.cursor != "" {
-			query.Set(p.Paging.Param, at.cursor)
+			put(p.Paging.Param, at.cursor, 0)
 		}
 	}
 	if p.Paging.SizeParam != "" && p.list {
-		query.Set(p.Paging.SizeParam, size)
+		switch {
+		case p.all == "" || p.Paging.Style != PagingOffset:
+			put(p.Paging.SizeParam, "", p.Paging.Size)
+		case at.page == 1:
+			put(p.Paging.SizeParam, p.all, 0)
+		default:
+			put(p.Paging.SizeParam, "", at.size)
+		}
 	}
 	want.Query = query.Encode()
+	switch {
+	case body != nil:
+		want.Body, _ = json.Marshal(body) // which Parse has tried
+		want.Type = "application/json"
+	case p.Body.Text != "":
+		want.Body, want.Type = []byte(p.Body.Text), "text/plain; charset=utf-8"
+	}
 	return want
 }
+
+// copyOf copies the mappings of v, so that they can be written to.
+func copyOf(v any) any {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	made := make(map[string]any, len(object))
+	for name, member := range object {
+		made[name] = copyOf(member)
+	}
+	return made
+}
+
+// setIn sets the member at a path, variables.after, and makes the objects on the way.
+func setIn(v any, path string, value any) {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	name, rest, deeper := strings.Cut(path, ".")
+	if !deeper {
+		object[name] = value
+		return
+	}
+	if _, ok := object[name].(map[string]any); !ok {
+		object[name] = map[string]any{}
+	}
+	setIn(object[name], rest, value)
+}
+
+// posts reports whether the part is asked for with a POST, which has no validators.
+func (p *part) posts() bool { return p.Body.Value != nil || p.Body.Text != "" }

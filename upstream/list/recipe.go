@@ -13,9 +13,11 @@
 package list
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"mime"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,6 +34,7 @@ const (
 	defaultMaxPages = 1000
 	defaultMaxItems = 100_000
 	defaultWalks    = 3
+	defaultDetails  = 500
 )
 
 // Recipe is how one resource is made, checked and compiled.
@@ -43,6 +46,8 @@ type Recipe struct {
 	maxBytes int64
 	pause    time.Duration // between two walks
 	lines    map[string]int
+	defs     string // that programs begin with
+	empty    bool
 }
 
 // part is one part of a recipe.
@@ -53,12 +58,17 @@ type part struct {
 	all  string // see mapping.Walk
 	past []int
 	// nil for none
-	program, items, id, total, next *mapping.Program
+	program, items, id, total, next, detail *mapping.Program
+
+	origin *exchange.Origin // nil for the CMS
 }
 
 // New makes a recipe. Its error is an *[Error].
-func New(r shape.Resource, o Resource, preset *mapping.Preset, maxBytes int64) (*Recipe, error) {
-	m := &Recipe{resource: r, preset: preset, maxBytes: maxBytes, pause: 50 * time.Millisecond, lines: o.lines}
+func New(r shape.Resource, o Resource, shared Shared, preset *mapping.Preset, maxBytes int64) (*Recipe, error) {
+	m := &Recipe{resource: r, preset: preset, maxBytes: maxBytes, pause: 50 * time.Millisecond, lines: o.lines, defs: shared.defs(), empty: o.Empty}
+	if err := shared.check(); err != nil || o.Empty {
+		return m, err
+	}
 	parts := o.Parts
 	switch {
 	case o.Path != "" && len(parts) > 0:
@@ -120,6 +130,9 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 			p.Query = known.Query
 		}
 	}
+	if err := m.reach(p, key); err != nil {
+		return nil, err
+	}
 	if p.Path == "" {
 		return nil, m.wrong(key+"path", "want one, since the preset %s has none for this", m.preset.Name)
 	}
@@ -141,7 +154,89 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 		m.compile(&p.id, key+"id", o.ID),
 		m.compile(&p.total, key+"paging.total", strings.TrimPrefix(o.Paging.Total, "-")),
 		m.compile(&p.next, key+"paging.next", o.Paging.Next),
+		m.checkDetail(p, key+"detail."),
 	)
+}
+
+// reach finds out which server a part is asked of, and how.
+func (m *Recipe) reach(p *part, key string) error {
+	for i, media := range p.AcceptTypes {
+		if parsed, _, err := mime.ParseMediaType(media); err != nil || parsed != media {
+			return m.wrong(fmt.Sprintf("%saccept_types[%d]", key, i), "want a media type in lower case, got %q", media)
+		}
+	}
+	if !exchange.IsHeaderValue(p.Authorization) {
+		return m.wrong(key+"authorization", "want a value without control characters")
+	}
+	if p.Authorization != "" && p.Login != nil {
+		return m.wrong(key+"login", "want either this or authorization, got both")
+	}
+	if problem := p.Login.check(); problem != "" {
+		return m.wrong(key+"login", "%s", problem)
+	}
+	if p.URL == "" && p.Authorization == "" && p.Login == nil {
+		return nil
+	}
+	p.origin = &exchange.Origin{Authorization: p.Authorization, Login: p.Login.open()}
+	if p.URL != "" {
+		base, err := exchange.ParseBase(p.URL)
+		if err != nil {
+			return m.wrong(key+"url", "%w", err)
+		}
+		p.origin.Base = base
+	}
+	return nil
+}
+
+func (l *Login) check() (problem string) {
+	if l == nil {
+		return ""
+	}
+	u, err := url.Parse(l.TokenURL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
+		return "want a token_url with http or https"
+	case l.ClientID == "" || l.ClientSecret == "":
+		return "want a client_id and a client_secret"
+	}
+	return ""
+}
+
+// check refuses what all parts share and cannot be used.
+func (s *Shared) check() error {
+	wrong := func(key string, err error) error {
+		return &Error{Key: "shared." + key, Line: s.lines["shared."+key], Err: err}
+	}
+	if name, err := exchange.CheckHeaders(s.Headers); err != nil {
+		return wrong("headers."+name, err)
+	}
+	if problem := s.Login.check(); problem != "" {
+		return wrong("login", errors.New(problem))
+	}
+	if u, err := url.Parse(s.Media); err != nil || s.Media != "" && !u.IsAbs() {
+		return wrong("media", errors.New("want an absolute URL"))
+	}
+	if s.Def == "" {
+		return nil
+	}
+	_, err := mapping.CompileWith("", "upstream.shared.def", s.defs()+".")
+	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok {
+		return wrong("def", fmt.Errorf("%s: %w", failed.Text, failed.Err))
+	}
+	return err
+}
+
+// checkDetail checks what is asked for each item.
+func (m *Recipe) checkDetail(p *part, key string) error {
+	d := p.Detail
+	if d == nil {
+		return nil
+	}
+	setDefault(&d.Most, defaultDetails)
+	if before, after, ok := strings.Cut(d.Path, "{id}"); !ok || exchange.CheckPath(before+"1"+after) != nil || !p.list {
+		return m.wrong(key+"path", "want a path relative to the upstream URL with {id} in it, for a list, got %q", d.Path)
+	}
+	return m.compile(&p.detail, key+"item", d.Item)
 }
 
 // checkName allows the members of the document, or of the input of the resource's own program.
@@ -170,7 +265,7 @@ func (m *Recipe) compile(to **mapping.Program, key, source string) error {
 	if source == "" {
 		return nil
 	}
-	made, err := mapping.Compile("upstream.resources."+string(m.resource)+"."+key, source)
+	made, err := mapping.CompileWith(m.defs, "upstream.resources."+string(m.resource)+"."+key, source)
 	*to = made
 	if wrong, ok := errors.AsType[*mapping.ProgramError](err); ok { // whose name is the key
 		return m.wrong(key, "line %d (%s): %w", wrong.Line, wrong.Text, wrong.Err)
@@ -267,7 +362,12 @@ func (m *Recipe) Describe() string {
 		fmt.Fprintf(&b, " %q %q %q %q %q %q %d %d %q %q %q", p.Name, strings.TrimLeft(p.Path, "/"), p.Query.Encode(),
 			slices.Sorted(maps.Keys(p.Headers)), g.Style, g.Param+" "+g.SizeParam, g.Size, first, g.Total, g.Next, p.IDs)
 		fmt.Fprintf(&b, " %q %q", p.Items, p.Map)
+		body, _ := json.Marshal(p.Body) // checked when it was read
+		fmt.Fprintf(&b, " %q %q %q %q", p.URL, p.ID, g.TotalHeader, body)
+		if d := p.Detail; d != nil {
+			fmt.Fprintf(&b, " %q %q %q", d.Path, d.Query.Encode(), d.Item)
+		}
 	}
-	fmt.Fprintf(&b, " %q", m.program.Source())
+	fmt.Fprintf(&b, " %q %t", m.program.Source(), m.empty)
 	return b.String()
 }

@@ -67,7 +67,7 @@ func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 		if err == nil {
 			if !w.part.Paging.Confirm || got.pages < 2 || before != nil && slices.Equal(before, got.identities) {
-				return got, nil
+				return got, w.details(ctx, &got)
 			}
 			torn = &tornError{"the items of the last two walks differ"}
 			before = got.identities
@@ -97,10 +97,11 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 	at := place{page: 1}
 	for {
 		want := w.request(at, held)
-		if asked[want.Query] {
+		key := want.Query + "\x00" + string(want.Body)
+		if asked[key] {
 			return got, w.wrong(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read before", Got: "a link to a page that was read already"})
 		}
-		asked[want.Query] = true
+		asked[key] = true
 		one, err := w.cms.Do(ctx, want)
 		got.attempts += one.Attempts
 		if err != nil {
@@ -219,6 +220,11 @@ func (w *walk) open(ctx context.Context, one exchange.Answer, left int) (mapping
 	})
 	if err == nil && p.next == nil && p.Paging.Style == PagingHeader {
 		page.Next = mapping.NextLink(one.Header)
+	}
+	if name := p.Paging.TotalHeader; err == nil && name != "" {
+		if page.Total, err = strconv.Atoi(one.Header.Get(name)); err != nil || page.Total < 0 {
+			return page, &shape.RefusedError{Path: p.root, Want: "a number of items in the header " + name, Got: mapping.Clip(strconv.Quote(one.Header.Get(name)))}
+		}
 	}
 	return page, err
 }

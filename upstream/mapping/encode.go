@@ -9,9 +9,10 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"vitrine/upstream/shape"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"vitrine/upstream/shape"
 )
 
 // Append appends a program's value to dst, which may grow to limit bytes. Documented members are in

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ func functions() []gojq.CompilerOption {
 			}
 			return htmlText(text)
 		}),
+		// resolve_url(base): a relative URL made absolute; null, "" and absolute ones stay.
+		gojq.WithFunction("resolve_url", 1, 1, func(v any, args []any) any { return resolveURL(v, args[0]) }),
 		// from_epoch_ms: the timestamp of milliseconds since 1970, as a number or digits.
 		gojq.WithFunction("from_epoch_ms", 0, 0, func(v any, _ []any) any { return fromEpoch(v) }),
 	}
@@ -100,6 +103,26 @@ func sortedKeys(object map[string]any) []string {
 func stableID(text string) int {
 	sum := sha256.Sum256([]byte(text))
 	return int(binary.BigEndian.Uint64(sum[:8])>>11) | 1<<30
+}
+
+func resolveURL(v, base any) any {
+	relative, isText := v.(string)
+	if v == nil || relative == "" && isText {
+		return v
+	}
+	from, ok := base.(string)
+	if !isText || !ok {
+		return fmt.Errorf("resolve_url wants a text and a base, got %s and %s", gojq.TypeOf(v), gojq.TypeOf(base))
+	}
+	b, err := url.Parse(from)
+	if err != nil {
+		return fmt.Errorf("resolve_url wants a URL as its base")
+	}
+	u, err := b.Parse(relative)
+	if err != nil {
+		return fmt.Errorf("resolve_url wants a URL, got %s", gojq.Preview(v))
+	}
+	return u.String()
 }
 
 func fromEpoch(v any) any {

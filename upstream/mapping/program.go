@@ -58,6 +58,7 @@ func (e *ProgramError) Is(target error) bool {
 
 // Program is a jq program, compiled. It is safe for concurrent use.
 type Program struct {
+	defs   string // that come before source
 	name   string
 	source string
 	code   *gojq.Code
@@ -67,22 +68,25 @@ type Program struct {
 const maxSource = 64 << 10
 
 // Compile reads a program. Its error is a *[ProgramError].
-func Compile(name, source string) (*Program, error) {
+func Compile(name, source string) (*Program, error) { return CompileWith("", name, source) }
+
+// CompileWith is Compile after definitions that programs share.
+func CompileWith(defs, name, source string) (*Program, error) {
 	if len(source) > maxSource {
 		return nil, &ProgramError{Program: name, Line: 1, Text: excerpt(source), Err: fmt.Errorf("longer than %d bytes", maxSource)}
 	}
-	code, err := compile(source)
+	code, err := compile(defs + source)
 	if err == nil {
-		return &Program{name: name, source: source, code: code}, nil
+		return &Program{name: name, defs: defs, source: source, code: code}, nil
 	}
 	failed := &ProgramError{Program: name, Err: err}
 	if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
-		at := max(0, min(syntax.Offset, len(source))-len(syntax.Token))
+		at := max(0, min(syntax.Offset-len(defs), len(source))-len(syntax.Token))
 		failed.Line, failed.Text = lineAt(source, at)
 		return nil, failed
 	}
 	failed.Line, failed.Text = locate(source, func(prefix string) bool {
-		_, err := compile(prefix)
+		_, err := compile(defs + prefix)
 		return err != nil
 	})
 	return nil, failed
@@ -105,12 +109,15 @@ func (p *Program) Source() string {
 }
 
 // GobEncode writes the program as it was written: the process that runs it compiles it again.
-func (p *Program) GobEncode() ([]byte, error) { return []byte(p.name + "\x00" + p.source), nil }
+func (p *Program) GobEncode() ([]byte, error) {
+	return []byte(p.name + "\x00" + p.defs + "\x00" + p.source), nil
+}
 
 // GobDecode compiles it.
 func (p *Program) GobDecode(in []byte) error {
-	name, source, _ := strings.Cut(string(in), "\x00")
-	made, err := Compile(name, source)
+	name, rest, _ := strings.Cut(string(in), "\x00")
+	defs, source, _ := strings.Cut(rest, "\x00")
+	made, err := CompileWith(defs, name, source)
 	if err == nil {
 		*p = *made
 	}
@@ -145,7 +152,7 @@ func (p *Program) Run(ctx context.Context, path string, input any, limits Limits
 
 // fails reports whether the beginning of the program fails on input already.
 func (p *Program) fails(ctx context.Context, prefix string, input any, limits Limits) bool {
-	code, err := compile(prefix)
+	code, err := compile(p.defs + prefix)
 	if err != nil {
 		return false
 	}

@@ -28,14 +28,14 @@ func (s *service) look() metrics.State {
 const (
 	// reportEvery is how often a replica reports itself to the others.
 	reportEvery = 4 * time.Second
-	// reportLasts is how long it counts as there after its last report.
+	// reportLasts is how long it is listed after its last report.
 	reportLasts = 10 * time.Second
 	// rosterTimeout is how long whoever looks at the status waits for the list of them.
 	rosterTimeout = time.Second
 )
 
-// replicas are those on the same Redis, for /api/status. A report that cannot be read is of a
-// replica all the same.
+// replicas are those on the same Redis, for /api/status. An unreadable report still counts as a
+// replica.
 func (s *service) replicas(ctx context.Context) operator.Replicas {
 	out := operator.Replicas{List: []operator.Replica{}}
 	if !s.store.Up() {

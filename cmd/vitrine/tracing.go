@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracing is the export of spans. A nil one makes no spans.
+// tracing exports spans. A nil tracing makes none.
 type tracing struct {
 	provider *sdktrace.TracerProvider
 }
@@ -37,7 +37,7 @@ func openTracing(ctx context.Context, log *slog.Logger) *tracing {
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", versionOf(version, info))),
-		resource.WithFromEnv(), // over what is above
+		resource.WithFromEnv(), // overrides the above
 	)
 	if err != nil {
 		// The error repeats the value, which may hold a secret.
@@ -61,17 +61,17 @@ func tracingWanted(ctx context.Context, log *slog.Logger) bool {
 		strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true"):
 		return false
 	case exporter != "" && exporter != "otlp":
-		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER can be otlp or none", "found", exporter)
+		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER must be otlp or none", "found", exporter)
 		return false
 	}
 	if protocol := otelVariable("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
-		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL can be http/protobuf", "found", protocol)
+		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf", "found", protocol)
 		return false
 	}
 	return true
 }
 
-// tracer makes the spans of a package; nil where there are none.
+// tracer makes the spans of a package, or is nil.
 func (t *tracing) tracer(name string) trace.Tracer {
 	if t == nil {
 		return nil
@@ -107,7 +107,7 @@ const traceErrorsEvery = time.Minute
 type traceErrors struct {
 	log *slog.Logger
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	logged   time.Time
 	unlogged int
 }

@@ -11,13 +11,13 @@ import (
 // Set by the linker for a release: -X main.version=1.2.3.
 var version, commit, date string
 
-// versionCommand prints which vitrine this is.
+// versionCommand prints the version.
 type versionCommand struct {
 	JSON bool `name:"json" help:"Print the version, commit and date of the commit as JSON."`
 }
 
-// versionReport is the output of vitrine version --json. Commit and date are
-// empty in a binary that was built outside of a repository.
+// versionReport is the output of vitrine version --json. Commit and date are empty in a binary that
+// was built outside of a repository.
 type versionReport struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`

@@ -119,5 +119,5 @@ func isHTML(media string) bool {
 	return media == "text/html" || media == "application/xhtml+xml"
 }
 
-// clip shortens what a CMS sent to what a log line can bear.
+// clip shortens text of the CMS for a log line.
 func clip(s string) string { return plain.Clip(s, 80) }

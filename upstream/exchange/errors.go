@@ -97,11 +97,11 @@ func (e *StatusError) Error() string {
 
 // OpenError is a fetch that the breaker prevented.
 type OpenError struct {
-	After time.Duration // when the CMS will be asked again
+	After time.Duration // when the breaker lets a probe through
 	Asked bool          // by the CMS, with Retry-After
 }
 
-// Error does not say when, so that the same state has the same words.
+// Error omits the time, so that the same state has the same message.
 func (e *OpenError) Error() string {
 	if e.Asked {
 		return "paused, as the CMS asked (Retry-After)"

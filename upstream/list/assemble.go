@@ -137,7 +137,7 @@ func (m *Recipe) untouched(p *part, body []byte) bool {
 		(!p.list || len(body) == 0 || body[0] != '{')
 }
 
-// compose makes the document's bytes of the parts, ready to be normalized.
+// compose makes the document's bytes from the parts, ready to be normalized.
 func (m *Recipe) compose(ctx context.Context, work *mapping.Worker, walked []walked) ([]byte, error) {
 	c := &mapping.Composition{Resource: m.resource, Preset: m.preset.Name, Map: m.program, MaxBytes: int(m.maxBytes)}
 	for i, p := range m.parts {

@@ -177,8 +177,8 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 	return got, nil
 }
 
-// identify finds an item that came twice. ids are those of the latest items, where a program has
-// found them. What has no identity, and comes twice in one answer, may mean it.
+// identify finds an item that was sent twice. ids are those of the latest items, where a program
+// has found them. What has no identity, and comes twice in one answer, may mean it.
 func (w *walk) identify(got *walked, ids []string, seen map[string]bool) error {
 	first := len(got.identities)
 	for i := first; i < len(got.items); i++ {

@@ -136,7 +136,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 	if prev != nil && prev.doc != nil && l.ETag != "" && prev.doc.ETag == l.ETag && l.Source == r.o.Source {
 		base = prev.doc
 	}
-	began, before := watch.Now(), r.watched.Mark()
+	began, before, run := watch.Now(), r.watched.Mark(), r.watched.Run()
 	loading, unguard := r.guard(ctx, l)
 	loaded, doc, value, err := r.load(loading, base)
 	void := unguard()
@@ -181,6 +181,10 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 			r.store.refuse("fill", err)
 			e.detail = DetailRedisRefused
 		}
+		if prev != nil {
+			e.redis = prev.redis
+		}
+		e.redis.run, e.redis.dataset = run, l.Dataset // where the lease was
 		r.keep(f, e, before, prev, began, took)
 		f.status.FwdStatus = loaded.Status
 	case wrote.Outcome == lease.Lost:

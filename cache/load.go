@@ -120,9 +120,11 @@ func (r *Reader[V]) keep(f *flight[V], e *entry[V], before watch.Mark, prev *ent
 	wall, now, fresh := time.Now(), watch.Now(), r.o.freshness()
 	e.doc.FetchedAt, e.doc.FreshUntil = wall, wall.Add(fresh)
 	e.mark, e.unstored, e.fetchedAt = before, true, wall.UnixMilli()+r.skew.Load()
-	if prev != nil {
+	switch {
+	case e.redis.run != "":
+	case prev != nil:
 		e.redis = prev.redis
-	} else {
+	default:
 		e.redis = held{run: r.watched.Run()}
 	}
 	e.setTimes(&r.o, now, 0, fresh)

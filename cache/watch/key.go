@@ -221,8 +221,8 @@ func (k *Key) drop(w *Write) {
 // change records an invalidation; all means one of everything, which no own write explains.
 func (k *Key) change(all bool) {
 	k.mu.Lock()
-	if all {
-		k.foreign.Add(1)
+	if all { // an operator's: it concerns copies of what an earlier process held as well
+		k.earlier.Store(k.foreign.Add(1))
 	} else {
 		k.explain()
 	}
@@ -233,12 +233,17 @@ func (k *Key) change(all bool) {
 
 // explain takes an invalidation for that of the oldest own write, or otherwise for a foreign one.
 func (k *Key) explain() {
-	if len(k.writes) == 0 {
-		k.foreign.Add(1)
-		return
+	s := k.server.Load()
+	for len(k.writes) > 0 {
+		w := k.writes[0]
+		k.writes = k.writes[1:]
+		// One begun before the present period can have been announced before it, or to nobody.
+		if s != nil && s == w.server && s.live.Load() && s.period.Load() == w.period {
+			w.heard = true
+			return
+		}
 	}
-	k.writes[0].heard = true
-	k.writes = k.writes[1:]
+	k.foreign.Add(1)
 }
 
 // settle drops writes that were over when a ping that s has now answered was sent. It reports one

@@ -3,6 +3,8 @@ package coherence
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,6 +34,7 @@ type campaign struct {
 	sources  map[string]*sync.Map     // by replica, Status.Detail: what answers said of where they came from
 	away     map[string]*atomic.Int64 // by replica, the answers that said that Redis is away, and that are not held to anything
 	acked    atomic.Int64
+	seed     uint64 // of the purges: CAMPAIGN_SEED, or one of its own
 	tasks    sync.WaitGroup
 	stop     context.CancelFunc
 }
@@ -40,6 +43,12 @@ type campaign struct {
 func (c *campaign) begin(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
+	c.seed = rand.Uint64()
+	if text := os.Getenv("CAMPAIGN_SEED"); text != "" {
+		var err error
+		c.seed, err = strconv.ParseUint(text, 10, 64)
+		must(t, err)
+	}
 	t.Cleanup(func() { cancel(); c.tasks.Wait() })
 	c.checkers, c.sources, c.away = map[string]*checker{}, map[string]*sync.Map{}, map[string]*atomic.Int64{}
 	for name := range c.replicas {
@@ -98,8 +107,9 @@ func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string
 // under way, and after one in ten there is quiet for longer than the bound, so that what stays
 // wrong is seen to be wrong.
 func (c *campaign) purgeOften(ctx context.Context, key string) {
+	chance := rand.New(rand.NewPCG(c.seed, uint64(key[0])))
 	for ctx.Err() == nil {
-		kind := c.kinds[rand.IntN(len(c.kinds))]
+		kind := c.kinds[chance.IntN(len(c.kinds))]
 		versions := map[string]int64{}
 		for k, o := range c.origins { // before the purge, for all that it may reach
 			if k == key || kind == "FLUSHDB" {
@@ -112,9 +122,9 @@ func (c *campaign) purgeOften(ctx context.Context, key string) {
 			}
 			c.acked.Add(1)
 		}
-		gap := rand.N(6 * time.Millisecond)
-		if rand.IntN(10) == 0 {
-			gap = bound + 10*time.Millisecond + rand.N(30*time.Millisecond)
+		gap := time.Duration(chance.Int64N(int64(6 * time.Millisecond)))
+		if chance.IntN(10) == 0 {
+			gap = bound + 10*time.Millisecond + time.Duration(chance.Int64N(int64(30*time.Millisecond)))
 		}
 		pause(ctx, gap)
 	}
@@ -154,7 +164,7 @@ func (c *campaign) end() verdict {
 // report says what was seen, and fails the test for what must not be.
 func (v verdict) report(t *testing.T, c *campaign) {
 	t.Helper()
-	t.Logf("%d purges acknowledged, %d answers held against them, %d exempt; old answers after a purge: %v", c.acked.Load(), v.answers, c.exempt(), v.delays)
+	t.Logf("CAMPAIGN_SEED=%d: %d purges acknowledged, %d answers held against them, %d exempt; old answers after a purge: %v", c.seed, c.acked.Load(), v.answers, c.exempt(), v.delays)
 	for i, what := range v.violations {
 		if i == 10 {
 			t.Errorf("and %d more", len(v.violations)-i)

@@ -1,6 +1,8 @@
 package coherence
 
 import (
+	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ const rounds = 6
 type trouble struct {
 	args []string // of the server
 	all  bool     // it reaches all replicas, not only the first
+	full bool     // Redis holds nothing new: only a purge that removes something counts, since of no other it says anything
 	away bool     // it lasts until the replicas say that Redis is away
 	come func(*redistest.Server, *link)
 	goes func(*redistest.Server, *link)
@@ -50,9 +53,47 @@ var troubles = map[string]trouble{
 	"a replica's watching connection hangs": {
 		come: func(_ *redistest.Server, l *link) { l.deafen() }, goes: func(_ *redistest.Server, l *link) { l.heal() },
 	},
+	"writes are refused": { // purges as well
+		all:  true,
+		come: func(s *redistest.Server, _ *link) { set(s, "min-replicas-to-write", "1") },
+		goes: func(s *redistest.Server, _ *link) { set(s, "min-replicas-to-write", "0") },
+	},
+	"memory is full": { // purges are not refused
+		full: true,
+		come: func(s *redistest.Server, _ *link) { set(s, "maxmemory", "1") },
+		goes: func(s *redistest.Server, _ *link) { set(s, "maxmemory", "0") },
+	},
+	"fields are overwritten": {
+		come: func(s *redistest.Server, _ *link) {
+			for _, field := range []string{"fresh_until", "fetched_at", "changed_at", "lease_until", "layout", "source"} {
+				for _, value := range []string{"", "1795269336009.5", "1e13", " 1", "-1", "99999999999999", "x"} {
+					s.Client().HSet(context.Background(), prefix+keys[rand.IntN(len(keys))], field, value)
+				}
+			}
+		},
+		goes: func(*redistest.Server, *link) {},
+	},
 	"a replica is far away": { // further than memory is trusted: each of its answers is checked
 		come: func(_ *redistest.Server, l *link) { l.slow(60 * time.Millisecond) }, goes: func(_ *redistest.Server, l *link) { l.heal() },
 	},
+}
+
+func set(s *redistest.Server, name, value string) {
+	s.Client().ConfigSet(context.Background(), name, value)
+}
+
+// removing purges what is there, and says that what was not there was not purged.
+func removing(purge func(ctx context.Context, kind, key string) ([]string, error), client *redis.Client) func(ctx context.Context, kind, key string) ([]string, error) {
+	return func(ctx context.Context, kind, key string) ([]string, error) {
+		if kind != "DEL" && kind != "UNLINK" && kind != "EXPIRE" {
+			return purge(ctx, kind, key)
+		}
+		n, err := client.Del(ctx, prefix+key).Result()
+		if err == nil && n == 0 {
+			err = redis.Nil
+		}
+		return []string{key}, err
+	}
 }
 
 // TestNoFaultBringsBackWhatWasPurged goes on reading and purging while something breaks and heals
@@ -74,6 +115,9 @@ func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: 5 * time.Second, PoolSize: 20})
 			t.Cleanup(func() { _ = client.Close() })
 			c.purge = operator(client)
+			if trouble.full {
+				c.purge = removing(c.purge, client)
+			}
 			c.begin(t)
 
 			hit := map[string]replica{"replica 1": nodes[0]}
@@ -98,8 +142,11 @@ func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 						eventually(t, name+" says that redis is away", func() bool { return c.saw(name, cache.DetailRedisAway) })
 					}
 				}
-				if !trouble.all {
+				switch {
+				case !trouble.all:
 					purges(20)
+				case !trouble.away:
+					pause(t.Context(), 2*bound)
 				}
 				trouble.goes(server, way)
 				purges(20)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"vitrine/proxy/operator"
+	"vitrine/upstream/plain"
 )
 
 // A screen collects output until flush. Foreign text, such as the CMS's, is shown with its control
@@ -49,15 +49,10 @@ func (s *screen) printf(format string, args ...any) {
 		switch arg := arg.(type) {
 		case painted, int, int64, float64:
 		default:
-			args[i] = safe(arg)
+			args[i] = plain.Text(fmt.Sprint(arg))
 		}
 	}
 	_, _ = fmt.Fprintf(&s.kept, format, args...) // into a strings.Builder
-}
-
-// safe makes control characters visible, including line ends.
-func safe(v any) string {
-	return strings.ReplaceAll(operator.Visible(fmt.Sprint(v)), "\n", `\n`)
 }
 
 // flush writes the collected text.
@@ -68,7 +63,7 @@ func (s *screen) flush() error {
 }
 
 func (s *screen) paint(code, text string) painted {
-	if text = safe(text); !s.colour || text == "" {
+	if text = plain.Text(text); !s.colour || text == "" {
 		return painted(text)
 	}
 	return painted("\x1b[" + code + "m" + text + "\x1b[0m")

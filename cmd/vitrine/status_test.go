@@ -69,7 +69,7 @@ cms    https://cms.example, degraded
 redis  redis:6379, degraded: purges are not received, every answer is checked
 
 catalogue  fresh for 45s, 15s old, 12,345 bytes, changed 3h5m0s ago; fetched 15s ago: 12.4 ms, status 304, 2 repairs
-rules      stale for 4m0s, 5m0s old, 0 bytes, changed 5m0s ago; fetched 0s ago: failed: next: \u001b[2J\nall is well\u202e\u009b0m
+rules      stale for 4m0s, 5m0s old, 0 bytes, changed 5m0s ago; fetched 0s ago: failed: next: \x1b[2J\nall is well\u202e\u009b0m
 banners    missing; another replica's fetch failed
 `
 	if out.String() != want {

@@ -29,7 +29,7 @@ func writeValue(w http.ResponseWriter, status int, v any) {
 		writeDetail(w, http.StatusInternalServerError, "Internal server error.")
 		return
 	}
-	writeJSON(w, status, []byte(Visible(string(body))+"\n")) // an escape in a string of JSON is the same string
+	writeJSON(w, status, []byte(visible(string(body))+"\n")) // an escape in a string of JSON is the same string
 }
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) {

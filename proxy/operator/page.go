@@ -82,7 +82,7 @@ func (p *pages) render(w http.ResponseWriter, name string, data any) {
 	secure(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = io.WriteString(w, Visible(body.String())) // a client that has gone needs no page
+	_, _ = io.WriteString(w, visible(body.String())) // a client that has gone needs no page
 }
 
 func (p *pages) overviewPage(w http.ResponseWriter, _ *http.Request) {

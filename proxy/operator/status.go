@@ -41,17 +41,17 @@ type Upstream struct {
 
 // Redis is the store.
 type Redis struct {
-	Address   string        `json:"address"`
-	Prefix    string        `json:"prefix"`
-	Embedded  bool          `json:"embedded"`
-	Up        bool          `json:"up"`
-	Listening bool          `json:"listening"` // purges are received
-	Refusing  string        `json:"refusing"`  // why Redis refused the last write; empty if it did not
+	Address   string `json:"address"`
+	Prefix    string `json:"prefix"`
+	Embedded  bool   `json:"embedded"`
+	Up        bool   `json:"up"`
+	Listening bool   `json:"listening"` // purges are received
+	Refusing  string `json:"refusing"`  // why Redis refused the last write; empty if it did not
 
-	RoundTrip   float64 `json:"round_trip_ms"`
-	PurgeBound  float64 `json:"purge_bound_ms"`
-	BoundNeeded float64 `json:"purge_bound_needed_ms"` // 0 if the bound is enough for the round trip
-	Level     metrics.Level `json:"level"`
+	RoundTrip   float64       `json:"round_trip_ms"`
+	PurgeBound  float64       `json:"purge_bound_ms"`
+	BoundNeeded float64       `json:"purge_bound_needed_ms"` // 0 if the bound is enough for the round trip
+	Level       metrics.Level `json:"level"`
 }
 
 // Resource is the state of one resource.

@@ -6,10 +6,10 @@ import (
 	"unicode"
 )
 
-// Visible writes the characters of text that a terminal, a browser or a reader would obey instead
+// visible writes the characters of text that a terminal, a browser or a reader would obey instead
 // of showing as escapes, such as \u001b: control characters but tab and line feed, and marks that
 // change the direction of text.
-func Visible(text string) string {
+func visible(text string) string {
 	if strings.IndexFunc(text, invisible) < 0 {
 		return text
 	}

@@ -13,8 +13,8 @@ import (
 	"vitrine/cache/watch"
 )
 
-// TestAnotherServerBehindTheAddressIsNoticed moves new connections to another server while those that there are stay: an
-// address that fails over, a name, a balancer.
+// TestAnotherServerBehindTheAddressIsNoticed moves new connections to another server while those
+// that there are stay: an address that fails over, a name, a balancer.
 func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 	one, two := redistest.Start(t), redistest.Start(t)
 	way := newRelay(t, one.Addr)
@@ -32,8 +32,8 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return two.Client().Del(t.Context(), key).Err() })
 }
 
-// TestPushesThatDoNotComeEndTheTrust has a server that takes CLIENT TRACKING and announces nothing of these keys: an own
-// write that does not come back shows it.
+// TestPushesThatDoNotComeEndTheTrust has a server that takes CLIENT TRACKING and announces nothing
+// of these keys: an own write that does not come back shows it.
 func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
 	server := redistest.Start(t)
 	src := newSource()
@@ -64,8 +64,8 @@ func silence(t *testing.T, server *redistest.Server) {
 	must(t, c.Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
 }
 
-// TestConnectionsThatLeadNowhereAreReplaced lets every connection that there is go silent, as a middlebox does that
-// forgets flows, while new ones work.
+// TestConnectionsThatLeadNowhereAreReplaced lets every connection that there is go silent, as a
+// middlebox does that forgets flows, while new ones work.
 func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	server := redistest.Start(t)
 	way := newRelay(t, server.Addr)
@@ -91,7 +91,8 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	}
 }
 
-// TestADocumentOnItsWayIsNoSilence has a link on which a document takes several times as long as Redis may be silent.
+// TestADocumentOnItsWayIsNoSilence has a link on which a document takes several times as long as
+// Redis may be silent.
 func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 	server := redistest.Start(t)
 	way := newRelay(t, server.Addr)
@@ -115,7 +116,8 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 	}
 }
 
-// TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the moment.
+// TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the
+// moment.
 func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	server := redistest.Start(t, "--busy-reply-threshold", "10")
 	way := newRelay(t, server.Addr)
@@ -144,7 +146,8 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	}
 }
 
-// TestAMinorityOfSentinelsIsNotBelieved leaves one Sentinel of three, which names a server of its own.
+// TestAMinorityOfSentinelsIsNotBelieved leaves one Sentinel of three, which names a server of its
+// own.
 func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
 	group := redistest.StartSentinels(t)
 	impostor := redistest.Start(t)

@@ -10,8 +10,8 @@ import (
 	"vitrine/cache/watch"
 )
 
-// garbage is what somebody may write into a field: numbers that one reader takes for one and another for none, times that
-// cannot be, and no text at all.
+// garbage is what somebody may write into a field: numbers that one reader takes for one and
+// another for none, times that cannot be, and no text at all.
 var garbage = []string{
 	"", " ", "0", "1", "-1", "-2", "-5", "abc", "1795269336009.5", "1e13", " 1795269336009", "1795269336009 ", "0x10", "+5", "nan", "inf",
 	"99999999999999", "999999999999999", "99999999999999999999", "-99999999999999", "true", "failed:", "failed:x:y", "failed:1:error", "\x00\xff",
@@ -19,8 +19,9 @@ var garbage = []string{
 
 var fields = []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "layout", "source", "lease", "lease_until"}
 
-// FuzzFieldsWrittenByAnybody writes a value to a field and counts what that costs: with nobody asking, and with a visitor.
-// It ends in a document that is served and stored, whatever was written.
+// FuzzFieldsWrittenByAnybody writes a value to a field and counts what that costs: with nobody
+// asking, and with a visitor. It ends in a document that is served and stored, whatever was
+// written.
 func FuzzFieldsWrittenByAnybody(f *testing.F) {
 	for i := range fields {
 		for _, value := range garbage {
@@ -51,8 +52,8 @@ func FuzzFieldsWrittenByAnybody(f *testing.F) {
 	})
 }
 
-// TestClockOfRedisSetBackMakesDocumentsDue has a document and a lease that were written when Redis's clock was ten
-// minutes ahead.
+// TestClockOfRedisSetBackMakesDocumentsDue has a document and a lease that were written when
+// Redis's clock was ten minutes ahead.
 func TestClockOfRedisSetBackMakesDocumentsDue(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()
@@ -70,8 +71,8 @@ func TestClockOfRedisSetBackMakesDocumentsDue(t *testing.T) {
 	})
 }
 
-// TestAWaiterIsNotLeftBehindByAConnectionThatDies has the connection that would announce the holder's fill go silent
-// while somebody waits for it.
+// TestAWaiterIsNotLeftBehindByAConnectionThatDies has the connection that would announce the
+// holder's fill go silent while somebody waits for it.
 func TestAWaiterIsNotLeftBehindByAConnectionThatDies(t *testing.T) {
 	server := redistest.Start(t)
 	way := newRelay(t, server.Addr)
@@ -94,8 +95,8 @@ func TestAWaiterIsNotLeftBehindByAConnectionThatDies(t *testing.T) {
 	}
 }
 
-// TestALookIsSharedAndAFailureRemembered counts scripts while a server does not announce changes: with a document, and with
-// nothing held and a CMS that fails.
+// TestALookIsSharedAndAFailureRemembered counts scripts while a server does not announce changes:
+// with a document, and with nothing held and a CMS that fails.
 func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fails %t", fails), func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem has the CMS away: the last good copy is served, says why, and
-// is put back, so that a replica started later has it as well.
+// TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem has the CMS away: the last good copy is
+// served, says why, and is put back, so that a replica started later has it as well.
 func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
 	server := redistest.Start(t)
 	src := newSource()
@@ -57,7 +57,8 @@ func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
 	})
 }
 
-// TestWhatIsPutBackIsNeverPutOverAnythingNewer restores an older copy after a newer one, and while somebody fetches.
+// TestWhatIsPutBackIsNeverPutOverAnythingNewer restores an older copy after a newer one, and while
+// somebody fetches.
 func TestWhatIsPutBackIsNeverPutOverAnythingNewer(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		h := lease.New("vitrine:", "banners", "test", time.Hour)
@@ -85,7 +86,8 @@ func TestWhatIsPutBackIsNeverPutOverAnythingNewer(t *testing.T) {
 	})
 }
 
-// TestAPurgeWhileCutOffIsOne has the server live on: what is gone then was purged, also with a flush.
+// TestAPurgeWhileCutOffIsOne has the server live on: what is gone then was purged, also with a
+// flush.
 func TestAPurgeWhileCutOffIsOne(t *testing.T) {
 	for name, purge := range map[string]func(*testing.T, *redistest.Server) error{
 		"DEL":      func(t *testing.T, s *redistest.Server) error { return s.Client().Del(t.Context(), key).Err() },
@@ -112,8 +114,8 @@ func TestAPurgeWhileCutOffIsOne(t *testing.T) {
 	}
 }
 
-// TestAnOwnWriteWithdrawsNoCopy has Redis die after an own lease was announced, and before anybody could look at what
-// it was, with the CMS away; and then the same with a purge.
+// TestAnOwnWriteWithdrawsNoCopy has Redis die after an own lease was announced, and before anybody
+// could look at what it was, with the CMS away; and then the same with a purge.
 func TestAnOwnWriteWithdrawsNoCopy(t *testing.T) {
 	for name, purged := range map[string]bool{"own": false, "own and then a purge": true} {
 		t.Run(name, func(t *testing.T) {

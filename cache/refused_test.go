@@ -32,8 +32,8 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 	},
 }
 
-// TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory has the CMS change while Redis holds an older version, and
-// then fail: nobody is given the older version again, and nobody an error.
+// TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory has the CMS change while Redis holds an
+// older version, and then fail: nobody is given the older version again, and nobody an error.
 func TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory(t *testing.T) {
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func padded(src *source, size int) Loader {
 	})
 }
 
-// TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the document: each replica
-// serves what it has fetched itself, and a purge reaches them all.
+// TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
+// document: each replica serves what it has fetched itself, and a purge reaches them all.
 func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "3mb")
 	src := newSource()
@@ -126,7 +126,8 @@ func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
 	purgeReaches(t, src, readers, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
 }
 
-// TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt deletes while memory is full, which Redis allows.
+// TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt deletes while memory is
+// full, which Redis allows.
 func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *testing.T) {
 	server := redistest.Start(t)
 	src := newSource()

@@ -1,4 +1,5 @@
-// Package docs checks the pages against the repository: links, the names of tests, and the tour of the code.
+// Package docs checks the pages against the repository: links, the names of tests, and the tour of
+// the code.
 package docs
 
 import (

@@ -16,8 +16,8 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// newReplica starts vitrine. Documents are fresh for so short a time that nearly every request makes
-// a fetch, and waits for it.
+// newReplica starts vitrine. Documents are fresh for so short a time that nearly every request
+// makes a fetch, and waits for it.
 func newReplica(t *testing.T, cms *upstreamtest.CMS, redis string) *replica {
 	t.Helper()
 	return &replica{proxytest.Start(t, cms.URL, "redis://"+redis, proxytest.Options{

@@ -1,7 +1,6 @@
-// Command kubernetes checks the kustomize base in the folder named: it is built
-// as kubectl apply -k builds it, every document is decoded strictly by the API's
-// own types, and what refers to each other by name does so rightly. The
-// settings in it are read by the vitrine named.
+// Command kubernetes checks the kustomize base in the folder named: it is built as kubectl apply -k
+// builds it, every document is decoded strictly by the API's own types, and what refers to each
+// other by name does so rightly. The settings in it are read by the vitrine named.
 //
 //	kubernetes FOLDER VITRINE
 package main
@@ -83,8 +82,8 @@ type base struct {
 	monitor    monitoring.ServiceMonitor
 }
 
-// decode reads every document, strictly: a field that its type does not have,
-// or has already, is an error.
+// decode reads every document, strictly: a field that its type does not have, or has already, is an
+// error.
 func (b *base) decode(text []byte) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -172,8 +171,7 @@ func (b *base) names() (failed error) {
 	return failed
 }
 
-// selectors checks that everything selects the pods, and the monitor one of
-// the Services.
+// selectors checks that everything selects the pods, and the monitor one of the Services.
 func (b *base) selectors() (failed error) {
 	pod := labels.Set(b.deployment.Spec.Template.Labels)
 	selects := func(who string, wanted *meta.LabelSelector) {
@@ -202,8 +200,8 @@ func (b *base) selectors() (failed error) {
 	return failed
 }
 
-// settings lets vitrine read the pod's environment and files, laid out under
-// work as the pod has them under /.
+// settings lets vitrine read the pod's environment and files, laid out under work as the pod has
+// them under /.
 func (b *base) settings(work, vitrine string) error {
 	pod := b.deployment.Spec.Template.Spec
 	container := pod.Containers[0]

@@ -1,6 +1,5 @@
-// Command load asks for a URL over and over, on kept connections and on new
-// ones, until it is interrupted. It exits with 1 if anything but a 200 came, or
-// less than was wanted.
+// Command load asks for a URL over and over, on kept connections and on new ones, until it is
+// interrupted. It exits with 1 if anything but a 200 came, or less than was wanted.
 package main
 
 import (

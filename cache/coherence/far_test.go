@@ -9,8 +9,9 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// TestAFarRedisCostsWhatThePurgeBoundSays has a Redis 60 ms away: with the usual bound each answer waits for it, which is
-// said, together with the bound that would do; with that bound answers come from memory, and purges still count in time.
+// TestAFarRedisCostsWhatThePurgeBoundSays has a Redis 60 ms away: with the usual bound each answer
+// waits for it, which is said, together with the bound that would do; with that bound answers come
+// from memory, and purges still count in time.
 func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

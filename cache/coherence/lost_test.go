@@ -12,7 +12,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// purgeAndHang purges, and has Redis carry out nothing more for anybody: the purge is announced, and nobody can look.
+// purgeAndHang purges, and has Redis carry out nothing more for anybody: the purge is announced,
+// and nobody can look.
 func purgeAndHang(t *testing.T, client *redis.Client, key string) {
 	t.Helper()
 	_, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -23,8 +24,8 @@ func purgeAndHang(t *testing.T, client *redis.Client, key string) {
 	must(t, err)
 }
 
-// TestPurgeReceivedBeforeRedisIsLostIsNotUndone has Redis come back empty after a purge that the replica received and
-// could not look at. What it lost is not what was purged.
+// TestPurgeReceivedBeforeRedisIsLostIsNotUndone has Redis come back empty after a purge that the
+// replica received and could not look at. What it lost is not what was purged.
 func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -67,8 +68,8 @@ func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 	})
 }
 
-// TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook has the load end, and its fill fail, before anything but the
-// purge itself can tell.
+// TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook has the load end, and its fill fail,
+// before anything but the purge itself can tell.
 func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)

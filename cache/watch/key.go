@@ -18,7 +18,8 @@ type Key struct {
 
 	server atomic.Pointer[Server]
 	// changes counts the invalidations received, foreign those that no write of this process
-	// explains, earlier those of the foreign that were received on connections before the present one.
+	// explains, earlier those of the foreign that were received on connections before the present
+	// one.
 	changes, foreign, earlier atomic.Uint64
 
 	mu     sync.Mutex

@@ -14,7 +14,8 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// Whoever opens all the connections that there are descriptors for costs others an answer, not more.
+// Whoever opens all the connections that there are descriptors for costs others an answer, not
+// more.
 func TestRunningOutOfDescriptorsEndsNothing(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

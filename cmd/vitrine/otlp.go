@@ -21,8 +21,7 @@ import (
 )
 
 // collector sends spans over OTLP/HTTP. It implements otlptrace.Client; OpenTelemetry's own one for
-// HTTP links all of gRPC.
-// https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+// HTTP links all of gRPC. https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 type collector struct {
 	http    *http.Client
 	url     string
@@ -40,7 +39,8 @@ func otelVariable(name string) string {
 	return ""
 }
 
-// newCollector reads OpenTelemetry's variables. Its errors do not repeat them: some hold credentials.
+// newCollector reads OpenTelemetry's variables. Its errors do not repeat them: some hold
+// credentials.
 func newCollector() (*collector, error) {
 	c := &collector{headers: http.Header{"Content-Type": {"application/x-protobuf"}}}
 	u, err := url.Parse(otelVariable("ENDPOINT"))

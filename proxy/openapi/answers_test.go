@@ -26,7 +26,8 @@ import (
 )
 
 // load reads the document as its readers do, and checks it against OpenAPI 3.1. Its examples are
-// checked by TestEverySchemaHasATypeAndEveryExampleValidates: kin-openapi has the rules of 3.0 for null.
+// checked by TestEverySchemaHasATypeAndEveryExampleValidates: kin-openapi has the rules of 3.0 for
+// null.
 func load(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(Document())

@@ -140,7 +140,8 @@ func contentOf(schema object, example any) object {
 	return object{{"application/json", object{{"schema", schema}, {"example", example}}}}
 }
 
-// bodyless replaces the shared answers of an operation by the same without a body, as HEAD has them.
+// bodyless replaces the shared answers of an operation by the same without a body, as HEAD has
+// them.
 func bodyless(operation object) object {
 	shared := map[string]object{}
 	for _, r := range responses() {

@@ -1,5 +1,5 @@
-// Package proxytest runs vitrine in front of a CMS, for the tests of proxy and of the software around
-// it: a client of the CMS, readers on a Redis, and a server on a free port.
+// Package proxytest runs vitrine in front of a CMS, for the tests of proxy and of the software
+// around it: a client of the CMS, readers on a Redis, and a server on a free port.
 package proxytest
 
 import (

@@ -1,7 +1,7 @@
-// Command bom writes what released binaries are made of: for each a CycloneDX
-// document BINARY.cdx.json of what go version -m says, and one file with the
-// licence texts of all modules. A module whose licence is not recognized is an
-// error: somebody has to read it before it is handed on.
+// Command bom writes what released binaries are made of: for each a CycloneDX document
+// BINARY.cdx.json of what go version -m says, and one file with the licence texts of all modules. A
+// module whose licence is not recognized is an error: somebody has to read it before it is handed
+// on.
 //
 //	bom -version 1.2.3 -date 2026-11-21T00:00:00Z -licences FILE BINARY...
 package main
@@ -70,8 +70,7 @@ func run(version, date, licences string, binaries []string) error {
 	return writeLicences(licences, all)
 }
 
-// read returns the components of one binary, in the order of their paths, and
-// adds them to all.
+// read returns the components of one binary, in the order of their paths, and adds them to all.
 func read(info *debug.BuildInfo, all map[string]component) ([]component, error) {
 	found := []component{{path: "std", version: strings.TrimPrefix(info.GoVersion, "go")}}
 	for _, m := range info.Deps {

@@ -1,6 +1,5 @@
-// Command image packs a linux binary as the Dockerfile does, without an engine
-// and the same byte for byte each time: an archive that docker load, podman
-// load, skopeo and crane read.
+// Command image packs a linux binary as the Dockerfile does, without an engine and the same byte
+// for byte each time: an archive that docker load, podman load, skopeo and crane read.
 //
 //	image -version 1.2.3 -date 2026-11-21T00:00:00Z -arch amd64 -add FILE=/path... -o vitrine.image.tar
 package main
@@ -92,8 +91,8 @@ func run(version, date, arch, out string, files []string) error {
 	return tarball.WriteToFile(out, tag, image)
 }
 
-// pack makes the one layer: the files, and the folders that lead to them, all
-// root's and readable by everybody.
+// pack makes the one layer: the files, and the folders that lead to them, all root's and readable
+// by everybody.
 func pack(made time.Time, files []string) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

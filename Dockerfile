@@ -11,11 +11,14 @@ RUN go mod download
 COPY . .
 ARG VERSION=dev
 RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X main.version=${VERSION}" \
-    -o /out/vitrine ./cmd/vitrine
+    -o /out/vitrine ./cmd/vitrine \
+    && mkdir /out/last-good
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/vitrine /vitrine
+# A volume here belongs to the user below.
+COPY --from=build --chown=65532:65532 /out/last-good /var/lib/vitrine
 
 # By number: there is no /etc/passwd to look a name up in.
 USER 65532:65532

@@ -276,7 +276,7 @@ func (r *Reader[V]) release(ctx context.Context, l lease.Lease, word lease.Failu
 // restore puts the last good copy back into a Redis that has lost it, if it cannot be loaded.
 func (r *Reader[V]) restore() {
 	now, e := watch.Now(), r.memory.Load()
-	if !e.holds(now) || !e.lost || !e.unstored || !r.watched.Up() || r.watched.Withdrawn(&e.mark) {
+	if !e.holds(now) || !e.lost || !e.unstored || e.redis.run != r.watched.Run() || !r.watched.Up() || r.watched.Withdrawn(&e.mark) {
 		return
 	}
 	d := lease.Document{

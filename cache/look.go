@@ -85,6 +85,9 @@ func (r *Reader[V]) look() (*entry[V], error) {
 		e.leasedUntil = watch.Now() + rec.Left
 	}
 	r.admit(e)
+	if e.doc == nil && prev != nil && r.unsaved != nil {
+		r.unsave()
+	}
 	return e, nil
 }
 

@@ -134,6 +134,7 @@ func (r *Reader[V]) admit(e *entry[V]) {
 			return
 		}
 		if r.memory.CompareAndSwap(cur, e) {
+			r.noteSave()
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vitrine/cache/lastgood"
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
@@ -44,6 +45,9 @@ type ReaderOptions[V any] struct {
 	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each
 	// failure in a row; 0 is 500 ms and 10 s.
 	BackoffFirst, BackoffMost time.Duration
+	// LastGood is a folder in which the last good copy is kept, for a start with neither Redis nor
+	// a loader. Each process needs a folder of its own. Empty: none is kept.
+	LastGood string
 }
 
 // ErrLoad is another process's failure if no CodeError is set.
@@ -117,6 +121,9 @@ type Reader[V any] struct {
 	lastETag string // of the document last held, purged or not,
 	lastAt   int64  // and when its content changed, Unix milliseconds
 	damaged  string // the etag of a body in Redis that cannot be used
+
+	file    lastgood.File // of the last good copy
+	unsaved chan struct{} // capacity 1: wakes save; nil if no copy is kept
 }
 
 // NewReader makes the reader of key, of which a store has one. Its fetches and its attendant end
@@ -131,6 +138,13 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 	r.hash = s.hash(key, 2*max(o.FetchTimeout+leaseMargin, o.BackoffMost)+time.Minute)
 	r.watched = s.watch.Key(key, r.notify)
+	if o.LastGood != "" {
+		r.file, r.unsaved = lastgood.At(o.LastGood, key), make(chan struct{}, 1)
+		r.recall()
+		if !s.goTask(r.save) {
+			return nil, errClosed
+		}
+	}
 	if !s.goTask(r.attend) || !s.goTask(r.sample) {
 		return nil, errClosed
 	}
@@ -172,6 +186,9 @@ func (r *Reader[V]) attend() {
 		case <-r.store.ctx.Done():
 			return
 		case <-r.wake:
+		}
+		if r.unsaved != nil && r.withdrawn() {
+			r.unsave()
 		}
 		if !r.watched.Up() {
 			continue // when it is back everybody is notified

@@ -42,7 +42,9 @@ type Config struct {
 	// not at all.
 	StaleIfError time.Duration
 	// HTTP is the caching policy announced to browsers and CDNs.
-	HTTP HTTP
+	// LastGood is a folder for the last good documents. Empty: none.
+	LastGood string
+	HTTP     HTTP
 	// CORS names the origins whose pages can read responses.
 	CORS CORS
 	// Proxies names the proxies trusted about a client's address.

@@ -32,6 +32,7 @@ type commands struct {
 	track   *tracking
 	scripts func(text string) bool // whether a script is allowed: scripts have no time limit
 	log     *slog.Logger
+	run     string           // names this store, so that its end is not taken for a purge
 	panics  func(cmd string) // for a test; nil otherwise
 }
 
@@ -55,6 +56,8 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 		c.WriteError(fmt.Sprintf("ERR unknown command '%.32s', the embedded store has those that vitrine and its operator need", cmd))
 	case s.isForeign(cmd, args):
 		c.WriteError("NOPERM the embedded store runs vitrine's own scripts only")
+	case cmd == "INFO":
+		c.WriteBulk("# Server\r\nrun_id:" + s.run + "\r\n")
 	default:
 		s.track.run(c, cmd, args)
 	}

@@ -9,6 +9,7 @@ package embedded
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,7 +119,7 @@ func start(addr, password string, log *slog.Logger) (*Store, error) {
 		redis: redis, track: newTracking(redis), listener: listener, password: password, cancel: cancel,
 		places: make(chan struct{}, maxConnections),
 	}
-	s.commands = &commands{track: s.track, scripts: lease.IsScript, log: log}
+	s.commands = &commands{track: s.track, scripts: lease.IsScript, log: log, run: rand.Text()}
 	redis.Server().SetPreHook(s.commands.hook)
 	s.done.Go(func() { s.expire(ctx) })
 	s.done.Go(func() { s.accept(ctx, log) })

@@ -152,10 +152,20 @@ func (p *process) ended(ctx context.Context, err error) {
 	}
 }
 
+// handOverTime is how long an end waits for the idle connections of the service before.
+const handOverTime = time.Second
+
 // end drains the current service, and waits for the previous one.
 func (p *process) end(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	s := p.present.Load()
+	if p.ending != nil { // connections are on their way to this service
+		select {
+		case err := <-p.ending:
+			p.ended(ctx, err)
+		case <-time.After(handOverTime):
+		}
+	}
 	err := s.drain(ctx)
 	if p.ending != nil {
 		p.ended(ctx, <-p.ending)

@@ -110,6 +110,7 @@ func (s *service) openReaders() error {
 			Prepare:              represent.Prepare(r),
 			ErrorCode:            upstream.Code,
 			CodeError:            upstream.FromCode,
+			LastGood:             s.cfg.LastGood,
 		})
 		if err != nil {
 			return fmt.Errorf("read %s: %w", r, err)

@@ -1,0 +1,106 @@
+package cache
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+
+	"vitrine/cache/lastgood"
+	"vitrine/cache/watch"
+)
+
+// saveEvery bounds how often a document is written.
+const saveEvery = time.Second
+
+// recall puts the document of the last good file into memory, as one that Redis has lost: it is
+// served only if nothing can be loaded. Whether Redis has lost it, or it was purged meanwhile, the
+// first look decides; if there is no Redis, it is served.
+func (r *Reader[V]) recall() {
+	d, err := r.file.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	doc := &Document{}
+	var value V
+	if err == nil {
+		*doc = Document{
+			Body: d.Body, ETag: d.ETag, FetchedAt: time.UnixMilli(d.FetchedAt), ChangedAt: time.UnixMilli(d.ChangedAt),
+			FreshUntil: time.UnixMilli(d.FetchedAt), UpstreamETag: d.UpstreamETag, UpstreamLastModified: d.UpstreamLastModified,
+		}
+		value, err = r.prepare(doc)
+	}
+	if err != nil {
+		r.store.log.Warn("the last good copy cannot be used", "resource", r.key, "error", err)
+		return
+	}
+	e := &entry[V]{
+		doc: doc, value: value, mark: r.watched.Unread(), detail: DetailRedisLost, lost: true, unstored: true,
+		fetchedAt: d.FetchedAt, source: d.Source,
+		redis: held{exists: true, etag: d.ETag, fetchedAt: d.FetchedAt, dataset: d.Dataset, run: d.Run},
+	}
+	now := watch.Now()
+	e.setTimes(&r.o, now, max(0, time.Since(doc.FetchedAt)), 0)
+	if !e.holds(now) {
+		r.store.log.Info("the last good copy is too old", "resource", r.key, "fetched_at", doc.FetchedAt)
+		return
+	}
+	r.store.log.Info("read the last good copy", "resource", r.key, "fetched_at", doc.FetchedAt, "file", r.file.Path())
+	r.admit(e)
+}
+
+// save keeps the file as memory is, until the store closes.
+func (r *Reader[V]) save() {
+	var last lastgood.Document
+	failed := false
+	for {
+		select {
+		case <-r.store.ctx.Done():
+			return
+		case <-r.unsaved:
+		}
+		e := r.memory.Load()
+		if e == nil || e.doc == nil || e.lost || r.watched.Withdrawn(&e.mark) {
+			continue // removed by whoever found out
+		}
+		d := lastgood.Document{
+			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
+			FetchedAt: e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), Dataset: e.redis.dataset, Run: e.redis.run,
+		}
+		if d.ETag == last.ETag && d.FetchedAt == last.FetchedAt && d.Run == last.Run {
+			continue
+		}
+		last = d
+		d.Body = e.doc.Body
+		err := r.file.Save(&d)
+		if err != nil && !failed {
+			r.store.log.Warn("the last good copy cannot be written", "resource", r.key, "error", err)
+		}
+		failed = err != nil
+		if r.withdrawn() { // while it was written
+			last = lastgood.Document{}
+			r.unsave()
+		}
+		watch.Sleep(r.store.ctx, saveEvery)
+	}
+}
+
+// withdrawn reports whether what memory holds may not be served any more.
+func (r *Reader[V]) withdrawn() bool {
+	e := r.memory.Load()
+	return e == nil || e.doc == nil || r.watched.Withdrawn(&e.mark)
+}
+
+// noteSave makes save look at memory.
+func (r *Reader[V]) noteSave() {
+	select {
+	case r.unsaved <- struct{}{}:
+	default:
+	}
+}
+
+// unsave removes the file of a document that was purged, or may have been.
+func (r *Reader[V]) unsave() {
+	if err := r.file.Remove(); err != nil {
+		r.store.log.Warn("the last good copy of a purged document cannot be removed", "resource", r.key, "error", err)
+	}
+}

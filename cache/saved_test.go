@@ -1,0 +1,123 @@
+package cache
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+)
+
+// keeping are options under which the last good copy is kept, and the file that it is in.
+func keeping(t *testing.T, src Loader) (ReaderOptions[int64], string) {
+	o := options(src)
+	o.LastGood = t.TempDir()
+	return o, filepath.Join(o.LastGood, "banners.lastgood")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// alone is a reader that starts without Redis.
+func alone(t *testing.T, url string, o ReaderOptions[int64]) *Reader[int64] {
+	t.Helper()
+	r, err := NewReader(openStore(t, url), "banners", o)
+	must(t, err)
+	return r
+}
+
+// saved waits until the version is in the file, and ends the store.
+func saved(t *testing.T, s *Store, path string) {
+	t.Helper()
+	eventually(t, "the copy is kept", func() bool { return exists(path) })
+	must(t, s.Close())
+}
+
+func TestAStartWithNeitherRedisNorLoaderServesTheLastGoodCopy(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	o, path := keeping(t, src)
+	s, r := replica(t, server.URL(), o)
+	warm(t, r)
+	saved(t, s, path)
+	server.Kill()
+	src.fail(errDown)
+	late := alone(t, server.URL(), o)
+	for range 3 {
+		if a := get(t, late); a.Value != 1 || !a.Status.Stale || a.Status.Detail != DetailRedisAway {
+			t.Errorf("got %+v", a)
+		}
+	}
+	// A Redis that has lost its data gets the copy back; a loader that is well ends it.
+	server.Restart()
+	eventually(t, "it is back in Redis", func() bool {
+		get(t, late)
+		return server.Client().HGet(t.Context(), key, "fresh_until").Val() == "-1"
+	})
+	src.fail(nil)
+	src.version.Store(2)
+	eventually(t, "the new version", func() bool { a := get(t, late); return a.Value == 2 && a.Status.Detail == DetailMemory })
+}
+
+// A purge that the process did not live to hear of counts, if Redis lived on.
+func TestWhatWasPurgedIsNotKept(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	o, path := keeping(t, src)
+	s, r := replica(t, server.URL(), o)
+	warm(t, r)
+	eventually(t, "the copy is kept", func() bool { return exists(path) })
+	src.fail(errDown)
+	must(t, server.Client().Del(t.Context(), key).Err())
+	eventually(t, "the purge removes it", func() bool { return !exists(path) })
+
+	src.fail(nil)
+	eventually(t, "it is fetched again", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Value == 1 })
+	saved(t, s, path)
+	src.fail(errDown)
+	must(t, server.Client().Del(t.Context(), key).Err())
+	_, late := replica(t, server.URL(), o)
+	if a, err := late.Get(t.Context()); err == nil {
+		t.Errorf("a document that was purged is served: %+v", a)
+	}
+	eventually(t, "it is removed", func() bool { return !exists(path) })
+}
+
+func TestAnEmptyStoreIsFilledFromTheLastGoodCopy(t *testing.T) {
+	src := newSource()
+	o, path := keeping(t, src)
+	s, r := replica(t, embeddedURL(t), o)
+	warm(t, r)
+	saved(t, s, path)
+	src.fail(errDown)
+	_, late := replica(t, embeddedURL(t), o) // another one, as after a restart
+	if a := get(t, late); a.Value != 1 || a.Status.Detail != DetailRedisLost {
+		t.Errorf("got %+v", a)
+	}
+}
+
+func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
+	for name, spoil := range map[string]func(path string, o *ReaderOptions[int64]) error{
+		"damaged": func(path string, _ *ReaderOptions[int64]) error { return os.WriteFile(path, []byte("x\ny\nz"), 0o600) },
+		"too old": func(_ string, o *ReaderOptions[int64]) error {
+			o.TTL, o.StaleWhileRevalidate, o.StaleIfError = time.Millisecond, 0, 0
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, src := redistest.Start(t), newSource()
+			o, path := keeping(t, src)
+			s, r := replica(t, server.URL(), o)
+			warm(t, r)
+			saved(t, s, path)
+			server.Kill()
+			src.fail(errDown)
+			must(t, spoil(path, &o))
+			late := alone(t, server.URL(), o)
+			if a, err := late.Get(t.Context()); err == nil {
+				t.Errorf("got %+v", a)
+			}
+		})
+	}
+}

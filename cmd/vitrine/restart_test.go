@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// A visit asks for the banners again and again and never a second time for the same: what fails,
+// fails. It keeps its connection until told to close it, or for some requests.
+type visit struct {
+	address string
+	asked   *atomic.Int64
+	conn    net.Conn
+	r       *bufio.Reader
+}
+
+func (v *visit) get(newConnection bool) (body []byte, err error) {
+	if v.conn == nil || newConnection {
+		v.close()
+		if v.conn, err = net.Dial("tcp", v.address); err != nil {
+			return nil, err
+		}
+		v.r = bufio.NewReader(v.conn)
+	}
+	if err := v.conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(v.conn, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: gallery.example\r\n\r\n"); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(v.r, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if body, err = io.ReadAll(response.Body); err != nil {
+		return nil, err
+	}
+	v.asked.Add(1)
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d: %s", response.StatusCode, body)
+	}
+	if response.Close {
+		v.close()
+	}
+	return body, nil
+}
+
+func (v *visit) close() {
+	if v.conn != nil {
+		_ = v.conn.Close() // nothing is awaited from it
+		v.conn = nil
+	}
+}
+
+// visitors load an address until stop is called, which returns how many requests were answered.
+func visitors(t *testing.T, address string, want []byte) (asked *atomic.Int64, stop func()) {
+	asked = new(atomic.Int64)
+	var stopping atomic.Bool
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			v := &visit{address: address, asked: asked}
+			defer v.close()
+			for n := 0; !stopping.Load(); n++ {
+				body, err := v.get(i < 2 || n%(50*i) == 0)
+				if err == nil && !bytes.Equal(body, want) {
+					err = errors.New("another document")
+				}
+				if err != nil {
+					t.Errorf("visitor %d, request %d: %v", i, n, err)
+					return
+				}
+			}
+		})
+	}
+	return asked, func() {
+		stopping.Store(true)
+		all.Wait()
+	}
+}
+
+// serveOn starts the command on a socket that the test has opened, as systemd does.
+func serveOn(t *testing.T, socket *os.File, environ []string, log io.Writer) *exec.Cmd {
+	t.Helper()
+	command := exec.Command("sh", "-c", `LISTEN_PID=$$ exec vitrine serve`)
+	command.ExtraFiles = []*os.File{socket} // descriptor 3
+	command.Env = append(append(os.Environ(), "LISTEN_FDS=1"), environ...)
+	command.Stdout, command.Stderr = io.Discard, log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return command
+}
+
+// Under load, a configuration is reloaded a hundred times and the program is replaced twenty times,
+// and no request fails, nor is anything fetched that was fetched before.
+func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("sh is not installed: apt-get install dash")
+	}
+	redis, cms := redistest.Start(t), upstreamtest.New(t)
+	public, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer public.Close()
+	socket, err := public.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	file := filepath.Join(t.TempDir(), "vitrine.yaml")
+	configure := func(n int) {
+		t.Helper()
+		if err := os.WriteFile(file, fmt.Appendf(nil, "http: {max_age: %ds}\n", n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure(0)
+	environ := []string{
+		"VITRINE_CONFIG=" + file, "VITRINE_ADMIN_LISTEN=", "VITRINE_TTL=1h", "VITRINE_LOG_FORMAT=json",
+		"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + redis.URL(),
+	}
+	var log testkit.Buffer
+	vitrine := serveOn(t, socket, environ, &log)
+	stopIt := func() {
+		t.Helper()
+		if err := vitrine.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := vitrine.Wait(); err != nil {
+			t.Errorf("vitrine: %v", err)
+		}
+	}
+	defer func() { stopIt() }()
+
+	first := &visit{address: public.Addr().String(), asked: new(atomic.Int64)}
+	want, err := first.get(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.close()
+	asked, stop := visitors(t, public.Addr().String(), want)
+	load := func(step string, n int) {
+		t.Helper()
+		from := asked.Load()
+		testkit.Eventually(t, step, func() bool { return t.Failed() || asked.Load() >= from+int64(n) })
+	}
+	load("the first visits", 100)
+	for n := range 100 {
+		configure(n + 1)
+		if err := vitrine.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		to := fmt.Sprintf(`"to":"\"%v\""`, time.Duration(n+1)*time.Second)
+		if n+1 == 60 {
+			to = `"to":"\"1m\""`
+		}
+		testkit.Eventually(t, "reload "+to, func() bool { return t.Failed() || strings.Contains(log.String(), to) })
+		load("visits after a reload", 20)
+	}
+	for range 20 {
+		stopIt()
+		vitrine = serveOn(t, socket, environ, &log)
+		load("visits after an upgrade", 50)
+	}
+	stop()
+	t.Logf("%d requests were answered", asked.Load())
+	for _, r := range shape.Resources() {
+		if n := cms.Count(r); n != 1 {
+			t.Errorf("%s was fetched %d times", r, n)
+		}
+	}
+	if text := log.String(); strings.Contains(text, "cut off") || strings.Contains(text, "not reloaded") {
+		t.Errorf("logged:\n%s", text)
+	}
+}

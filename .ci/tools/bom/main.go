@@ -77,12 +77,16 @@ func read(info *debug.BuildInfo, all map[string]component) ([]component, error) 
 		m = cmp.Or(m.Replace, m)
 		found = append(found, component{path: m.Path, version: m.Version, sum: m.Sum})
 	}
+	folders, err := sources(found[1:])
+	if err != nil {
+		return nil, err
+	}
+	folders[found[0].url()] = runtime.GOROOT() //nolint:staticcheck // the toolchain that runs this built the binaries
 	var failed error
 	for i, c := range found {
 		known, ok := all[c.url()]
 		if !ok {
-			var err error
-			if known, err = c.licensed(); err != nil {
+			if known, err = c.licensed(folders[c.url()]); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s@%s: %w", c.path, c.version, err))
 			}
 			all[c.url()] = known
@@ -92,20 +96,29 @@ func read(info *debug.BuildInfo, all map[string]component) ([]component, error) 
 	return found, failed
 }
 
-// licensed adds the licence: the texts in the module's root, NOTICE included.
-func (c component) licensed() (component, error) {
-	folder := runtime.GOROOT() //nolint:staticcheck // the toolchain that runs this built the binaries
-	if c.path != "std" {
-		var module struct{ Dir string }
-		out, err := exec.Command("go", "mod", "download", "-json", c.path+"@"+c.version).Output()
-		if err != nil {
-			return c, fmt.Errorf("go mod download: %w", err)
-		}
-		if err := json.Unmarshal(out, &module); err != nil {
-			return c, err
-		}
-		folder = module.Dir
+// sources returns the folder of each module's source, by the module's URL.
+func sources(modules []component) (map[string]string, error) {
+	args := []string{"mod", "download", "-json"}
+	for _, m := range modules {
+		args = append(args, m.path+"@"+m.version)
 	}
+	out, err := exec.Command("go", args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go mod download: %w", err)
+	}
+	folders := map[string]string{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var module struct{ Path, Version, Dir string }
+		if err := decoder.Decode(&module); err != nil {
+			return nil, err
+		}
+		folders[component{path: module.Path, version: module.Version}.url()] = module.Dir
+	}
+	return folders, nil
+}
+
+// licensed adds the licence: the texts in the root of its source, NOTICE included.
+func (c component) licensed(folder string) (component, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return c, err

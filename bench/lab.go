@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,76 +12,205 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // patience is how long a process may take to begin or to end.
-const patience = 10 * time.Second
+const patience = 20 * time.Second
 
 // lab is what all measurements share.
 type lab struct {
-	dir       string
-	vitrine   string // the program
-	documents int    // bytes of the three documents together
+	dir     string
+	vitrine string // the program
+	origin  *origin
 }
 
-// build builds vitrine as a release is.
-func (l *lab) build() error {
+// newLab builds vitrine as a release is built.
+func newLab() (*lab, error) {
+	dir, err := os.MkdirTemp("", "vitrine-bench-")
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{dir: dir, vitrine: filepath.Join(dir, "vitrine")}
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", l.vitrine, "./cmd/vitrine")
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build vitrine: %w\n%s", err, out)
+		l.close()
+		return nil, fmt.Errorf("build vitrine: %w\n%s", err, out)
+	}
+	if l.origin, err = newOrigin(); err != nil {
+		l.close()
+		return nil, err
+	}
+	raiseDescriptors()
+	return l, nil
+}
+
+func (l *lab) close() {
+	if l.origin != nil {
+		l.origin.server.Close()
+	}
+	os.RemoveAll(l.dir)
+}
+
+// has reports whether vitrine knows a flag.
+func (l *lab) has(flag string) bool {
+	help, _ := exec.Command(l.vitrine, "serve", "--help").CombinedOutput() // which exits as it likes
+	return bytes.Contains(help, []byte(flag))
+}
+
+// allocations runs the test that holds that a hit allocates nothing.
+func (l *lab) allocations() error {
+	cmd := exec.Command("go", "test", "-count=1", "-run", "^TestAHitAllocatesNothing$", "./proxy")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("a hit allocates: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// largest is the size in bytes up to which a document has a budget.
-const largest = 64 << 10
-
-// writeDocuments makes the folder that vitrine fetches from: the sample, with its artworks repeated until the
-// catalogue is as large as the budget reaches. It returns how much that is altogether.
-func (l *lab) writeDocuments() (total int, err error) {
-	for _, name := range []string{"catalogue", "rules", "banners"} {
-		raw, err := os.ReadFile(filepath.Join("..", "upstream", "sample", name+".json"))
-		if err != nil {
-			return 0, err
-		}
-		if name == "catalogue" {
-			if raw, err = grow(raw); err != nil {
-				return 0, err
-			}
-		}
-		if err := os.WriteFile(filepath.Join(l.dir, name+".json"), raw, 0o600); err != nil {
-			return 0, err
-		}
-		total += len(raw)
+// raiseDescriptors lets this process, and those that it starts, have as many descriptors as the system allows.
+func raiseDescriptors() {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // fewer connections are reported as such
 	}
-	return total, nil
 }
 
-// grow repeats the artworks of a catalogue.
-func grow(raw []byte) ([]byte, error) {
-	var catalogue map[string][]map[string]any
-	if err := json.Unmarshal(raw, &catalogue); err != nil {
-		return nil, err
-	}
-	sample := catalogue["artwork"]
-	for i := 0; ; i++ {
-		next := map[string]any{}
-		for name, value := range sample[i%len(sample)] {
-			next[name] = value
-		}
-		next["id"] = 1000 + i
-		catalogue["artwork"] = append(catalogue["artwork"], next)
-		grown, err := json.Marshal(catalogue)
+// An origin is a CMS of the kind that documents come from: it answers in the shape of the sample, uncompressed.
+type origin struct {
+	server  *http.Server
+	url     string
+	fetches atomic.Int64
+
+	mu        sync.Mutex
+	documents map[string][]byte // by path
+}
+
+// The public paths.
+const (
+	catalogue = "/gvapp/"
+	rules     = "/cms/rules/"
+	banners   = "/gvapp/singlebanner"
+)
+
+func newOrigin() (*origin, error) {
+	o := &origin{documents: map[string][]byte{}}
+	for path, name := range map[string]string{catalogue: "catalogue", rules: "rules", banners: "banners"} {
+		raw, err := os.ReadFile(filepath.Join("..", "upstream", "sample", name+".json"))
 		if err != nil {
 			return nil, err
 		}
-		if len(grown) > largest-2000 { // what normalizing adds stays below
-			return grown, nil
+		o.documents[path] = raw
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	o.url = "http://" + ln.Addr().String()
+	o.server = &http.Server{Handler: o}
+	go o.server.Serve(ln) //nolint:errcheck // until it is closed
+	return o, nil
+}
+
+// ServeHTTP answers with what caches in front may keep for longer than a measurement takes; compressed if they ask for it
+// in so many words, which nginx, which compresses itself, does not.
+func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.fetches.Add(1)
+	o.mu.Lock()
+	body, ok := o.documents[r.URL.Path]
+	o.mu.Unlock()
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if r.Header.Get("X-Compress") == "on" {
+		w.Header().Set("Vary", "Accept-Encoding")
+		if r.Header.Get("Accept-Encoding") == "gzip" {
+			var small bytes.Buffer
+			z := gzip.NewWriter(&small)
+			_, _ = z.Write(body) // to memory
+			_ = z.Close()
+			body = small.Bytes()
+			w.Header().Set("Content-Encoding", "gzip")
 		}
 	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, len(body)))
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
+
+// set gives out a document of about size bytes from now on.
+func (o *origin) set(path string, size int) error {
+	raw, err := grown(path, size)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.documents[path] = raw
+	return nil
+}
+
+// grown is a document of the sample with as many items as make about size bytes.
+func grown(path string, size int) ([]byte, error) {
+	name := map[string]string{catalogue: "catalogue", rules: "rules", banners: "banners"}[path]
+	raw, err := os.ReadFile(filepath.Join("..", "upstream", "sample", name+".json"))
+	if err != nil {
+		return nil, err
+	}
+	if path == catalogue {
+		var lists map[string][]map[string]any
+		if err := json.Unmarshal(raw, &lists); err != nil {
+			return nil, err
+		}
+		rest, err := json.Marshal(map[string]any{"artist": lists["artist"], "gallery": lists["gallery"]})
+		if err != nil {
+			return nil, err
+		}
+		if lists["artwork"], err = repeated(lists["artwork"], size-len(rest)); err != nil {
+			return nil, err
+		}
+		return json.Marshal(lists)
+	}
+	var list []map[string]any
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, err
+	}
+	if list, err = repeated(list, size); err != nil {
+		return nil, err
+	}
+	return json.Marshal(list)
+}
+
+// repeated are as many of the items as make about size bytes, each with an id, and texts, of its own.
+func repeated(items []map[string]any, size int) ([]map[string]any, error) {
+	var all []map[string]any
+	for i := 0; size > 0; i++ {
+		next := map[string]any{}
+		for name, value := range items[i%len(items)] {
+			if text, ok := value.(string); ok && i >= len(items) && strings.HasPrefix(name, "title") {
+				value = fmt.Sprintf("%s %x", text, i*2654435761)
+			}
+			next[name] = value
+		}
+		next["id"] = 1000 + i
+		raw, err := json.Marshal(next)
+		if err != nil {
+			return nil, err
+		}
+		size -= len(raw) + 1
+		all = append(all, next)
+	}
+	return all, nil
 }
 
 // A process is a server under measurement.
@@ -157,14 +287,34 @@ func (p *process) stop() {
 	}
 }
 
-// startVitrine starts it on the folder of documents.
-func (l *lab) startVitrine(redis string) (*process, error) {
+// startVitrine starts it in front of the origin, with further flags.
+func (l *lab) startVitrine(redis string, flags ...string) (*process, error) {
 	addr, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	return start(addr, l.vitrine, "serve", "--listen", addr, "--admin-listen", "", "--upstream-url", "file:"+l.dir,
-		"--redis-url", redis, "--ttl", "1h", "--log-level", "error")
+	return start(addr, l.vitrine, append([]string{"serve", "--listen", addr, "--admin-listen", "", "--upstream-url", l.origin.url,
+		"--redis-url", redis, "--ttl", "1h", "--log-level", "error", "--upstream-max-bytes", "128MiB", "--upstream-timeout", "60s"}, flags...)...)
+}
+
+// embedded is the store inside vitrine.
+const embedded = "embedded:127.0.0.1:0"
+
+// startRedis starts a real Redis, and returns its address.
+func (l *lab) startRedis() (*process, error) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("redis-server is not installed: apt-get install redis-server")
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	return started(start(addr, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", l.dir))
 }
 
 // freeAddress is one to listen on.
@@ -176,27 +326,26 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// get asks once, and returns the answer as it came over the wire.
-func get(addr, target string, fields [][2]string) (status int, size int, raw []byte, err error) {
-	req, err := http.NewRequest(http.MethodGet, "http://"+addr+target, nil)
+// client makes a connection for each request, and takes answers as they come.
+var client = &http.Client{
+	Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true, TLSClientConfig: trusting},
+	Timeout:   2 * time.Minute,
+}
+
+// get asks once. The answer's body was read.
+func get(url string, fields [][2]string) (*http.Response, []byte, error) {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
-		return 0, 0, nil, err
+		return nil, nil, err
 	}
 	for _, f := range fields {
 		req.Header.Set(f[0], f[1])
 	}
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, Timeout: patience}
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, 0, nil, err
+		return nil, nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, 0, nil, err
-	}
-	var out bytes.Buffer
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	err = resp.Write(&out)
-	return resp.StatusCode, len(body), out.Bytes(), err
+	return resp, body, err
 }

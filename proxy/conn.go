@@ -14,7 +14,6 @@ import (
 type conn struct {
 	net.Conn
 	server  *Server
-	rests   rests    // nil without an observer
 	unended int      // bytes read since the last end of a line
 	request *request // the current one
 	answer  atomic.Pointer[outgoing]
@@ -31,12 +30,13 @@ type rests interface {
 type turns interface{ turn(fasthttp.ConnState) }
 
 func (c *conn) turn(state fasthttp.ConnState) {
-	switch {
-	case c.rests == nil:
-	case state == fasthttp.StateIdle:
-		c.rests.Idle()
-	case state == fasthttp.StateActive:
-		c.rests.Busy()
+	if r, ok := c.Conn.(rests); ok {
+		switch state {
+		case fasthttp.StateIdle:
+			r.Idle()
+		case fasthttp.StateActive:
+			r.Busy()
+		}
 	}
 }
 
@@ -53,7 +53,6 @@ type handshaker interface {
 
 func (s *Server) newConn(c net.Conn) net.Conn {
 	made := &conn{Conn: c, server: s}
-	made.rests, _ = c.(rests)
 	if h, ok := c.(handshaker); ok {
 		return &secureConn{conn: made, handshaker: h}
 	}

@@ -11,11 +11,17 @@ import (
 // kilobytes of a body written item by item.
 const maxPieces = 64
 
+// ownRoom is the room for the lines that fasthttp writes itself, which come first: status, Date,
+// Content-Length, Connection.
+const ownRoom = 512
+
 // outgoing is the prepared part of an answer, which a connection writes together with fasthttp's
 // own lines.
 type outgoing struct {
+	room   [2 << 10]byte
+	head   []byte // in room: room for fasthttp's lines, then the prepared ones
 	pieces [maxPieces][]byte
-	n      int // of pieces: lines of the header, then the body
+	n      int // of pieces
 	items  represent.Items
 	next   int  // of items
 	more   bool // items are left
@@ -28,21 +34,20 @@ var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
 
 func newOutgoing() *outgoing {
 	o, _ := outgoings.Get().(*outgoing)
-	o.n = 1 // the first is fasthttp's
+	o.head = o.room[:ownRoom]
+	o.n = 1 // the header
 	return o
 }
 
-// add adds a piece, which must not change until it is written.
-func (o *outgoing) add(piece []byte) {
-	o.pieces[o.n] = piece
-	o.n++
-}
+// add adds lines to the header.
+func (o *outgoing) add(lines []byte) { o.head = append(o.head, lines...) }
 
 // content adds the content of a representation, which is the last piece.
 func (o *outgoing) content(rep *represent.Representation, lease represent.Lease) {
 	o.lease = lease
 	if rep.Body != nil {
-		o.add(rep.Body)
+		o.pieces[o.n] = rep.Body
+		o.n++
 		return
 	}
 	o.items, o.more = rep.Items, true
@@ -51,7 +56,8 @@ func (o *outgoing) content(rep *represent.Representation, lease represent.Lease)
 // release ends the answer, written or not.
 func (o *outgoing) release() {
 	o.lease.Release()
-	*o = outgoing{}
+	clear(o.pieces[:o.n])
+	o.items, o.next, o.more, o.lease = represent.Items{}, 0, false, represent.Lease{}
 	outgoings.Put(o)
 }
 
@@ -65,8 +71,15 @@ type buffersWriter interface {
 
 // writeTo writes the answer after a header of fasthttp's: in one system call if c is a
 // [buffersWriter], as far as the system accepts it.
-func (o *outgoing) writeTo(c net.Conn, head []byte) error {
-	o.pieces[0] = head[:len(head)-len("\r\n")] // the prepared part has the end of the header
+func (o *outgoing) writeTo(c net.Conn, own []byte) error {
+	own = own[:len(own)-len("\r\n")] // the prepared part has the end of the header
+	from := ownRoom - len(own)
+	if from < 0 { // never, as long as fasthttp writes no more than it does
+		from, o.head = 0, append(append([]byte(nil), own...), o.head[ownRoom:]...)
+	} else {
+		copy(o.head[from:], own)
+	}
+	o.pieces[0] = o.head[from:]
 	for {
 		if o.more {
 			var pieces [][]byte
@@ -74,17 +87,23 @@ func (o *outgoing) writeTo(c net.Conn, head []byte) error {
 			pieces, o.next, done = o.items.Pieces(o.pieces[:o.n], o.next)
 			o.n, o.more = len(pieces), !done
 		}
-		o.buffers = o.pieces[:o.n]
-		if w, ok := c.(buffersWriter); ok {
-			if err := w.WriteBuffers(&o.buffers); err != nil {
-				return err
-			}
-		} else if _, err := o.buffers.WriteTo(c); err != nil {
+		if err := o.write(c); err != nil || !o.more {
 			return err
-		}
-		if !o.more {
-			return nil
 		}
 		o.n = 0
 	}
+}
+
+// write writes the pieces.
+func (o *outgoing) write(c net.Conn) (err error) {
+	if o.n == 1 {
+		_, err = c.Write(o.pieces[0])
+		return err
+	}
+	o.buffers = o.pieces[:o.n]
+	if w, ok := c.(buffersWriter); ok {
+		return w.WriteBuffers(&o.buffers)
+	}
+	_, err = o.buffers.WriteTo(c)
+	return err
 }

@@ -21,13 +21,15 @@ type conn struct {
 	turns    atomic.Uint32 // how often it became idle
 	closed   atomic.Bool
 
-	// For the service's reads, which are one at a time.
-	begun    bool      // a read was called
-	deadline time.Time // the service's
+	// For the service's reads and writes, which are one at a time.
+	begun    bool  // a read was called
+	deadline int64 // of the service for reads, in Unix nanoseconds; 0 for none
+	reads    alarm
+	writes   alarm
 
 	// For the listener's look, which is one at a time.
 	seen  uint32 // turns at the last look
-	looks int    // that found it idle since then
+	looks int32  // that found it idle since then
 
 	mu sync.Mutex // held while look takes the connection from its service
 }
@@ -60,7 +62,7 @@ func (c *conn) Busy() {
 }
 
 // look ends the wait for a next request if the connection was idle at that many looks before.
-func (c *conn) look(enough int) {
+func (c *conn) look(enough int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if turns := c.turns.Load(); turns != c.seen {
@@ -69,14 +71,54 @@ func (c *conn) look(enough int) {
 		c.looks++
 	}
 	if c.looks >= enough && c.state.CompareAndSwap(idle, leaving) {
+		c.reads.at.Store(unset)
 		_ = c.Conn.SetReadDeadline(aPast) // a connection that is gone needs none
 	}
 }
 
-// SetReadDeadline records the deadline, since look sets another one.
+// SetReadDeadline sets the deadline for the next read that has to wait.
 func (c *conn) SetReadDeadline(t time.Time) error {
-	c.deadline = t
-	return c.Conn.SetReadDeadline(t)
+	c.deadline = 0
+	if !t.IsZero() {
+		c.deadline = t.UnixNano()
+	}
+	return nil
+}
+
+// SetWriteDeadline sets the deadline for writes, or leaves one that is as good.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		return c.writes.set(0, c.Conn.SetWriteDeadline)
+	}
+	return c.writes.set(t.UnixNano(), c.Conn.SetWriteDeadline)
+}
+
+// An alarm is a deadline of a socket. To set one costs as much as to read a request's header, so it
+// is set for an eighth more than the time asked for, and left alone until that is used up.
+type alarm struct {
+	at    atomic.Int64 // Unix nanoseconds; 0 for none
+	slack int32        // milliseconds
+}
+
+// unset is the time of an alarm that has to be set, whatever for.
+const unset = -1
+
+// set has the alarm go off at the time at, in Unix nanoseconds and 0 for never, or within an eighth
+// of the time until then more.
+func (a *alarm) set(at int64, deadline func(time.Time) error) error {
+	now := a.at.Load()
+	if at == now || at > 0 && now >= at && now-at <= int64(a.slack)*int64(time.Millisecond) {
+		return nil
+	}
+	var t time.Time
+	if at > 0 {
+		slack := time.Until(time.Unix(0, at)) / 8
+		a.slack = int32(slack / time.Millisecond) //nolint:gosec // a timeout is within a day
+		t = time.Unix(0, at).Add(slack)
+		at = t.UnixNano()
+	}
+	a.at.Store(at)
+	return deadline(t)
 }
 
 // Read reads, but returns io.EOF for a request after the connection was taken from its service,
@@ -88,7 +130,6 @@ func (c *conn) Read(p []byte) (int, error) {
 		n, err := c.read(p)
 		if n > 0 {
 			c.Busy()
-			_ = c.Conn.SetReadDeadline(c.deadline) // look may have come after it
 		}
 		return n, err
 	}
@@ -96,6 +137,11 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) read(p []byte) (int, error) {
+	if l, ok := c.Conn.(*lean); !ok || l.buffer == nil { // it may have to wait
+		if err := c.reads.set(c.deadline, c.Conn.SetReadDeadline); err != nil {
+			return 0, err
+		}
+	}
 	if c.state.Load() == leaving {
 		return 0, io.EOF
 	}
@@ -128,5 +174,13 @@ type secureConn struct {
 	secure *tls.Conn
 }
 
-func (c *secureConn) Handshake() error                     { return c.secure.Handshake() }
+// Handshake is bounded by the deadline for reads.
+func (c *secureConn) Handshake() error {
+	if err := c.reads.set(c.deadline, c.Conn.SetReadDeadline); err != nil {
+		return err
+	}
+	return c.secure.Handshake()
+}
+
+// ConnectionState is that of TLS.
 func (c *secureConn) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }

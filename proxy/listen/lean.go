@@ -15,13 +15,15 @@ type lean struct {
 	raw  syscall.RawConn
 	wait func(fd uintptr) bool // fill, bound once
 
-	buffer  *readBuffer // nil if empty
-	unread  []byte      // the rest of buffer
-	failure error       // of the last fill
+	buffer *readBuffer   // nil if empty
+	failed syscall.Errno // the last fill
 }
 
 // A readBuffer has room for what most clients send at once.
-type readBuffer [4 << 10]byte
+type readBuffer struct {
+	room [4 << 10]byte
+	rest []byte // of room, unread
+}
 
 var readBuffers = sync.Pool{New: func() any { return new(readBuffer) }}
 
@@ -49,14 +51,18 @@ func (l *lean) Read(p []byte) (int, error) {
 		if err := l.raw.Read(l.wait); err != nil {
 			return 0, err
 		}
-		if l.failure != nil {
-			return 0, l.failure
+		switch {
+		case l.failed != 0:
+			return 0, os.NewSyscallError("read", l.failed)
+		case l.buffer == nil:
+			return 0, io.EOF
 		}
 	}
-	n := copy(p, l.unread)
-	if l.unread = l.unread[n:]; len(l.unread) == 0 {
-		readBuffers.Put(l.buffer)
-		l.buffer, l.unread = nil, nil
+	b := l.buffer
+	n := copy(p, b.rest)
+	if b.rest = b.rest[n:]; len(b.rest) == 0 {
+		readBuffers.Put(b)
+		l.buffer = nil
 	}
 	return n, nil
 }
@@ -64,24 +70,17 @@ func (l *lean) Read(p []byte) (int, error) {
 // fill reads into a buffer if data is available, or records the end, and reports whether it did.
 func (l *lean) fill(fd uintptr) bool {
 	b, _ := readBuffers.Get().(*readBuffer)
-	n, err := syscall.Read(int(fd), b[:])
-	for err == syscall.EINTR { //nolint:errorlint // as it comes from the system
-		n, err = syscall.Read(int(fd), b[:])
+	n, err := syscall.Read(int(fd), b.room[:])
+	for err == syscall.EINTR { //nolint:errorlint // as the system returns it
+		n, err = syscall.Read(int(fd), b.room[:])
 	}
 	if n > 0 {
-		l.buffer, l.unread = b, b[:n]
+		l.buffer, l.failed, b.rest = b, 0, b.room[:n]
 		return true
 	}
 	readBuffers.Put(b)
-	switch err { //nolint:errorlint // as above
-	case syscall.EAGAIN:
-		return false
-	case nil:
-		l.failure = io.EOF
-	default:
-		l.failure = os.NewSyscallError("read", err)
-	}
-	return true
+	l.failed, _ = err.(syscall.Errno) //nolint:errorlint // as above; none is the end
+	return l.failed != syscall.EAGAIN
 }
 
 // WriteBuffers writes all of pieces, in one system call as far as the system accepts them. They are

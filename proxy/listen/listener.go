@@ -84,7 +84,7 @@ func (l *Listener) Drain(ctx context.Context) error {
 	return l.leave(ctx, idleLooks)
 }
 
-func (l *Listener) leave(ctx context.Context, looks int) error {
+func (l *Listener) leave(ctx context.Context, looks int32) error {
 	_ = l.Close() // it cannot fail
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()

@@ -23,16 +23,14 @@ const (
 	// changes.
 	strong effort = iota
 	// quick is for an ordering or an indentation. There are far more of these than are kept, and
-	// with the strongest brotli one request could cost 100 ms of CPU.
+	// with the stronger levels one request could cost 100 ms of CPU.
 	quick
 )
 
-// From these sizes on, in bytes, brotli at full strength makes the first visitor wait too long: it
-// compresses about half a megabyte a second, five at level 9 and thirty at level 5.
-const (
-	brotliFullStrength   = 128 << 10
-	brotliMediumStrength = 1 << 20
-)
+// brotliStrong is the size in bytes up to which brotli is worth level 9, which compresses five
+// megabytes a second; level 5 does thirty. Level 11 would make the first visitor after a change wait
+// a hundred milliseconds for 55 KB, for a body a seventh smaller.
+const brotliStrong = 256 << 10
 
 // zstdWindow is the largest window that every browser supports (RFC 9659, section 3).
 const zstdWindow = 8 << 20
@@ -78,13 +76,10 @@ func compress(e negotiate.Encoding, body []byte, how effort) (encoded []byte, er
 }
 
 func brotliLevel(size int, how effort) int {
-	switch {
-	case how == quick, size > brotliMediumStrength:
+	if how == quick || size > brotliStrong {
 		return 5
-	case size > brotliFullStrength:
-		return 9
 	}
-	return brotli.BestCompression
+	return 9
 }
 
 // brotliWindow is the base-2 logarithm of a window for a body of this size, within the format's

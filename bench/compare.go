@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/andybalholm/brotli"
+)
+
+// browser is what a browser sends with a fetch of another origin's page.
+var browser = [][2]string{
+	{"Accept", "*/*"}, {"Accept-Encoding", "gzip, deflate, br, zstd"}, {"Accept-Language", "nl,en;q=0.5"},
+	{"Origin", "https://shop.example"}, {"Referer", "https://shop.example/"},
+	{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
+}
+
+// A kind of request, and the size of the document that it is for.
+type kind struct {
+	name   string
+	path   string
+	size   int // bytes, about
+	fields [][2]string
+	fresh  bool // each request has a query string of its own
+	status int
+	// of how much of each contender's processor time vitrine may use; 0 for no goal
+	bare, nginx, varnish float64
+}
+
+var kinds = []kind{
+	{name: "2.6 KB identity", path: banners, size: 2600, status: 200, bare: 1, nginx: 1, varnish: 0.6},
+	{name: "6 KB identity", path: rules, size: 6000, status: 200, bare: 1, nginx: 1, varnish: 0.6},
+	{name: "6 KB as browsers ask", path: rules, size: 6000, fields: browser, status: 200, bare: 1, nginx: 1, varnish: 0.6},
+	{name: "55 KB identity", path: catalogue, size: 55_000, status: 200, bare: 1, nginx: 1.15, varnish: 0.6},
+	{name: "55 KB as browsers ask", path: catalogue, size: 55_000, fields: browser, status: 200, bare: 1, nginx: 0.25, varnish: 0.6},
+	{name: "304", path: catalogue, size: 55_000, status: 304, bare: 1, nginx: 1, varnish: 0.6},
+	{name: "a query never seen", path: rules, size: 6000, fresh: true, status: 200, bare: 1, nginx: 1, varnish: 0.6},
+	{name: "an ordering seen before", path: banners + "?ordering=-redirect_link_fr", size: 2600, status: 200, bare: 1},
+}
+
+// A side is a contender with what was found of it.
+type side struct {
+	*contender
+	target target
+	loads  []load
+}
+
+func (s *side) cpu() time.Duration {
+	var all []time.Duration
+	for _, l := range s.loads {
+		all = append(all, l.cpu)
+	}
+	return median(all)
+}
+
+func (s *side) p99() time.Duration {
+	var all []time.Duration
+	for _, l := range s.loads {
+		all = append(all, l.p99)
+	}
+	return median(all)
+}
+
+func (s *side) rate() float64 {
+	var all []float64
+	for _, l := range s.loads {
+		all = append(all, l.rate)
+	}
+	return median(all)
+}
+
+// hits loads each kind of request at every contender.
+func hits(l *lab, s settings, r *report) error {
+	cost := table{name: "hits", head: []string{"case", "bytes", "nginx", "Varnish", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", ""}}
+	others := table{name: "hits-rates", head: []string{"case", "", "nginx", "Varnish", "bare Fiber", "vitrine"}}
+	for _, k := range kinds {
+		sides, bytes, err := l.measure(k, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.name, err)
+		}
+		by := map[string]*side{}
+		for _, side := range sides {
+			by[side.name] = side
+		}
+		own := by["vitrine"]
+		cell := func(name string, of func(*side) string) string {
+			if by[name] == nil {
+				return ""
+			}
+			return of(by[name])
+		}
+		met, judged := true, false
+		ratio := func(name string, goal float64) string {
+			if by[name] == nil {
+				return ""
+			}
+			got := float64(own.cpu()) / float64(by[name].cpu())
+			if goal > 0 {
+				met, judged = met && got <= goal+0.005, true
+				return fmt.Sprintf("%.2f (goal %.2f)", got, goal)
+			}
+			return fmt.Sprintf("%.2f", got)
+		}
+		cpu := func(s *side) string { return micros(s.cpu()) }
+		row := []string{k.name, fmt.Sprint(bytes), cell("nginx", cpu), cell("Varnish", cpu), cell("bare Fiber", cpu), cpu(own),
+			ratio("nginx", k.nginx), ratio("Varnish", k.varnish), ratio("bare Fiber", k.bare)}
+		verdict := ""
+		if judged {
+			verdict = judge(met)
+		}
+		cost.rows = append(cost.rows, append(row, verdict))
+		rate := func(s *side) string { return fmt.Sprintf("%.0f", s.rate()) }
+		p99 := func(s *side) string { return millis(s.p99()) }
+		others.rows = append(others.rows,
+			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("bare Fiber", rate), rate(own)},
+			[]string{"", "p99, ms", cell("nginx", p99), cell("Varnish", p99), cell("bare Fiber", p99), p99(own)})
+	}
+	r.add(cost)
+	r.add(others)
+	return nil
+}
+
+func judge(good bool) string {
+	if good {
+		return "met"
+	}
+	return "missed"
+}
+
+// measure loads all contenders with one kind of request, in turn, and returns what vitrine's body takes on the wire.
+func (l *lab) measure(k kind, s settings) (sides []*side, bytes int, err error) {
+	path, _, ordered := cutQuery(k.path)
+	if err := l.origin.set(path, k.size); err != nil {
+		return nil, 0, err
+	}
+	p, err := started(l.startVitrine(embedded))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer p.stop()
+	contenders := []*contender{{"vitrine", p, "http://" + p.addr}}
+	// The first answer is a miss, and makes what is prepared; the second is what every other looks like.
+	var resp *http.Response
+	var body []byte
+	fields := k.fields
+	for i := range 2 {
+		if resp, body, err = get("http://"+p.addr+k.path, fields); err != nil {
+			return nil, 0, err
+		}
+		if i == 0 && k.status == http.StatusNotModified {
+			fields = append(fields, [2]string{"If-None-Match", resp.Header.Get("ETag")})
+		}
+	}
+	if resp.StatusCode != k.status {
+		return nil, 0, fmt.Errorf("vitrine answers %d", resp.StatusCode)
+	}
+	bare, err := l.startBare(path, resp, body)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer bare.p.stop()
+	contenders = append(contenders, bare)
+	if !ordered { // they do not order
+		for _, start := range []func() (*contender, error){func() (*contender, error) { return l.startNginx("", "") }, l.startVarnish} {
+			c, err := start()
+			if err != nil {
+				if s.short {
+					continue // where there is only Go and wrk
+				}
+				return nil, 0, err
+			}
+			defer c.p.stop()
+			contenders = append(contenders, c)
+		}
+	}
+	_, document, err := get("http://"+p.addr+k.path, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, c := range contenders {
+		side := &side{contender: c, target: target{url: c.url + k.path, fields: fields}}
+		if side.target.fields, err = l.alike(c, k, document); err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", c.name, err)
+		}
+		if k.fresh {
+			if side.target.script, err = l.freshScript(); err != nil {
+				return nil, 0, err
+			}
+		}
+		sides = append(sides, side)
+	}
+	for round := range s.rounds + 1 {
+		for _, side := range sides {
+			got, err := wrk(side.p, side.target, s.connections, s.duration)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", side.name, err)
+			}
+			if round > 0 { // the first is to warm up
+				side.loads = append(side.loads, got)
+			}
+		}
+	}
+	return sides, len(body), nil
+}
+
+func cutQuery(target string) (path, query string, ok bool) {
+	for i := range target {
+		if target[i] == '?' {
+			return target[:i], target[i+1:], true
+		}
+	}
+	return target, "", false
+}
+
+// alike makes sure that a contender answers with the same content, and returns the fields to ask it with: a condition
+// has its own entity-tag. Caches may have another spelling of the same JSON from the origin, by blanks alone.
+func (l *lab) alike(c *contender, k kind, document []byte) ([][2]string, error) {
+	fields := k.fields
+	resp, body, err := get(c.url+k.path, fields)
+	if err != nil {
+		return nil, err
+	}
+	if k.status == http.StatusNotModified && resp.StatusCode == http.StatusOK {
+		fields = append(fields[:len(fields):len(fields)], [2]string{"If-None-Match", resp.Header.Get("ETag")})
+		again, _, err := get(c.url+k.path, fields)
+		if err != nil {
+			return nil, err
+		}
+		if again.StatusCode != k.status {
+			return nil, fmt.Errorf("answers %d to a condition on its own tag", again.StatusCode)
+		}
+	} else if resp.StatusCode != k.status {
+		return nil, fmt.Errorf("answers %d", resp.StatusCode)
+	}
+	if len(body) == 0 {
+		return fields, nil // a 304 of the bare handler
+	}
+	var in io.Reader = bytes.NewReader(body)
+	switch coding := resp.Header.Get("Content-Encoding"); coding {
+	case "":
+	case "gzip":
+		if in, err = gzip.NewReader(in); err != nil {
+			return nil, err
+		}
+	case "br":
+		in = brotli.NewReader(in)
+	default:
+		return nil, fmt.Errorf("answers in %s", coding)
+	}
+	decoded, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	if difference := len(decoded) - len(document); difference*20 > len(document) || -difference*20 > len(document) {
+		return nil, fmt.Errorf("answers with %d bytes, vitrine with %d", len(decoded), len(document))
+	}
+	return fields, nil
+}
+
+// freshScript writes what wrk sends where every request is another.
+func (l *lab) freshScript() (string, error) {
+	file := filepath.Join(l.dir, "fresh.lua")
+	return file, os.WriteFile(file, []byte(`
+local n = 0
+local seed = tostring(os.time()) .. tostring({}):sub(8)
+request = function()
+  n = n + 1
+  return wrk.format("GET", wrk.path .. "?utm_id=" .. seed .. "-" .. n)
+end
+`), 0o600)
+}
+
+// secureHits puts vitrine's TLS beside nginx's.
+func secureHits(l *lab, s settings, r *report) error {
+	certificate, key, err := l.writeCertificate()
+	if err != nil {
+		return err
+	}
+	t := table{name: "tls", head: []string{"case, over TLS 1.3, connections kept", "nginx", "vitrine", "of nginx"}}
+	for _, size := range []int{2600, 55_000} {
+		if err := l.origin.set(catalogue, size); err != nil {
+			return err
+		}
+		p, err := started(l.startVitrine(embedded, "--tls-cert-file", certificate, "--tls-key-file", key))
+		if err != nil {
+			return err
+		}
+		defer p.stop()
+		nginx, err := l.startNginx(certificate, key)
+		if err != nil {
+			return err
+		}
+		defer nginx.p.stop()
+		sides := []*side{{contender: nginx}, {contender: &contender{"vitrine", p, "https://" + p.addr}}}
+		bytes := 0
+		for round := range s.rounds + 1 {
+			for _, side := range sides {
+				side.target.url = side.url + catalogue
+				if round == 0 {
+					_, body, err := get(side.target.url, nil)
+					if err != nil {
+						return err
+					}
+					bytes = len(body)
+				}
+				got, err := wrk(side.p, side.target, s.connections, s.duration)
+				if err != nil {
+					return fmt.Errorf("%s: %w", side.name, err)
+				}
+				if round > 0 {
+					side.loads = append(side.loads, got)
+				}
+			}
+		}
+		t.rows = append(t.rows, []string{fmt.Sprintf("%d bytes identity", bytes), micros(sides[0].cpu()), micros(sides[1].cpu()),
+			fmt.Sprintf("%.2f", float64(sides[1].cpu())/float64(sides[0].cpu()))})
+	}
+	r.add(t)
+	return nil
+}

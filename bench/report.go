@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"text/template"
+	"time"
+)
+
+// A table of what was found.
+type table struct {
+	name string
+	head []string
+	rows [][]string
+}
+
+// A chart of the same: how a cost grows along one axis.
+type chart struct {
+	name, x, y string
+	lines      []line
+}
+
+// A line of a chart. Values below zero or at it are left out, as both axes are logarithmic.
+type line struct {
+	name string
+	x, y []float64
+}
+
+// A report is what a run has found so far.
+type report struct {
+	tables  map[string]table
+	charts  map[string]chart
+	texts   map[string]string
+	printed map[string]bool
+	order   []string
+}
+
+func newReport() *report {
+	return &report{tables: map[string]table{}, charts: map[string]chart{}, texts: map[string]string{}, printed: map[string]bool{}}
+}
+
+func (r *report) add(t table) {
+	r.tables[t.name] = t
+	r.order = append(r.order, t.name)
+}
+
+func (r *report) chart(c chart)          { r.charts[c.name] = c }
+func (r *report) text(name, text string) { r.texts[name] = text }
+
+// print prints the tables that were not printed yet.
+func (r *report) print(w io.Writer) {
+	for _, name := range r.order {
+		if r.printed[name] {
+			continue
+		}
+		r.printed[name] = true
+		t := r.tables[name]
+		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(out, strings.Join(t.head, "\t"))
+		for _, row := range t.rows {
+			fmt.Fprintln(out, strings.Join(row, "\t"))
+		}
+		_ = out.Flush() // nothing can be done about a closed standard output
+		fmt.Fprintln(w)
+	}
+}
+
+//go:embed performance.md.tmpl
+var page string
+
+// write writes docs/performance.md and its charts.
+func (r *report) write(docs string) error {
+	var missing []string
+	made, err := template.New("performance").Funcs(template.FuncMap{
+		"table": func(name string) string {
+			t, ok := r.tables[name]
+			if !ok {
+				missing = append(missing, name)
+			}
+			return t.markdown()
+		},
+		"chart": func(name, title string) string {
+			if _, ok := r.charts[name]; !ok {
+				missing = append(missing, name)
+			}
+			return fmt.Sprintf("![%s](images/performance-%s.svg)", title, name)
+		},
+		"text": func(name string) string { return r.texts[name] },
+		"date": func() string { return time.Now().UTC().Format(time.DateOnly) },
+	}).Parse(page)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := made.Execute(&out, nil); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("nothing was found of %q", missing)
+	}
+	for name, c := range r.charts {
+		if err := os.WriteFile(filepath.Join(docs, "images", "performance-"+name+".svg"), c.svg(), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(docs, "performance.md"), out.Bytes(), 0o644)
+}
+
+func (t table) markdown() string {
+	var b strings.Builder
+	row := func(cells []string) {
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	row(t.head)
+	row(strings.Split(strings.Repeat("---,", len(t.head)-1)+"---", ","))
+	for _, cells := range t.rows {
+		row(cells)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// The size of a chart, and of what surrounds its lines.
+const (
+	width, height            = 640, 320
+	left, right, top, bottom = 64, 150, 16, 44
+)
+
+var colours = []string{"#2463a8", "#b4512a", "#3b7d3e", "#7d4a9e"}
+
+// svg draws the chart, on a ground of its own, so that it can be read in the dark too.
+func (c chart) svg() []byte {
+	x0, x1, y0, y1 := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
+	for _, l := range c.lines {
+		for i := range l.x {
+			if l.x[i] > 0 && l.y[i] > 0 {
+				x0, x1 = min(x0, l.x[i]), max(x1, l.x[i])
+				y0, y1 = min(y0, l.y[i]), max(y1, l.y[i])
+			}
+		}
+	}
+	x0, x1 = math.Log10(x0), math.Log10(x1)
+	y0, y1 = math.Floor(math.Log10(y0)), math.Ceil(math.Log10(y1)) // whole powers of ten
+	if x1 == x0 {
+		x1 = x0 + 1
+	}
+	if y1 == y0 {
+		y1 = y0 + 1
+	}
+	atX := func(v float64) float64 { return left + (math.Log10(v)-x0)/(x1-x0)*(width-left-right) }
+	atY := func(v float64) float64 { return height - bottom - (math.Log10(v)-y0)/(y1-y0)*(height-top-bottom) }
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", width, height)
+	for p := math.Ceil(x0); p <= x1; p++ {
+		x := atX(math.Pow(10, p))
+		fmt.Fprintf(&b, `<path d="M%.1f %d V%d" stroke="#ddd"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x, top, height-bottom, x, height-bottom+16, axis(p))
+	}
+	for p := y0; p <= y1; p++ {
+		y := atY(math.Pow(10, p))
+		fmt.Fprintf(&b, `<path d="M%d %.1f H%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left, y, width-right, left-6, y+4, axis(p))
+	}
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-8, c.x)
+	fmt.Fprintf(&b, `<text transform="translate(14 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+height-bottom)/2, c.y)
+	for i, l := range c.lines {
+		colour := colours[i%len(colours)]
+		var points []string
+		for j := range l.x {
+			if l.x[j] > 0 && l.y[j] > 0 {
+				points = append(points, fmt.Sprintf("%.1f,%.1f", atX(l.x[j]), atY(l.y[j])))
+			}
+		}
+		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(points, " "), colour)
+		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="3" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
+			width-right+10, top+14+20*i, colour, width-right+28, top+20+20*i, l.name)
+	}
+	b.WriteString("</svg>\n")
+	return b.Bytes()
+}
+
+// axis is a power of ten as people read it.
+func axis(p float64) string {
+	switch v := math.Pow(10, p); {
+	case v >= 1e6:
+		return fmt.Sprintf("%gM", v/1e6)
+	case v >= 1e3:
+		return fmt.Sprintf("%gk", v/1e3)
+	default:
+		return fmt.Sprintf("%g", v)
+	}
+}

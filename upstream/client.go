@@ -124,7 +124,7 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 		result.Document, err = normalize(ctx, r, got.Body)
 		result.Steps.Normalize = time.Since(normalizing)
 		if err != nil {
-			return &exchange.Error{Op: got.Op, Kind: ErrAnswer, Err: err}
+			return &exchange.Error{Op: got.At(err), Kind: ErrAnswer, Err: err}
 		}
 	}
 	result.NotModified, result.Validators = got.NotModified, got.Validators

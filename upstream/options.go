@@ -67,6 +67,9 @@ type Options struct {
 	Headers map[string]string
 	// Transport reaches the CMS. Nil is net/http's, with bounds.
 	Transport http.RoundTripper
+	// Record gets each answer as a file that a folder can replay, its name and content, secrets left
+	// out. It is called from several goroutines. Nil does not.
+	Record func(name string, raw []byte)
 	// Logger logs retries and the breaker. Nil discards.
 	Logger *slog.Logger
 	// Tracer makes the spans of fetches. Nil makes none.
@@ -99,7 +102,7 @@ func New(o Options) (*Client, error) {
 // open finds out where the content comes from, and returns what that adds to the fingerprint.
 func (c *Client) open(o Options) (from string, err error) {
 	options := exchange.Options{
-		Origin: exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Origin().Login}, Headers: merged(o.Headers, o.Shared.Headers), Query: o.Shared.Query, Logger: o.Logger, Transport: o.Transport,
+		Origin: exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Origin().Login}, Headers: merged(o.Headers, o.Shared.Headers), Query: o.Shared.Query, Logger: o.Logger, Transport: o.Transport, Record: o.Record,
 		Retries: o.Retries, RetryWait: o.RetryWait, MaxRetryWait: o.MaxRetryWait,
 	}
 	switch {

@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -134,5 +136,63 @@ func TestTimestampsInsideOfWhatPassesThroughAreWrittenLikeAllOthers(t *testing.T
 		if !strings.Contains(string(got.Document.Body), want) || got.Document.Repairs.Count(shape.KindTimestamp) != 1 {
 			t.Errorf("%s: %s", preset, got.Document.Body)
 		}
+	}
+}
+
+func TestPagingThatIsWrongSaysWhichMistakeItLooksLike(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", upstreamtest.JSON("["+bannerList(1, 2)+"]"))
+	part := list.Part{
+		Path: "rows", Query: url.Values{"api_key": {"hush"}, "lang": {"nl"}},
+		Paging: list.Paging{Style: list.PagingPage, Param: "page"},
+	}
+	wantRefusal(t, paged(t, cms, "custom", part),
+		`banners: want pages that differ, got the same page again: does the CMS know the parameter "page"? It was asked for ?api_key=********&lang=nl&page=2`)
+	if n := len(cms.Requests()); n != 2 {
+		t.Errorf("%d requests, want no further walk", n)
+	}
+	cms.HandlePath("/rows", upstreamtest.JSON(`{"errors":[{"message":"unknown parameter \"page\"\u001b[2J"}]}`, "Status", "400"))
+	cms.HandlePath("/bad", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":{"status":400,"name":"ValidationError","message":"Invalid key page\u001b[2J"}}`))
+	}))
+	part.Path = "bad"
+	_, err := ids(t, paged(t, cms, "custom", part))
+	status, ok := errors.AsType[*StatusError](err)
+	if !ok || status.Said != `Invalid key page\x1b[2J` || strings.Contains(err.Error(), "Invalid") {
+		t.Errorf("%v: %+v", err, status)
+	}
+}
+
+func TestErrorsNameTheURLOfThePartThatFailed(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for path, body := range map[string]string{
+		"/a": `[{"id":1,"gallery_artists":null}]`, "/b": `[{"id":1},{"id":"x"}]`, "/c": `[{"id":1,"address":[]}]`,
+	} {
+		cms.HandlePath(path, upstreamtest.JSON(body))
+	}
+	client := func(change func(parts []list.Part)) *Client {
+		parts := []list.Part{{Name: "artist", Path: "a"}, {Name: "artwork", Path: "b"}, {Name: "gallery", Path: "c"}}
+		change(parts)
+		return newClient(t, cms.URL, func(o *Options) {
+			o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: {Parts: parts}}
+		})
+	}
+	_, err := client(func([]list.Part) {}).Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+`/b: catalogue.artwork[1].id: want an integer, got "x"`)
+	_, err = client(func(parts []list.Part) { parts[2].Map = "need(\"name\")" }).Fetch(t.Context(), shape.Catalogue, Validators{})
+	if err == nil || !strings.HasPrefix(err.Error(), "fetch catalogue: GET "+cms.URL+"/c: catalogue.gallery[0]: ") {
+		t.Error(err)
+	}
+}
+
+func TestRelationsThatDidNotComeAreSuspected(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Set(shape.Rules, `[{"id":1,"page_rules":[{"id":1},{"id":2,"page":null}]},{"id":2}]`)
+	got := mustFetch(t, newClient(t, cms.URL, nil), shape.Rules)
+	want := "rules: 2 relations did not come, not expanded or not permitted perhaps: rules[0].page_rules[0].page, rules[1].page_rules"
+	if len(got.Suspicions) != 1 || got.Suspicions[0].Kind != Unrelated || got.Suspicions[0].String() != want {
+		t.Errorf("%v", got.Suspicions)
 	}
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"vitrine/upstream/list"
@@ -28,10 +29,12 @@ const (
 	Drafts SuspicionKind = "drafts"
 	// Unpaged is a list whose response shows that there is more, without configured paging.
 	Unpaged SuspicionKind = "unpaged"
+	// Unrelated are related objects and lists that did not come, not even as null or empty.
+	Unrelated SuspicionKind = "unrelated"
 )
 
 // SuspicionKinds returns all kinds.
-func SuspicionKinds() []SuspicionKind { return []SuspicionKind{Emptied, Drafts, Unpaged} }
+func SuspicionKinds() []SuspicionKind { return []SuspicionKind{Emptied, Drafts, Unpaged, Unrelated} }
 
 func (s Suspicion) String() string {
 	switch s.Kind {
@@ -39,6 +42,8 @@ func (s Suspicion) String() string {
 		return fmt.Sprintf("%s: empty now, had %d items before", s.Path, s.Count)
 	case Drafts:
 		return fmt.Sprintf("%s: %d marked as unpublished", s.Path, s.Count)
+	case Unrelated:
+		return fmt.Sprintf("%s: %d relations did not come, not expanded or not permitted perhaps: %s", s.Path, s.Count, s.Shown)
 	case Unpaged:
 		return fmt.Sprintf("%s: %d items taken for all, though the answer has %s (see paging)", s.Path, s.Count, s.Shown)
 	}
@@ -61,6 +66,9 @@ func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (
 	}
 	if got.NotModified {
 		return found
+	}
+	if now.Unrelated > 0 {
+		found = append(found, Suspicion{Kind: Unrelated, Path: string(r), Count: now.Unrelated, Shown: strings.Join(now.UnrelatedPaths, ", ")})
 	}
 	for _, u := range got.Unpaged {
 		found = append(found, Suspicion{Kind: Unpaged, Path: u.Path, Count: u.Items, Shown: u.Shown})

@@ -22,7 +22,9 @@ import (
 // checkCommand tries everything that serve needs, once.
 type checkCommand struct {
 	settingsFlags
-	JSON bool `name:"json" help:"Report as JSON."`
+	JSON    bool   `name:"json" help:"Report as JSON."`
+	Explain string `name:"explain" placeholder:"RESOURCE" enum:",catalogue,rules,banners" default:"" help:"Show, for the first item of each list of a resource, what was received, what each step made of it, and what was repaired."`
+	Record  string `name:"record" placeholder:"DIR" help:"Keep the responses in a folder that --upstream-url file:DIR can replay, without the secrets that were sent."`
 }
 
 // Help shows what to type.
@@ -33,6 +35,8 @@ func (checkCommand) Help() string {
 		"vitrine check --upstream-url https://cms.example",
 		"vitrine check --upstream-url file:saved",
 		"vitrine check --json | jq .resources.banners",
+		"vitrine check --explain banners",
+		"vitrine check --record saved && vitrine check --upstream-url file:saved",
 	)
 }
 
@@ -71,6 +75,7 @@ type fetchedReport struct {
 	Suspicions   []upstream.Suspicion `json:"suspicions"`
 	Refused      string               `json:"refused,omitempty"` // path, wanted and found
 	Error        string               `json:"error,omitempty"`
+	Said         string               `json:"said,omitempty"` // what the CMS said about it
 }
 
 // listReport is a list of the document, with its first item.
@@ -100,11 +105,15 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
+	recorder := recorder{dir: c.Record}
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil, recorder.install)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	if c.Explain != "" {
+		return errors.Join(explain(ctx, client, shape.Resource(c.Explain), c.JSON, p), recorder.err)
+	}
 
 	r := report{Upstream: client.String(), Preset: cfg.Upstream.Preset, Resources: map[shape.Resource]fetchedReport{}}
 	fetched := make([]fetchedReport, len(shape.Resources()))
@@ -119,7 +128,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
+	if err := errors.Join(group.Wait(), recorder.err); err != nil {
 		return err
 	}
 	r.OK = r.Redis.OK
@@ -192,16 +201,13 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 	for i, list := range result.Document.Lists {
 		r.Lists = append(r.Lists, listReport{Path: list.Path, Items: list.Items, First: first[i]})
 	}
-	repairs := result.Document.Repairs
-	for _, kind := range repairs.Kinds() {
-		r.Repairs = append(r.Repairs, repairsReport{Kind: kind, Count: repairs.Count(kind), Paths: repairs.Paths(kind)})
-	}
+	r.Repairs = repairsOf(result.Document.Repairs)
 	if err == nil {
 		return r
 	}
 	r.Error = err.Error()
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		r.Status = status.Code
+		r.Status, r.Said = status.Code, status.Said
 	}
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		r.Refused = refused.Error()

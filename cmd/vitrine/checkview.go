@@ -64,6 +64,9 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	}
 	v.line("from", "%s, %s", came, plural(f.Attempts, "attempt"))
 	v.line("time", "fetch %.1f ms, map %.1f ms, normalize %.1f ms", f.Steps.Fetch, f.Steps.Map, f.Steps.Normalize)
+	if f.Said != "" {
+		v.line("the CMS", "%s", f.Said)
+	}
 	if f.Refused != "" {
 		v.line("refused", "%s", f.Refused)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // newUpstream makes the client of the configured CMS.
-func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing) (*upstream.Client, error) {
+func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing, changes ...func(*upstream.Options)) (*upstream.Client, error) {
 	o := upstream.Options{
 		URL:           cfg.Upstream.URL,
 		Preset:        cfg.Upstream.Preset,
@@ -41,6 +41,9 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing) (*upstrea
 			return nil, refuseUpstream(cfg, err)
 		}
 		o.Resources[r] = made
+	}
+	for _, change := range changes {
+		change(&o)
 	}
 	client, err := upstream.New(o)
 	return client, refuseUpstream(cfg, err)

@@ -25,12 +25,15 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
+
+	"vitrine/upstream/plain"
 )
 
 // Client makes requests to one CMS, or reads the files of one folder.
@@ -94,7 +97,7 @@ func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 }
 
 func (c *Client) try(ctx context.Context, want Request) (Answer, error) {
-	got := Answer{Op: c.op(want)}
+	got := Answer{Op: c.op(want), Asked: c.shown(want)}
 	var last error // of the attempt before
 	for {
 		got.Attempts++
@@ -118,6 +121,24 @@ func (c *Client) try(ctx context.Context, want Request) (Answer, error) {
 			return got, &Error{Op: got.Op, Kind: ErrTimeout, Err: &LateError{last: last}}
 		}
 	}
+}
+
+// secretive are the names of parameters whose values may be secrets.
+var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|session|signature`)
+
+// shown is the query of a request for people, secrets masked.
+func (c *Client) shown(want Request) string {
+	query := c.target(want).Query()
+	for name := range query {
+		if secretive.MatchString(name) {
+			query[name] = []string{"********"}
+		}
+	}
+	text, err := url.QueryUnescape(query.Encode())
+	if err != nil || len(query) == 0 {
+		return ""
+	}
+	return plain.Clip("?"+text, 300)
 }
 
 // Sleep waits, and reports whether it was not interrupted by the end of ctx.
@@ -174,6 +195,11 @@ func (c *Client) send(ctx context.Context, want Request, authorization string, g
 	defer drain(resp)
 	if c.files != nil {
 		got.Op = c.files.op(resp.Request.URL)
+	}
+	var copied bytes.Buffer
+	if c.options.Record != nil {
+		resp.Body = &recording{ReadCloser: resp.Body, to: &copied}
+		defer func() { c.record(want, resp, authorization, copied.Bytes()) }()
 	}
 	return got.take(resp, want, held, authorization != "")
 }

@@ -24,7 +24,7 @@ func (e *StatusError) read(resp *http.Response, credentials bool) {
 		// An unreadable body adds nothing to the status.
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
 		said, _ := readEnvelope(body)
-		e.Name = said.name
+		e.Name, e.Said = said.name, plain.Clip(said.message, 300)
 		// With its database down, Strapi answers 401 to every request without a token (with one,
 		// 500), as it does for a wrong token. Without permission it answers 403, so without a token
 		// a 401 is an outage.
@@ -35,8 +35,9 @@ func (e *StatusError) read(resp *http.Response, credentials bool) {
 
 // An envelope is a CMS's error in JSON.
 type envelope struct {
-	name   string // its error code, or empty
-	strapi bool
+	name    string // its error code, or empty
+	message string // what it says, or empty
+	strapi  bool
 }
 
 // readEnvelope reports whether body is an error of one of the known CMSs:
@@ -56,8 +57,11 @@ func readEnvelope(body []byte) (envelope, bool) {
 		return envelope{}, false
 	}
 	var detail, code, message string
-	var object struct{ Code, Name string }
-	var list []struct{ Extensions struct{ Code string } }
+	var object struct{ Code, Name, Message string }
+	var list []struct {
+		Message    string
+		Extensions struct{ Code string }
+	}
 	var data struct{ Status int }
 	read := func(member string, into any) bool {
 		raw, ok := members[member]
@@ -66,16 +70,16 @@ func readEnvelope(body []byte) (envelope, bool) {
 	hasData := members["data"] != nil && string(members["data"]) != "null"
 	switch {
 	case len(members) == 1 && read("detail", &detail):
-		return envelope{}, true
+		return envelope{message: detail}, true
 	case !hasData && read("error", &object):
 		_, strapi := members["data"]
-		return envelope{name: word(object.Name, object.Code), strapi: strapi && object.Name != ""}, true
+		return envelope{name: word(object.Name, object.Code), message: object.Message, strapi: strapi && object.Name != ""}, true
 	case !hasData && read("error", &message):
-		return envelope{name: word(message)}, true
+		return envelope{name: word(message), message: message}, true
 	case !hasData && read("errors", &list) && len(list) > 0:
-		return envelope{name: word(list[0].Extensions.Code)}, true
+		return envelope{name: word(list[0].Extensions.Code), message: list[0].Message}, true
 	case read("code", &code) && read("message", &message) && read("data", &data):
-		return envelope{name: word(code)}, true
+		return envelope{name: word(code), message: message}, true
 	}
 	return envelope{}, false
 }

@@ -74,6 +74,7 @@ type StatusError struct {
 	Code       int
 	RetryAfter time.Duration // the CMS's Retry-After, at most a day; 0 if it sent none
 	HTML       bool          // it has an HTML page, so perhaps it is not from the CMS's API
+	Said       string        // what the CMS says about it, for the operator alone: not in Error
 	Name       string        // the CMS's error code ("TOKEN_EXPIRED"), or empty
 	Outage     bool          // a 401 that means that the CMS's database is down
 	Refused    bool          // a 401 or 403 to a request that had credentials

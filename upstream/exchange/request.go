@@ -21,6 +21,9 @@ type Options struct {
 	RetryWait, MaxRetryWait time.Duration
 	// Transport reaches the CMS. Nil is net/http's, with bounds.
 	Transport http.RoundTripper
+	// Record gets each answer as it came, as a file that a folder can replay: its name, and its head and
+	// body without the secrets that were sent. Nil does not.
+	Record func(name string, raw []byte)
 	// Logger logs retries.
 	Logger *slog.Logger
 }
@@ -43,6 +46,8 @@ type Request struct {
 	Type string
 	// Types are further media types that the answer may have, for a CMS that calls its JSON otherwise.
 	Types []string
+	// Totals is the header that has a list's total, to be recorded; empty for none.
+	Totals string
 }
 
 // Origin is a server and what it is told. Nothing of it is sent to any other.
@@ -55,6 +60,7 @@ type Origin struct {
 // Answer is a response. After an error, only Op, Status and Attempts are valid.
 type Answer struct {
 	Op          string // how it was obtained, for errors about its content: "GET http://cms/gvapp/"
+	Asked       string // the query of the request, secrets masked
 	Status      int
 	Attempts    int
 	NotModified bool // the CMS confirmed the copy of Held; there is no Body

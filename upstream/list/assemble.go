@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -35,11 +36,22 @@ type Result struct {
 	Body        []byte // for shape.Normalize
 	Validators  exchange.Validators
 	Attempts    int
-	Pages       int           // responses that Body was made from
-	Bytes       int           // of these, decompressed
-	Unpaged     []Unpaged     // lists that seem to go on, though nothing says how
-	Drafts      int           // items that the CMS marks as unpublished
-	Mapping     time.Duration // spent on mapping the responses
+	Pages       int               // responses that Body was made from
+	Bytes       int               // of these, decompressed
+	Unpaged     []Unpaged         // lists that seem to go on, though nothing says how
+	ops         map[string]string // how each part was obtained, by its path
+	Drafts      int               // items that the CMS marks as unpublished
+	Samples     []Sample          // the first item of each part that was mapped
+	Mapping     time.Duration     // spent on mapping the responses
+}
+
+// Sample is the first item of a part, as it came.
+type Sample struct {
+	Path string // of the part: catalogue.artist
+	Op   string // how it was obtained
+
+	part  int
+	items [][]byte
 }
 
 // Unpaged is a list of which one answer was taken for all, though it shows that there is more.
@@ -78,8 +90,12 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	}
 	err := group.Wait()
 	first := walked[0].last
-	got := Result{Op: first.Op, Status: first.Status, NotModified: first.NotModified}
+	got := Result{Op: first.Op, Status: first.Status, NotModified: first.NotModified, ops: make(map[string]string)}
 	for i, w := range walked {
+		got.ops[m.parts[i].root] = w.last.Op
+		if w.items != nil {
+			got.Samples = append(got.Samples, Sample{Path: m.parts[i].root, Op: w.last.Op, part: i, items: w.items[:min(1, len(w.items))]})
+		}
 		got.Attempts += w.attempts
 		got.Pages += w.pages
 		got.Drafts += w.drafts
@@ -108,9 +124,25 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 		got.Drafts = 0 // compose refuses those that the programs let through
 	}
 	if err != nil {
-		return got, failed(ctx, got.Op, err)
+		return got, failed(ctx, got.At(err), err)
 	}
 	return got, nil
+}
+
+// At returns how the response was obtained that an error is about, as far as its path tells.
+func (r *Result) At(err error) string {
+	path := ""
+	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+		path = refused.Path
+	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
+		path = program.Input
+	}
+	for root, op := range r.ops {
+		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '[' || rest[0] == '.') {
+			return op
+		}
+	}
+	return r.Op
 }
 
 // nothing is the input of a document that the CMS does not have.

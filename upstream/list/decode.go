@@ -76,6 +76,11 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, want string)
 	}
 	defer func() { d.depth-- }()
 	d.lines[key] = n.Line
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
+		d.lines[before(key)] = n.Line - 1
+	} else { // a block begins on the next line
+		d.lines[before(key)] = n.Line
+	}
 	if body, ok := to.Addr().Interface().(*Body); ok {
 		return d.body(n, key, body)
 	}
@@ -248,3 +253,6 @@ func describe(n *yaml.Node) string {
 		return "a single value"
 	}
 }
+
+// before is where the lines of a decoder have the line before the first one of a text.
+func before(key string) string { return key + "\n" }

@@ -63,7 +63,7 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	p := w.part
 	want := exchange.Request{
 		Resource: string(w.recipe.resource), Part: p.Name, Page: at.page, Path: p.Path, Headers: p.Headers,
-		Origin: p.origin, Types: p.AcceptTypes,
+		Origin: p.origin, Types: p.AcceptTypes, Totals: p.Paging.TotalHeader,
 		Limit: exchange.Limit{Left: max(w.spend.left.Load(), 1), Most: w.recipe.maxBytes}, Held: held,
 	}
 	if at.query != "" {

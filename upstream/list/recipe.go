@@ -266,7 +266,11 @@ func (m *Recipe) compile(to **mapping.Program, key, source string) error {
 		return nil
 	}
 	made, err := mapping.CompileWith(m.defs, "upstream.resources."+string(m.resource)+"."+key, source)
-	*to = made
+	if *to = made; err == nil {
+		if line, ok := m.lines[before(key)]; ok {
+			made.From(line)
+		}
+	}
 	if wrong, ok := errors.AsType[*mapping.ProgramError](err); ok { // whose name is the key
 		return m.wrong(key, "line %d (%s): %w", wrong.Line, wrong.Text, wrong.Err)
 	}

@@ -1,6 +1,7 @@
 package list
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -95,6 +96,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 	seen := make(map[string]bool)
 	asked := make(map[string]bool)
 	at := place{page: 1}
+	var before [][]byte // the items of the page before
 	for {
 		want := w.request(at, held)
 		key := want.Query + "\x00" + string(want.Body)
@@ -131,6 +133,11 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		if err != nil {
 			return got, failed(ctx, one.Op, err)
 		}
+		if same := at.page > 1 && len(page.Items) > 0 && slices.EqualFunc(page.Items, before, bytes.Equal); same {
+			return got, w.wrong(one, &shape.RefusedError{
+				Path: w.part.root, Want: "pages that differ", Got: "the same page again: does the CMS know the parameter " + strconv.Quote(w.part.Paging.Param) + "? It was asked for " + asking(one)})
+		}
+		before = page.Items
 		got.items = append(got.items, page.Items...)
 		if w.part.Paging.Total == "-" {
 			page.Total = -1
@@ -227,4 +234,12 @@ func (w *walk) open(ctx context.Context, one exchange.Answer, left int) (mapping
 		}
 	}
 	return page, err
+}
+
+// asking is what a response was asked for with, for people.
+func asking(one exchange.Answer) string {
+	if one.Asked == "" {
+		return "without a query"
+	}
+	return one.Asked
 }

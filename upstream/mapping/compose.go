@@ -15,6 +15,7 @@ type Composition struct {
 	Parts    []Items
 	Map      *Program // of the whole; nil for none
 	MaxBytes int      // of the result
+	Alone    bool     // the parts are not joined
 }
 
 // Items are those of one part.
@@ -57,7 +58,7 @@ func (c *Composition) run(ctx context.Context, budget *int) ([]byte, error) {
 		return nil, fmt.Errorf("no preset %q", c.Preset)
 	}
 	w := &composing{Composition: c, ctx: ctx, preset: preset, budget: budget}
-	if c.Map == nil && !preset.Joins(c.Resource) {
+	if c.Map == nil && (c.Alone || !preset.Joins(c.Resource)) {
 		return w.stream()
 	}
 	document, err := w.decodeParts()

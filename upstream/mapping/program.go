@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/itchyny/gojq"
@@ -34,6 +35,7 @@ var ErrProgram = errors.New("mapping program failed")
 type ProgramError struct {
 	Program string // its key in the configuration: upstream.resources.banners.parts[0].map
 	Line    int    // of the failing part of the program, from 1
+	File    int    // the same in the configuration file; 0 where that is not known
 	Text    string // that part, shortened
 	Input   string // the path of what it was run on: catalogue.artist[3]; empty at compiling
 	Err     error
@@ -43,6 +45,9 @@ type ProgramError struct {
 // iterate over: null.
 func (e *ProgramError) Error() string {
 	text := fmt.Sprintf("%s, line %d (%s): %v", e.Program, e.Line, e.Text, e.Err)
+	if e.File > 0 {
+		text = fmt.Sprintf("%s, line %d, %d of the file (%s): %v", e.Program, e.Line, e.File, e.Text, e.Err)
+	}
 	if e.Input != "" {
 		text = e.Input + ": " + text
 	}
@@ -59,6 +64,7 @@ func (e *ProgramError) Is(target error) bool {
 // Program is a jq program, compiled. It is safe for concurrent use.
 type Program struct {
 	defs   string // that come before source
+	file   int    // the line of the configuration file before its first; -1 where that is not known
 	name   string
 	source string
 	code   *gojq.Code
@@ -77,7 +83,7 @@ func CompileWith(defs, name, source string) (*Program, error) {
 	}
 	code, err := compile(defs + source)
 	if err == nil {
-		return &Program{name: name, defs: defs, source: source, code: code}, nil
+		return &Program{name: name, defs: defs, source: source, code: code, file: -1}, nil
 	}
 	failed := &ProgramError{Program: name, Err: err}
 	if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
@@ -108,18 +114,23 @@ func (p *Program) Source() string {
 	return p.source
 }
 
+// From notes where the program stands in the configuration file: on the lines after before.
+func (p *Program) From(before int) { p.file = before }
+
 // GobEncode writes the program as it was written: the process that runs it compiles it again.
 func (p *Program) GobEncode() ([]byte, error) {
-	return []byte(p.name + "\x00" + p.defs + "\x00" + p.source), nil
+	return []byte(strconv.Itoa(p.file) + "\x00" + p.name + "\x00" + p.defs + "\x00" + p.source), nil
 }
 
 // GobDecode compiles it.
 func (p *Program) GobDecode(in []byte) error {
-	name, rest, _ := strings.Cut(string(in), "\x00")
+	file, rest, _ := strings.Cut(string(in), "\x00")
+	name, rest, _ := strings.Cut(rest, "\x00")
 	defs, source, _ := strings.Cut(rest, "\x00")
 	made, err := CompileWith(defs, name, source)
 	if err == nil {
 		*p = *made
+		p.file, err = strconv.Atoi(file)
 	}
 	return err
 }
@@ -146,6 +157,9 @@ func (p *Program) Run(ctx context.Context, path string, input any, limits Limits
 	e.Line, e.Text = lineAt(p.source, 0)
 	if ctx.Err() == nil {
 		e.Line, e.Text = locate(p.source, func(prefix string) bool { return p.fails(ctx, prefix, input, limits) })
+	}
+	if p.file >= 0 {
+		e.File = p.file + e.Line
 	}
 	return e
 }

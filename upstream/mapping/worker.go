@@ -54,7 +54,7 @@ type reply struct {
 // wireError is a ProgramError.
 type wireError struct {
 	Program, Text, Input, Err string
-	Line                      int
+	Line, File                int
 }
 
 // Memory limit of a process that runs programs: a base, plus a multiple of the responses' size.
@@ -180,7 +180,7 @@ func (r *reply) err() error {
 		return r.Refused
 	case r.Program != nil:
 		e := r.Program
-		return &ProgramError{Program: e.Program, Line: e.Line, Text: e.Text, Input: e.Input, Err: errors.New(e.Err)}
+		return &ProgramError{Program: e.Program, Line: e.Line, File: e.File, Text: e.Text, Input: e.Input, Err: errors.New(e.Err)}
 	case r.Other != "":
 		return fmt.Errorf("%w: %s", ErrProgram, r.Other)
 	}
@@ -192,7 +192,7 @@ func (r *reply) setErr(err error) {
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		r.Refused = refused
 	} else if e, ok := errors.AsType[*ProgramError](err); ok {
-		r.Program = &wireError{e.Program, e.Text, e.Input, plain.Clip(e.Err.Error(), 500), e.Line}
+		r.Program = &wireError{e.Program, e.Text, e.Input, plain.Clip(e.Err.Error(), 500), e.Line, e.File}
 	} else {
 		r.Other = err.Error()
 	}

@@ -35,6 +35,7 @@ type decoder struct {
 	repairs Repairs
 	scratch []byte // for strings with escapes
 	budget  int    // bytes by which the normalized document may still grow
+	lacking tally  // relations that did not come
 	absent  bool   // the field about to be read is not in the object
 	fatal   bool   // the reader cannot continue: the input is not JSON
 }
@@ -176,4 +177,14 @@ func (d *decoder) unquote(raw jsontext.Value) string {
 func unquoted(raw jsontext.Value) string {
 	b, _ := jsontext.AppendUnquote(nil, raw) // valid: the reader read it
 	return string(b)
+}
+
+// unrelated counts a relation that is about to be read, if it did not come.
+func (d *decoder) unrelated() {
+	if !d.absent {
+		return
+	}
+	if d.lacking.count++; len(d.lacking.paths) < maxPaths {
+		d.lacking.paths = append(d.lacking.paths, d.path.render(d.root))
+	}
 }

@@ -23,7 +23,7 @@ type RuleSet struct {
 var ruleSets = tableOf("RuleSet",
 	row("id", func(r *RuleSet) *int64 { return &r.ID }, id),
 	row("background_image", func(r *RuleSet) *string { return &r.BackgroundImage }, text),
-	row("page_rules", func(r *RuleSet) *[]PageRule { return &r.PageRules }, listOf(pageRules)),
+	row("page_rules", func(r *RuleSet) *[]PageRule { return &r.PageRules }, relatedList(pageRules)),
 	row("exlude_pages", func(r *RuleSet) *json.RawMessage { return &r.ExludePages }, listAsIs),
 	row("title", func(r *RuleSet) *string { return &r.Title }, text),
 	row("page_depth", func(r *RuleSet) *json.RawMessage { return &r.PageDepth }, asIs),

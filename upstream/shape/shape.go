@@ -32,6 +32,10 @@ type Document struct {
 	Items   int     // elements of the array; for a catalogue, of its three lists together
 	Lists   []List  // the same by list, in the documented order
 	Repairs Repairs // what had to be changed
+	// Unrelated is how many related objects and lists did not come, and where the first few belong: null
+	// or an empty list stand for them, which may be what the CMS means or a relation that was not expanded.
+	Unrelated      int
+	UnrelatedPaths []string
 }
 
 // Normalize decodes a CMS's JSON for r and encodes it as documented. It does not modify in and
@@ -69,6 +73,7 @@ func Normalize(r Resource, in []byte) (Document, error) {
 	}
 	doc.Body = fitted(doc.Body)
 	doc.Repairs = d.repairs
+	doc.Unrelated, doc.UnrelatedPaths = d.lacking.count, d.lacking.paths
 	return doc, nil
 }
 

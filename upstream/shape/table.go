@@ -103,12 +103,24 @@ func listOf[T any](t *table[T]) kind[[]T] {
 	}
 }
 
+// relatedList is a listOf that another object refers to.
+func relatedList[T any](t *table[T]) kind[[]T] {
+	k := listOf(t)
+	read := k.read
+	k.read = func(d *decoder, to *[]T) error {
+		d.unrelated()
+		return read(d, to)
+	}
+	return k
+}
+
 // related is an object that another one refers to, or null.
 func related[T any](t *table[T]) kind[*T] {
 	return kind[*T]{
 		Field: Field{Type: t.name, Null: true},
 		read: func(d *decoder, to **T) error {
 			*to = nil
+			d.unrelated()
 			if done, err := d.vacant(KindVacant); done || err != nil {
 				return err
 			}

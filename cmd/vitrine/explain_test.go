@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestExplainShowsTheWayOfAnItem(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/v1/acties", upstreamtest.JSON(`{"set":[{"key":"7","kop":"Koop\u001b[2J","bij":"2024-01-01T00:00:00+02:00"},{"key":"8"}]}`))
+	file := filepath.Join(t.TempDir(), "vitrine.yaml")
+	const settings = `
+upstream:
+  preset: custom
+  resources:
+    catalogue: {empty: true}
+    rules: {empty: true}
+    banners:
+      parts:
+        - {path: v1/acties, items: .set, map: '{id: .key, title_nl: need("kop"), created_at: .bij}'}
+`
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"check", "--explain", "banners", "--config", file, "--upstream-url", cms.URL}, program{stdout: &out, stderr: t.Output()})
+	got := out.String()
+	for _, want := range []string{
+		"banners, the first item of GET " + cms.URL + "/v1/acties\n  received\n    {\n      \"bij\": \"2024-01-01T00:00:00+02:00\",\n",
+		"  map\n    {\n      \"id\": \"7\",\n", "  served\n    {\n      \"id\": 7,\n",
+		`"created_at": "2023-12-31T22:00:00.000000Z"`, "  repaired   missing", "integer         1  banners[0].id",
+		// The second item fails, which the explanation of the first one does not hide.
+		`key "kop" is missing`, "line 1, 9 of the file (",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+	if code != exitFailed || strings.Contains(got, "\x1b") {
+		t.Errorf("exits %d:\n%q", code, got)
+	}
+	out.Reset()
+	code = run(t.Context(), []string{"check", "--explain", "catalogue", "--upstream-url", "sample:"}, program{stdout: &out, stderr: t.Output()})
+	if code != exitDone || strings.Count(out.String(), "  served\n") != 3 {
+		t.Errorf("exits %d:\n%s", code, &out)
+	}
+}
+
+func TestRecordedResponsesReplayWithoutTheSecretsThatWereSent(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Query().Get("page") == "2" {
+			upstreamtest.JSON(`{"count":3,"next":null,"results":[{"id":3}]}`).ServeHTTP(w, req)
+			return
+		}
+		w.Header().Set("Set-Cookie", "session=hunter2")
+		upstreamtest.JSON(`{"count":3,"next":"?page=2&api_key=hunter1","results":[{"id":1},{"id":2,"title_en":"Token hunter3"}]}`).ServeHTTP(w, req)
+	}))
+	cms.Record(shape.Catalogue, upstreamtest.Recording(t, "gzip-get"))
+	cms.Record(shape.Rules, upstreamtest.Recording(t, "crash-500"))
+	dir := filepath.Join(t.TempDir(), "saved")
+	environ := []string{"VITRINE_UPSTREAM_AUTHORIZATION=Token hunter3", "VITRINE_UPSTREAM_RETRIES=0"}
+	check := func(args ...string) string {
+		var out bytes.Buffer
+		if code := run(t.Context(), append([]string{"check"}, args...), program{environ: environ, stdout: &out, stderr: t.Output()}); code != exitFailed {
+			t.Errorf("exits %d:\n%s", code, &out)
+		}
+		return out.String()
+	}
+	first := check("--record", dir, "--upstream-url", cms.URL)
+	replayed := check("--upstream-url", "file:"+dir)
+	for _, line := range []string{"banners    ok      status 200, 3 items", "catalogue  ok      status 200, 18 items", "status 500, an HTML page"} {
+		if !strings.Contains(first, line) || !strings.Contains(replayed, line) {
+			t.Errorf("%q is not in both:\n%s\n%s", line, first, replayed)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil || bytes.Contains(raw, []byte("hunter2")) || bytes.Contains(raw, []byte("hunter3")) {
+			t.Errorf("%s: %v\n%s", f.Name(), err, raw)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package exchange
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// recording keeps a copy of a body while it is read.
+type recording struct {
+	io.ReadCloser
+	to *bytes.Buffer
+}
+
+func (r *recording) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.to.Write(p[:n])
+	return n, err
+}
+
+// recorded are the headers that say something about an answer's content.
+var recorded = []string{"Content-Type", "Link", "Retry-After", "X-Total-Count", "X-WP-Total", "X-WP-TotalPages"}
+
+// record gives one answer to Options.Record, without compression and without the secrets that were
+// sent: a CMS may repeat them in its links.
+func (c *Client) record(want Request, resp *http.Response, authorization string, body []byte) {
+	if strings.Contains(resp.Header.Get("Content-Encoding"), "gzip") {
+		if unpacked, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+			if plainBody, err := io.ReadAll(io.LimitReader(unpacked, want.Limit.Most)); err == nil {
+				body = plainBody
+			}
+		}
+	}
+	var raw bytes.Buffer
+	fmt.Fprintf(&raw, "HTTP/1.1 %d %s\r\n", resp.StatusCode, http.StatusText(resp.StatusCode))
+	for _, name := range append(recorded, want.Totals) {
+		for _, value := range resp.Header.Values(name) {
+			fmt.Fprintf(&raw, "%s: %s\r\n", name, value)
+		}
+	}
+	raw.WriteString("\r\n")
+	raw.Write(body)
+	out := raw.Bytes()
+	for _, secret := range c.secrets(want, authorization) {
+		out = bytes.ReplaceAll(out, []byte(secret), []byte("********"))
+	}
+	c.options.Record(strings.TrimSuffix(fileName(want), ".json")+".http", out)
+}
+
+// secrets are the values of a request that nobody else should see.
+func (c *Client) secrets(want Request, authorization string) (all []string) {
+	const shortest = 4 // a shorter value would be found everywhere
+	add := func(values ...string) {
+		for _, v := range values {
+			if len(v) >= shortest {
+				all = append(all, v)
+			}
+		}
+	}
+	add(authorization)
+	_, token, _ := strings.Cut(authorization, " ")
+	add(token)
+	for _, headers := range []map[string]string{c.options.Headers, want.Headers} {
+		for name, value := range headers {
+			if secretive.MatchString(name) {
+				add(value)
+			}
+		}
+	}
+	if c.files == nil {
+		for name, values := range c.target(want).Query() {
+			if secretive.MatchString(name) {
+				add(values...)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,100 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vitrine/upstream/list"
+	"vitrine/upstream/shape"
+)
+
+// Explanation is the way of one item of a part into the document.
+type Explanation struct {
+	Path    string // of the part: catalogue.artist
+	Op      string // how it was obtained
+	Steps   []list.Step
+	Repairs shape.Repairs // of what the steps came to
+	Error   error         // of the step that failed
+}
+
+// Explain fetches r once, and shows for the first item of each part what was received, what each step
+// made of it, and what was repaired. Its error is that of the fetch; what came before it failed is
+// explained all the same.
+func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, error) {
+	if !r.Valid() {
+		return nil, fmt.Errorf("explain: no resource %q", r)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	got, err := c.recipes[r].Read(ctx, c.cms, Validators{})
+	if err != nil {
+		err = fmt.Errorf("fetch %s: %w", r, err)
+	}
+	var all []Explanation
+	for _, sample := range got.Samples {
+		e := Explanation{Path: sample.Path, Op: sample.Op}
+		if e.Steps, e.Error = c.recipes[r].Explain(ctx, sample); e.Error == nil && len(e.Steps) > 0 && !c.recipes[r].Joined() {
+			e.serve(r)
+		}
+		all = append(all, e)
+	}
+	if len(got.Samples) == 0 { // the response is the document as it came
+		for path, item := range firstOf(r, got.Body) {
+			e := Explanation{Path: path, Op: got.Op, Steps: []list.Step{{Name: "received", JSON: item}}}
+			e.serve(r)
+			all = append(all, e)
+		}
+		slices.SortFunc(all, func(a, b Explanation) int { return strings.Compare(a.Path, b.Path) })
+	}
+	return all, err
+}
+
+// firstOf returns the first item of each list of a document, by the list's path.
+func firstOf(r shape.Resource, body []byte) map[string]json.RawMessage {
+	lists := map[string][]json.RawMessage{}
+	if r == shape.Catalogue {
+		_ = json.Unmarshal(body, &lists) // what it cannot be read as is reported by the fetch
+	} else {
+		var items []json.RawMessage
+		_ = json.Unmarshal(body, &items)
+		lists[""] = items
+	}
+	first := make(map[string]json.RawMessage)
+	for name, items := range lists {
+		path := strings.TrimSuffix(string(r)+"."+name, ".")
+		if len(items) > 0 && (name == "" || slices.Contains(catalogueLists, name)) {
+			first[path] = items[0]
+		}
+	}
+	return first
+}
+
+var catalogueLists = []string{"artist", "artwork", "gallery"}
+
+// serve adds the last step: the item as it is served.
+func (e *Explanation) serve(r shape.Resource) {
+	item := string(e.Steps[len(e.Steps)-1].JSON)
+	name := strings.TrimPrefix(strings.TrimPrefix(e.Path, string(r)), ".")
+	document := "[" + item + "]"
+	switch {
+	case r == shape.Catalogue && name == "": // one object
+		document = item
+	case name != "":
+		lists := map[string]string{"artist": "", "artwork": "", "gallery": "", name: item}
+		document = fmt.Sprintf(`{"artist":[%s],"artwork":[%s],"gallery":[%s]}`, lists["artist"], lists["artwork"], lists["gallery"])
+	}
+	doc, err := shape.Normalize(r, []byte(document))
+	if err != nil {
+		e.Error = err
+		return
+	}
+	served := json.RawMessage(doc.Body)
+	if r != shape.Catalogue || name != "" {
+		served = firstOf(r, doc.Body)[e.Path]
+	}
+	e.Repairs = doc.Repairs
+	e.Steps = append(e.Steps, list.Step{Name: "served", JSON: served})
+}

@@ -40,6 +40,9 @@ func TestCheckerHoldsAnswersToTheBound(t *testing.T) {
 			if v := c.check(); (len(v.violations) > 0) != test.found {
 				t.Errorf("found %q", v.violations)
 			}
+			if wrong := c.judge(); (len(wrong) > 0) != test.found {
+				t.Errorf("the other checker found %q", wrong)
+			}
 		})
 	}
 }
@@ -136,6 +139,9 @@ func TestCheckerFindsABrokenCacheAndNothingInASoundOne(t *testing.T) {
 			v := c.end()
 			if (len(v.violations) > 0) != test.found {
 				t.Errorf("found %d violations in %d answers: %q", len(v.violations), v.answers, v.violations)
+			}
+			if (len(v.porcupine) > 0) != test.found {
+				t.Errorf("the other checker found %q", v.porcupine)
 			}
 			t.Logf("%d violations in %d answers after %d purges", len(v.violations), v.answers, v.purges)
 		})

@@ -156,6 +156,7 @@ func (c *campaign) end() verdict {
 		sum.answers += v.answers
 		sum.purges += v.purges
 		sum.violations = append(sum.violations, v.violations...)
+		sum.porcupine = append(sum.porcupine, checker.judge()...)
 		sum.delays = append(sum.delays, v.delays...)
 	}
 	return sum
@@ -165,6 +166,9 @@ func (c *campaign) end() verdict {
 func (v verdict) report(t *testing.T, c *campaign) {
 	t.Helper()
 	t.Logf("CAMPAIGN_SEED=%d: %d purges acknowledged, %d answers held against them, %d exempt; old answers after a purge: %v", c.seed, c.acked.Load(), v.answers, c.exempt(), v.delays)
+	for _, what := range v.porcupine {
+		t.Error(what)
+	}
 	for i, what := range v.violations {
 		if i == 10 {
 			t.Errorf("and %d more", len(v.violations)-i)

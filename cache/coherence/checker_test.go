@@ -98,7 +98,8 @@ type verdict struct {
 	answers    int
 	purges     int
 	violations []string
-	delays     delays // of each hard purge: from the acknowledgement until an older answer was last asked for
+	porcupine  []string // what the other checker finds wrong: see porcupine_test.go
+	delays     delays   // of each hard purge: from the acknowledgement until an older answer was last asked for
 }
 
 // check is called when the observers and the purger have ended.

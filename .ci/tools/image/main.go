@@ -1,7 +1,7 @@
 // Command image packs a linux binary as the Dockerfile does, without an engine and the same byte
 // for byte each time: an archive that docker load, podman load, skopeo and crane read.
 //
-//	image -version 1.2.3 -date 2026-11-21T00:00:00Z -arch amd64 -add FILE=/path... -o vitrine.image.tar
+//	image -version 1.2.3 -date 2026-11-21T00:00:00Z -arch amd64 -add FILE=/path... -own /folder -o vitrine.image.tar
 package main
 
 import (
@@ -22,9 +22,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// config is that of the Dockerfile; .ci/release's test compares the two.
+const user = 65532 // and its group
+
+// config is that of the Dockerfile; .ci/swarm compares the two.
 var config = v1.Config{
-	User:         "65532:65532",
+	User:         fmt.Sprintf("%d:%[1]d", user),
 	ExposedPorts: map[string]struct{}{"8080/tcp": {}},
 	Healthcheck: &v1.HealthConfig{
 		Test: []string{"CMD", "/vitrine", "healthcheck"}, Interval: 10 * time.Second, Timeout: 3 * time.Second,
@@ -48,19 +50,20 @@ func main() {
 		files = append(files, s)
 		return nil
 	})
+	own := flag.String("own", "", "`PATH` of an empty folder that belongs to the image's user")
 	flag.Parse()
-	if err := run(*version, *date, *arch, *out, files); err != nil {
+	if err := run(*version, *date, *arch, *out, *own, files); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(version, date, arch, out string, files []string) error {
+func run(version, date, arch, out, own string, files []string) error {
 	made, err := time.Parse(time.RFC3339, date)
 	if err != nil {
 		return err
 	}
-	content, err := pack(made, files)
+	content, err := pack(made, own, files)
 	if err != nil {
 		return err
 	}
@@ -91,12 +94,36 @@ func run(version, date, arch, out string, files []string) error {
 	return tarball.WriteToFile(out, tag, image)
 }
 
-// pack makes the one layer: the files, and the folders that lead to them, all root's and readable
-// by everybody.
-func pack(made time.Time, files []string) ([]byte, error) {
+// pack makes the one layer: the files, the folder own, and the folders that
+// lead to them. All but own is root's, and readable by everybody.
+func pack(made time.Time, own string, files []string) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	folders := map[string]bool{".": true}
+	add := func(to string, mode int64, content []byte) error {
+		for at, c := range to {
+			folder := to[:at]
+			if c != '/' || folders[folder] {
+				continue
+			}
+			folders[folder] = true
+			header := &tar.Header{Typeflag: tar.TypeDir, Name: folder + "/", Mode: 0o755, ModTime: made}
+			if folder == strings.TrimPrefix(own, "/") {
+				header.Uid, header.Gid = user, user
+			}
+			if err := w.WriteHeader(header); err != nil {
+				return err
+			}
+		}
+		if strings.HasSuffix(to, "/") {
+			return nil
+		}
+		if err := w.WriteHeader(&tar.Header{Name: to, Mode: mode, Size: int64(len(content)), ModTime: made}); err != nil {
+			return err
+		}
+		_, err := w.Write(content)
+		return err
+	}
 	for _, file := range files {
 		from, to, _ := strings.Cut(file, "=/")
 		info, err := os.Stat(from)
@@ -107,22 +134,16 @@ func pack(made time.Time, files []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		for at, name := range to {
-			if folder := to[:at]; name == '/' && !folders[folder] {
-				folders[folder] = true
-				if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: folder + "/", Mode: 0o755, ModTime: made}); err != nil {
-					return nil, err
-				}
-			}
-		}
 		mode := int64(0o644)
 		if info.Mode()&0o100 != 0 {
 			mode = 0o755
 		}
-		if err := w.WriteHeader(&tar.Header{Name: to, Mode: mode, Size: int64(len(content)), ModTime: made}); err != nil {
+		if err := add(to, mode, content); err != nil {
 			return nil, err
 		}
-		if _, err := w.Write(content); err != nil {
+	}
+	if own != "" {
+		if err := add(strings.TrimPrefix(own, "/")+"/", 0, nil); err != nil {
 			return nil, err
 		}
 	}

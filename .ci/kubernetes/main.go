@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -119,7 +120,7 @@ func (b *base) decode(text []byte) error {
 		default:
 			return fmt.Errorf("%s is not expected in the base", kind)
 		}
-		fmt.Println("ok   ", kind.Kind)
+		_, _ = fmt.Fprintln(os.Stdout, "ok   ", kind.Kind)
 	}
 	return nil
 }
@@ -227,7 +228,7 @@ func (b *base) settings(work, vitrine string) error {
 			mounted[filepath.Join(mount.MountPath, name)] = path
 		}
 	}
-	command := exec.Command(vitrine, "config")
+	command := exec.CommandContext(context.Background(), vitrine, "config")
 	for _, env := range container.Env {
 		value := env.Value
 		if here, ok := mounted[value]; ok {

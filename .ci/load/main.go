@@ -33,26 +33,29 @@ func main() {
 		}
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if err := get(client, flag.Arg(0)); err != nil {
+				// A request that was begun is finished, and counts.
+				if err := get(context.WithoutCancel(ctx), client, flag.Arg(0)); err != nil {
 					if failed.Add(1) <= 20 {
-						fmt.Println(time.Now().UTC().Format("15:04:05.000"), err)
+						_, _ = fmt.Fprintln(os.Stdout, time.Now().UTC().Format("15:04:05.000"), err)
 					}
 				}
 				done.Add(1)
-				time.Sleep(*pause)
+				select {
+				case <-ctx.Done():
+				case <-time.After(*pause):
+				}
 			}
 		})
 	}
 	all.Wait()
-	fmt.Printf("%d requests, %d failed\n", done.Load(), failed.Load())
+	_, _ = fmt.Fprintf(os.Stdout, "%d requests, %d failed\n", done.Load(), failed.Load())
 	if failed.Load() > 0 || done.Load() < *atLeast {
 		os.Exit(1)
 	}
 }
 
-// get takes no context: a request that was begun is finished, and counts.
-func get(client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+func get(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
 	}

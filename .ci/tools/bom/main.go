@@ -9,6 +9,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
@@ -102,7 +103,7 @@ func sources(modules []component) (map[string]string, error) {
 	for _, m := range modules {
 		args = append(args, m.path+"@"+m.version)
 	}
-	out, err := exec.Command("go", args...).Output()
+	out, err := exec.CommandContext(context.Background(), "go", args...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go mod download: %w", err)
 	}

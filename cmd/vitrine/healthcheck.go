@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -94,24 +93,6 @@ func readinessURLs(cfg config.Config) ([]string, error) {
 		urls = append(urls, base+routes[r])
 	}
 	return urls, nil
-}
-
-// baseURL is the URL of a listener for a client on this machine.
-func baseURL(listen string) (string, error) {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return "", err
-	}
-	if port == "0" {
-		return "", errors.New("a port chosen at start-up is unknown here")
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip != nil && ip.To4() == nil {
-			host = "::1"
-		}
-	}
-	return "http://" + net.JoinHostPort(host, port), nil
 }
 
 // isWell requests url and wants 200.

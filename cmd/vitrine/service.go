@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,6 +79,24 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 		return nil, err
 	}
 	return s, s.openServers() //nolint:contextcheck // a request does not end with open's context
+}
+
+// openPublic opens the public address, with TLS if certificate is not nil.
+func (p *process) openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *listen.Listener, certificate *listen.Certificate, err error) {
+	var secure *tls.Config
+	if cfg.TLS.CertFile != "" {
+		if certificate, err = listen.NewCertificate(listen.CertificateOptions{
+			CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Logger: log,
+		}); err != nil {
+			return nil, nil, cfg.Refuse("tls.cert_file", err)
+		}
+		secure = certificate.Config()
+	}
+	socket, err := p.socket(ctx, "listen", cfg.Listen, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return socket.Listen(secure), certificate, nil
 }
 
 func (s *service) openStore(ctx context.Context) (err error) {

@@ -12,13 +12,6 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// routes are the public paths.
-var routes = map[shape.Resource]string{
-	shape.Catalogue: "/gvapp/",
-	shape.Rules:     "/cms/rules/",
-	shape.Banners:   "/gvapp/singlebanner",
-}
-
 // startup is the text that serve prints at a terminal: what is served, from where, and commands to
 // try. It ends in a newline.
 func (s *service) startup() string {
@@ -83,23 +76,6 @@ func (s *service) curl(target string) string {
 		return "curl " + options + "'" + base + target + "'"
 	}
 	return "curl " + options + base + target
-}
-
-// urlOf is the URL of l for a client on this machine: with the configured host and the actual port.
-func urlOf(configured string, l net.Listener) string {
-	host, _, err := net.SplitHostPort(configured)
-	if err != nil {
-		host = ""
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return l.Addr().String()
-	}
-	base, err := baseURL(net.JoinHostPort(host, port))
-	if err != nil {
-		return l.Addr().String()
-	}
-	return base
 }
 
 // redisCLI is the redis-cli command for the store that text names, at address. The operator adds

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -13,24 +10,14 @@ import (
 
 	"vitrine/config"
 	"vitrine/proxy/listen"
+	"vitrine/upstream/shape"
 )
 
-// openPublic opens the public address, with TLS if certificate is not nil.
-func (p *process) openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *listen.Listener, certificate *listen.Certificate, err error) {
-	var secure *tls.Config
-	if cfg.TLS.CertFile != "" {
-		if certificate, err = listen.NewCertificate(listen.CertificateOptions{
-			CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Logger: log,
-		}); err != nil {
-			return nil, nil, cfg.Refuse("tls.cert_file", err)
-		}
-		secure = certificate.Config()
-	}
-	socket, err := p.socket(ctx, "listen", cfg.Listen, log)
-	if err != nil {
-		return nil, nil, err
-	}
-	return socket.Listen(secure), certificate, nil
+// routes are the public paths.
+var routes = map[shape.Resource]string{
+	shape.Catalogue: "/gvapp/",
+	shape.Rules:     "/cms/rules/",
+	shape.Banners:   "/gvapp/singlebanner",
 }
 
 // isSystemError reports whether the system refused, rather than the configuration being wrong.
@@ -76,4 +63,39 @@ func nextAddress(address string) string {
 		n += 8000
 	}
 	return net.JoinHostPort(host, strconv.Itoa(n+1))
+}
+
+// baseURL is the URL of a listener for a client on this machine.
+func baseURL(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", err
+	}
+	if port == "0" {
+		return "", errors.New("a port chosen at start-up is unknown here")
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return "http://" + net.JoinHostPort(host, port), nil
+}
+
+// urlOf is the URL of l for a client on this machine: with the configured host and the actual port.
+func urlOf(configured string, l net.Listener) string {
+	host, _, err := net.SplitHostPort(configured)
+	if err != nil {
+		host = ""
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return l.Addr().String()
+	}
+	base, err := baseURL(net.JoinHostPort(host, port))
+	if err != nil {
+		return l.Addr().String()
+	}
+	return base
 }

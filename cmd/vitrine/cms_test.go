@@ -197,14 +197,33 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 			continue
 		}
 		file := filepath.Join(t.TempDir(), "vitrine.yaml")
-		if err := os.WriteFile(file, []byte(block[3]), 0o600); err != nil {
-			t.Fatal(err)
+		text := strings.ReplaceAll(block[3], "/run/secrets/cms", file+".secret")
+		if strings.HasPrefix(text, "- ") { // parts alone
+			text = "upstream:\n  resources:\n    catalogue:\n      parts:\n" + indented(text, "        ")
 		}
-		environ := []string{"CMS_KEY=key", "CMS_SECRET=secret"}
-		if _, err := config.Load(config.Sources{File: file, Environ: environ}); err != nil {
-			t.Errorf("docs/cms/README.md: %v", err)
+		for name, content := range map[string]string{file: text, file + ".secret": "hush\n"} {
+			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg, err := config.Load(config.Sources{
+			File: file, Environ: []string{"CMS_KEY=key", "CMS_SECRET=hush"},
+			Flags: map[string]string{"upstream-url": "http://127.0.0.1:1", "upstream-preset": "strapi5"},
+		})
+		if err == nil {
+			var client *upstream.Client
+			if client, err = newUpstream(cfg, slog.New(slog.DiscardHandler), nil); err == nil {
+				client.Close()
+			}
+		}
+		if err != nil {
+			t.Errorf("docs/cms/README.md: %v\n%s", err, text)
 		}
 	}
+}
+
+func indented(text, by string) string {
+	return by + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+by) + "\n"
 }
 
 // What an operator saved with curl is a CMS too.

@@ -116,8 +116,32 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 	}
 }
 
-// TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the
-// moment.
+// TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver has two replicas, of which each could take over from the other
+// while a document is on its way to Redis.
+func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes fifteen seconds")
+	}
+	server := redistest.Start(t)
+	way := newRelay(t, server.Addr)
+	src := newSource()
+	o := options(padded(src, 3<<20))
+	o.FetchTimeout = 500 * time.Millisecond
+	_, r := replica(t, way.url(), o)
+	_, other := replica(t, way.url(), o)
+	way.throttle(1 << 20)
+	for _, r := range []*Reader[int64]{r, other} {
+		eventually(t, "it is stored", func() bool {
+			_, _ = r.Get(t.Context())
+			return server.Client().HExists(t.Context(), key, "body").Val()
+		})
+	}
+	if n := src.loads.Load(); n > 4 {
+		t.Errorf("%d loads", n)
+	}
+}
+
+// TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the moment.
 func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	server := redistest.Start(t, "--busy-reply-threshold", "10")
 	way := newRelay(t, server.Addr)

@@ -100,7 +100,7 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, err error) {
 	r.mu.Lock()
 	damaged := r.damaged
 	r.mu.Unlock()
-	q := lease.Request{Token: r.store.token(), Length: r.o.FetchTimeout + leaseMargin, TTL: r.o.TTL, Source: r.o.Source, Damaged: damaged}
+	q := lease.Request{Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source, Damaged: damaged}
 	w := r.watched.Begin()
 	err = r.watched.Do(ctx, true, func(c redis.Cmdable) (err error) {
 		l, err = r.hash.Acquire(ctx, c, q)

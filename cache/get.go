@@ -122,7 +122,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 // patience is how long a caller waits with nothing held. It is longer than a lease: if the lease's
 // holder dies, callers wait for its successor's document instead of giving up just as that fetch
 // begins.
-func (r *Reader[V]) patience() time.Duration { return r.o.FetchTimeout + 2*leaseMargin }
+func (r *Reader[V]) patience() time.Duration { return r.leaseLength() + leaseMargin }
 
 // stale is the status of a stale answer: a problem with Redis comes before any other reason.
 func (r *Reader[V]) stale(from, reason string) Status {

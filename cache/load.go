@@ -44,6 +44,7 @@ func (r *Reader[V]) load(ctx context.Context, base *Document) (loaded Loaded, do
 			return loaded, doc, e.value, nil
 		}
 	} else {
+		r.size.Store(int64(len(loaded.Body)))
 		if len(loaded.Body) == 0 { // which a fill would take for a renewal
 			return loaded, nil, value, fmt.Errorf("loading %s: an empty body", r.key)
 		}

@@ -96,6 +96,12 @@ const leaseMargin = time.Second
 // askPause is the minimum time between two reads that ask for a refresh.
 const askPause = 20 * time.Millisecond
 
+// leaseLength is how long a lease lasts: for a load, the calls to Redis around it, and the transfer
+// of a document as big as the last.
+func (r *Reader[V]) leaseLength() time.Duration {
+	return r.o.FetchTimeout + leaseMargin + 2*time.Duration(r.size.Load())*time.Second/watch.Slowest
+}
+
 // A Reader reads one resource through memory and Redis. Make it with [NewReader]; it lives as long
 // as its store.
 type Reader[V any] struct {
@@ -108,6 +114,7 @@ type Reader[V any] struct {
 	memory  atomic.Pointer[entry[V]]
 	pause   atomic.Pointer[pause] // after a failed load; nil after a successful one
 	skew    atomic.Int64          // Redis's clock less this process's, ms
+	size    atomic.Int64          // of the last body that was loaded, bytes
 	nextAsk atomic.Int64          // when a read may ask for a refresh again
 	wake    chan struct{}         // capacity 1: wakes the attendant
 

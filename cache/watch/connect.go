@@ -155,8 +155,8 @@ type patient struct {
 const (
 	// chunk is how much is written at once, which must get through within the patience.
 	chunk = 64 << 10
-	// slowest is how many bytes a second a link lets through at least.
-	slowest = 1 << 20
+	// Slowest is how many bytes per second a link lets through at least.
+	Slowest = 1 << 20
 )
 
 func (p *patient) Read(b []byte) (int, error) {
@@ -183,7 +183,7 @@ func (p *patient) Write(b []byte) (n int, err error) {
 
 // arriving is how long what was written may still be on its way.
 func (p *patient) arriving() time.Duration {
-	return time.Duration(p.unanswered.Load()) * time.Second / slowest
+	return time.Duration(p.unanswered.Load()) * time.Second / Slowest
 }
 
 // SyscallConn lets go-redis check whether the other side has closed the connection.

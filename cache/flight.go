@@ -2,10 +2,7 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
@@ -94,23 +91,6 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	if f.err != nil {
 		r.restore()
 	}
-}
-
-func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, err error) {
-	r.mu.Lock()
-	damaged := r.damaged
-	r.mu.Unlock()
-	q := lease.Request{Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source, Damaged: damaged}
-	w := r.watched.Begin()
-	err = r.watched.Do(ctx, true, func(c redis.Cmdable) (err error) {
-		l, err = r.hash.Acquire(ctx, c, q)
-		return err
-	})
-	w.End(l.Outcome == lease.Granted, err == nil || watch.Replied(err))
-	if err != nil && !watch.Replied(err) {
-		r.orphan(q.Token)
-	}
-	return l, err
 }
 
 // await waits until the key changes or its lease expires. Without tracking it polls; a connection
@@ -226,16 +206,6 @@ func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, l lea
 	f.entry, f.at, f.status = e, e.mark.At(), Status{FwdStatus: loaded.Status, Stored: true}
 }
 
-func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Document) (wrote lease.Filled, err error) {
-	w := r.watched.Begin()
-	err = r.watched.Do(ctx, false, func(c redis.Cmdable) (err error) {
-		wrote, err = r.hash.Fill(context.WithoutCancel(ctx), c, l, d)
-		return err
-	})
-	w.End(wrote.Outcome == lease.Stored || wrote.Outcome == lease.Soft, err == nil || watch.Replied(err))
-	return wrote, err
-}
-
 // giveUp records the failure with the lease. A purge received meanwhile makes the load due again.
 func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cause error, took time.Duration) {
 	word := lease.Failure{Count: l.Failure.Count + 1, Code: r.o.ErrorCode(cause)}
@@ -255,76 +225,83 @@ func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cau
 	f.err = &RetryError{After: wait, Err: cause}
 }
 
-// handBack releases the lease without recording a failure, also when the store is closing.
-// Otherwise it expires.
-func (r *Reader[V]) handBack(ctx context.Context, l lease.Lease, keep time.Duration) error {
-	_, err := r.release(ctx, l, lease.Failure{}, 0, keep)
-	return err
-}
-
-func (r *Reader[V]) release(ctx context.Context, l lease.Lease, word lease.Failure, wait, keep time.Duration) (outcome lease.Outcome, err error) {
-	ctx = context.WithoutCancel(ctx)
-	w := r.watched.Begin()
-	err = r.watched.Do(ctx, true, func(c redis.Cmdable) (err error) {
-		outcome, err = r.hash.Release(ctx, c, l, word, wait, keep)
-		return err
-	})
-	w.End(outcome == lease.Released || outcome == lease.Soft, err == nil || watch.Replied(err))
-	return outcome, err
-}
-
-// restore puts the last good copy back into a Redis that has lost it, if it cannot be loaded.
-func (r *Reader[V]) restore() {
-	now, e := watch.Now(), r.memory.Load()
-	if !e.holds(now) || !e.lost || !e.unstored || e.redis.run != r.watched.Run() || !r.watched.Up() || r.watched.Withdrawn(&e.mark) {
+// loadAlone loads for this process only, while Redis is unreachable or refuses a lease. The pause
+// after a failure is this process's own.
+func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) {
+	began, before, prev := watch.Now(), r.watched.Unread(), r.memory.Load()
+	if detail == DetailRedisRefused {
+		before = r.watched.Mark()
+	}
+	if err := r.paused(began); err != nil {
+		f.err = err
 		return
 	}
-	d := lease.Document{
-		Source: e.source, ETag: e.doc.ETag, Body: e.doc.Body, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
-		FetchedAt: e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), Window: e.servableUntil - now,
+	var base *Document
+	if prev.holds(began) && !r.watched.Withdrawn(&prev.mark) && prev.source == r.o.Source {
+		base = prev.doc
 	}
-	restored := false
-	w := r.watched.Begin()
-	err := r.watched.Do(r.store.ctx, false, func(c redis.Cmdable) (err error) {
-		restored, err = r.hash.Restore(r.store.ctx, c, d)
-		return err
-	})
-	w.End(restored, err == nil || watch.Replied(err))
+	loaded, doc, value, err := r.load(ctx, base)
+	took := watch.Now() - began
+	if r.store.ctx.Err() != nil {
+		f.err = errClosed
+		return
+	}
+	if err != nil {
+		r.store.fetched(r.key, outcomeFailed, took, err)
+		count := 1
+		if p := r.pause.Load(); p != nil {
+			count += p.count
+		}
+		wait := r.backoff(count)
+		r.pause.Store(&pause{count: count, until: watch.Now() + wait, err: err, mark: before})
+		f.err = &RetryError{After: wait, Err: err}
+		return
+	}
+	if at := r.knownChange(doc.ETag); at > 0 {
+		doc.ChangedAt = time.UnixMilli(at)
+	}
+	e := &entry[V]{doc: doc, value: value, detail: detail, source: r.o.Source}
+	r.keep(f, e, before, prev, began, took)
+	f.status.FwdStatus = loaded.Status
+}
+
+// keep admits a document that Redis does not hold, with the mark from before its load: a purge
+// received meanwhile makes it void, and one received later withdraws it.
+func (r *Reader[V]) keep(f *flight[V], e *entry[V], before watch.Mark, prev *entry[V], began, took time.Duration) {
+	if r.watched.Withdrawn(&before) {
+		r.store.fetched(r.key, outcomeLost, took, nil)
+		return // look again
+	}
+	r.store.fetched(r.key, outcomeAlone, took, nil)
+	r.pause.Store(nil)
+	wall, now, fresh := time.Now(), watch.Now(), r.o.freshness()
+	e.doc.FetchedAt, e.doc.FreshUntil = wall, wall.Add(fresh)
+	e.mark, e.unstored, e.fetchedAt = before, true, wall.UnixMilli()+r.skew.Load()
 	switch {
-	case watch.Replied(err):
-		r.store.refuse("restore", err)
-	case restored:
-		r.store.log.Info("the last good copy is back in redis", "resource", r.key)
+	case e.redis.run != "":
+	case prev != nil:
+		e.redis = prev.redis
+	default:
+		e.redis = held{run: r.watched.Run()}
 	}
+	e.setTimes(&r.o, now, 0, fresh)
+	r.admit(e)
+	f.entry, f.at, f.status = e, began, Status{Detail: e.detail}
 }
 
-// A Lender is a context whose values are valid during a call only, such as a request whose memory
-// is reused. Lend returns a context with the values that a load may need later.
-type Lender interface {
-	context.Context
-	Lend() context.Context
-}
-
-// lend returns the values of ctx, without its end.
-func lend(ctx context.Context) context.Context {
-	if l, ok := ctx.(Lender); ok {
-		ctx = l.Lend()
+// refresh starts a flight that nobody waits for, unless another process is known to have the lease,
+// or all pause after a failure. It is called on every read of a due document, and is cheap.
+func (r *Reader[V]) refresh(ctx context.Context) {
+	now := watch.Now()
+	next := r.nextAsk.Load()
+	if int64(now) < next || !r.nextAsk.CompareAndSwap(next, int64(now+askPause)) {
+		return
 	}
-	return context.WithoutCancel(ctx)
-}
-
-// valued is a context with the values of another one.
-type valued struct {
-	context.Context
-	values context.Context
-}
-
-// Value returns the lent values first.
-func (v valued) Value(key any) any {
-	if value := v.values.Value(key); value != nil {
-		return value
+	if e := r.memory.Load(); e != nil && now < e.leasedUntil && r.watched.Trusts(&e.mark, now) || r.paused(now) != nil {
+		return
 	}
-	return v.Context.Value(key)
+	r.fly(ctx)
 }
 
-var errClosed = errors.New("cache: the store is closed")
+// askPause is the minimum time between two reads that ask for a refresh.
+const askPause = 20 * time.Millisecond

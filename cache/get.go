@@ -119,11 +119,6 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 	}
 }
 
-// patience is how long a caller waits with nothing held. It is longer than a lease: if the lease's
-// holder dies, callers wait for its successor's document instead of giving up just as that fetch
-// begins.
-func (r *Reader[V]) patience() time.Duration { return r.leaseLength() + leaseMargin }
-
 // stale is the status of a stale answer: a problem with Redis comes before any other reason.
 func (r *Reader[V]) stale(from, reason string) Status {
 	switch {
@@ -145,4 +140,37 @@ func traceLook(ctx context.Context, key string, began time.Time, detail string) 
 		_, end := lease.Span(ctx, "look", key, trace.WithTimestamp(began))
 		end(nil)
 	}
+}
+
+// current is the entry usable now, and the detail of an answer from it; nil if nothing is known.
+//
+// While Redis is unreachable that is the copy in memory, unless a change was received since that no
+// write of this process explains.
+func (r *Reader[V]) current() (*entry[V], string) {
+	now, e := watch.Now(), r.memory.Load()
+	if e != nil && r.watched.Trusts(&e.mark, now) {
+		return e, e.detail
+	}
+	if r.watched.Up() {
+		if e == nil || !r.watched.Recent(&e.mark, now) {
+			var err error
+			if e, err = r.ask(now - r.store.watch.Trust()); err != nil {
+				r.watched.Fail(err)
+				return r.uncoordinated()
+			}
+		}
+		if e.unstored || e.lost {
+			return e, e.detail
+		}
+		return e, DetailRedis
+	}
+	return r.uncoordinated()
+}
+
+// uncoordinated is current while Redis is unreachable.
+func (r *Reader[V]) uncoordinated() (*entry[V], string) {
+	if e := r.memory.Load(); e != nil && !r.watched.Withdrawn(&e.mark) {
+		return e, DetailRedisAway
+	}
+	return nil, DetailRedisAway
 }

@@ -69,70 +69,6 @@ func (r *Reader[V]) prepare(doc *Document) (value V, err error) {
 	return value, err
 }
 
-// loadAlone loads for this process only, while Redis is unreachable or refuses a lease. The pause
-// after a failure is this process's own.
-func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) {
-	began, before, prev := watch.Now(), r.watched.Unread(), r.memory.Load()
-	if detail == DetailRedisRefused {
-		before = r.watched.Mark()
-	}
-	if err := r.paused(began); err != nil {
-		f.err = err
-		return
-	}
-	var base *Document
-	if prev.holds(began) && !r.watched.Withdrawn(&prev.mark) && prev.source == r.o.Source {
-		base = prev.doc
-	}
-	loaded, doc, value, err := r.load(ctx, base)
-	took := watch.Now() - began
-	if r.store.ctx.Err() != nil {
-		f.err = errClosed
-		return
-	}
-	if err != nil {
-		r.store.fetched(r.key, outcomeFailed, took, err)
-		count := 1
-		if p := r.pause.Load(); p != nil {
-			count += p.count
-		}
-		wait := r.backoff(count)
-		r.pause.Store(&pause{count: count, until: watch.Now() + wait, err: err, mark: before})
-		f.err = &RetryError{After: wait, Err: err}
-		return
-	}
-	if at := r.knownChange(doc.ETag); at > 0 {
-		doc.ChangedAt = time.UnixMilli(at)
-	}
-	e := &entry[V]{doc: doc, value: value, detail: detail, source: r.o.Source}
-	r.keep(f, e, before, prev, began, took)
-	f.status.FwdStatus = loaded.Status
-}
-
-// keep admits a document that Redis does not hold, with the mark from before its load: a purge
-// received meanwhile makes it void, and one received later withdraws it.
-func (r *Reader[V]) keep(f *flight[V], e *entry[V], before watch.Mark, prev *entry[V], began, took time.Duration) {
-	if r.watched.Withdrawn(&before) {
-		r.store.fetched(r.key, outcomeLost, took, nil)
-		return // look again
-	}
-	r.store.fetched(r.key, outcomeAlone, took, nil)
-	r.pause.Store(nil)
-	wall, now, fresh := time.Now(), watch.Now(), r.o.freshness()
-	e.doc.FetchedAt, e.doc.FreshUntil = wall, wall.Add(fresh)
-	e.mark, e.unstored, e.fetchedAt = before, true, wall.UnixMilli()+r.skew.Load()
-	switch {
-	case e.redis.run != "":
-	case prev != nil:
-		e.redis = prev.redis
-	default:
-		e.redis = held{run: r.watched.Run()}
-	}
-	e.setTimes(&r.o, now, 0, fresh)
-	r.admit(e)
-	f.entry, f.at, f.status = e, began, Status{Detail: e.detail}
-}
-
 // knownChange is when the content with this etag last changed, or 0 if unknown here.
 func (r *Reader[V]) knownChange(etag string) int64 {
 	r.mu.Lock()
@@ -204,4 +140,38 @@ func (r *Reader[V]) voided(took time.Duration) (again bool) {
 	defer r.mu.Unlock()
 	r.voids++
 	return r.voids > 1
+}
+
+// A pause follows a failed attempt to load, by any process.
+type pause struct {
+	count int // failures in a row
+	until time.Duration
+	err   error
+	mark  watch.Mark // a change since makes the load due again
+}
+
+// failing reports whether the last attempt to load that this process knows of failed.
+func (r *Reader[V]) failing() bool { return r.pause.Load() != nil }
+
+// paused is the failure whose pause is not over; nil if a load can be tried.
+func (r *Reader[V]) paused(now time.Duration) error {
+	p := r.pause.Load()
+	if p == nil || now >= p.until || r.watched.Changed(&p.mark) {
+		return nil
+	}
+	return &RetryError{After: p.until - now, Err: p.err}
+}
+
+// noteFailure learns from the hash whether the last attempt to load, by any process, failed.
+func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
+	switch {
+	case rec.Failure.Count > 0:
+		p := &pause{count: rec.Failure.Count, until: watch.Now() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
+		if own := r.pause.Load(); own != nil && own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
+			p.err = own.err // this process may know more than the record
+		}
+		r.pause.Store(p)
+	case rec.Lease == "" && r.store.refused.Load() == nil:
+		r.pause.Store(nil)
+	}
 }

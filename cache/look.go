@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -206,60 +205,5 @@ func (r *Reader[V]) damage(etag, why string) {
 	r.mu.Unlock()
 	if !known {
 		r.store.log.Error("redis holds an unusable document; fetching it again", "resource", r.key, "etag", etag, "error", why)
-	}
-}
-
-// A pause follows a failed attempt to load, by any process.
-type pause struct {
-	count int // failures in a row
-	until time.Duration
-	err   error
-	mark  watch.Mark // a change since makes the load due again
-}
-
-// failing reports whether the last attempt to load that this process knows of failed.
-func (r *Reader[V]) failing() bool { return r.pause.Load() != nil }
-
-// paused is the failure whose pause is not over; nil if a load can be tried.
-func (r *Reader[V]) paused(now time.Duration) error {
-	p := r.pause.Load()
-	if p == nil || now >= p.until || r.watched.Changed(&p.mark) {
-		return nil
-	}
-	return &RetryError{After: p.until - now, Err: p.err}
-}
-
-// noteFailure learns from the hash whether the last attempt to load, by any process, failed.
-func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
-	switch {
-	case rec.Failure.Count > 0:
-		p := &pause{count: rec.Failure.Count, until: watch.Now() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
-		if own := r.pause.Load(); own != nil && own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
-			p.err = own.err // this process may know more than the record
-		}
-		r.pause.Store(p)
-	case rec.Lease == "" && r.store.refused.Load() == nil:
-		r.pause.Store(nil)
-	}
-}
-
-// orphan records a lease that Redis may have granted although the reply was lost: the next look
-// releases it, so that nobody waits for a fetch that is not made.
-func (r *Reader[V]) orphan(token string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.orphaned = token
-}
-
-// adopt releases a lease that a look has found to be an orphan.
-func (r *Reader[V]) adopt(found string) {
-	r.mu.Lock()
-	mine := found != "" && found == r.orphaned
-	if mine {
-		r.orphaned = ""
-	}
-	r.mu.Unlock()
-	if mine {
-		_ = r.handBack(context.WithoutCancel(r.store.ctx), lease.Lease{Token: found}, 0)
 	}
 }

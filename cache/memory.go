@@ -85,39 +85,6 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 	}
 }
 
-// current is the entry usable now, and the detail of an answer from it; nil if nothing is known.
-//
-// While Redis is unreachable that is the copy in memory, unless a change was received since that no
-// write of this process explains.
-func (r *Reader[V]) current() (*entry[V], string) {
-	now, e := watch.Now(), r.memory.Load()
-	if e != nil && r.watched.Trusts(&e.mark, now) {
-		return e, e.detail
-	}
-	if r.watched.Up() {
-		if e == nil || !r.watched.Recent(&e.mark, now) {
-			var err error
-			if e, err = r.ask(now - r.store.watch.Trust()); err != nil {
-				r.watched.Fail(err)
-				return r.uncoordinated()
-			}
-		}
-		if e.unstored || e.lost {
-			return e, e.detail
-		}
-		return e, DetailRedis
-	}
-	return r.uncoordinated()
-}
-
-// uncoordinated is current while Redis is unreachable.
-func (r *Reader[V]) uncoordinated() (*entry[V], string) {
-	if e := r.memory.Load(); e != nil && !r.watched.Withdrawn(&e.mark) {
-		return e, DetailRedisAway
-	}
-	return nil, DetailRedisAway
-}
-
 // admit puts e into memory, unless the entry there was read later.
 func (r *Reader[V]) admit(e *entry[V]) {
 	if e.doc != nil {

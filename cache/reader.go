@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,9 +92,6 @@ func (o *ReaderOptions[V]) freshness() time.Duration { return o.TTL + rand.N(o.T
 // around it.
 const leaseMargin = time.Second
 
-// askPause is the minimum time between two reads that ask for a refresh.
-const askPause = 20 * time.Millisecond
-
 // leaseLength is how long a lease lasts: for a load, the calls to Redis around it, and the transfer
 // of a document as big as the last.
 func (r *Reader[V]) leaseLength() time.Duration {
@@ -133,31 +129,6 @@ type Reader[V any] struct {
 	unsaved chan struct{} // capacity 1: wakes save; nil if no copy is kept
 }
 
-// NewReader makes the reader of key, of which a store has one. Its fetches and its attendant end
-// with the store.
-func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	if err := s.claim(key); err != nil {
-		return nil, err
-	}
-	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
-	r.hash = s.hash(key, 2*max(o.FetchTimeout+leaseMargin, o.BackoffMost)+time.Minute)
-	r.watched = s.watch.Key(key, r.notify)
-	if o.LastGood != "" {
-		r.file, r.unsaved = lastgood.At(o.LastGood, key), make(chan struct{}, 1)
-		r.recall()
-		if !s.goTask(r.save) {
-			return nil, errClosed
-		}
-	}
-	if !s.goTask(r.attend) || !s.goTask(r.sample) {
-		return nil, errClosed
-	}
-	return r, nil
-}
-
 // notify makes everybody who waits for a change look at Redis again, including the attendant. It is
 // called when the key changed, and when the watching connection was made or lost.
 func (r *Reader[V]) notify(changed bool) {
@@ -185,41 +156,7 @@ func (r *Reader[V]) wakeAttendant() {
 	}
 }
 
-// attend looks at Redis after each change, so that the next read finds memory coherent again, and a
-// document declared stale by an operator is fetched without waiting for a read.
-func (r *Reader[V]) attend() {
-	for {
-		select {
-		case <-r.store.ctx.Done():
-			return
-		case <-r.wake:
-		}
-		if r.unsaved != nil && r.withdrawn() {
-			r.unsave()
-		}
-		if !r.watched.Up() {
-			continue // when it is back everybody is notified
-		}
-		// A look that began before the change may not have seen it.
-		e, err := r.ask(watch.Now())
-		if err != nil {
-			r.watched.Fail(err)
-		} else if e.soft {
-			r.fly(r.store.ctx)
-		}
-	}
-}
-
-// refresh starts a flight that nobody waits for, unless another process is known to have the lease,
-// or all pause after a failure. It is called on every read of a due document, and is cheap.
-func (r *Reader[V]) refresh(ctx context.Context) {
-	now := watch.Now()
-	next := r.nextAsk.Load()
-	if int64(now) < next || !r.nextAsk.CompareAndSwap(next, int64(now+askPause)) {
-		return
-	}
-	if e := r.memory.Load(); e != nil && now < e.leasedUntil && r.watched.Trusts(&e.mark, now) || r.paused(now) != nil {
-		return
-	}
-	r.fly(ctx)
-}
+// patience is how long a caller waits with nothing held. It is longer than a lease: if the lease's
+// holder dies, callers wait for its successor's document instead of giving up just as that fetch
+// begins.
+func (r *Reader[V]) patience() time.Duration { return r.leaseLength() + leaseMargin }

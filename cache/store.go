@@ -321,3 +321,5 @@ func (c clientLog) Printf(ctx context.Context, format string, v ...any) {
 		c.log.DebugContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
 	}
 }
+
+var errClosed = errors.New("cache: the store is closed")

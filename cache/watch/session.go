@@ -32,14 +32,6 @@ var (
 	errReplica = errors.New("a replica, not a master")
 )
 
-// heardOf reports whether every change acknowledged before now minus the trust has been received.
-func (s *Server) heardOf(now time.Duration) bool {
-	return int64(now)-s.heard.Load() <= int64(s.w.trust) && int64(now)-s.w.confirmed.Load() <= int64(topologyWindow)
-}
-
-// relisten ends the session for a new one.
-func (s *Server) relisten() { signal(s.again) }
-
 // listen keeps a session running until the server is closed.
 func (s *Server) listen() {
 	pause, deaf := probeFirst, false
@@ -309,4 +301,18 @@ func (i *invalidations) HandlePushNotification(_ context.Context, _ push.Notific
 		}
 	}
 	return nil
+}
+
+func newServer(w *Watch, addr string) *Server {
+	s := &Server{w: w, addr: addr, poked: make(chan struct{}, 1), broken: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(w.ctx)
+	unknown := ""
+	s.run.Store(&unknown)
+	s.listensTo.Store(&unknown)
+	s.heard.Store(never)
+	s.pool.Store(s.newPool())
+	s.tasks.Go(s.probe)
+	s.tasks.Go(s.listen)
+	s.tasks.Go(s.check)
+	return s
 }

@@ -5,9 +5,60 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"vitrine/cache/lastgood"
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
+
+// NewReader makes the reader of key, of which a store has one. Its fetches and its attendant end
+// with the store.
+func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := s.claim(key); err != nil {
+		return nil, err
+	}
+	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+	r.hash = s.hash(key, 2*max(o.FetchTimeout+leaseMargin, o.BackoffMost)+time.Minute)
+	r.watched = s.watch.Key(key, r.notify)
+	if o.LastGood != "" {
+		r.file, r.unsaved = lastgood.At(o.LastGood, key), make(chan struct{}, 1)
+		r.recall()
+		if !s.goTask(r.save) {
+			return nil, errClosed
+		}
+	}
+	if !s.goTask(r.attend) || !s.goTask(r.sample) {
+		return nil, errClosed
+	}
+	return r, nil
+}
+
+// attend looks at Redis after each change, so that the next read finds memory coherent again, and a
+// document declared stale by an operator is fetched without waiting for a read.
+func (r *Reader[V]) attend() {
+	for {
+		select {
+		case <-r.store.ctx.Done():
+			return
+		case <-r.wake:
+		}
+		if r.unsaved != nil && r.withdrawn() {
+			r.unsave()
+		}
+		if !r.watched.Up() {
+			continue // when it is back everybody is notified
+		}
+		// A look that began before the change may not have seen it.
+		e, err := r.ask(watch.Now())
+		if err != nil {
+			r.watched.Fail(err)
+		} else if e.soft {
+			r.fly(r.store.ctx)
+		}
+	}
+}
 
 // samplePause is how often memory is compared with Redis.
 const samplePause = 2 * time.Second

@@ -228,7 +228,7 @@ func (b *base) settings(work, vitrine string) error {
 			mounted[filepath.Join(mount.MountPath, name)] = path
 		}
 	}
-	command := exec.CommandContext(context.Background(), vitrine, "config")
+	command := exec.CommandContext(context.Background(), vitrine, "config") //nolint:gosec // the binary that .ci/run has built
 	for _, env := range container.Env {
 		value := env.Value
 		if here, ok := mounted[value]; ok {

@@ -43,7 +43,7 @@ func attack(l *lab, s settings, r *report) error {
 		return err
 	}
 	allowed := 25_000_000 + 12*(size+6000+55_000)
-	t := table{name: "attack", head: []string{"load beside 8 connections of ordinary hits", "answers/s", "hits' p99, ms", "times", "memory at most", "budget", ""}}
+	t := table{Name: "attack", Head: []string{"load beside 8 connections of ordinary hits", "answers/s", "hits' p99, ms", "times", "memory at most", "budget", ""}}
 	var quiet time.Duration
 	for _, c := range []struct {
 		name, method string
@@ -101,11 +101,11 @@ func attack(l *lab, s settings, r *report) error {
 		p99 := median(all)
 		if c.ordinary {
 			quiet = p99
-			t.rows = append(t.rows, []string{c.name, fmt.Sprintf("%.0f", rate), millis(p99), "1", megabytes(most), "", ""})
+			t.Rows = append(t.Rows, []string{c.name, fmt.Sprintf("%.0f", rate), millis(p99), "1", megabytes(most), "", ""})
 			continue
 		}
 		times := float64(p99) / float64(quiet)
-		t.rows = append(t.rows, []string{c.name, fmt.Sprintf("%.0f", rate), millis(p99), fmt.Sprintf("%.2f", times), megabytes(most),
+		t.Rows = append(t.Rows, []string{c.name, fmt.Sprintf("%.0f", rate), millis(p99), fmt.Sprintf("%.2f", times), megabytes(most),
 			"3 times, " + megabytes(allowed), judge(times <= 3 && most <= allowed)})
 	}
 	r.add(t)

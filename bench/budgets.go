@@ -13,9 +13,9 @@ const starts = 9
 
 // budgets measures what is not throughput.
 func budgets(l *lab, s settings, r *report) error {
-	t := table{name: "budgets", head: []string{"what", "measured", "budget", ""}}
+	t := table{Name: "budgets", Head: []string{"what", "measured", "budget", ""}}
 	row := func(what, measured, budget string, good bool) {
-		t.rows = append(t.rows, []string{what, measured, budget, judge(good)})
+		t.Rows = append(t.Rows, []string{what, measured, budget, judge(good)})
 	}
 	total := 0
 	for path, size := range map[string]int{catalogue: 55_000, rules: 6000, banners: 2600} {

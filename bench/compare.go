@@ -76,8 +76,8 @@ func (s *side) rate() float64 {
 
 // hits loads each kind of request at every contender.
 func hits(l *lab, s settings, r *report) error {
-	cost := table{name: "hits", head: []string{"case", "bytes", "nginx", "Varnish", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", ""}}
-	others := table{name: "hits-rates", head: []string{"case", "", "nginx", "Varnish", "bare Fiber", "vitrine"}}
+	cost := table{Name: "hits", Head: []string{"case", "bytes", "nginx", "Varnish", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", ""}}
+	others := table{Name: "hits-rates", Head: []string{"case", "", "nginx", "Varnish", "bare Fiber", "vitrine"}}
 	for _, k := range kinds {
 		sides, bytes, err := l.measure(k, s)
 		if err != nil {
@@ -113,10 +113,10 @@ func hits(l *lab, s settings, r *report) error {
 		if judged {
 			verdict = judge(met)
 		}
-		cost.rows = append(cost.rows, append(row, verdict))
+		cost.Rows = append(cost.Rows, append(row, verdict))
 		rate := func(s *side) string { return fmt.Sprintf("%.0f", s.rate()) }
 		p99 := func(s *side) string { return millis(s.p99()) }
-		others.rows = append(others.rows,
+		others.Rows = append(others.Rows,
 			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("bare Fiber", rate), rate(own)},
 			[]string{"", "p99, ms", cell("nginx", p99), cell("Varnish", p99), cell("bare Fiber", p99), p99(own)})
 	}
@@ -281,7 +281,7 @@ func secureHits(l *lab, s settings, r *report) error {
 	if err != nil {
 		return err
 	}
-	t := table{name: "tls", head: []string{"case, over TLS 1.3, connections kept", "nginx", "vitrine", "of nginx"}}
+	t := table{Name: "tls", Head: []string{"case, over TLS 1.3, connections kept", "nginx", "vitrine", "of nginx"}}
 	for _, size := range []int{2600, 55_000} {
 		if err := l.origin.set(catalogue, size); err != nil {
 			return err
@@ -308,7 +308,7 @@ func secureHits(l *lab, s settings, r *report) error {
 					}
 					bytes = len(body)
 				}
-				got, err := wrk(side.p, side.target, s.connections, s.duration)
+				got, err := wrk(side.p, side.target, s.connections, s.duration+time.Second) // for the handshakes
 				if err != nil {
 					return fmt.Errorf("%s: %w", side.name, err)
 				}
@@ -317,7 +317,7 @@ func secureHits(l *lab, s settings, r *report) error {
 				}
 			}
 		}
-		t.rows = append(t.rows, []string{fmt.Sprintf("%d bytes identity", bytes), micros(sides[0].cpu()), micros(sides[1].cpu()),
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%d bytes identity", bytes), micros(sides[0].cpu()), micros(sides[1].cpu()),
 			fmt.Sprintf("%.2f", float64(sides[1].cpu())/float64(sides[0].cpu()))})
 	}
 	r.add(t)

@@ -9,8 +9,8 @@ import (
 
 // documents grows the document.
 func documents(l *lab, s settings, r *report) error {
-	t := table{name: "documents", head: []string{"document", "identity, us of CPU", "as browsers ask, us", "fill, ms", "first answer after a purge, ms", "the same in brotli, ms", "brotli", "memory"}}
-	identity, encoded, fill, memory := line{name: "identity, us"}, line{name: "as browsers ask, us"}, line{name: "first answer, ms"}, line{name: "memory, MB"}
+	t := table{Name: "documents", Head: []string{"document", "identity, us of CPU", "as browsers ask, us", "fill, ms", "first answer after a purge, ms", "the same in brotli, ms", "brotli", "memory"}}
+	identity, encoded, fill, memory := line{Name: "identity, us"}, line{Name: "as browsers ask, us"}, line{Name: "first answer, ms"}, line{Name: "memory, MB"}
 	for _, n := range []int{3000, 30_000, 300_000, 3_000_000, 50_000_000} {
 		if err := l.origin.set(catalogue, n); err != nil {
 			return err
@@ -71,9 +71,9 @@ func documents(l *lab, s settings, r *report) error {
 				{&identity, float64(plain.cpu) / 1e3}, {&encoded, float64(asked.cpu) / 1e3},
 				{&fill, float64(median(first)) / 1e6}, {&memory, float64(held) / 1e6},
 			} {
-				add.to.x, add.to.y = append(add.to.x, x), append(add.to.y, add.y)
+				add.to.X, add.to.Y = append(add.to.X, x), append(add.to.Y, add.y)
 			}
-			t.rows = append(t.rows, []string{size(len(body)), micros(plain.cpu), micros(asked.cpu), millis(max(0, median(first)-transfer)),
+			t.Rows = append(t.Rows, []string{size(len(body)), micros(plain.cpu), micros(asked.cpu), millis(max(0, median(first)-transfer)),
 				millis(median(first)), millis(median(inBrotli)), size(small), megabytes(held)})
 			return nil
 		}()
@@ -83,7 +83,7 @@ func documents(l *lab, s settings, r *report) error {
 		}
 	}
 	r.add(t)
-	r.chart(chart{name: "documents", x: "bytes of the document", y: "", lines: []line{identity, encoded, fill, memory}})
+	r.chart(chart{Name: "documents", X: "bytes of the document", Lines: []line{identity, encoded, fill, memory}})
 	return nil
 }
 
@@ -120,8 +120,8 @@ func connections(l *lab, s settings, r *report) error {
 			return err
 		}
 	}
-	t := table{name: "connections", head: []string{"connections", "busy: us of CPU", "requests/s", "p99, ms", "idle: memory", "for each"}}
-	cpu, p99, idle := line{name: "CPU, us"}, line{name: "p99, ms"}, line{name: "idle, MB"}
+	t := table{Name: "connections", Head: []string{"connections", "busy: us of CPU", "requests/s", "p99, ms", "idle: memory", "for each"}}
+	cpu, p99, idle := line{Name: "CPU, us"}, line{Name: "p99, ms"}, line{Name: "idle, MB"}
 	for _, n := range []int{1, 10, 100, 1000, 10_000} {
 		each, err := l.idleConnection(n)
 		if err != nil {
@@ -137,16 +137,16 @@ func connections(l *lab, s settings, r *report) error {
 			return err
 		}
 		x := float64(n)
-		cpu.x, cpu.y = append(cpu.x, x), append(cpu.y, float64(got.cpu)/1e3)
-		p99.x, p99.y = append(p99.x, x), append(p99.y, float64(got.p99)/1e6)
+		cpu.X, cpu.Y = append(cpu.X, x), append(cpu.Y, float64(got.cpu)/1e3)
+		p99.X, p99.Y = append(p99.X, x), append(p99.Y, float64(got.p99)/1e6)
 		memory, one := "", ""
 		if n >= 100 { // fewer cannot be told from everything else
-			idle.x, idle.y = append(idle.x, x), append(idle.y, float64(each*n)/1e6)
+			idle.X, idle.Y = append(idle.X, x), append(idle.Y, float64(each*n)/1e6)
 			memory, one = megabytes(each*n), fmt.Sprintf("%.1f KB", float64(each)/1e3)
 		}
-		t.rows = append(t.rows, []string{fmt.Sprint(n), micros(got.cpu), fmt.Sprintf("%.0f", got.rate), millis(got.p99), memory, one})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(n), micros(got.cpu), fmt.Sprintf("%.0f", got.rate), millis(got.p99), memory, one})
 	}
 	r.add(t)
-	r.chart(chart{name: "connections", x: "connections", y: "", lines: []line{cpu, p99, idle}})
+	r.chart(chart{Name: "connections", X: "connections", Lines: []line{cpu, p99, idle}})
 	return nil
 }

@@ -130,8 +130,8 @@ func commandRate(redis string, d time.Duration) (float64, error) {
 
 // replicas grows the fleet.
 func replicas(l *lab, s settings, r *report) error {
-	t := table{name: "replicas", head: []string{"replicas", "fetches in 6 s at a TTL of 1 s", "purge to the last replica, ms", "the worst of 10", "Redis commands/s when idle", "for each"}}
-	delay, commands := line{name: "purge delay, ms"}, line{name: "commands/s"}
+	t := table{Name: "replicas", Head: []string{"replicas", "fetches in 6 s at a TTL of 1 s", "purge to the last replica, ms", "the worst of 10", "Redis commands/s when idle", "for each"}}
+	delay, commands := line{Name: "purge delay, ms"}, line{Name: "commands/s"}
 	for _, n := range []int{1, 2, 4, 8} {
 		redis, err := l.startRedis()
 		if err != nil {
@@ -167,9 +167,9 @@ func replicas(l *lab, s settings, r *report) error {
 			}
 			fetched := l.origin.fetches.Load() - before
 			slices.Sort(delays)
-			delay.x, delay.y = append(delay.x, float64(n)), append(delay.y, float64(delays[len(delays)-1])/1e6)
-			commands.x, commands.y = append(commands.x, float64(n)), append(commands.y, rate)
-			t.rows = append(t.rows, []string{fmt.Sprint(n), fmt.Sprint(fetched), millis(median(delays)), millis(delays[len(delays)-1]),
+			delay.X, delay.Y = append(delay.X, float64(n)), append(delay.Y, float64(delays[len(delays)-1])/1e6)
+			commands.X, commands.Y = append(commands.X, float64(n)), append(commands.Y, rate)
+			t.Rows = append(t.Rows, []string{fmt.Sprint(n), fmt.Sprint(fetched), millis(median(delays)), millis(delays[len(delays)-1]),
 				fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f", rate/float64(n))})
 			return nil
 		}()
@@ -179,7 +179,7 @@ func replicas(l *lab, s settings, r *report) error {
 		}
 	}
 	r.add(t)
-	r.chart(chart{name: "replicas", x: "replicas", y: "", lines: []line{delay, commands}})
+	r.chart(chart{Name: "replicas", X: "replicas", Lines: []line{delay, commands}})
 	return nil
 }
 
@@ -188,8 +188,8 @@ func purges(l *lab, s settings, r *report) error {
 	if err := l.origin.set(rules, 6000); err != nil {
 		return err
 	}
-	t := table{name: "purges", head: []string{"purges/s", "done", "requests/s", "us of CPU", "p99, ms", "fetches/s"}}
-	rate, p99 := line{name: "requests/s"}, line{name: "p99, us"}
+	t := table{Name: "purges", Head: []string{"purges/s", "done", "requests/s", "us of CPU", "p99, ms", "fetches/s"}}
+	rate, p99 := line{Name: "requests/s"}, line{Name: "p99, us"}
 	for _, n := range []int{0, 1, 10, 100, 1000} {
 		redis, err := l.startRedis()
 		if err != nil {
@@ -236,9 +236,9 @@ func purges(l *lab, s settings, r *report) error {
 			if err != nil {
 				return err
 			}
-			rate.x, rate.y = append(rate.x, max(0.1, float64(n))), append(rate.y, got.rate)
-			p99.x, p99.y = append(p99.x, max(0.1, float64(n))), append(p99.y, float64(got.p99)/1e3)
-			t.rows = append(t.rows, []string{fmt.Sprint(n), fmt.Sprint(done), fmt.Sprintf("%.0f", got.rate), micros(got.cpu), millis(got.p99),
+			rate.X, rate.Y = append(rate.X, max(0.1, float64(n))), append(rate.Y, got.rate)
+			p99.X, p99.Y = append(p99.X, max(0.1, float64(n))), append(p99.Y, float64(got.p99)/1e3)
+			t.Rows = append(t.Rows, []string{fmt.Sprint(n), fmt.Sprint(done), fmt.Sprintf("%.0f", got.rate), micros(got.cpu), millis(got.p99),
 				fmt.Sprintf("%.0f", float64(l.origin.fetches.Load()-before)/seconds)})
 			return nil
 		}()
@@ -248,7 +248,7 @@ func purges(l *lab, s settings, r *report) error {
 		}
 	}
 	r.add(t)
-	r.chart(chart{name: "purges", x: "purges a second (0.1 stands for none)", y: "", lines: []line{rate, p99}})
+	r.chart(chart{Name: "purges", X: "purges a second (0.1 stands for none)", Lines: []line{rate, p99}})
 	return nil
 }
 
@@ -257,8 +257,8 @@ func distance(l *lab, s settings, r *report) error {
 	if err := l.origin.set(rules, 6000); err != nil {
 		return err
 	}
-	t := table{name: "distance", head: []string{"to Redis and back", "purge bound", "us of CPU", "p99, ms", "purge to the replica, ms", "the worst of 10", "first answer after a purge, ms"}}
-	hit, delay := line{name: "p99 of a hit, ms"}, line{name: "purge delay, ms"}
+	t := table{Name: "distance", Head: []string{"to Redis and back", "purge bound", "us of CPU", "p99, ms", "purge to the replica, ms", "the worst of 10", "first answer after a purge, ms"}}
+	hit, delay := line{Name: "p99 of a hit, ms"}, line{Name: "purge delay, ms"}
 	for _, far := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
 		redis, err := l.startRedis()
 		if err != nil {
@@ -300,9 +300,9 @@ func distance(l *lab, s settings, r *report) error {
 			slices.Sort(delays)
 			worst := delays[len(delays)-1]
 			x := max(0.1, float64(far)/1e6)
-			hit.x, hit.y = append(hit.x, x), append(hit.y, float64(got.p99)/1e6)
-			delay.x, delay.y = append(delay.x, x), append(delay.y, float64(worst)/1e6)
-			t.rows = append(t.rows, []string{millis(far) + " ms", bound.String(), micros(got.cpu), millis(got.p99), millis(median(delays)), millis(worst), millis(first)})
+			hit.X, hit.Y = append(hit.X, x), append(hit.Y, float64(got.p99)/1e6)
+			delay.X, delay.Y = append(delay.X, x), append(delay.Y, float64(worst)/1e6)
+			t.Rows = append(t.Rows, []string{millis(far) + " ms", bound.String(), micros(got.cpu), millis(got.p99), millis(median(delays)), millis(worst), millis(first)})
 			return nil
 		}()
 		redis.stop()
@@ -311,7 +311,7 @@ func distance(l *lab, s settings, r *report) error {
 		}
 	}
 	r.add(t)
-	r.chart(chart{name: "distance", x: "ms to Redis and back (0.1 stands for none)", y: "", lines: []line{hit, delay}})
+	r.chart(chart{Name: "distance", X: "ms to Redis and back (0.1 stands for none)", Lines: []line{hit, delay}})
 	return nil
 }
 

@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,55 +19,64 @@ import (
 
 // A table of what was found.
 type table struct {
-	name string
-	head []string
-	rows [][]string
+	Name string
+	Head []string
+	Rows [][]string
 }
 
 // A chart of the same: how a cost grows along one axis.
 type chart struct {
-	name, x, y string
-	lines      []line
+	Name, X string
+	Lines   []line
 }
 
 // A line of a chart. Values below zero or at it are left out, as both axes are logarithmic.
 type line struct {
-	name string
-	x, y []float64
+	Name string
+	X, Y []float64
 }
 
 // A report is what a run has found so far.
 type report struct {
-	tables  map[string]table
-	charts  map[string]chart
-	texts   map[string]string
-	printed map[string]bool
-	order   []string
+	Tables map[string]table
+	Charts map[string]chart
+	Texts  map[string]string
+
+	order []string // of the tables of this run
+	shown int      // of order
 }
 
-func newReport() *report {
-	return &report{tables: map[string]table{}, charts: map[string]chart{}, texts: map[string]string{}, printed: map[string]bool{}}
+// results is where a run that writes keeps what was found, so that sections can be measured one at a time.
+const results = "results.json"
+
+// newReport makes a report that begins with the results of earlier runs.
+func newReport() (*report, error) {
+	r := &report{Tables: map[string]table{}, Charts: map[string]chart{}, Texts: map[string]string{}}
+	raw, err := os.ReadFile(results)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, r)
+	}
+	return r, err
 }
 
 func (r *report) add(t table) {
-	r.tables[t.name] = t
-	r.order = append(r.order, t.name)
+	r.Tables[t.Name] = t
+	r.order = append(r.order, t.Name)
 }
 
-func (r *report) chart(c chart)          { r.charts[c.name] = c }
-func (r *report) text(name, text string) { r.texts[name] = text }
+func (r *report) chart(c chart)          { r.Charts[c.Name] = c }
+func (r *report) text(name, text string) { r.Texts[name] = text }
 
 // print prints the tables that were not printed yet.
 func (r *report) print(w io.Writer) {
-	for _, name := range r.order {
-		if r.printed[name] {
-			continue
-		}
-		r.printed[name] = true
-		t := r.tables[name]
+	for ; r.shown < len(r.order); r.shown++ {
+		t := r.Tables[r.order[r.shown]]
 		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(out, strings.Join(t.head, "\t"))
-		for _, row := range t.rows {
+		fmt.Fprintln(out, strings.Join(t.Head, "\t"))
+		for _, row := range t.Rows {
 			fmt.Fprintln(out, strings.Join(row, "\t"))
 		}
 		_ = out.Flush() // nothing can be done about a closed standard output
@@ -75,24 +87,29 @@ func (r *report) print(w io.Writer) {
 //go:embed performance.md.tmpl
 var page string
 
-// write writes docs/performance.md and its charts.
+// write writes docs/performance.md and its charts, and keeps the results.
 func (r *report) write(docs string) error {
-	var missing []string
+	kept, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(results, append(kept, '\n'), 0o644); err != nil {
+		return err
+	}
 	made, err := template.New("performance").Funcs(template.FuncMap{
 		"table": func(name string) string {
-			t, ok := r.tables[name]
-			if !ok {
-				missing = append(missing, name)
+			if t, ok := r.Tables[name]; ok {
+				return t.markdown()
 			}
-			return t.markdown()
+			return "Not measured yet."
 		},
 		"chart": func(name, title string) string {
-			if _, ok := r.charts[name]; !ok {
-				missing = append(missing, name)
+			if _, ok := r.Charts[name]; !ok {
+				return ""
 			}
 			return fmt.Sprintf("![%s](images/performance-%s.svg)", title, name)
 		},
-		"text": func(name string) string { return r.texts[name] },
+		"text": func(name string) string { return r.Texts[name] },
 		"date": func() string { return time.Now().UTC().Format(time.DateOnly) },
 	}).Parse(page)
 	if err != nil {
@@ -102,10 +119,7 @@ func (r *report) write(docs string) error {
 	if err := made.Execute(&out, nil); err != nil {
 		return err
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("nothing was found of %q", missing)
-	}
-	for name, c := range r.charts {
+	for name, c := range r.Charts {
 		if err := os.WriteFile(filepath.Join(docs, "images", "performance-"+name+".svg"), c.svg(), 0o644); err != nil {
 			return err
 		}
@@ -118,9 +132,9 @@ func (t table) markdown() string {
 	row := func(cells []string) {
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
-	row(t.head)
-	row(strings.Split(strings.Repeat("---,", len(t.head)-1)+"---", ","))
-	for _, cells := range t.rows {
+	row(t.Head)
+	row(strings.Split(strings.Repeat("---,", len(t.Head)-1)+"---", ","))
+	for _, cells := range t.Rows {
 		row(cells)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
@@ -137,11 +151,11 @@ var colours = []string{"#2463a8", "#b4512a", "#3b7d3e", "#7d4a9e"}
 // svg draws the chart, on a ground of its own, so that it can be read in the dark too.
 func (c chart) svg() []byte {
 	x0, x1, y0, y1 := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
-	for _, l := range c.lines {
-		for i := range l.x {
-			if l.x[i] > 0 && l.y[i] > 0 {
-				x0, x1 = min(x0, l.x[i]), max(x1, l.x[i])
-				y0, y1 = min(y0, l.y[i]), max(y1, l.y[i])
+	for _, l := range c.Lines {
+		for i := range l.X {
+			if l.X[i] > 0 && l.Y[i] > 0 {
+				x0, x1 = min(x0, l.X[i]), max(x1, l.X[i])
+				y0, y1 = min(y0, l.Y[i]), max(y1, l.Y[i])
 			}
 		}
 	}
@@ -166,19 +180,18 @@ func (c chart) svg() []byte {
 		y := atY(math.Pow(10, p))
 		fmt.Fprintf(&b, `<path d="M%d %.1f H%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left, y, width-right, left-6, y+4, axis(p))
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-8, c.x)
-	fmt.Fprintf(&b, `<text transform="translate(14 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+height-bottom)/2, c.y)
-	for i, l := range c.lines {
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-8, c.X)
+	for i, l := range c.Lines {
 		colour := colours[i%len(colours)]
 		var points []string
-		for j := range l.x {
-			if l.x[j] > 0 && l.y[j] > 0 {
-				points = append(points, fmt.Sprintf("%.1f,%.1f", atX(l.x[j]), atY(l.y[j])))
+		for j := range l.X {
+			if l.X[j] > 0 && l.Y[j] > 0 {
+				points = append(points, fmt.Sprintf("%.1f,%.1f", atX(l.X[j]), atY(l.Y[j])))
 			}
 		}
 		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(points, " "), colour)
 		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="3" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
-			width-right+10, top+14+20*i, colour, width-right+28, top+20+20*i, l.name)
+			width-right+10, top+14+20*i, colour, width-right+28, top+20+20*i, l.Name)
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()

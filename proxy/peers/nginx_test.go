@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vitrine/proxy/proxytest"
 )
 
 // nginxMain is a distribution's nginx.conf around conf.d, confined to a folder of the test.
@@ -43,4 +45,15 @@ func startNginx(t *testing.T, v *vitrine) string {
 	}
 	run(t, addr, program, "-c", write(t, dir, "nginx.conf", conf), "-e", "stderr", "-p", dir)
 	return "http://" + addr
+}
+
+// TestNginxNamesTheClientItself: what a client writes into X-Forwarded-For does not reach vitrine.
+func TestNginxNamesTheClientItself(t *testing.T) {
+	v := startVitrine(t, proxytest.Options{}, nginxTool)
+	url := startNginx(t, v)
+	get(t, url+"/gvapp/", "X-Forwarded-For", "198.51.100.1, 203.0.113.9")
+	asked := v.log.take()
+	if len(asked) != 1 || asked[0].Header.Get("X-Forwarded-For") != "127.0.0.1" {
+		t.Errorf("vitrine was sent %v", asked)
+	}
 }

@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"vitrine/proxy/listen"
+	"vitrine/upstream/shape"
+)
+
+// serveOnSocket has a rig's server answer on a socket as the command opens it.
+func serveOnSocket(t *testing.T, r *rig) {
+	t.Helper()
+	socket, err := listen.Open(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- r.server.Serve(socket.Listen(nil)) }()
+	r.addr = socket.Addr().String()
+	t.Cleanup(func() {
+		if err := socket.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// writes is how often this process has called write and its kin so far.
+func writes(t *testing.T) (n int) {
+	t.Helper()
+	io, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Skip("system calls are counted by Linux alone, in /proc/self/io:", err)
+	}
+	_, after, _ := strings.Cut(string(io), "syscw: ")
+	if _, err := fmt.Sscan(after, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// bannersOf is the sample's banners, repeated to about size bytes.
+func bannersOf(t testing.TB, size int) []byte {
+	t.Helper()
+	raw, err := os.ReadFile("../upstream/sample/banners.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := shape.Normalize(shape.Banners, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	banners, err := shape.DecodeBanners(d.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := banners
+	for i := 0; len(all)*len(d.Body)/len(banners) < size; i++ {
+		next := banners[i%len(banners)]
+		next.ID, next.TitleEN = int64(i+1000), fmt.Sprintf("%s %x", next.TitleEN, i*2654435761)
+		all = append(all, next)
+	}
+	return shape.AppendBanners(nil, all)
+}
+
+func TestOneSystemCallWritesAnAnswerOfAnySize(t *testing.T) {
+	r := newRig(t, Options{})
+	serveOnSocket(t, r)
+	conn := r.dial(t)
+	defer conn.Close()
+	from := bufio.NewReaderSize(conn, 1<<20)
+	for _, size := range []int{3_000, 6_000, 55_000} {
+		r.sources[shape.Banners].hold(t, bannersOf(t, size))
+		tag := ""
+		for _, fields := range []string{"", "Accept-Encoding: br\r\n", "Accept: application/json; indent=2\r\n", "condition"} {
+			const times = 50
+			ask := func() {
+				sent := fields
+				if fields == "condition" {
+					sent = "If-None-Match: " + tag + "\r\n"
+				}
+				if _, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n"+sent+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				got := readReply(t, from, http.MethodGet)
+				if fields == "" {
+					tag = got.Header.Get("ETag")
+				}
+				if want := fields == "condition"; (got.StatusCode == http.StatusNotModified) != want {
+					t.Fatalf("%d %v", got.StatusCode, got.Header)
+				}
+			}
+			ask() // what is prepared is prepared
+			before := writes(t)
+			for range times {
+				ask()
+			}
+			// One of the client's for each, and at times one of the runtime's to wake its poller.
+			if n := writes(t) - before; n > 2*times+times/10 {
+				t.Errorf("%d bytes, %q: %d answers took %d writes", size, fields, times, n-times)
+			}
+		}
+	}
+}
+
+// TestWhatNobodyAskedForBeforeTakesBoundedMemory: orderings and indentations at random, from many
+// connections, some of which read slowly.
+func TestWhatNobodyAskedForBeforeTakesBoundedMemory(t *testing.T) {
+	r := newRig(t, Options{})
+	serveOnSocket(t, r)
+	document := bannersOf(t, 1_100_000)
+	r.sources[shape.Banners].hold(t, document)
+	r.get(t, "/gvapp/singlebanner")
+
+	stop, most := make(chan struct{}), uint64(0)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapInuse+m.StackInuse)
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	})
+	fields := shape.BannerFields()
+	var asking sync.WaitGroup
+	for i := range 64 {
+		asking.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			conn, err := net.Dial("tcp", r.addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			from := bufio.NewReaderSize(conn, 4<<10)
+			for j := range 6 {
+				method := http.MethodHead
+				if (i+j)%3 == 0 {
+					method = http.MethodGet
+				}
+				terms := make([]string, len(fields))
+				for k, at := range random.Perm(len(fields)) {
+					terms[k] = fields[at]
+				}
+				if _, err := fmt.Fprintf(conn, "%s /gvapp/singlebanner?ordering=-%s HTTP/1.1\r\nHost: x\r\nAccept: application/json; indent=%d\r\nAccept-Encoding: %s\r\n\r\n",
+					method, strings.Join(terms, ",-"), random.IntN(9), []string{"br", "gzip", "zstd", ""}[random.IntN(4)]); err != nil {
+					t.Error(err)
+					return
+				}
+				resp, err := http.ReadResponse(from, &http.Request{Method: method})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if resp.StatusCode != http.StatusOK {
+					t.Errorf("%d", resp.StatusCode)
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+					t.Error(err)
+				}
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	asking.Wait()
+	close(stop)
+	watching.Wait()
+	if limit := uint64(25_000_000 + 12*len(document)); most > limit {
+		t.Errorf("%d MB at most, want up to %d for a document of %.1f", most/1e6, limit/1e6, float64(len(document))/1e6)
+	} else {
+		t.Logf("%d MB at most", most/1e6)
+	}
+}

@@ -77,6 +77,7 @@ func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
 	release := d.src2.hold()
 	waiting := inBackground(t, d.two)
 	<-d.src2.entered
+	eventually(t, "its own lease is announced", func() bool { return d.heard.Load() > 0 })
 	heard := d.heard.Load()
 	d.src2.version.Store(2)
 	purgeAndHang(t, d.server.Client(), "banners")

@@ -116,8 +116,8 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 	}
 }
 
-// TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver has two replicas, of which each could take over from the other
-// while a document is on its way to Redis.
+// TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver has two replicas, of which each could take
+// over from the other while a document is on its way to Redis.
 func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes fifteen seconds")
@@ -141,7 +141,8 @@ func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 	}
 }
 
-// TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the moment.
+// TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the
+// moment.
 func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	server := redistest.Start(t, "--busy-reply-threshold", "10")
 	way := newRelay(t, server.Addr)

@@ -13,8 +13,8 @@ import (
 const saveEvery = time.Second
 
 // recall puts the document of the last good file into memory, as one that Redis has lost: it is
-// served only if nothing can be loaded. Whether Redis has lost it, or it was purged meanwhile, the
-// first look decides; if there is no Redis, it is served.
+// served only if nothing can be loaded. The first look at Redis decides whether it was lost or
+// purged; without Redis it is served.
 func (r *Reader[V]) recall() {
 	d, err := r.file.Load()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func (r *Reader[V]) recall() {
 	r.admit(e)
 }
 
-// save keeps the file as memory is, until the store closes.
+// save keeps the file up to date with memory, until the store closes.
 func (r *Reader[V]) save() {
 	var last lastgood.Document
 	failed := false
@@ -60,7 +60,7 @@ func (r *Reader[V]) save() {
 		}
 		e := r.memory.Load()
 		if e == nil || e.doc == nil || e.lost || r.watched.Withdrawn(&e.mark) {
-			continue // removed by whoever found out
+			continue // already removed
 		}
 		d := lastgood.Document{
 			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
@@ -84,7 +84,7 @@ func (r *Reader[V]) save() {
 	}
 }
 
-// withdrawn reports whether what memory holds may not be served any more.
+// withdrawn reports whether the copy in memory must not be served any more.
 func (r *Reader[V]) withdrawn() bool {
 	e := r.memory.Load()
 	return e == nil || e.doc == nil || r.watched.Withdrawn(&e.mark)

@@ -41,8 +41,8 @@ type Config struct {
 	// StaleIfError is how long past its freshness a document is served when the CMS fails. Zero:
 	// not at all.
 	StaleIfError time.Duration
-	// HTTP is the caching policy announced to browsers and CDNs.
-	// LastGood is a folder for the last good documents. Empty: none.
+	// HTTP is the caching policy announced to browsers and CDNs. LastGood is a folder for the last
+	// good documents. Empty: none.
 	LastGood string
 	HTTP     HTTP
 	// CORS names the origins whose pages can read responses.

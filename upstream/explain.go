@@ -11,18 +11,18 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Explanation is the way of one item of a part into the document.
+// Explanation shows how one item of a part becomes part of the document.
 type Explanation struct {
 	Path    string // of the part: catalogue.artist
 	Op      string // how it was obtained
 	Steps   []list.Step
-	Repairs shape.Repairs // of what the steps came to
+	Repairs shape.Repairs // of the result
 	Error   error         // of the step that failed
 }
 
-// Explain fetches r once, and shows for the first item of each part what was received, what each step
-// made of it, and what was repaired. Its error is that of the fetch; what came before it failed is
-// explained all the same.
+// Explain fetches r once, and shows for the first item of each part what was received, what each
+// step made of it, and what was repaired. Its error is that of the fetch; the steps before it are
+// explained too.
 func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, error) {
 	if !r.Valid() {
 		return nil, fmt.Errorf("explain: no resource %q", r)
@@ -41,7 +41,7 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 		}
 		all = append(all, e)
 	}
-	if len(got.Samples) == 0 { // the response is the document as it came
+	if len(got.Samples) == 0 { // the response is the document
 		for path, item := range firstOf(r, got.Body) {
 			e := Explanation{Path: path, Op: got.Op, Steps: []list.Step{{Name: "received", JSON: item}}}
 			e.serve(r)
@@ -56,7 +56,7 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 func firstOf(r shape.Resource, body []byte) map[string]json.RawMessage {
 	lists := map[string][]json.RawMessage{}
 	if r == shape.Catalogue {
-		_ = json.Unmarshal(body, &lists) // what it cannot be read as is reported by the fetch
+		_ = json.Unmarshal(body, &lists) // the fetch reports what is wrong with it
 	} else {
 		var items []json.RawMessage
 		_ = json.Unmarshal(body, &items)

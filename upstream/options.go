@@ -67,8 +67,8 @@ type Options struct {
 	Headers map[string]string
 	// Transport reaches the CMS. Nil is net/http's, with bounds.
 	Transport http.RoundTripper
-	// Record gets each answer as a file that a folder can replay, its name and content, secrets left
-	// out. It is called from several goroutines. Nil does not.
+	// Record gets each answer as a file that a folder can replay, its name and content, secrets
+	// left out. It is called from several goroutines. Nil does not.
 	Record func(name string, raw []byte)
 	// Logger logs retries and the breaker. Nil discards.
 	Logger *slog.Logger

@@ -77,7 +77,8 @@ func TestWhatIsMeantForTheCMSGoesToNoOtherServer(t *testing.T) {
 	}
 }
 
-// tokens is an authorization server that gives out token after token, and a CMS that takes the latest.
+// tokens is an authorization server that gives out token after token, and a CMS that takes the
+// latest.
 type tokens struct {
 	mu     sync.Mutex
 	issued int
@@ -172,7 +173,7 @@ func TestDetailsAreAskedForOneByOne(t *testing.T) {
 		t.Errorf("%d pages, %d attempts: %s", got.Pages, got.Attempts, got.Document.Body)
 	}
 	part.Detail.Most = 1
-	wantRefusal(t, paged(t, cms, "custom", part), "banners: want at most 1 items to ask for one by one (detail.most), got more")
+	wantRefusal(t, paged(t, cms, "custom", part), "banners: want at most 1 items to request one by one (detail.most), got more")
 	part.Detail.Most = 0
 	cms.HandlePath("/rows/c", upstreamtest.Status(404))
 	_, err := ids(t, paged(t, cms, "custom", part))

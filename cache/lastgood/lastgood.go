@@ -1,7 +1,7 @@
 // Package lastgood keeps one document in a file, for a start with neither Redis nor a loader.
 //
-// A file is written beside its place and moved there, so that it is the old one or the new one after
-// any crash, and has a checksum, so that anything else is noticed. Only its owner can read it.
+// A file is written beside its place and renamed, so that after a crash it is either the old or the
+// new one, and has a checksum, so that damage is noticed. Only its owner can read it.
 package lastgood
 
 import (
@@ -20,7 +20,7 @@ import (
 // A File is the place of a document.
 type File struct{ path string }
 
-// Document is what a file holds.
+// Document is the content of a file.
 type Document struct {
 	ETag                 string `json:"etag"`
 	Source               string `json:"source"`
@@ -36,7 +36,7 @@ type Document struct {
 	Body []byte `json:"-"`
 }
 
-// ErrDamaged is that a file is not what was written.
+// ErrDamaged is a file that differs from what was written.
 var ErrDamaged = errors.New("the file is damaged")
 
 // At is the file of the document called key, in a folder that exists.
@@ -45,7 +45,7 @@ func At(folder, key string) File { return File{filepath.Join(folder, key+".lastg
 // Path is where the file is.
 func (f File) Path() string { return f.path }
 
-// saving makes the writers of one process take turns: each file has one name while it is written.
+// saving serializes the writers of one process, since a file has one temporary name.
 var saving sync.Mutex
 
 // Save writes the file.
@@ -84,7 +84,7 @@ func write(path string, pieces ...[]byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// sync makes what happened to the file's name last.
+// sync makes the rename durable.
 func (f File) sync() error {
 	folder, err := os.Open(filepath.Dir(f.path))
 	if err != nil {

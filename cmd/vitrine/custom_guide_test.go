@@ -95,8 +95,8 @@ func (g guide) client(t *testing.T, cms *upstreamtest.CMS) *upstream.Client {
 	return clientOf(t, g.file(t), cms)
 }
 
-// TestGuidesBringWhatTheySay does what a reader of each guide does: it pastes the file, and looks at
-// what comes out. -update writes that into the guides.
+// TestGuidesBringWhatTheySay does what a reader of each guide does: it pastes the file, and looks
+// at what comes out. -update writes that into the guides.
 func TestGuidesBringWhatTheySay(t *testing.T) {
 	for _, name := range []string{"custom", "contentful", "sanity", "wagtail"} {
 		t.Run(name, func(t *testing.T) {

@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	// mostConnections is the limit where the system sets none, or a very high one.
+	// mostConnections is the limit if the system's is higher or absent.
 	mostConnections = 256 << 10
-	// reservedDescriptors are kept for Redis, the CMS, the operator's address and files, also while
-	// two services run side by side.
+	// reservedDescriptors are reserved for Redis, the CMS, the operator's address and files, even
+	// while two services run.
 	reservedDescriptors = 512
 )
 
-// maxConnections is limits.connections, or without it as many as the process may have descriptors,
-// less a reserve.
+// maxConnections is limits.connections, or by default the limit on descriptors, less a reserve.
 func maxConnections(c config.Limits) int {
 	var limit syscall.Rlimit
 	if c.Connections > 0 || syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

@@ -46,10 +46,10 @@ type explained struct {
 
 type explainedStep struct {
 	Name  string            `json:"name"`
-	Value []json.RawMessage `json:"value"` // several, or none, where a program yields so many
+	Value []json.RawMessage `json:"value"` // none or several, as the program yields
 }
 
-// explain shows the way of the first items of a resource into its document.
+// explain shows how the first items of a resource become part of its document.
 func explain(ctx context.Context, client *upstream.Client, r shape.Resource, asJSON bool, p program) error {
 	all, failed := client.Explain(ctx, r)
 	report := []explained{}
@@ -106,7 +106,7 @@ func (v checkView) explained(e explained) {
 	for _, step := range e.Steps {
 		v.printf("  %s\n", step.Name)
 		if len(step.Value) == 0 {
-			v.printf("    nothing: it is left out\n")
+			v.printf("    nothing: the item is left out\n")
 		}
 		for _, value := range step.Value {
 			var out bytes.Buffer

@@ -29,7 +29,7 @@ type collector struct {
 	gzip    bool
 }
 
-// otelVariable is OTEL_EXPORTER_OTLP_TRACES_name, or without that OTEL_EXPORTER_OTLP_name.
+// otelVariable is OTEL_EXPORTER_OTLP_TRACES_name, or otherwise OTEL_EXPORTER_OTLP_name.
 func otelVariable(name string) string {
 	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
 		if value := strings.TrimSpace(os.Getenv(prefix + name)); value != "" {
@@ -39,7 +39,7 @@ func otelVariable(name string) string {
 	return ""
 }
 
-// newCollector reads OpenTelemetry's variables. Its errors do not repeat them: some hold
+// newCollector reads OpenTelemetry's variables. Its errors do not repeat them, since some contain
 // credentials.
 func newCollector() (*collector, error) {
 	c := &collector{headers: http.Header{"Content-Type": {"application/x-protobuf"}}}
@@ -74,7 +74,7 @@ func newCollector() (*collector, error) {
 		c.gzip = true
 		c.headers.Set("Content-Encoding", "gzip")
 	default:
-		return nil, errors.New("OTEL_EXPORTER_OTLP_COMPRESSION can be gzip or none")
+		return nil, errors.New("OTEL_EXPORTER_OTLP_COMPRESSION must be gzip or none")
 	}
 	secure, err := collectorTLS()
 	if err != nil {
@@ -83,13 +83,13 @@ func newCollector() (*collector, error) {
 	c.http = &http.Client{
 		Timeout:   time.Duration(timeout) * time.Millisecond,
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure},
-		// The headers may hold credentials, which are for the collector alone.
+		// The headers may contain credentials for the collector only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
 }
 
-// collectorTLS trusts and shows the certificates that are named, and is nil where none is.
+// collectorTLS uses the configured certificates, and is nil without any.
 func collectorTLS() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := otelVariable("CERTIFICATE"); file != "" {
@@ -98,7 +98,7 @@ func collectorTLS() (*tls.Config, error) {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
 		}
 		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("OTEL_EXPORTER_OTLP_CERTIFICATE holds no certificate")
+			return nil, errors.New("OTEL_EXPORTER_OTLP_CERTIFICATE contains no certificate")
 		}
 	}
 	if file := otelVariable("CLIENT_CERTIFICATE"); file != "" {
@@ -120,7 +120,7 @@ func (c *collector) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces sends spans, once: what a collector refuses is lost.
+// UploadTraces sends spans once; spans that a collector refuses are lost.
 func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
 	// An ExportTraceServiceRequest has the same fields.
 	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})

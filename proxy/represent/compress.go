@@ -28,8 +28,8 @@ const (
 )
 
 // brotliStrong is the size in bytes up to which brotli is worth level 9, which compresses five
-// megabytes a second; level 5 does thirty. Level 11 would make the first visitor after a change wait
-// a hundred milliseconds for 55 KB, for a body a seventh smaller.
+// megabytes a second; level 5 does thirty. Level 11 would make the first visitor after a change
+// wait a hundred milliseconds for 55 KB, for a body a seventh smaller.
 const brotliStrong = 256 << 10
 
 // zstdWindow is the largest window that every browser supports (RFC 9659, section 3).

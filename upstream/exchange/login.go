@@ -12,7 +12,7 @@ import (
 )
 
 // Login gets the token for an Authorization header by OAuth's client credentials (RFC 6749, section
-// 4.4). It asks for one when the first is needed, when one expires, and when one is refused.
+// 4.4). It requests one when the first is needed, when one expires, and when one is refused.
 type Login struct {
 	TokenURL, ClientID, ClientSecret string
 	Scopes                           []string
@@ -21,14 +21,14 @@ type Login struct {
 	token *oauth2.Token
 }
 
-// authorization returns the header's value. client reaches the server that gives out tokens.
+// authorization returns the header's value. client reaches the token server.
 func (l *Login) authorization(ctx context.Context, client *http.Client) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.token.Valid() {
 		config := clientcredentials.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, TokenURL: l.TokenURL, Scopes: l.Scopes}
 		token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
-		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response != nil { // whose text quotes the answer
+		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response != nil { // whose text quotes the response
 			return "", &LoginError{Err: &StatusError{Code: refused.Response.StatusCode, Name: word(refused.ErrorCode)}}
 		}
 		if err != nil {

@@ -21,11 +21,11 @@ func (r *recording) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// recorded are the headers that say something about an answer's content.
+// recorded are the headers about a response's content.
 var recorded = []string{"Content-Type", "Link", "Retry-After", "X-Total-Count", "X-WP-Total", "X-WP-TotalPages"}
 
-// record gives one answer to Options.Record, without compression and without the secrets that were
-// sent: a CMS may repeat them in its links.
+// record passes one response to Options.Record, without compression and without the secrets that
+// were sent, which a CMS may repeat in its links.
 func (c *Client) record(want Request, resp *http.Response, authorization string, body []byte) {
 	if strings.Contains(resp.Header.Get("Content-Encoding"), "gzip") {
 		if unpacked, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
@@ -50,9 +50,9 @@ func (c *Client) record(want Request, resp *http.Response, authorization string,
 	c.options.Record(strings.TrimSuffix(fileName(want), ".json")+".http", out)
 }
 
-// secrets are the values of a request that nobody else should see.
+// secrets are the secret values of a request.
 func (c *Client) secrets(want Request, authorization string) (all []string) {
-	const shortest = 4 // a shorter value would be found everywhere
+	const shortest = 4 // a shorter value would match everywhere
 	add := func(values ...string) {
 		for _, v := range values {
 			if len(v) >= shortest {

@@ -21,8 +21,8 @@ type Options struct {
 	RetryWait, MaxRetryWait time.Duration
 	// Transport reaches the CMS. Nil is net/http's, with bounds.
 	Transport http.RoundTripper
-	// Record gets each answer as it came, as a file that a folder can replay: its name, and its head and
-	// body without the secrets that were sent. Nil does not.
+	// Record gets each answer as it came, as a file that a folder can replay: its name, and its
+	// head and body without the secrets that were sent. Nil does not.
 	Record func(name string, raw []byte)
 	// Logger logs retries.
 	Logger *slog.Logger
@@ -44,7 +44,8 @@ type Request struct {
 	// Body makes it a POST. Type is its Content-Type.
 	Body []byte
 	Type string
-	// Types are further media types that the answer may have, for a CMS that calls its JSON otherwise.
+	// Types are further media types that the answer may have, for a CMS that calls its JSON
+	// otherwise.
 	Types []string
 	// Totals is the header that has a list's total, to be recorded; empty for none.
 	Totals string

@@ -38,7 +38,7 @@ type Result struct {
 	Attempts    int
 	Pages       int               // responses that Body was made from
 	Bytes       int               // of these, decompressed
-	Unpaged     []Unpaged         // lists that seem to go on, though nothing says how
+	Unpaged     []Unpaged         // lists that seem to continue, without configured paging
 	ops         map[string]string // how each part was obtained, by its path
 	Drafts      int               // items that the CMS marks as unpublished
 	Samples     []Sample          // the first item of each part that was mapped
@@ -54,7 +54,7 @@ type Sample struct {
 	items [][]byte
 }
 
-// Unpaged is a list of which one answer was taken for all, though it shows that there is more.
+// Unpaged is a list whose single response shows that there is more.
 type Unpaged struct {
 	Path  string // of the list
 	Items int    // that came

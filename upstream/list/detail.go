@@ -14,10 +14,10 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// sideBySide is how many details of a list are asked for at once.
+// sideBySide is the number of concurrent requests for details.
 const sideBySide = 4
 
-// details replaces each item by the answer to a request of its own, where the part says so.
+// details replaces each item by the response to its detail request, if the part has one.
 func (w *walk) details(ctx context.Context, got *walked) error {
 	d := w.part.Detail
 	if d == nil || got.last.NotModified {
@@ -25,7 +25,7 @@ func (w *walk) details(ctx context.Context, got *walked) error {
 	}
 	if len(got.items) > d.Most {
 		return w.wrong(got.last, &shape.RefusedError{
-			Path: w.part.root, Want: fmt.Sprintf("at most %d items to ask for one by one (detail.most)", d.Most), Got: "more"})
+			Path: w.part.root, Want: fmt.Sprintf("at most %d items to request one by one (detail.most)", d.Most), Got: "more"})
 	}
 	answers := make([]exchange.Answer, len(got.items))
 	group, working := errgroup.WithContext(ctx)
@@ -47,11 +47,11 @@ func (w *walk) details(ctx context.Context, got *walked) error {
 	return err
 }
 
-// detail asks for one item.
+// detail requests one item.
 func (w *walk) detail(ctx context.Context, got *walked, i int) (exchange.Answer, error) {
 	id := got.identities[i]
 	var text string
-	if json.Unmarshal([]byte(id), &text) == nil { // else it is a number
+	if json.Unmarshal([]byte(id), &text) == nil { // otherwise it is a number
 		id = text
 	}
 	path := strings.ReplaceAll(w.part.Detail.Path, "{id}", url.PathEscape(id))

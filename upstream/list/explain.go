@@ -7,14 +7,14 @@ import (
 	"vitrine/upstream/mapping"
 )
 
-// Step is what became of an item at one step of its way into the document.
+// Step is the result of one step of mapping an item.
 type Step struct {
 	Name string // received, preset, map
 	JSON []byte // one value, or several one after the other
 }
 
-// Explain shows the way of a sample: as it came, freed of the CMS's wrappers, and mapped by the part's
-// program. Its error is of the step that failed; those before it are returned too.
+// Explain shows the steps of a sample: as received, without the CMS's envelope, and mapped by the
+// part's program. Its error is of the step that failed; the steps before it are returned too.
 func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 	if len(s.items) == 0 {
 		return nil, nil
@@ -31,7 +31,7 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 		if err != nil {
 			return &exchange.Error{Op: s.Op, Kind: exchange.ErrAnswer, Err: err}
 		}
-		if p.list { // a list of what was made of it
+		if p.list { // a list of the results
 			made = made[1 : len(made)-1]
 		}
 		steps = append(steps, Step{name, made})
@@ -50,5 +50,5 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 	return steps, nil
 }
 
-// Joined reports whether parts become a document only together: by a program, or by the preset.
+// Joined reports whether the parts are joined, by a program or by the preset.
 func (m *Recipe) Joined() bool { return m.program != nil || m.preset.Joins(m.resource) }

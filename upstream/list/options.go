@@ -20,7 +20,7 @@ type Resource struct {
 	// Map is a jq program that makes the document from all parts: from the object {name: list, …},
 	// or from the one part without a name. Empty leaves it as it is.
 	Map string
-	// Empty is true where the CMS does not have the resource: its document is empty.
+	// Empty is true if the CMS does not have the resource: its document is empty.
 	Empty bool
 
 	lines map[string]int // of the file, by key
@@ -39,16 +39,16 @@ type Part struct {
 	Query url.Values `yaml:"query"`
 	// Headers are sent for this part, and win over those of all requests.
 	Headers map[string]string `yaml:"headers"`
-	// URL is another base URL than the CMS's. Nothing that is meant for the CMS is sent there.
+	// URL is a base URL other than the CMS's. Nothing meant for the CMS is sent there.
 	URL string `yaml:"url"`
-	// Authorization is the value of that header for this part, instead of the CMS's; or Login gets a
-	// token for it.
+	// Authorization is the value of that header for this part, instead of the CMS's; or Login gets
+	// a token for it.
 	Authorization string `yaml:"authorization"`
 	Login         *Login `yaml:"login"`
-	// Body makes the request a POST: JSON, or a text as it is. With JSON, the parameters of paging are
-	// paths in it: variables.after.
+	// Body makes the request a POST: JSON, or a string as it is. With JSON, the parameters of
+	// paging are paths in it: variables.after.
 	Body Body `yaml:"body"`
-	// AcceptTypes are further media types of responses that are JSON all the same.
+	// AcceptTypes are further media types that are JSON.
 	AcceptTypes []string `yaml:"accept_types"`
 	// Detail is requested for each item, for a CMS whose lists have only ids or excerpts.
 	Detail *Detail `yaml:"detail"`
@@ -57,11 +57,11 @@ type Part struct {
 	// Items is a jq program that finds the list in a response: ".result.rows". Empty means the
 	// preset's place, or, without one, the response itself.
 	Items string `yaml:"items"`
-	// ID is a jq program that finds in an item what identifies it, whatever an editor does to it:
-	// "._id". Empty means what the preset knows, or id, or _id.
+	// ID is a jq program that finds the identity of an item, which editing does not change: "._id".
+	// Empty means the preset's, or id, or _id.
 	ID string `yaml:"id"`
 	// IDs is "document" for integers made from the text that identifies an item (strapi5's
-	// documentId), "number" for the CMS's own. Empty means what the preset does.
+	// documentId), "number" for the CMS's own. Empty means the preset's.
 	IDs string `yaml:"ids" want:"document|number"`
 	// Map is a jq program that is run on each item: its result replaces the item, and an empty
 	// result leaves it out. On a part that is an object it is run once. Empty leaves the items as
@@ -112,15 +112,15 @@ type Paging struct {
 	Confirm bool `yaml:"confirm"`
 }
 
-// Detail is a request for each item of a list. Its answer takes the item's place.
+// Detail is a request for each item of a list. Its response replaces the item.
 type Detail struct {
-	// Path is relative to the base URL, with {id} for what identifies the item.
+	// Path is relative to the base URL, with {id} for the item's identity.
 	Path string `yaml:"path"`
 	// Query is added to it.
 	Query url.Values `yaml:"query"`
-	// Item is a jq program that finds the item in the answer. Empty: it is the answer.
+	// Item is a jq program that finds the item in the response. Empty: it is the response.
 	Item string `yaml:"item"`
-	// Most is how many items may be asked for. Zero means 500.
+	// Most bounds the number of items. Zero means 500.
 	Most int `yaml:"most" want:"1-10000"`
 }
 
@@ -132,20 +132,20 @@ type Login struct {
 	Scopes       []string `yaml:"scopes"`
 }
 
-// Body is what is posted. The zero value is nothing.
+// Body is the body of a POST. The zero value is none.
 type Body struct {
 	Text  string
 	Value any // for JSON, as the yaml package makes it
 }
 
-// Shared is what all parts have in common.
+// Shared is the configuration that all parts share.
 type Shared struct {
 	// Headers, Query are sent with each request to the CMS.
 	Headers map[string]string `yaml:"headers"`
 	Query   url.Values        `yaml:"query"`
 	// Login gets the token for the CMS's Authorization header.
 	Login *Login `yaml:"login"`
-	// Def are jq definitions that come before each program: def name: …;
+	// Def are jq definitions for all programs: def name: …;
 	Def string `yaml:"def"`
 	// Media is the URL that the function media resolves relative URLs against.
 	Media string `yaml:"media"`
@@ -153,7 +153,7 @@ type Shared struct {
 	lines map[string]int
 }
 
-// defs is what programs begin with.
+// defs is the beginning of all programs.
 func (s *Shared) defs() string {
 	defs := ""
 	if s.Media != "" {
@@ -165,7 +165,7 @@ func (s *Shared) defs() string {
 	return defs
 }
 
-// Origin is how the CMS is logged into.
+// Origin is how vitrine logs in to the CMS.
 func (s *Shared) Origin() exchange.Origin { return exchange.Origin{Login: s.Login.open()} }
 
 func (l *Login) open() *exchange.Login {

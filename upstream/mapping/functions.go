@@ -14,14 +14,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// functions are what programs have beyond jq's own.
+// functions are the functions of programs besides jq's own.
 func functions() []gojq.CompilerOption {
 	return []gojq.CompilerOption{
-		// need("name"): .name, and an error where jq would make null of a key that is not there.
+		// need("name"): .name, or an error for a missing key, where jq has null.
 		gojq.WithFunction("need", 1, 1, func(v any, args []any) any { return need(v, args[0]) }),
 		// rename({"theirs": "ours"}): the object with keys renamed; each must be there.
 		gojq.WithFunction("rename", 1, 1, func(v any, args []any) any { return rename(v, args[0]) }),
-		// stable_id: the same integer for the same text, for a CMS whose ids are texts.
+		// stable_id: the same integer for the same text, for a CMS whose ids are strings.
 		gojq.WithFunction("stable_id", 0, 0, func(v any, _ []any) any {
 			text, ok := v.(string)
 			if !ok {
@@ -29,7 +29,7 @@ func functions() []gojq.CompilerOption {
 			}
 			return stableID(text)
 		}),
-		// html_text: the text of a piece of HTML, its tags taken out and its entities read.
+		// html_text: the text of HTML, without tags, entities decoded.
 		gojq.WithFunction("html_text", 0, 0, func(v any, _ []any) any {
 			text, ok := v.(string)
 			if !ok {

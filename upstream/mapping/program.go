@@ -1,14 +1,12 @@
-// Package mapping makes what a CMS answers into what shape.Normalize reads.
+// Package mapping turns a CMS's responses into the input of shape.Normalize.
 //
-// One answer goes like this:
+// One response goes through it like this:
 //
-//  1. [Preset.Open] finds the list in its envelope, and what the envelope says
-//     of the pages that follow. The items stay the bytes that they are;
-//  2. an item that has to be changed is decoded ([Decode]), freed of the CMS's
-//     own wrappers and names ([Preset.Convert]), and given to the operator's
-//     program ([Program.Run]);
-//  3. a relation that should be there and is not is refused with its path
-//     ([Preset.Check]), since normalizing would take it for an empty one;
+//  1. [Preset.Open] finds the list in its envelope, and its paging. The items stay bytes;
+//  2. an item that has to change is decoded ([Decode]), loses the CMS's own envelopes and names
+//     ([Preset.Convert]), and passes through the operator's program ([Program.Run]);
+//  3. a missing relation is refused with its path ([Preset.Check]), since normalizing would take it
+//     for an empty one;
 //  4. the result is appended to the document ([Append]).
 //
 // Programs are jq, run by gojq, and bounded in time by their context and in what they yield by
@@ -27,17 +25,17 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// ErrProgram is what every failure of a program is, be it at compiling or running.
+// ErrProgram matches every failure of a program, when it is compiled or run.
 var ErrProgram = errors.New("mapping program failed")
 
 // ProgramError says which program failed, where in it and on what. It quotes the CMS, so it belongs
-// into logs and not into public answers.
+// in logs and not in public responses.
 type ProgramError struct {
 	Program string // its key in the configuration: upstream.resources.banners.parts[0].map
 	Line    int    // of the failing part of the program, from 1
 	File    int    // the same in the configuration file; 0 where that is not known
 	Text    string // that part, shortened
-	Input   string // the path of what it was run on: catalogue.artist[3]; empty at compiling
+	Input   string // the path of its input: catalogue.artist[3]; empty when compiling
 	Err     error
 }
 
@@ -56,7 +54,7 @@ func (e *ProgramError) Error() string {
 
 func (e *ProgramError) Unwrap() error { return e.Err }
 
-// Is makes every ProgramError an [ErrProgram], and one about what a CMS sent a refusal of that.
+// Is makes every ProgramError an [ErrProgram], and one about a CMS's data a refusal.
 func (e *ProgramError) Is(target error) bool {
 	return target == ErrProgram || target == shape.ErrRefused && e.Input != ""
 }
@@ -70,7 +68,7 @@ type Program struct {
 	code   *gojq.Code
 }
 
-// maxSource bounds a program. The largest that was ever needed has some 2,000 bytes.
+// maxSource bounds a program. Typical ones have up to 2,000 bytes.
 const maxSource = 64 << 10
 
 // Compile reads a program. Its error is a *[ProgramError].
@@ -106,7 +104,7 @@ func compile(source string) (*gojq.Code, error) {
 	return gojq.Compile(query, functions()...)
 }
 
-// Source is the program as it was written; that of nil is "".
+// Source is the program's source; that of nil is "".
 func (p *Program) Source() string {
 	if p == nil {
 		return ""
@@ -135,7 +133,7 @@ func (p *Program) GobDecode(in []byte) error {
 	return err
 }
 
-// Limits bound what one run of a program may yield. Zero means no limit.
+// Limits bound the output of one run of a program. Zero means no limit.
 type Limits struct {
 	Values int // outputs
 }
@@ -164,7 +162,7 @@ func (p *Program) Run(ctx context.Context, path string, input any, limits Limits
 	return e
 }
 
-// fails reports whether the beginning of the program fails on input already.
+// fails reports whether the beginning of the program already fails on input.
 func (p *Program) fails(ctx context.Context, prefix string, input any, limits Limits) bool {
 	code, err := compile(p.defs + prefix)
 	if err != nil {
@@ -173,7 +171,7 @@ func (p *Program) fails(ctx context.Context, prefix string, input any, limits Li
 	return p.run(ctx, code, input, limits, func(any) error { return nil }) != nil
 }
 
-// callerError tells what emit returned from what the program did.
+// callerError distinguishes errors of emit from the program's.
 type callerError struct{ err error }
 
 func (e *callerError) Error() string { return e.err.Error() }
@@ -204,9 +202,9 @@ func (*Program) run(ctx context.Context, code *gojq.Code, input any, limits Limi
 // maxStages bounds how often locate runs a program that failed.
 const maxStages = 64
 
-// locate finds the first stage of a pipeline at which it fails, as gojq's errors do not say where
-// they come from: whatever of the source ends before a bar or comma and is a program of its own is
-// a pipeline cut short there.
+// locate finds the first failing stage of a pipeline, since gojq's errors have no position: every
+// prefix of the source that ends before a bar or comma and compiles is the pipeline cut short
+// there.
 func locate(source string, fails func(prefix string) bool) (line int, text string) {
 	from, tried, quoted := 0, 0, false
 	for at := 0; at < len(source) && tried < maxStages; at++ {
@@ -236,7 +234,7 @@ func locate(source string, fails func(prefix string) bool) (line int, text strin
 	return lineOf(source, from), excerpt(source[skipBlank(source, from):])
 }
 
-// skipBlank returns where the next word begins, comments left out.
+// skipBlank returns the offset of the next word, skipping comments.
 func skipBlank(source string, at int) int {
 	for at < len(source) {
 		switch source[at] {
@@ -259,7 +257,7 @@ func lineOf(source string, at int) int {
 	return 1 + strings.Count(source[:skipBlank(source, at)], "\n")
 }
 
-// lineAt is the line that stands at an offset, and its text.
+// lineAt is the line at an offset, and its text.
 func lineAt(source string, at int) (line int, text string) {
 	at = min(at, len(source))
 	begin := strings.LastIndexByte(source[:at], '\n') + 1
@@ -267,7 +265,7 @@ func lineAt(source string, at int) (line int, text string) {
 	return 1 + strings.Count(source[:begin], "\n"), excerpt(rest)
 }
 
-// excerpt shortens a piece of a program to what one line of a log can bear.
+// excerpt shortens a piece of a program for a log line.
 func excerpt(text string) string {
 	const most = 80
 	text = strings.Join(strings.Fields(text), " ")

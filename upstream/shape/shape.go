@@ -32,8 +32,9 @@ type Document struct {
 	Items   int     // elements of the array; for a catalogue, of its three lists together
 	Lists   []List  // the same by list, in the documented order
 	Repairs Repairs // what had to be changed
-	// Unrelated is how many related objects and lists did not come, and where the first few belong: null
-	// or an empty list stand for them, which may be what the CMS means or a relation that was not expanded.
+	// Unrelated is how many related objects and lists did not come, and where the first few belong:
+	// null or an empty list stand for them, which may be what the CMS means or a relation that was
+	// not expanded.
 	Unrelated      int
 	UnrelatedPaths []string
 }

@@ -94,8 +94,8 @@ func run(version, date, arch, out, own string, files []string) error {
 	return tarball.WriteToFile(out, tag, image)
 }
 
-// pack makes the one layer: the files, the folder own, and the folders that
-// lead to them. All but own is root's, and readable by everybody.
+// pack makes the one layer: the files, the folder own, and the folders that lead to them. All but
+// own is root's, and readable by everybody.
 func pack(made time.Time, own string, files []string) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"mime"
 	"net/url"
 	"slices"
 	"strings"
@@ -156,87 +155,6 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 		m.compile(&p.next, key+"paging.next", o.Paging.Next),
 		m.checkDetail(p, key+"detail."),
 	)
-}
-
-// reach finds out which server a part is asked of, and how.
-func (m *Recipe) reach(p *part, key string) error {
-	for i, media := range p.AcceptTypes {
-		if parsed, _, err := mime.ParseMediaType(media); err != nil || parsed != media {
-			return m.wrong(fmt.Sprintf("%saccept_types[%d]", key, i), "want a media type in lower case, got %q", media)
-		}
-	}
-	if !exchange.IsHeaderValue(p.Authorization) {
-		return m.wrong(key+"authorization", "want a value without control characters")
-	}
-	if p.Authorization != "" && p.Login != nil {
-		return m.wrong(key+"login", "want either this or authorization, got both")
-	}
-	if problem := p.Login.check(); problem != "" {
-		return m.wrong(key+"login", "%s", problem)
-	}
-	if p.URL == "" && p.Authorization == "" && p.Login == nil {
-		return nil
-	}
-	p.origin = &exchange.Origin{Authorization: p.Authorization, Login: p.Login.open()}
-	if p.URL != "" {
-		base, err := exchange.ParseBase(p.URL)
-		if err != nil {
-			return m.wrong(key+"url", "%w", err)
-		}
-		p.origin.Base = base
-	}
-	return nil
-}
-
-func (l *Login) check() (problem string) {
-	if l == nil {
-		return ""
-	}
-	u, err := url.Parse(l.TokenURL)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
-		return "want a token_url with http or https"
-	case l.ClientID == "" || l.ClientSecret == "":
-		return "want a client_id and a client_secret"
-	}
-	return ""
-}
-
-// check refuses what all parts share and cannot be used.
-func (s *Shared) check() error {
-	wrong := func(key string, err error) error {
-		return &Error{Key: "shared." + key, Line: s.lines["shared."+key], Err: err}
-	}
-	if name, err := exchange.CheckHeaders(s.Headers); err != nil {
-		return wrong("headers."+name, err)
-	}
-	if problem := s.Login.check(); problem != "" {
-		return wrong("login", errors.New(problem))
-	}
-	if u, err := url.Parse(s.Media); err != nil || s.Media != "" && !u.IsAbs() {
-		return wrong("media", errors.New("want an absolute URL"))
-	}
-	if s.Def == "" {
-		return nil
-	}
-	_, err := mapping.CompileWith("", "upstream.shared.def", s.defs()+".")
-	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok {
-		return wrong("def", fmt.Errorf("%s: %w", failed.Text, failed.Err))
-	}
-	return err
-}
-
-// checkDetail checks what is asked for each item.
-func (m *Recipe) checkDetail(p *part, key string) error {
-	d := p.Detail
-	if d == nil {
-		return nil
-	}
-	setDefault(&d.Most, defaultDetails)
-	if before, after, ok := strings.Cut(d.Path, "{id}"); !ok || exchange.CheckPath(before+"1"+after) != nil || !p.list {
-		return m.wrong(key+"path", "want a path relative to the upstream URL with {id} in it, for a list, got %q", d.Path)
-	}
-	return m.compile(&p.detail, key+"item", d.Item)
 }
 
 // checkName allows the members of the document, or of the input of the resource's own program.

@@ -10,7 +10,7 @@ import (
 
 // How answers say that a list goes on, by names without blanks, case and underscores.
 var (
-	nextNames  = []string{"next", "nextpage", "nextpageurl", "nexturl", "nextlink", "nextcursor", "nexttoken", "nextpagetoken", "meer"}
+	nextNames  = []string{"next", "nextpage", "nextpageurl", "nexturl", "nextlink", "nextcursor", "nexttoken", "nextpagetoken"}
 	moreNames  = []string{"hasmore", "hasnext", "hasnextpage", "more", "morepages"}
 	totalNames = []string{"total", "totalcount", "totalitems", "totaldocs", "totalresults", "numfound", "count", "xtotalcount", "xwptotal"}
 	pagesNames = []string{"pagecount", "totalpages", "pages", "lastpage", "xwptotalpages"}

@@ -83,8 +83,8 @@ type load struct {
 var (
 	rateLine     = regexp.MustCompile(`Requests/sec:\s+([0-9.]+)`)
 	requestsLine = regexp.MustCompile(`([0-9]+) requests in `)
-	p50Line      = regexp.MustCompile(`(?m)^\s*50%\s+(\S+)$`)
-	p99Line      = regexp.MustCompile(`(?m)^\s*99%\s+(\S+)$`)
+	p50Line      = regexp.MustCompile(`(?m)^\s*50%\s+(\S+)\s*$`)
+	p99Line      = regexp.MustCompile(`(?m)^\s*99%\s+(\S+)\s*$`)
 	badLine      = regexp.MustCompile(`(?m)^\s*(Non-2xx or 3xx responses|Socket errors): .*$`)
 )
 

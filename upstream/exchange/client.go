@@ -16,12 +16,9 @@
 package exchange
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -85,42 +82,19 @@ func Transport() *http.Transport {
 func (c *Client) String() string { return c.name }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	if t, ok := c.options.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
 
 // Do makes the request, and repeats it where the table in retry.go says so. Its error is an
 // *[Error].
 func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 	ctx, span := StartSpan(ctx, "page", want.Resource)
-	got, err := c.try(ctx, want)
+	got, err := c.attempts(ctx, want)
 	endPage(span, want, got, err)
 	return got, err
-}
-
-func (c *Client) try(ctx context.Context, want Request) (Answer, error) {
-	got := Answer{Op: c.op(want), Asked: c.shown(want)}
-	var last error // of the attempt before
-	for {
-		got.Attempts++
-		err := c.attempt(ctx, want, &got)
-		if err == nil {
-			return got, nil
-		}
-		verdict := Judge(err)
-		if ctx.Err() != nil && verdict.Again {
-			return got, &Error{Op: got.Op, Kind: ErrTimeout, Err: &LateError{last: last}}
-		}
-		wait, again := c.options.again(ctx, err, got.Attempts)
-		if !again {
-			return got, &Error{Op: got.Op, Kind: verdict.Kind, Err: bare(err)}
-		}
-		last = bare(err)
-		c.options.Logger.LogAttrs(ctx, slog.LevelInfo, "upstream attempt failed, trying again",
-			slog.String("resource", want.Resource), slog.Int("attempt", got.Attempts),
-			slog.Duration("wait", wait), slog.Any("error", last))
-		if !Sleep(ctx, wait) {
-			return got, &Error{Op: got.Op, Kind: ErrTimeout, Err: &LateError{last: last}}
-		}
-	}
 }
 
 // secretive are the names of parameters whose values may be secrets.
@@ -141,71 +115,8 @@ func (c *Client) shown(want Request) string {
 	return plain.Clip("?"+text, 300)
 }
 
-// Sleep waits, and reports whether it was not interrupted by the end of ctx.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// attempt makes the request once, or twice where the token of a login was refused.
-func (c *Client) attempt(ctx context.Context, want Request, got *Answer) error {
-	origin := want.Origin
-	if origin == nil {
-		origin = &c.options.Origin
-	}
-	for renewed := false; ; renewed = true {
-		authorization := origin.Authorization
-		if origin.Login != nil {
-			var err error
-			if authorization, err = origin.Login.authorization(ctx, c.http); err != nil {
-				return err
-			}
-		}
-		err := c.send(ctx, want, authorization, got)
-		status, ok := errors.AsType[*StatusError](err)
-		if origin.Login == nil || renewed || !ok || status.Code != http.StatusUnauthorized {
-			return err
-		}
-		origin.Login.refused(authorization)
-	}
-}
-
-func (c *Client) send(ctx context.Context, want Request, authorization string, got *Answer) error {
-	method, body := http.MethodGet, io.Reader(nil)
-	if want.Body != nil {
-		method, body = http.MethodPost, bytes.NewReader(want.Body)
-		want.Held = Validators{} // conditions are for GET
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.target(want).String(), body)
-	if err != nil {
-		return err
-	}
-	held := want.Held.usable()
-	c.describe(ctx, req.Header, want, authorization, held)
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer drain(resp)
-	if c.files != nil {
-		got.Op = c.files.op(resp.Request.URL)
-	}
-	var copied bytes.Buffer
-	if c.options.Record != nil {
-		resp.Body = &recording{ReadCloser: resp.Body, to: &copied}
-		defer func() { c.record(want, resp, authorization, copied.Bytes()) }()
-	}
-	return got.take(resp, want, held, authorization != "")
-}
-
 // describe sets the headers of a request. Those of all requests are for the CMS alone.
-func (c *Client) describe(ctx context.Context, h http.Header, want Request, authorization string, held Validators) {
+func (c *Client) describe(ctx context.Context, h http.Header, want Request, held Validators) {
 	accept := append([]string{"application/json"}, want.Types...)
 	h.Set("Accept", strings.Join(accept, ", "))
 	h.Set("User-Agent", "vitrine")
@@ -221,9 +132,6 @@ func (c *Client) describe(ctx context.Context, h http.Header, want Request, auth
 		h.Set(name, value)
 	}
 	h.Set("Accept-Encoding", "gzip")
-	if authorization != "" {
-		h.Set("Authorization", authorization)
-	}
 	if held.ETag != "" {
 		h.Set("If-None-Match", held.ETag)
 	}

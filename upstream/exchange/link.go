@@ -55,8 +55,9 @@ func port(u *url.URL) string {
 	}
 }
 
-// bareLocation drops a Location that is not a URL, which net/http would quote in its error: without
-// it the answer is just its status.
+// bareLocation keeps two habits off the transport: retryablehttp closes everybody's idle connections
+// when one request fails, so there is no CloseIdleConnections; and net/http quotes a Location that is
+// not a URL in its error, so that is dropped, and the answer is just its status.
 type bareLocation struct{ http.RoundTripper }
 
 func (b bareLocation) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -70,11 +71,4 @@ func (b bareLocation) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, nil
-}
-
-// CloseIdleConnections is called by http.Client.
-func (b bareLocation) CloseIdleConnections() {
-	if t, ok := b.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
 }

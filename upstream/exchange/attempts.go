@@ -1,0 +1,126 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// attempts is the policy of retry.go at work in one request. It is used by one goroutine.
+type attempts struct {
+	client        *Client
+	want          Request
+	origin        *Origin
+	held          Validators // that the request carries
+	got           Answer
+	authorization string // of the present attempt
+	renewed       bool   // the token of the present attempt is new
+	wait          time.Duration
+	last          error // of the attempt before
+}
+
+// attempts makes the request until an attempt succeeds or the policy gives up.
+func (c *Client) attempts(ctx context.Context, want Request) (Answer, error) {
+	a := &attempts{client: c, want: want, origin: want.Origin, got: Answer{Op: c.op(want), Asked: c.shown(want)}}
+	if a.origin == nil {
+		a.origin = &c.options.Origin
+	}
+	err := a.run(ctx)
+	if err == nil {
+		return a.got, nil
+	}
+	verdict := Judge(err)
+	if ctx.Err() != nil && verdict.Again {
+		return a.got, &Error{Op: a.got.Op, Kind: ErrTimeout, Err: &LateError{last: a.last}}
+	}
+	return a.got, &Error{Op: a.got.Op, Kind: verdict.Kind, Err: bare(err)}
+}
+
+func (a *attempts) run(ctx context.Context) error {
+	method, body := http.MethodGet, any(nil)
+	a.held = a.want.Held.usable()
+	if a.want.Body != nil {
+		method, body = http.MethodPost, a.want.Body
+		a.held = Validators{} // conditions are for GET
+	}
+	req, err := retryablehttp.NewRequestWithContext(ctx, method, a.client.target(a.want).String(), body)
+	if err != nil {
+		return err
+	}
+	a.client.describe(ctx, req.Header, a.want, a.held)
+	if err := a.authorize(req.Request); err != nil {
+		a.got.Attempts++
+		return err
+	}
+	req.SetResponseHandler(a.take)
+	// A client for each request: it is a few words that hold the policy's state, while the
+	// connections are in the http.Client that all share.
+	client := &retryablehttp.Client{
+		HTTPClient:     a.client.http,
+		RetryMax:       2*a.client.options.Retries + 1, // check decides; each attempt may renew a token
+		CheckRetry:     a.check,
+		Backoff:        func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return a.wait },
+		PrepareRetry:   a.authorize,
+		RequestLogHook: func(retryablehttp.Logger, *http.Request, int) { a.got.Attempts++ },
+		ErrorHandler:   func(_ *http.Response, err error, _ int) (*http.Response, error) { return nil, err },
+	}
+	_, err = client.Do(req) //nolint:bodyclose // take closes it
+	return err
+}
+
+// authorize sets the Authorization header, after a login if there is one.
+func (a *attempts) authorize(req *http.Request) (err error) {
+	a.authorization = a.origin.Authorization
+	if a.origin.Login != nil {
+		if a.authorization, err = a.origin.Login.authorization(req.Context(), a.client.http); err != nil {
+			return err
+		}
+	}
+	if a.authorization != "" {
+		req.Header.Set("Authorization", a.authorization)
+	}
+	return nil
+}
+
+// take is a retryablehttp.ResponseHandlerFunc, so that a body that was cut short is a failed
+// attempt. It closes the response.
+func (a *attempts) take(resp *http.Response) error {
+	defer drain(resp)
+	if files := a.client.files; files != nil {
+		a.got.Op = files.op(resp.Request.URL)
+	}
+	if a.client.options.Record != nil {
+		var copied bytes.Buffer
+		resp.Body = &recording{ReadCloser: resp.Body, to: &copied}
+		defer func() { a.client.record(a.want, resp, a.authorization, copied.Bytes()) }()
+	}
+	return a.got.take(resp, a.want, a.held, a.authorization != "")
+}
+
+// check is a retryablehttp.CheckRetry. It is called after each request, and again with the error of
+// take.
+func (a *attempts) check(ctx context.Context, _ *http.Response, err error) (bool, error) {
+	if err == nil {
+		return false, nil
+	}
+	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusUnauthorized && a.origin.Login != nil && !a.renewed {
+		a.origin.Login.refused(a.authorization)
+		a.renewed, a.wait = true, 0
+		a.got.Attempts-- // the same attempt, with a new token
+		return true, nil
+	}
+	wait, again := a.client.options.again(ctx, err, a.got.Attempts)
+	if !again {
+		return false, err
+	}
+	a.renewed, a.wait, a.last = false, wait, bare(err)
+	a.client.options.Logger.LogAttrs(ctx, slog.LevelInfo, "upstream attempt failed, trying again",
+		slog.String("resource", a.want.Resource), slog.Int("attempt", a.got.Attempts),
+		slog.Duration("wait", wait), slog.Any("error", a.last))
+	return true, nil
+}

@@ -37,7 +37,6 @@ const (
 type Store struct {
 	redis    *miniredis.Miniredis
 	track    *tracking
-	commands *commands
 	listener net.Listener
 	password string
 	places   chan struct{} // one for each connection
@@ -119,8 +118,7 @@ func start(addr, password string, log *slog.Logger) (*Store, error) {
 		redis: redis, track: newTracking(redis), listener: listener, password: password, cancel: cancel,
 		places: make(chan struct{}, maxConnections),
 	}
-	s.commands = &commands{track: s.track, scripts: lease.IsScript, log: log, run: rand.Text()}
-	redis.Server().SetPreHook(s.commands.hook)
+	redis.Server().SetPreHook((&commands{track: s.track, scripts: lease.IsScript, log: log, run: rand.Text()}).hook)
 	s.done.Go(func() { s.expire(ctx) })
 	s.done.Go(func() { s.accept(ctx, log) })
 	return s, nil

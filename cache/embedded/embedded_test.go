@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
@@ -23,8 +24,13 @@ func newStore(t *testing.T, address string) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	s.commands.scripts = func(text string) bool { return text == own }
+	s.redis.Server().SetPreHook(ownCommands(s).hook)
 	return s
+}
+
+// ownCommands are those of a store whose one script is own.
+func ownCommands(s *Store) *commands {
+	return &commands{track: s.track, scripts: func(text string) bool { return text == own }, log: slog.New(slog.DiscardHandler)}
 }
 
 // dial connects, with a bound on everything that is done with the connection.
@@ -116,11 +122,13 @@ func write(t *testing.T, w io.Writer, words ...string) {
 
 func TestAPanicIsOneFailedCommand(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
-	s.commands.panics = func(cmd string) {
+	faulty := ownCommands(s)
+	faulty.panics = func(cmd string) {
 		if cmd == "GET" {
 			panic("a fault of miniredis")
 		}
 	}
+	s.redis.Server().SetPreHook(faulty.hook)
 	conn := dial(t, s)
 	in := bufio.NewReader(conn)
 	write(t, conn, "GET", "x")

@@ -164,7 +164,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 		if prev != nil {
 			e.redis = prev.redis
 		}
-		e.redis.run, e.redis.dataset = run, l.Dataset // where the lease was
+		e.redis.run, e.redis.dataset, e.redis.vacant = run, l.Dataset, l.Vacant // where the lease was
 		r.keep(f, e, before, prev, began, took)
 		f.status.FwdStatus = loaded.Status
 	case wrote.Outcome == lease.Lost:
@@ -200,10 +200,13 @@ func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, l lea
 		e.doc.ChangedAt = base.ChangedAt
 	}
 	e.fetchedAt = wrote.Now
-	e.redis = held{exists: true, etag: e.doc.ETag, fetchedAt: wrote.Now, freshUntil: wrote.FreshUntil, dataset: l.Dataset, run: r.watched.Run()}
+	e.redis = held{etag: e.doc.ETag, fetchedAt: wrote.Now, freshUntil: wrote.FreshUntil, dataset: l.Dataset, run: r.watched.Run()}
 	e.setTimes(&r.o, now, 0, left)
 	r.admit(e)
 	f.entry, f.at, f.status = e, e.mark.At(), Status{FwdStatus: loaded.Status, Stored: true}
+	if wrote.Outcome == lease.Soft { // purged softly at any time since the load began
+		f.at -= took
+	}
 }
 
 // giveUp records the failure with the lease. A purge received meanwhile makes the load due again.

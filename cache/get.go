@@ -82,7 +82,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 		}
 		if timeout == nil {
 			timer := time.NewTimer(wait)
-			defer timer.Stop()
+			defer timer.Stop() //nolint:revive // once: see timeout
 			timeout = timer.C
 		}
 		var failure error
@@ -156,7 +156,7 @@ func (r *Reader[V]) current() (*entry[V], string) {
 			var err error
 			if e, err = r.ask(now - r.store.watch.Trust()); err != nil {
 				r.watched.Fail(err)
-				return r.uncoordinated()
+				return r.uncoordinated(), DetailRedisAway
 			}
 		}
 		if e.unstored || e.lost {
@@ -164,13 +164,13 @@ func (r *Reader[V]) current() (*entry[V], string) {
 		}
 		return e, DetailRedis
 	}
-	return r.uncoordinated()
+	return r.uncoordinated(), DetailRedisAway
 }
 
-// uncoordinated is current while Redis is unreachable.
-func (r *Reader[V]) uncoordinated() (*entry[V], string) {
+// uncoordinated is the entry usable while Redis is unreachable.
+func (r *Reader[V]) uncoordinated() *entry[V] {
 	if e := r.memory.Load(); e != nil && !r.watched.Withdrawn(&e.mark) {
-		return e, DetailRedisAway
+		return e
 	}
-	return nil, DetailRedisAway
+	return nil
 }

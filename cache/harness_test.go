@@ -14,6 +14,7 @@ import (
 
 	"vitrine/cache/embedded"
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 // source is what documents are loaded from: it counts, it can be held up, and its content has
@@ -179,16 +180,7 @@ func get(t testing.TB, r *Reader[int64]) Answer[int64] {
 // eventually waits for something that another goroutine or process is about to bring about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within 10s: %s", what)
-		case <-tick.C:
-		}
-	}
+	testkit.Eventually(t, what, ok)
 }
 
 func must(t testing.TB, err error) {

@@ -37,16 +37,16 @@ type entry[V any] struct {
 
 // held is what Redis holds of a resource.
 type held struct {
-	exists                bool // anything at all, such as a lease
 	etag                  string
 	fetchedAt, freshUntil int64
 	// dataset and run name the data and the process: with another run and without the dataset,
 	// Redis has lost its data.
 	dataset, run string
+	vacant       string // see lease.Record
 }
 
 func heldIn(rec *lease.Record, run string) held {
-	h := held{exists: rec.Exists, dataset: rec.Dataset, run: run}
+	h := held{dataset: rec.Dataset, run: run, vacant: rec.Vacant}
 	if rec.Holds() {
 		h.etag, h.fetchedAt, h.freshUntil = rec.ETag, rec.FetchedAt, rec.FreshUntil
 	}

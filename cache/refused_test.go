@@ -27,8 +27,8 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 		return func() { configure(t, s, "min-replicas-to-write", "0") }
 	},
 	"READONLY": func(t *testing.T, s *redistest.Server) func() {
-		must(t, s.Client().SlaveOf(t.Context(), "127.0.0.1", "1").Err())
-		return func() { must(t, s.Client().SlaveOf(t.Context(), "NO", "ONE").Err()) }
+		must(t, s.Client().ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+		return func() { must(t, s.Client().ReplicaOf(t.Context(), "NO", "ONE").Err()) }
 	},
 }
 

@@ -36,7 +36,7 @@ func (r *Reader[V]) recall() {
 	e := &entry[V]{
 		doc: doc, value: value, mark: r.watched.Unread(), detail: DetailRedisLost, lost: true, unstored: true,
 		fetchedAt: d.FetchedAt, source: d.Source,
-		redis: held{exists: true, etag: d.ETag, fetchedAt: d.FetchedAt, dataset: d.Dataset, run: d.Run},
+		redis: held{etag: d.ETag, fetchedAt: d.FetchedAt, dataset: d.Dataset, run: d.Run},
 	}
 	now := watch.Now()
 	e.setTimes(&r.o, now, max(0, time.Since(doc.FetchedAt)), 0)

@@ -167,7 +167,7 @@ func (s *Store) refuse(operation string, err error) {
 	}
 	reason, _, _ := strings.Cut(err.Error(), " script: ") // without the place in our script
 	if s.refused.Swap(&refusal{operation, reason}) == nil {
-		s.log.Warn("redis refuses writes: "+reason, "redis", s.Addr(), "operation", operation)
+		s.log.Warn("redis refuses writes: "+reason, "redis", s.Addr(), "operation", operation) //nolint:sloglint // the reason is what is searched for
 	}
 }
 

@@ -119,7 +119,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 	r, _ := requests.Get().(*request)
 	*r = request{Context: s.base, server: s, ctx: ctx}
-	r.observed.reset()
+	r.reset()
 	r.readFields(ctx.Request.Header.RawHeaders())
 	if c := connOf(ctx); c != nil {
 		c.request = r

@@ -100,7 +100,7 @@ func TestRFC9110Section10_1_1ExpectIsForHTTP11(t *testing.T) {
 	r := newRig(t, Options{})
 	for version, want := range map[string]int{"1.0": http.StatusOK, "1.1": http.StatusContinue} {
 		conn := r.dial(t)
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 		head := "GET /gvapp/ HTTP/" + version + "\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
 		if version == "1.0" {
 			head += "body" // which a client of HTTP/1.0 does not wait with

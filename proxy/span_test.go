@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -55,16 +56,17 @@ func TestARequestIsASpanUnderThatOfATrustedProxyOnly(t *testing.T) {
 // lent takes note of the trace that a fetch would belong to.
 type lent struct {
 	Documents
-	trace string
+	trace atomic.Pointer[string]
 }
 
 func (l *lent) Get(ctx context.Context) (cache.Answer[*represent.Document], error) {
-	l.trace = ""
+	found := ""
+	defer func() { l.trace.Store(&found) }()
 	if lender, ok := ctx.(cache.Lender); ok {
 		ctx = lender.Lend()
 	}
 	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
-		l.trace = sc.TraceID().String() + " " + sc.TraceState().String()
+		found = sc.TraceID().String() + " " + sc.TraceState().String()
 	}
 	return l.Documents.Get(ctx)
 }
@@ -89,8 +91,8 @@ func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
 			if !trusted {
 				want = ""
 			}
-			if l.trace != want {
-				t.Errorf("trusted %t: %q leads to %q, want %q", trusted, fields, l.trace, want)
+			if got := *l.trace.Load(); got != want {
+				t.Errorf("trusted %t: %q leads to %q, want %q", trusted, fields, got, want)
 			}
 		}
 	}

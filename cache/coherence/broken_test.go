@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 )
 
 func TestCheckerHoldsAnswersToTheBound(t *testing.T) {
@@ -135,7 +136,7 @@ func TestCheckerFindsABrokenCacheAndNothingInASoundOne(t *testing.T) {
 			c := &campaign{origins: origins, replicas: newModel(test.model, origins), purge: test.model.purge, kinds: []string{"purge"}}
 			c.begin(t)
 			defer test.model.tasks.Wait()
-			within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= 500 })
+			testkit.Within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= 500 })
 			v := c.end()
 			if (len(v.violations) > 0) != test.found {
 				t.Errorf("found %d violations in %d answers: %q", len(v.violations), v.answers, v.violations)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 )
 
 // A replica answers with the version that it holds of a resource.
@@ -190,21 +191,7 @@ func (c *campaign) mostlyHeld(t *testing.T, v verdict) {
 // eventually waits for something that another goroutine or process is about to bring about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	within(t, 15*time.Second, what, ok)
-}
-
-func within(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(d)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within %v: %s", d, what)
-		case <-tick.C:
-		}
-	}
+	testkit.Eventually(t, what, ok)
 }
 
 func must(t testing.TB, err error) {

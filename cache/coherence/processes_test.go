@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 // TestProcessesAreAsCoherent is TestNoReplicaServesWhatWasPurged with replicas that are processes
@@ -22,7 +23,7 @@ func TestProcessesAreAsCoherent(t *testing.T) {
 		c.replicas[name] = startProcess(t, spec{Name: name[len("process "):], Redis: server.URL(), Source: source})
 	}
 	c.begin(t)
-	within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(1000) || t.Failed() })
+	testkit.Within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(1000) || t.Failed() })
 	v := c.end()
 	v.report(t, c)
 	c.mostlyHeld(t, v)

@@ -11,6 +11,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/embedded"
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 // purges is how many a full run makes; with -short a fifth.
@@ -30,7 +31,7 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 	nodes := startFleet(t, server.URL(), 4, origins, setup{})
 	c := &campaign{origins: origins, replicas: named(nodes), purge: operator(server.Client()), kinds: all, soft: soft}
 	c.begin(t)
-	within(t, 5*time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(purges) || t.Failed() })
+	testkit.Within(t, 5*time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(purges) || t.Failed() })
 	v := c.end()
 	v.report(t, c)
 	c.mostlyHeld(t, v)
@@ -48,7 +49,7 @@ func TestEmbeddedStoreIsAsCoherent(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	c := &campaign{origins: origins, replicas: named(nodes), purge: operator(client), kinds: all, soft: soft}
 	c.begin(t)
-	within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(400) || t.Failed() })
+	testkit.Within(t, time.Minute, "the purges are made", func() bool { return c.acked.Load() >= count(400) || t.Failed() })
 	v := c.end()
 	v.report(t, c)
 	c.mostlyHeld(t, v)

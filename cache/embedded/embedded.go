@@ -102,7 +102,7 @@ func URL(addr string) string {
 }
 
 func start(addr, password string, log *slog.Logger) (*Store, error) {
-	listener, err := net.Listen("tcp", addr)
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("embedded store: %w", err)
 	}

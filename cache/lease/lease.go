@@ -60,6 +60,8 @@ type Record struct {
 	Failure                            Failure
 	Left                               time.Duration
 	UpstreamETag, UpstreamLastModified string
+	// Vacant names a hash without a document, such as a lease alone: after a purge it is another.
+	Vacant string
 }
 
 // Holds reports whether there is a document.
@@ -77,7 +79,7 @@ func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record,
 	rec := Record{
 		Now: r.int(0), Dataset: r.text(1), Exists: r.text(2) == "hash", ETag: r.text(4), Layout: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
-		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13),
+		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), Vacant: r.text(14),
 	}
 	if body := r.text(3); body != "" {
 		rec.Body = []byte(body)
@@ -111,6 +113,7 @@ type Lease struct {
 	ETag    string        // of the document that a renewal would keep, or empty
 	Source  string        // of that document
 	Dataset string        // as in Record
+	Vacant  string        // as in Record
 	Failure Failure       // granted: the preceding failure; failed: the one recorded
 	Left    time.Duration // held, failed: how long the lease or the pause lasts
 
@@ -126,7 +129,7 @@ func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease,
 	}
 	l := Lease{Outcome: Outcome(r.text(0)), Token: q.Token, Failure: parseFailure(r.text(3))}
 	if l.Outcome == Granted {
-		l.mark, l.ETag, l.Source, l.Dataset = r.text(2), r.text(4), r.text(5), r.text(6)
+		l.mark, l.ETag, l.Source, l.Dataset, l.Vacant = r.text(2), r.text(4), r.text(5), r.text(6), r.text(7)
 	} else {
 		l.Left = r.millis(2)
 	}

@@ -45,7 +45,7 @@ func parseURL(raw string, patience time.Duration) (*connector, error) {
 		c.single, err = redis.ParseURL(raw)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redis URL%s: %s", kind, redacted(err, u)) //nolint:errorlint // its text may contain a password
+		return nil, fmt.Errorf("redis URL%s: %s", kind, redacted(err, u)) // its text may contain a password
 	}
 	return c, nil
 }

@@ -76,7 +76,8 @@ func (w *Watch) masters() []string {
 // followSwitches asks for the masters whenever a Sentinel announces a switch.
 func (w *Watch) followSwitches(addr string) {
 	sentinel := redis.NewSentinelClient(w.dial.voterOptions(addr))
-	defer context.AfterFunc(w.ctx, func() { _ = sentinel.Close() })() // ends the wait for a message
+	stop := context.AfterFunc(w.ctx, func() { _ = sentinel.Close() }) // ends the wait for a message
+	defer stop()
 	for w.ctx.Err() == nil {
 		ps := sentinel.Subscribe(w.ctx, "+switch-master")
 		for {
@@ -203,7 +204,7 @@ func (v *voters) sentinel(ctx context.Context, addr string) vote {
 }
 
 func (v *voters) node(ctx context.Context, addr string) vote {
-	slots, err := v.clients[addr].ClusterSlots(ctx).Result()
+	slots, err := v.clients[addr].ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS needs Redis 7
 	if err != nil {
 		return vote{err: err}
 	}

@@ -65,7 +65,7 @@ func TestRunningOutOfDescriptorsEndsNothing(t *testing.T) {
 			refused++ // closed before
 			continue
 		}
-		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		response, err := http.ReadResponse(bufio.NewReader(c), nil) //nolint:bodyclose // the connection is closed
 		if err != nil || response.StatusCode == http.StatusServiceUnavailable {
 			refused++
 		}

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -22,8 +23,8 @@ type conn struct {
 	closed   atomic.Bool
 
 	// For the service's reads and writes, which are one at a time.
-	begun    bool  // a read was called
-	deadline int64 // of the service for reads, in Unix nanoseconds; 0 for none
+	begun    bool         // a read was called
+	deadline atomic.Int64 // of the service for reads, in Unix nanoseconds; 0 for none
 	reads    alarm
 	writes   alarm
 
@@ -76,14 +77,23 @@ func (c *conn) look(enough int32) {
 	}
 }
 
-// SetReadDeadline sets the deadline for the next read that has to wait.
+// SetReadDeadline sets the deadline for the next read that has to wait. One that is long past ends
+// the read under way, as net/http expects.
 func (c *conn) SetReadDeadline(t time.Time) error {
-	c.deadline = 0
-	if !t.IsZero() {
-		c.deadline = t.UnixNano()
+	if t.IsZero() {
+		c.deadline.Store(0)
+		return nil
+	}
+	c.deadline.Store(t.UnixNano())
+	if t.Before(started) {
+		c.reads.at.Store(unset)
+		return c.Conn.SetReadDeadline(t)
 	}
 	return nil
 }
+
+// started is the start of the process.
+var started = time.Now()
 
 // SetWriteDeadline sets the deadline for writes, or leaves one that is as good.
 func (c *conn) SetWriteDeadline(t time.Time) error {
@@ -138,7 +148,7 @@ func (c *conn) Read(p []byte) (int, error) {
 
 func (c *conn) read(p []byte) (int, error) {
 	if l, ok := c.Conn.(*lean); !ok || l.buffer == nil { // it may have to wait
-		if err := c.reads.set(c.deadline, c.Conn.SetReadDeadline); err != nil {
+		if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
 			return 0, err
 		}
 	}
@@ -176,10 +186,10 @@ type secureConn struct {
 
 // Handshake is bounded by the deadline for reads.
 func (c *secureConn) Handshake() error {
-	if err := c.reads.set(c.deadline, c.Conn.SetReadDeadline); err != nil {
+	if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
 		return err
 	}
-	return c.secure.Handshake()
+	return c.secure.HandshakeContext(context.Background()) // the deadline set above bounds it
 }
 
 // ConnectionState is that of TLS.

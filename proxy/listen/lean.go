@@ -71,7 +71,7 @@ func (l *lean) Read(p []byte) (int, error) {
 func (l *lean) fill(fd uintptr) bool {
 	b, _ := readBuffers.Get().(*readBuffer)
 	n, err := syscall.Read(int(fd), b.room[:])
-	for err == syscall.EINTR { //nolint:errorlint // as the system returns it
+	for err == syscall.EINTR {
 		n, err = syscall.Read(int(fd), b.room[:])
 	}
 	if n > 0 {
@@ -111,7 +111,7 @@ func (c *conn) WriteBuffers(pieces *net.Buffers) error {
 			if len(joined) < cap(joined) {
 				break
 			}
-			if _, err := c.Conn.Write(joined); err != nil {
+			if _, err := c.Write(joined); err != nil {
 				return err
 			}
 			joined = joined[:0]
@@ -120,7 +120,7 @@ func (c *conn) WriteBuffers(pieces *net.Buffers) error {
 	if len(joined) == 0 {
 		return nil
 	}
-	_, err := c.Conn.Write(joined)
+	_, err := c.Write(joined)
 	return err
 }
 

@@ -212,7 +212,7 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 				t.Error(err)
 			}
 			_ = present.http.Shutdown()
-			<-present.ended
+			_ = <-present.ended
 			t.Logf("%d requests answered", answered.Load())
 		})
 	}
@@ -228,7 +228,7 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 		conns[i] = &client{conn, bufio.NewReader(conn)}
 		if err := conns[i].ask(aRequest); err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 		t.Error(err)
 	}
 	_ = v.http.Shutdown()
-	<-v.ended
+	_ = <-v.ended
 }
 
 // failing is a listener that cannot accept for a while.
@@ -304,7 +304,7 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 		t.Error(err)
 	}
 	_ = v.http.Shutdown()
-	<-v.ended
+	_ = <-v.ended
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

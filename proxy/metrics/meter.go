@@ -123,7 +123,7 @@ func (freshness) Describe(ch chan<- *prometheus.Desc) { ch <- freshDesc }
 func (look freshness) Collect(ch chan<- prometheus.Metric) {
 	for t, d := range look().Documents {
 		if d.Held {
-			ch <- prometheus.MustNewConstMetric(freshDesc, prometheus.GaugeValue, time.Until(d.FreshUntil).Seconds(), Target(t).String()) //nolint:gosec // below 3
+			ch <- prometheus.MustNewConstMetric(freshDesc, prometheus.GaugeValue, time.Until(d.FreshUntil).Seconds(), Target(t).String())
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (r *requests) totals() totals {
 				}
 			}
 		}
-		for i, bucket := range read(r.durations[t].(prometheus.Metric)).GetHistogram().GetBucket() {
+		for i, bucket := range read(r.durations[t].(prometheus.Metric)).GetHistogram().GetBucket() { //nolint:errcheck // every histogram is a metric
 			sum.within[i] += bucket.GetCumulativeCount()
 		}
 	}

@@ -78,8 +78,8 @@ func (m *maker) write(out *bytes.Buffer, schema any) {
 		m.write(out, m.components[name])
 		return
 	}
-	if any := list(s["anyOf"]); len(any) > 0 {
-		m.write(out, any[m.IntN(len(any))])
+	if forms := list(s["anyOf"]); len(forms) > 0 {
+		m.write(out, forms[m.IntN(len(forms))])
 		return
 	}
 	kind := s["type"]

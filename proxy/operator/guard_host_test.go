@@ -83,7 +83,7 @@ func TestAConnectionsOwnAddressIsAHost(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		<-served
+		_ = <-served
 		return
 	}
 	t.Skip("this machine has loopback addresses alone")
@@ -105,7 +105,7 @@ func TestConnectionsAreBoundedInNumberAndTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 		held = append(held, conn)
 	}
 	answered := make(chan string, 1)

@@ -65,7 +65,7 @@ func Start(t testing.TB, cms, redis string, o Options) *Vitrine {
 		CORSOrigins: o.CORSOrigins, TrustedProxies: o.TrustedProxies, Logger: quiet,
 	})
 	must(err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(err)
 	v := &Vitrine{Addr: listener.Addr().String(), Store: store}
 	if o.Listener != nil {

@@ -51,7 +51,7 @@ func (b *banners) order(o negotiate.Ordering) []int32 {
 	}
 	order := make([]int32, len(b.fields))
 	for i := range order {
-		order[i] = int32(i) //nolint:gosec // as in readBanners
+		order[i] = int32(i)
 	}
 	compared := 0
 	slices.SortStableFunc(order, func(x, y int32) int {
@@ -121,6 +121,6 @@ func (it Items) appendTo(dst []byte) []byte {
 
 func (it Items) tag() string {
 	h := sha256.New()
-	it.each(func(piece []byte) { h.Write(piece) }) //nolint:errcheck // a hash does not fail
+	it.each(func(piece []byte) { h.Write(piece) })
 	return cache.ETagOfSum(h.Sum(nil))
 }

@@ -201,7 +201,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e
 
 // Recover makes an error of a panic. It is to be deferred in every goroutine of a fetch.
 func Recover(op string, err *error) {
-	if p := recover(); p != nil {
+	if p := recover(); p != nil { //nolint:revive // it is deferred itself
 		*err = &Error{Op: op, Kind: ErrAnswer, Err: &PanicError{Value: p, Stack: debug.Stack()}}
 	}
 }

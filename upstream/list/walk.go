@@ -189,7 +189,8 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 func (w *walk) identify(got *walked, ids []string, seen map[string]bool) error {
 	first := len(got.identities)
 	for i := first; i < len(got.items); i++ {
-		identity, has := "", true
+		var identity string
+		has := true
 		if ids != nil {
 			identity = ids[i-first]
 		} else {

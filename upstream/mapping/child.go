@@ -55,7 +55,7 @@ func watch(limit *atomic.Int64, parent int) {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	for range time.Tick(time.Millisecond) {
 		metrics.Read(sample)
-		if most := limit.Load(); int64(sample[0].Value.Uint64()+sample[1].Value.Uint64()) > most {
+		if most := uint64(max(limit.Load(), 0)); sample[0].Value.Uint64()+sample[1].Value.Uint64() > most {
 			name := "a program"
 			if at := running.Load(); at != nil {
 				name = *at

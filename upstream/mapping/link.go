@@ -18,7 +18,7 @@ func NextLink(h http.Header) string {
 			if !closed {
 				break
 			}
-			isNext := false
+			var isNext bool
 			if isNext, line = linkParams(params); isNext {
 				return target
 			}

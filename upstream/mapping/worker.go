@@ -98,7 +98,8 @@ func (w *Worker) do(ctx context.Context, j job) (reply, error) {
 		return reply{}, w.broken
 	}
 	process := w.command.Process
-	defer context.AfterFunc(ctx, func() { _ = process.Kill() })()
+	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
+	defer stop()
 	var got reply
 	err := w.encoder.Encode(j)
 	if err == nil {

@@ -86,7 +86,7 @@ func TestProgramThatDoesNotEndEndsWithTheFetch(t *testing.T) {
 		began := time.Now()
 		_, err := compose(ctx, t, source, `{}`)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 20*time.Second {
 			t.Errorf("%s: %v after %v", source, err, time.Since(began))
 		}
 	}
@@ -110,7 +110,7 @@ func TestValuesThatTakeManyTimesTheirJSONAreRefused(t *testing.T) {
 		if !ok || !strings.HasPrefix(refused.Path, "rules[0].x") {
 			t.Errorf("%s: %.200v", name, err)
 		}
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 6*uint64(len(item)) || time.Since(began) > 5*time.Second {
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 6*uint64(len(item)) || time.Since(began) > 20*time.Second {
 			t.Errorf("%s: allocated %d bytes for %d, in %v", name, grown, len(item), time.Since(began))
 		}
 	}
@@ -136,7 +136,7 @@ func TestHTMLTextIsLinear(t *testing.T) {
 		text := strings.Repeat(piece, 1<<20)
 		began := time.Now()
 		_, err := run(t.Context(), t, "html_text", fmt.Sprintf("%q", text), mapping.Limits{})
-		if err != nil && !errors.Is(err, shape.ErrRefused) || time.Since(began) > 5*time.Second {
+		if err != nil && !errors.Is(err, shape.ErrRefused) || time.Since(began) > 20*time.Second {
 			t.Errorf("%s: %v after %v", piece, err, time.Since(began))
 		}
 	}

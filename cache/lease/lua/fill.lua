@@ -15,6 +15,6 @@ local fresh = soft and 0 or now + ARGV[7]
 redis.call('HSET', key, 'etag', ARGV[5], 'fetched_at', int(now), 'changed_at', int(changed), 'fresh_until', int(fresh),
   'upstream_etag', ARGV[9], 'upstream_last_modified', ARGV[10], 'layout', ARGV[3], 'source', ARGV[4])
 if ARGV[6] ~= '' then redis.call('HSET', key, 'body', ARGV[6]) end
-redis.call('HDEL', key, 'lease', 'lease_until')
+redis.call('HDEL', key, 'lease', 'lease_until', 'vacant')
 redis.call('PEXPIRE', key, int(ARGV[7] + ARGV[8]))
 return {soft and 'soft' or 'stored', now, changed, fresh}

@@ -8,5 +8,6 @@ if h.etag ~= '' and h.fetched >= num(ARGV[6]) or h.left > 0 and not h.failed the
 if h.kind ~= 'hash' then redis.call('DEL', key) end
 redis.call('HSET', key, 'etag', ARGV[4], 'body', ARGV[5], 'fetched_at', ARGV[6], 'changed_at', ARGV[7], 'fresh_until', '-1',
   'upstream_etag', ARGV[8], 'upstream_last_modified', ARGV[9], 'layout', ARGV[2], 'source', ARGV[3])
+redis.call('HDEL', key, 'vacant')
 redis.call('PEXPIRE', key, int(tonumber(ARGV[10])))
 return {'restored', now}

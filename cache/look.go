@@ -106,7 +106,7 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *en
 	case older && prev.unstored:
 		// The document that was there when prev was fetched has not been purged.
 		kept := prev.in(redis)
-		kept.soft = rec.Soft() && prev.redis.freshUntil != 0
+		kept.soft = rec.Soft() && (prev.redis.freshUntil != 0 || r.watched.Withdrawn(&prev.mark))
 		if kept.soft || prev.detail == DetailRedisAway { // is due, and can be stored again
 			kept.dueFrom(now)
 		}

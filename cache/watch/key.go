@@ -199,14 +199,19 @@ func (k *Key) Begin() *Write {
 func (w *Write) End(changed, answered bool) {
 	k := w.k
 	k.mu.Lock()
-	defer k.mu.Unlock()
+	mistaken := w.heard && answered && !changed
 	switch {
-	case w.heard && answered && !changed: // the invalidation it seemed to explain was another's
+	case mistaken: // the invalidation it seemed to explain was another's, and looks since took it for its
 		k.explain()
+		k.changes.Add(1)
 	case answered && !changed:
 		k.drop(w)
 	default:
 		w.ended, w.expected = Now(), answered
+	}
+	k.mu.Unlock()
+	if mistaken {
+		k.notify(true)
 	}
 }
 

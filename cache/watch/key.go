@@ -79,9 +79,10 @@ func (k *Key) Recent(m *Mark, now time.Duration) bool {
 	return now-m.at <= k.w.trust && !k.Changed(m)
 }
 
-// Changed reports whether a change was received since m, and Withdrawn whether one was that this
-// process has not made itself.
-func (k *Key) Changed(m *Mark) bool   { return k.changes.Load() != m.changes }
+// Changed reports whether a change was received since m.
+func (k *Key) Changed(m *Mark) bool { return k.changes.Load() != m.changes }
+
+// Withdrawn reports whether a change was received since m that this process has not made itself.
 func (k *Key) Withdrawn(m *Mark) bool { return k.foreign.Load() != m.foreign }
 
 // WithdrawnBefore is Withdrawn by what was received before the process run answered: what another

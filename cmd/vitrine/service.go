@@ -66,10 +66,10 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 		}
 		s.operator = socket.Listen(nil)
 	}
-	if s.client, err = newUpstream(cfg, s.log, p.tracing); err != nil {
+	if s.client, err = newUpstream(cfg, s.log, p.tracing); err != nil { //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 		return nil, err
 	}
-	if s.local, err = p.embedded(cfg, s.log); err != nil {
+	if s.local, err = p.embedded(cfg, s.log); err != nil { //nolint:contextcheck // it outlives the service
 		return nil, err
 	}
 	if err = s.openStore(ctx); err != nil {

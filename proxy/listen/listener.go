@@ -17,8 +17,9 @@ type Listener struct {
 	closed chan struct{}
 	handed atomic.Bool // connections go to the next service
 
-	mu    sync.Mutex // guards conns
-	conns map[*conn]struct{}
+	mu     sync.Mutex // guards the fields below
+	conns  map[*conn]struct{}
+	passes bool // connections that it would take now
 }
 
 const (
@@ -40,7 +41,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	case <-l.closed:
 	case <-l.socket.closed:
 	case c := <-l.socket.conns:
-		return l.take(c), nil
+		if taken := l.take(c); taken != nil {
+			return taken, nil
+		}
+		l.socket.pass(c)
 	}
 	return nil, net.ErrClosed
 }
@@ -54,14 +58,19 @@ func (l *Listener) Close() error {
 	return nil
 }
 
+// take makes p one of the listener's connections; nil if they are handed over: the listener may have
+// been closed between the choice of p and now, and HandOver have counted.
 func (l *Listener) take(p passed) net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.passes {
+		return nil
+	}
 	if l.tls != nil && !p.begun {
 		p.Conn = tls.Server(p.Conn, l.tls)
 	}
 	c := &conn{Conn: p.Conn, listener: l}
-	l.mu.Lock()
 	l.conns[c] = struct{}{}
-	l.mu.Unlock()
 	if secure, ok := p.Conn.(*tls.Conn); ok {
 		return &secureConn{conn: c, secure: secure}
 	}
@@ -72,6 +81,9 @@ func (l *Listener) take(p passed) net.Conn {
 // soon as it is between two requests. It returns when none is left, or with ctx's error.
 func (l *Listener) HandOver(ctx context.Context) error {
 	l.handed.Store(true)
+	l.mu.Lock()
+	l.passes = true
+	l.mu.Unlock()
 	return l.leave(ctx, 0)
 }
 

@@ -212,7 +212,9 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 				t.Error(err)
 			}
 			_ = present.http.Shutdown()
-			_ = <-present.ended
+			if err := <-present.ended; err != nil {
+				t.Log(err)
+			}
 			t.Logf("%d requests answered", answered.Load())
 		})
 	}
@@ -255,7 +257,9 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 		t.Error(err)
 	}
 	_ = v.http.Shutdown()
-	_ = <-v.ended
+	if err := <-v.ended; err != nil {
+		t.Log(err)
+	}
 }
 
 // failing is a listener that cannot accept for a while.
@@ -304,7 +308,9 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 		t.Error(err)
 	}
 	_ = v.http.Shutdown()
-	_ = <-v.ended
+	if err := <-v.ended; err != nil {
+		t.Log(err)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

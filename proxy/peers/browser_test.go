@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"vitrine/proxy/proxytest"
 
 	"github.com/chromedp/chromedp"
+
+	"vitrine/proxy/proxytest"
 )
 
 // A page is open in a browser, at its own origin.

@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	brotli "github.com/molecule-man/go-brrr" // fasthttp links it, too
 
 	"vitrine/proxy/negotiate"
 )
@@ -50,18 +50,20 @@ func compress(e negotiate.Encoding, body []byte, how effort) (encoded []byte, er
 	var w io.WriteCloser
 	switch e {
 	case negotiate.Brotli:
-		w = brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: brotliLevel(len(body), how), LGWin: brotliWindow(len(body))})
+		w, err = brotli.NewWriterOptions(&out, brotliLevel(len(body), how), brotli.WriterOptions{
+			LGWin: brotliWindow(len(body)), SizeHint: uint(len(body)),
+		})
 	case negotiate.Gzip:
 		level := gzip.BestCompression
 		if how == quick {
 			level = gzip.DefaultCompression
 		}
-		var err error
-		if w, err = gzip.NewWriterLevel(&out, level); err != nil {
-			return nil, fmt.Errorf("compress: %w", err)
-		}
+		w, err = gzip.NewWriterLevel(&out, level)
 	default:
-		return nil, fmt.Errorf("compress: no content coding %d", e)
+		err = fmt.Errorf("no content coding %d", e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
 	}
 	for piece := range slices.Chunk(body, 32<<10) {
 		if _, err := w.Write(piece); err != nil {

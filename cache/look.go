@@ -204,6 +204,9 @@ func (r *Reader[V]) damage(etag, why string) {
 	r.damaged = etag
 	r.mu.Unlock()
 	if !known {
+		if r.store.events.Damaged != nil {
+			r.store.events.Damaged(r.key)
+		}
 		r.store.log.Error("redis holds an unusable document; fetching it again", "resource", r.key, "etag", etag, "error", why)
 	}
 }

@@ -50,6 +50,8 @@ type Events struct {
 	Fetched func(key, outcome string, took time.Duration, err error)
 	// Incoherent: a sample found memory to differ from Redis without an invalidation under way.
 	Incoherent func(key string)
+	// Damaged: Redis holds a document that cannot be used; once for each.
+	Damaged func(key string)
 }
 
 const (

@@ -119,7 +119,7 @@ func shapeRefusal() error {
 
 func TestPanicsBecomeJSONAndAreLogged(t *testing.T) {
 	r := newRig(t, Options{})
-	r.sources[shape.Rules].holdDocument(t, &cache.Document{}, cache.Status{})
+	r.sources[shape.Rules].holdDocument(t, &cache.Document{Body: []byte("[]")}, cache.Status{})
 	r.sources[shape.Rules].answer.Value = nil
 	got := r.get(t, "/cms/rules/")
 	if got.StatusCode != http.StatusInternalServerError || string(got.body) != `{"detail":"Internal server error."}` || got.Header.Get("X-Content-Type-Options") != "nosniff" {
@@ -180,7 +180,7 @@ func TestConnectionsAreKeptAndPipelined(t *testing.T) {
 		method string
 		status int
 		length int64
-	}{{"GET", 200, 2}, {"HEAD", 200, 2}, {"GET", 404, 23}, {"GET", 200, 2}} {
+	}{{"GET", 200, 2}, {"HEAD", 200, 39}, {"GET", 404, 23}, {"GET", 200, 39}} {
 		got := readReply(t, from, want.method)
 		if got.StatusCode != want.status || got.ContentLength != want.length {
 			t.Errorf("answer %d: %d, %d bytes", i, got.StatusCode, got.ContentLength)

@@ -72,6 +72,14 @@ type rig struct {
 	log     *testkit.Buffer
 }
 
+// emptyOf is a document with nothing in it.
+func emptyOf(res shape.Resource) []byte {
+	if res == shape.Catalogue {
+		return []byte(`{"artist":[],"artwork":[],"gallery":[]}`)
+	}
+	return []byte(`[]`)
+}
+
 // newRig starts a server that holds small documents. Options that are left out have usable values.
 func newRig(t testing.TB, o Options) *rig {
 	t.Helper()
@@ -79,7 +87,7 @@ func newRig(t testing.TB, o Options) *rig {
 	o.Documents = map[shape.Resource]Documents{}
 	for _, res := range shape.Resources() {
 		h := &held{prepare: represent.Prepare(res)}
-		h.hold(t, []byte(`[]`))
+		h.hold(t, emptyOf(res))
 		r.sources[res] = h
 		o.Documents[res] = h
 	}

@@ -106,7 +106,7 @@ func (s *service) openStore(ctx context.Context) (err error) {
 	}
 	s.store, err = cache.Open(ctx, cache.Options{
 		URL: url, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: s.log,
-		Events: cache.Events{Purged: s.meter.Purged, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent},
+		Events: cache.Events{Purged: s.meter.Purged, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged},
 	})
 	if err != nil {
 		return s.cfg.Refuse("redis.url", err)

@@ -37,7 +37,7 @@ type Meter struct {
 	requests *requests
 	history  history
 
-	fetches, purges, refused, incoherent, suspicions, deliveries *prometheus.CounterVec
+	fetches, purges, refused, incoherent, damaged, suspicions, deliveries *prometheus.CounterVec
 	fetchTimes                                                   *prometheus.HistogramVec
 }
 
@@ -70,6 +70,7 @@ func New(o Options) (*Meter, error) {
 	m.purges = counterVec(factory, "purges_total", "Purges received.", "resource", "kind")
 	m.refused = counterVec(factory, "refused_documents_total", "Documents of the CMS refused for their shape.", "resource")
 	m.incoherent = counterVec(factory, "incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
+	m.damaged = counterVec(factory, "damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
 	m.suspicions = counterVec(factory, "suspicions_total", "Suspicious documents of the CMS that are served.", "resource", "kind")
 	m.deliveries = counterVec(factory, "hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
 	for _, outcome := range deliveryOutcomes {
@@ -89,6 +90,7 @@ func New(o Options) (*Meter, error) {
 		m.fetchTimes.WithLabelValues(name)
 		m.refused.WithLabelValues(name)
 		m.incoherent.WithLabelValues(name)
+		m.damaged.WithLabelValues(name)
 	}
 	gauge := func(name, help string, is func(State) bool) {
 		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func() float64 {
@@ -181,6 +183,9 @@ func (m *Meter) Purged(key, kind string) {
 func (m *Meter) Incoherent(key string) {
 	m.count(m.incoherent, Event{At: time.Now(), Kind: KindIncoherent, Resource: key}, key)
 }
+
+// Damaged counts a document in Redis that could not be used.
+func (m *Meter) Damaged(key string) { m.damaged.WithLabelValues(key).Inc() }
 
 // count counts an event of a resource, and notes it.
 func (m *Meter) count(vector *prometheus.CounterVec, e Event, labels ...string) {

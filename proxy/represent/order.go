@@ -1,7 +1,6 @@
 package represent
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"runtime"
 	"slices"
@@ -21,11 +20,13 @@ type banners struct {
 // An extent is a part of a document: from its first byte to the one after its last.
 type extent struct{ from, to int32 }
 
-func readBanners(body []byte) (b banners, err error) {
+// readBanners decodes a document, and returns it as it is when written again.
+func readBanners(body []byte) (b banners, written []byte, err error) {
+	b.body = body
 	if b.fields, err = shape.DecodeBanners(body); err != nil {
-		return b, err
+		return b, nil, err
 	}
-	written := append(make([]byte, 0, len(body)), '[')
+	written = append(make([]byte, 0, len(body)), '[')
 	b.extents = make([]extent, 0, len(b.fields))
 	for i := range b.fields {
 		if i > 0 {
@@ -35,11 +36,7 @@ func readBanners(body []byte) (b banners, err error) {
 		written = shape.AppendBanner(written, &b.fields[i])
 		b.extents = append(b.extents, extent{int32(from), int32(len(written))}) //nolint:gosec // a document is within 2 GiB
 	}
-	b.body = append(written, ']')
-	if bytes.Equal(b.body, body) { // unless somebody wrote to Redis by hand
-		b.body = body
-	}
-	return b, nil
+	return b, append(written, ']'), nil
 }
 
 // order returns the indices of the banners in an ordering, or nil if they are in that order

@@ -32,7 +32,7 @@ func TestEveryDocumentedFieldCanBeOrderedBy(t *testing.T) {
 }
 
 func TestOrderingOfTheEmptyListIsTheEmptyList(t *testing.T) {
-	b, err := readBanners([]byte("[]"))
+	b, _, err := readBanners([]byte("[]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func FuzzOrder(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	b, err := readBanners(d.Body)
+	b, _, err := readBanners(d.Body)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -19,6 +19,8 @@
 package represent
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -41,9 +43,13 @@ type Document struct {
 	derived derived
 }
 
+// errForm is a document that would have to be repaired first.
+var errForm = errors.New("it is not in the documented form")
+
 // Prepare returns the function that prepares the documents of a resource, called for each document
-// admitted to memory. A document that a fetch merely confirmed reuses the prepared one, so that
-// nothing is compressed or ordered again because a TTL passed.
+// admitted to memory. Anybody may have written to Redis, so one that is not exactly as
+// [shape.Normalize] writes it is an error. A document that a fetch merely confirmed reuses the
+// prepared one, so that nothing is checked, compressed or ordered again because a TTL passed.
 func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
 	var last atomic.Pointer[Document]
 	return func(d *cache.Document) (*Document, error) {
@@ -51,11 +57,20 @@ func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
 			return p, nil
 		}
 		p := new(Document)
+		var err error
+		var normal []byte
 		if r == shape.Banners {
-			var err error
-			if p.banners, err = readBanners(d.Body); err != nil {
-				return nil, fmt.Errorf("prepare %s: %w", r, err)
-			}
+			p.banners, normal, err = readBanners(d.Body)
+		} else {
+			var doc shape.Document
+			doc, err = shape.Normalize(r, d.Body)
+			normal = doc.Body
+		}
+		if err == nil && !bytes.Equal(normal, d.Body) {
+			err = errForm
+		}
+		if err != nil {
+			return nil, fmt.Errorf("prepare %s: %w", r, err)
 		}
 		p.base.init(d.Body, d.ETag)
 		p.derived.init(len(d.Body))

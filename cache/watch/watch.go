@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Options are the settings of a [Watch].
@@ -121,6 +123,17 @@ func (w *Watch) Server(ctx context.Context, name string) (*Server, error) {
 		return nil, ErrNoServer
 	}
 	return w.serverAt(w.route(w.o.Prefix + name)), nil
+}
+
+// Dial makes a client of one connection, in RESP3, to the server of a key that is not watched.
+func (w *Watch) Dial(ctx context.Context, name string) (*redis.Client, error) {
+	s, err := w.Server(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	o := w.dial.options(s.addr)
+	o.Protocol, o.PoolSize = 3, 1
+	return redis.NewClient(o), nil
 }
 
 // all are the servers of the keys, or of keys if there were any.

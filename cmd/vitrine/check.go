@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -51,11 +50,12 @@ type report struct {
 
 // storeReport is the result of reaching Redis.
 type storeReport struct {
-	Address      string  `json:"address"`
-	OK           bool    `json:"ok"`
-	Milliseconds float64 `json:"milliseconds"`
-	Error        string  `json:"error,omitempty"`
-	Warning      string  `json:"warning,omitempty"`
+	Address      string       `json:"address"`
+	OK           bool         `json:"ok"`
+	Version      string       `json:"version,omitempty"`
+	Milliseconds float64      `json:"milliseconds"`
+	Error        string       `json:"error,omitempty"`
+	Lacks        []cache.Lack `json:"lacks,omitempty"`
 }
 
 // fetchedReport is the result of fetching one resource.
@@ -153,7 +153,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
-// reachRedis pings Redis. Its error is a configuration error.
+// reachRedis examines Redis. Its error is a configuration error.
 func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 	if strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {
 		return storeReport{Address: "embedded: not tried, serve starts it", OK: true}, nil
@@ -162,17 +162,10 @@ func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 	if err != nil {
 		return storeReport{}, cfg.Refuse("redis.url", err)
 	}
-	err = store.Ping(ctx) // connects
-	began := time.Now()
-	if err == nil {
-		err = store.Ping(ctx)
-	}
-	took := time.Since(began)
-	r := storeReport{Address: store.Addr(), OK: err == nil, Milliseconds: milliseconds(took)}
+	found, err := store.Examine(ctx)
+	r := storeReport{Address: store.Addr(), OK: err == nil, Version: found.Version, Milliseconds: milliseconds(found.RoundTrip), Lacks: found.Lacks}
 	if err != nil {
 		r.Error = err.Error()
-	} else if enough := store.Enough(took); enough > 0 {
-		r.Warning = fmt.Sprintf("too far away for redis.purge_bound %v: every request would wait for it; %v would do", cfg.Redis.PurgeBound, enough)
 	}
 	return r, store.Close()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"vitrine/cache/redistest"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -88,6 +89,28 @@ func TestReportsReadAsTheyAreWrittenDown(t *testing.T) {
 				got = measuredJSON.ReplaceAllString(got, "${1}0")
 				golden(t, filepath.Join("testdata", "check", c.name+"."+format), got)
 			})
+		}
+	}
+}
+
+// TestCheckSaysWhatRedisLacks has a Redis that evicts, keeps nothing and does not push.
+func TestCheckSaysWhatRedisLacks(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "volatile-ttl")
+	if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "-client|tracking").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	environ := []string{"VITRINE_REDIS_URL=" + server.URL(), "VITRINE_UPSTREAM_URL=sample:"}
+	if code := run(t.Context(), []string{"check"}, program{environ: environ, stdout: &out, stderr: t.Output()}); code != exitDone {
+		t.Errorf("exits %d", code)
+	}
+	for _, want := range []string{
+		"\n  tracking   NOPERM ", ": every answer is checked against Redis, which is slower\n",
+		"\n  eviction   maxmemory-policy volatile-ttl: ", "\n  persistence appendonly no: ",
+		"\nAll resources would be served, but Redis lacks something.\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, out.String())
 		}
 	}
 }

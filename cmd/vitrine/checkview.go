@@ -14,9 +14,13 @@ type checkView struct{ *screen }
 func (v checkView) show(r report) {
 	v.printf("%-10s %-7s %s, preset %s\n", "upstream", "", r.Upstream, r.Preset)
 	if r.Redis.OK {
-		v.printf("%-10s %s      %s\n", "redis", v.good("ok"), r.Redis.Address)
-		if r.Redis.Warning != "" {
-			v.printf("%-10s %s\n", "", v.warn(r.Redis.Warning))
+		about := ""
+		if r.Redis.Version != "" {
+			about = fmt.Sprintf(", version %s, %.1f ms", r.Redis.Version, r.Redis.Milliseconds)
+		}
+		v.printf("%-10s %s      %s%s\n", "redis", v.good("ok"), r.Redis.Address, about)
+		for _, lack := range r.Redis.Lacks {
+			v.line(lack.What, "%s: %s", v.warn(lack.Found), lack.So)
 		}
 	} else {
 		v.printf("%-10s %s  %s: %s\n", "redis", v.bad("FAILED"), r.Redis.Address, r.Redis.Error)
@@ -46,6 +50,8 @@ func (v checkView) sum(r report, bad int) painted {
 		return v.bad("The CMS is fine, Redis is not.")
 	case suspicious > 0:
 		return v.warn("All resources would be served, but something looks wrong.")
+	case len(r.Redis.Lacks) > 0:
+		return v.warn("All resources would be served, but Redis lacks something.")
 	default:
 		return v.good("All resources would be served.")
 	}

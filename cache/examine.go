@@ -1,0 +1,191 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/push"
+
+	"vitrine/cache/watch"
+)
+
+// An Examination is what Redis is, and what it lacks.
+type Examination struct {
+	Version   string // "" if Redis does not say
+	RoundTrip time.Duration
+	Lacks     []Lack
+}
+
+// A Lack is something that Redis does not give.
+type Lack struct {
+	// What is version, tracking, rights, writes, eviction, persistence, latency or clock.
+	What  string `json:"what"`
+	Found string `json:"found"`
+	// So is the consequence.
+	So string `json:"so"`
+}
+
+// What follows from the lack of a right, or of more.
+const (
+	soChecked  = "every answer is checked against Redis, which is slower"
+	soAlone    = "nothing is stored: each process fetches for itself, and a restart begins with nothing"
+	soConfused = "lost data counts as purged, and the last good copy is not served"
+	soUnlisted = "the status does not list the other replicas"
+)
+
+// uses are the commands that vitrine needs, on KEY in the data set SET.
+var uses = []struct{ command, so string }{
+	{"client tracking on bcast prefix KEY", soChecked},
+	{"info", soConfused},
+	{"time", soAlone},
+	{"eval return{1} 0", soAlone},
+	{"evalsha " + redis.NewScript("return{1}").Hash() + " 0", soAlone},
+	{"hset KEY a 1 b 2", soAlone},
+	{"pexpire KEY 1000", soAlone},
+	{"pttl KEY", soAlone},
+	{"type KEY", soAlone},
+	{"hget KEY a", soAlone},
+	{"hmget KEY a b", soAlone},
+	{"hgetall KEY", soUnlisted},
+	{"hdel KEY a", soAlone},
+	{"set SET 1 px 1000", soConfused},
+	{"get SET", soConfused},
+	{"del KEY SET", soAlone},
+}
+
+// clockSkew is how far Redis's clock may be from this machine's.
+const clockSkew = time.Second
+
+// Examine tries everything that vitrine does in Redis once, with a key that no replica uses, and
+// removes it again. It fails if Redis cannot be reached.
+func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
+	const name = "check"
+	client, err := s.watch.Dial(ctx, name)
+	if err != nil {
+		return e, fmt.Errorf("redis: %w", err)
+	}
+	defer func() { _ = client.Close() }()
+	var pushes announced
+	_ = client.RegisterPushNotificationHandler("invalidate", &pushes, true) // the name is free
+	var began time.Time
+	for range 2 { // the first one connects
+		began = time.Now()
+		if err := client.Ping(ctx).Err(); err != nil {
+			return e, fmt.Errorf("redis: %w", err)
+		}
+	}
+	e.RoundTrip = time.Since(began)
+	if enough := s.Enough(e.RoundTrip); enough > 0 {
+		e.lacks("latency", fmt.Sprintf("%v, too far away for redis.purge_bound %v", e.RoundTrip.Round(time.Millisecond), s.bound),
+			fmt.Sprintf("every request waits for it; redis.purge_bound %v would do", enough))
+	}
+
+	var args [][]any
+	for _, use := range uses {
+		var words []any
+		for word := range strings.FieldsSeq(use.command) {
+			words = append(words, strings.NewReplacer("KEY", s.prefix+name, "SET", s.prefix+"dataset:{"+s.prefix+name+"}").Replace(word))
+		}
+		args = append(args, words)
+	}
+	began = time.Now()
+	replies, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, words := range args {
+			p.Do(ctx, words...)
+		}
+		return nil
+	})
+	took := time.Since(began)
+	if err != nil && !watch.Replied(err) {
+		return e, fmt.Errorf("redis: %w", err)
+	}
+	replied := map[string]*redis.Cmd{}
+	denied, refused := map[string]string{}, ""
+	for i, reply := range replies {
+		use := uses[i]
+		word, _, _ := strings.Cut(use.command, " ")
+		replied[word], _ = reply.(*redis.Cmd)
+		switch err := reply.Err(); {
+		case err == nil, errors.Is(err, redis.Nil):
+		case word == "client":
+			e.lacks("tracking", err.Error(), soChecked)
+		case strings.HasPrefix(err.Error(), "NOPERM"):
+			denied[use.so] += " " + word
+		case word != "evalsha" && refused == "": // which there is none of without eval
+			refused = err.Error()
+		}
+	}
+	for _, so := range []string{soAlone, soConfused, soUnlisted} {
+		if denied[so] != "" {
+			e.lacks("rights", "not permitted:"+denied[so], so)
+		}
+	}
+	if refused != "" {
+		e.lacks("writes", refused, soAlone)
+	}
+	if err := client.Ping(ctx).Err(); err != nil { // what the writes caused has come before its answer
+		return e, fmt.Errorf("redis: %w", err)
+	}
+	if replied["client"].Err() == nil && replied["hset"].Err() == nil && pushes == 0 {
+		e.lacks("tracking", "a write was not announced", soChecked)
+	}
+	e.examineInfo(replied["info"])
+	e.examineClock(replied["time"], took)
+	return e, nil
+}
+
+// examineInfo reads what Redis says of itself.
+func (e *Examination) examineInfo(reply *redis.Cmd) {
+	text, err := reply.Text()
+	if err != nil {
+		return
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		info[name] = value
+	}
+	e.Version = info["redis_version"]
+	major, _, _ := strings.Cut(e.Version, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < 6 {
+		e.lacks("version", e.Version+", before 6", "there is no CLIENT TRACKING")
+	}
+	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
+		e.lacks("eviction", "maxmemory-policy "+policy, "an evicted document counts as purged, and is not served when the CMS fails")
+	}
+	if info["aof_enabled"] == "0" {
+		e.lacks("persistence", "appendonly no", "a restart loses the documents, or brings back older ones with what was purged since")
+	}
+}
+
+// examineClock compares Redis's clock with this machine's, now that the reply that took so long is here.
+func (e *Examination) examineClock(reply *redis.Cmd, took time.Duration) {
+	words, err := reply.StringSlice()
+	if err != nil || len(words) == 0 {
+		return
+	}
+	seconds, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil {
+		return
+	}
+	if ahead := time.Until(time.Unix(seconds, 0)); ahead.Abs() > clockSkew+took+time.Second {
+		e.lacks("clock", fmt.Sprintf("%v ahead of this machine's", ahead.Round(time.Second)),
+			"Last-Modified, and the age of the last good files, are off by as much")
+	}
+}
+
+func (e *Examination) lacks(what, found, so string) { e.Lacks = append(e.Lacks, Lack{what, found, so}) }
+
+// announced counts invalidations.
+type announced int
+
+// HandlePushNotification implements push.NotificationHandler.
+func (a *announced) HandlePushNotification(context.Context, push.NotificationHandlerContext, []any) error {
+	*a++
+	return nil
+}

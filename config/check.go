@@ -12,14 +12,33 @@ import (
 	"strings"
 )
 
-// Allowed values shared by several settings.
-const (
-	anAddress      = "an address as HOST:PORT or :PORT"
-	aPublicAddress = "an address as HOST:PORT or :PORT, or unix:PATH"
-	aSecretFile    = "a file that can be read and is not empty"
-	aPEMFile       = "a file in PEM"
-	aPath          = "a path without host, query or .. that is relative to the upstream URL"
-)
+// A rule is what a text must be.
+type rule struct {
+	allowed string
+	check   func(text string) error // nil: anything but the empty text
+}
+
+// rules are by the names that the tags of [Config] have for them.
+var rules = map[string]rule{
+	"address":        {"an address as HOST:PORT or :PORT", checkAddress},
+	"file":           {"a file that can be read and is not empty", nil},
+	"folder":         {"a folder", checkFolder},
+	"header":         {"the value of an Authorization header in printable ASCII", checkHeader},
+	"header name":    {"a header name", checkHeaderName},
+	"hosts":          {"a list of host names and addresses such as vitrine,10.0.0.7", checkHosts},
+	"jq program":     {"a jq program", nil},
+	"mapping":        {"a mapping", nil},
+	"origins":        {"* or a list of origins such as https://shop.example", checkOrigins},
+	"parts":          {"a list of parts", nil},
+	"path":           {"a path without host, query or .. that is relative to the upstream URL", checkPath},
+	"PEM file":       {"a file in PEM", nil},
+	"prefix":         {"1 to 64 printable ASCII characters without spaces, quotes or * ? [ ] \\", checkPrefix},
+	"proxies":        {"networks such as 10.0.0.0/8, addresses, and unix for connections over a unix socket", checkProxies},
+	"public address": {"an address as HOST:PORT or :PORT, or unix:PATH", checkPublicAddress},
+	"redis":          {"embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH", checkRedis},
+	"token":          {"8 to 512 printable ASCII characters without spaces", checkToken},
+	"upstream":       {"sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]", checkUpstream},
+}
 
 // checkAddress allows the addresses of net.Listen with a numeric port.
 func checkAddress(text string) error {
@@ -95,15 +114,6 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// cause strips the parts of err that the surrounding message repeats.
-func cause(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
-
 // checkHeader allows valid header values.
 func checkHeader(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -127,48 +137,33 @@ func checkPath(text string) error {
 	return nil
 }
 
-// checkEmbedded allows HOST:PORT, with PASSWORD@ before it where others reach it.
-func checkEmbedded(address string) error {
-	if address == "" {
-		return nil
-	}
-	password, address := splitPassword(address)
-	if err := checkAddress(address); err != nil {
-		return err
-	}
-	if password == "" && !isLoopback(address) {
-		return errors.New("elsewhere than on loopback it requires a password, embedded:PASSWORD@HOST:PORT")
-	}
-	return nil
-}
-
 // splitPassword separates PASSWORD@ from the address of an embedded store.
 func splitPassword(text string) (password, address string) {
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		return text[:at], text[at+1:]
-	}
-	return "", text
+	at := strings.LastIndexByte(text, '@')
+	return text[:max(at, 0)], text[at+1:]
 }
 
 // checkRedis allows the forms of a store's address. go-redis checks the rest when it is opened.
 func checkRedis(text string) error {
-	if address, ok := strings.CutPrefix(text, "embedded:"); ok {
-		return checkEmbedded(address)
+	if text, ok := strings.CutPrefix(text, "embedded:"); ok {
+		if text == "" {
+			return nil
+		}
+		password, address := splitPassword(text)
+		if err := checkAddress(address); err != nil || password != "" || isLoopback(address) {
+			return err
+		}
+		return errors.New("elsewhere than on loopback it requires a password, embedded:PASSWORD@HOST:PORT")
 	}
 	u, err := url.Parse(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return errors.New("not an address")
-	}
-	switch u.Scheme {
-	case "redis", "rediss":
-		if u.Hostname() == "" {
-			return errors.New("the host is missing")
-		}
-	case "unix":
-		if u.Path == "" {
-			return errors.New("the socket's path is missing")
-		}
-	default:
+	case (u.Scheme == "redis" || u.Scheme == "rediss") && u.Hostname() == "":
+		return errors.New("the host is missing")
+	case u.Scheme == "unix" && u.Path == "":
+		return errors.New("the socket's path is missing")
+	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
 		return errUnsaid
 	}
 	return nil
@@ -202,8 +197,8 @@ func checkProxies(text string) error {
 	return nil
 }
 
-// checkClientHeader allows the name of a header with a list of addresses.
-func checkClientHeader(text string) error {
+// checkHeaderName allows names of headers but Forwarded.
+func checkHeaderName(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}) {
@@ -233,12 +228,6 @@ func checkOrigins(text string) error {
 	return nil
 }
 
-// Anybody can try tokens without limit, so a short one protects nothing.
-const (
-	shortestToken = 8
-	longestToken  = 512
-)
-
 // checkHosts allows host names and addresses, without a port.
 func checkHosts(text string) error {
 	for _, host := range splitList(text) {
@@ -249,13 +238,86 @@ func checkHosts(text string) error {
 	return nil
 }
 
-// checkToken allows tokens that can be sent as a bearer token and typed as a password.
+// checkToken allows tokens that can be sent as a bearer token and typed as a password. Anybody can
+// try them without limit, so a short one protects nothing.
 func checkToken(text string) error {
 	switch {
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("it has a space or a character not allowed in a header")
-	case len(text) < shortestToken || len(text) > longestToken:
+	case len(text) < 8 || len(text) > 512:
 		return fmt.Errorf("it has %d characters", len(text))
 	}
 	return nil
+}
+
+// incomplete finds settings that need another one that is missing.
+func incomplete(given values) []error {
+	cert, key := given["tls.cert_file"], given["tls.key_file"]
+	switch {
+	case cert.text != "" && key.text == "":
+		return []error{mistake(cert.origin, "want the key as well, in VITRINE_TLS_KEY_FILE")}
+	case cert.text == "" && key.text != "":
+		return []error{mistake(key.origin, "want the certificate as well, in VITRINE_TLS_CERT_FILE")}
+	}
+	return nil
+}
+
+// collisions finds settings whose values exclude each other.
+func collisions(c *Config, given values) []error {
+	type listener struct{ key, address string }
+	listeners := []listener{{"listen", c.Listen}, {"admin.listen", c.Admin.Listen}}
+	if address, ok := strings.CutPrefix(c.Redis.URL.Reveal(), "embedded:"); ok {
+		_, address = splitPassword(address)
+		listeners = append(listeners, listener{"redis.url", address})
+	}
+	var errs []error
+	for i, a := range listeners {
+		for _, b := range listeners[:i] {
+			if overlap(a.address, b.address) {
+				errs = append(errs, mistake(given[a.key].origin, "want another address, got %q, which is used by %s (%s)",
+					a.address, given[b.key].name, given[b.key].place()))
+			}
+		}
+	}
+	return errs
+}
+
+// overlap reports whether two addresses cannot be listened on by one process.
+func overlap(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	return hostA == hostB || everywhere(hostA) || everywhere(hostB)
+}
+
+func everywhere(host string) bool {
+	if host == "" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsUnspecified()
+}
+
+// exposed finds an operator's address that is not loopback and has no token. An invalid token is
+// reported elsewhere.
+func exposed(c *Config, given values) []error {
+	if a := c.Admin; a.Listen == "" || a.Token.Reveal() != "" || a.IsLoopback() || given["admin.token_file"].text != "" {
+		return nil
+	}
+	return []error{mistake(given["admin.listen"].origin,
+		"want a token in VITRINE_ADMIN_TOKEN, or a loopback address such as 127.0.0.1:9090; got %q and no token", c.Admin.Listen)}
+}
+
+// IsLoopback reports whether only this machine reaches the operator's address.
+func (a Admin) IsLoopback() bool { return isLoopback(a.Listen) }
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

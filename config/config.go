@@ -2,8 +2,8 @@
 //
 // [Load] goes through these steps:
 //
-//  1. one table ([Settings]) has every setting's key, names, default and allowed values; nothing
-//     else in the program does;
+//  1. the tags of Config's fields are the table of [Settings]: each setting's name, default,
+//     allowed values and meaning, and nothing else in the program has them;
 //  2. the layers are read, defaults first, then the file, the environment and the flags, and each
 //     value keeps its origin ([Config.Origin]);
 //  3. a secret named by a file (…_FILE) is read from it;
@@ -14,225 +14,152 @@
 // Secrets appear nowhere: not in errors, not in logs, not in [Config.YAML].
 package config
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
-// Config is the configuration of the program. It is a value that nothing changes after [Load].
+// Config is the configuration of the program. It is a value that nothing changes after [Load], nor
+// its slices. A field with a tag is a setting, which the documentation lists in this order:
+//
+//	yaml      its key in the file, from which follow the variable and the flag
+//	default   its default, as text
+//	inherits  or the key of the setting whose value is the default
+//	is        what a text must be, in rules
+//	oneof     the only texts allowed
+//	range     the bounds of a number, a size or a duration
+//	unset     "ok": the empty text is a value, too
+//	holds     the key of the setting that the file named here has the value of
+//	doc       its meaning; {} is the resource, and 'code' is quoted like this
+//
+// The tags of a group are also those of its settings.
 type Config struct {
-	// Listen is the public address: host:port, where port 0 takes any free one, or unix:path.
-	Listen string
-	// Admin is the operator's address.
-	Admin Admin
-	// TLS is for the public address.
-	TLS TLS
-	// Hook is the webhook of the CMS.
-	Hook Hook
-	// Upstream is the source of content.
-	Upstream Upstream
-	// Redis is the shared store.
-	Redis Redis
-	// TTL is how long each document is fresh.
-	TTL TTL
-	// StaleWhileRevalidate is how long past its freshness a document is served while it is
-	// refreshed. Zero: not at all.
-	StaleWhileRevalidate time.Duration
-	// StaleIfError is how long past its freshness a document is served when the CMS fails. Zero:
-	// not at all.
-	StaleIfError time.Duration
-	// HTTP is the caching policy announced to browsers and CDNs. LastGood is a folder for the last
-	// good documents. Empty: none.
-	LastGood string
-	HTTP     HTTP
-	// CORS names the origins whose pages can read responses.
-	CORS CORS
-	// Proxies names the proxies trusted about a client's address.
-	Proxies Proxies
-	// Limits bound requests and connections.
-	Limits Limits
-	// Log is the program's own log.
-	Log Log
-	// Shutdown is how the program stops.
-	Shutdown Shutdown
+	Listen               string        `yaml:"listen" default:":8080" is:"public address" doc:"the public address, a port or a unix socket"`
+	Admin                Admin         `yaml:"admin"`
+	Hook                 Hook          `yaml:"hook"`
+	TLS                  TLS           `yaml:"tls"`
+	Upstream             Upstream      `yaml:"upstream"`
+	Redis                Redis         `yaml:"redis"`
+	TTL                  TTL           `yaml:"ttl" range:"10ms..8760h"`
+	StaleWhileRevalidate time.Duration `yaml:"stale_while_revalidate" default:"5m" range:"0s..8760h" doc:"how long past its freshness a document is served while it is refreshed"`
+	StaleIfError         time.Duration `yaml:"stale_if_error" default:"24h" range:"0s..8760h" doc:"how long past its freshness a document is served if the CMS fails"`
+	LastGood             string        `yaml:"last_good" unset:"ok" is:"folder" doc:"folder in which this process keeps its last good documents, for a start with neither Redis nor CMS; each process needs its own; unset: none are kept"`
+	HTTP                 HTTP          `yaml:"http"`
+	CORS                 CORS          `yaml:"cors"`
+	Proxies              Proxies       `yaml:"proxies"`
+	Limits               Limits        `yaml:"limits"`
+	Log                  Log           `yaml:"log"`
+	Shutdown             Shutdown      `yaml:"shutdown"`
 
 	origins map[string]origin // by key
 }
 
 // Admin is the operator's address.
 type Admin struct {
-	// Listen is host:port. Empty: the operator's address is off.
-	Listen string
-	// Token is required by everything there but the health checks. Empty: none, which is allowed on
-	// loopback only.
-	Token Secret
-	// TokenFile is the file that Token was read from, if any.
-	TokenFile string
-	// Hosts are further Host names allowed there. The slice is shared; do not modify it.
-	Hosts []string
-	// Pprof is on or off: profiles at /debug/pprof/.
-	Pprof string
+	Listen    string   `yaml:"listen" default:"127.0.0.1:9090" unset:"ok" is:"address" doc:"the operator's address; empty switches it off"`
+	Token     Secret   `yaml:"token" unset:"ok" is:"token" doc:"token for the operator's address (bearer token or basic-auth password); /livez and /readyz need none; required unless the address is loopback"`
+	TokenFile string   `yaml:"token_file" unset:"ok" is:"file" holds:"admin.token" doc:"a file that holds the token instead"`
+	Hosts     []string `yaml:"hosts" unset:"ok" is:"hosts" doc:"other Host names allowed at the operator's address besides loopback and its own address, separated by commas (421 otherwise)"`
+	Pprof     string   `yaml:"pprof" default:"off" oneof:"off on" doc:"serve Go's profiles at /debug/pprof/ of the operator's address"`
 }
 
-// Hook is the webhook at the operator's address.
+// Hook is the webhook of the CMS, at the operator's address.
 type Hook struct {
-	// Secret authenticates deliveries. Empty: there is no webhook.
-	Secret Secret
-	// SecretFile is the file that Secret was read from, if any.
-	SecretFile string
-	// SignatureHeader is the header with the HMAC of a delivery.
-	SignatureHeader string
-	// Match has a jq program for each resource.
-	Match HookMatch
+	Secret          Secret             `yaml:"secret" unset:"ok" is:"token" doc:"shared secret for /hooks/content, as HMAC-SHA256 key or bearer token; unset disables the webhook"`
+	SecretFile      string             `yaml:"secret_file" unset:"ok" is:"file" holds:"hook.secret" doc:"a file that holds the secret instead"`
+	SignatureHeader string             `yaml:"signature_header" default:"X-Vitrine-Signature" is:"header name" doc:"header with the HMAC of the body, in hexadecimal (with or without 'sha256=') or base64"`
+	Match           ByResource[string] `yaml:"match" default:"true" is:"jq program" doc:"a jq program run on the body of a delivery: '{}' is purged softly if it yields anything but false or null"`
 }
 
-// HookMatch selects by the body of a delivery the resources it concerns.
-type HookMatch struct {
-	Catalogue, Rules, Banners string
-}
-
-// TLS names the files with the certificate and its key. Both are empty without TLS.
+// TLS is for the public address.
 type TLS struct {
-	CertFile, KeyFile string
+	CertFile string `yaml:"cert_file" unset:"ok" is:"PEM file" doc:"certificate chain for the public address, in PEM; reloaded when it changes; unset: no TLS"`
+	KeyFile  string `yaml:"key_file" unset:"ok" is:"PEM file" doc:"key of the certificate, in PEM"`
 }
 
 // Upstream is the source of content.
 type Upstream struct {
-	// URL is sample:, file:DIR, or http(s)://host[:port][/base].
-	URL string
-	// Preset names the kind of CMS.
-	Preset string
-	// Authorization is sent upstream as the header of that name. Empty: none.
-	Authorization Secret
-	// AuthorizationFile is the file that Authorization was read from, if any.
-	AuthorizationFile string
-	// Timeout bounds one fetch of a resource, including its retries.
-	Timeout time.Duration
-	// Retries is how often a failed request is repeated. Zero: never.
-	Retries int
-	// MaxBytes bounds the body of one resource, decompressed.
-	MaxBytes Size
-	// Shared is what all parts have in common.
-	Shared Parts
-	// Resources are the settings of each resource.
-	Resources Resources
-}
-
-// Resources are the settings that can differ by resource.
-type Resources struct {
-	Catalogue, Rules, Banners Resource
+	URL               string               `yaml:"url" default:"sample:" is:"upstream" doc:"where content comes from: 'sample:' the bundled content, 'file:DIR' a folder with catalogue.json, rules.json and banners.json, or the base URL of the CMS"`
+	Preset            string               `yaml:"preset" default:"drf" oneof:"drf strapi4 strapi5 directus wordpress custom" doc:"kind of CMS: 'drf' is Django REST Framework; 'custom' has no defaults: everything is set in the file"`
+	Authorization     Secret               `yaml:"authorization" unset:"ok" is:"header" doc:"the Authorization header sent to the CMS"`
+	AuthorizationFile string               `yaml:"authorization_file" unset:"ok" is:"file" holds:"upstream.authorization" doc:"a file that holds the header instead, such as a container's secret"`
+	Timeout           time.Duration        `yaml:"timeout" default:"10s" range:"1ms..10m" doc:"time limit for one fetch of a resource, its retries and pages included"`
+	Retries           int                  `yaml:"retries" default:"2" range:"0..10" doc:"how often a failed request is repeated, within the timeout"`
+	MaxBytes          Size                 `yaml:"max_bytes" default:"32MiB" range:"1..1GiB" doc:"maximum size of a resource, decompressed"`
+	Shared            Parts                `yaml:"shared" unset:"ok" is:"mapping" doc:"what all parts have in common: headers, query parameters, login, jq definitions; see [CMS guides](cms/README.md#shared)"`
+	Resources         ByResource[Resource] `yaml:"resources" unset:"ok"`
 }
 
 // Resource is how one resource is fetched from the CMS.
 type Resource struct {
-	// Path is relative to [Upstream.URL]. Empty: the preset's path, or the file in a folder.
-	Path string
-	// Parts are what it is made from. None: the preset's.
-	Parts Parts
-	// Empty is true where the CMS does not have it.
-	Empty string
-	// Map is a jq program that makes the document from all parts. Empty: none.
-	Map string
+	Empty string `yaml:"empty" oneof:"false true" doc:"whether the CMS lacks this resource: then an empty document is served"`
+	Path  string `yaml:"path" is:"path" doc:"path of this resource, relative to the upstream URL; unset: that of the preset (for 'drf' the public one), or '{}.json' in a folder"`
+	Parts Parts  `yaml:"parts" is:"parts" doc:"the parts that it is made from, if not the preset's; see [CMS guides](cms/README.md)"`
+	Map   string `yaml:"map" is:"jq program" doc:"a jq program that makes the document from all parts"`
 }
 
-// Redis is the shared store.
+// Redis is the store that replicas share.
 type Redis struct {
-	// URL is embedded:[HOST:PORT], redis://, rediss:// or unix://, with the Sentinel and Cluster
-	// forms of go-redis. It may contain a password.
-	URL URL
-	// URLFile is the file that URL was read from, if any.
-	URLFile string
-	// Prefix is the prefix of every key.
-	Prefix string
-	// PurgeBound is how soon after a purge no replica serves anything older.
-	PurgeBound time.Duration
+	URL        URL           `yaml:"url" default:"embedded:" is:"redis" doc:"the store that replicas share; 'embedded:' is one inside this process (on 127.0.0.1:6380, or 'embedded:HOST:PORT'; elsewhere than on loopback 'embedded:PASSWORD@HOST:PORT'); Sentinel and Cluster in go-redis's URL forms"`
+	URLFile    string        `yaml:"url_file" unset:"ok" is:"file" holds:"redis.url" doc:"a file that holds the URL instead, for one with a password"`
+	Prefix     string        `yaml:"prefix" default:"vitrine:" is:"prefix" doc:"prefix of every key; other keys are never touched"`
+	PurgeBound time.Duration `yaml:"purge_bound" default:"50ms" range:"10ms..10s" doc:"how soon after a purge no replica serves anything older; a Redis that is far away needs more, and start-up, 'check' and the status say how much"`
 }
 
 // TTL is how long each resource is fresh.
 type TTL struct {
-	// Default is the TTL of resources without one of their own.
-	Default time.Duration
-	// Catalogue, Rules and Banners are filled from Default if unset.
-	Catalogue, Rules, Banners time.Duration
-}
-
-// Of returns the TTL of the resource of that name.
-func (t TTL) Of(resource string) time.Duration {
-	return map[string]time.Duration{"catalogue": t.Catalogue, "rules": t.Rules, "banners": t.Banners}[resource]
+	Default                   time.Duration `yaml:"default" default:"60s" doc:"minimum time a document is fresh; each gets up to a tenth more, in which it is refreshed if it is requested; 'ttl: 60s' in the file is the same"`
+	ByResource[time.Duration] `inherits:"ttl.default" doc:"how long '{}' is fresh"`
 }
 
 // HTTP is the caching policy announced to browsers and CDNs.
 type HTTP struct {
-	// MaxAge is how long a browser or CDN can keep a response without revalidating. Zero: not at
-	// all.
-	MaxAge time.Duration
-	// CDNMaxAge is the same for CDNs that support CDN-Cache-Control. Filled from MaxAge if unset.
-	CDNMaxAge time.Duration
-	// CDNStaleWhileRevalidate is how long these can serve a response while revalidating it. Filled
-	// from [Config.StaleWhileRevalidate] if unset.
-	CDNStaleWhileRevalidate time.Duration
-	// HSTS is the max-age of Strict-Transport-Security. Zero: not sent.
-	HSTS time.Duration
-}
-
-// Proxies are the trusted proxies in front.
-type Proxies struct {
-	// Trusted are networks, addresses, or "unix". Empty: none. The slice is shared; do not modify
-	// it.
-	Trusted []string
-	// ClientHeader is the header in which they name the client.
-	ClientHeader string
-}
-
-// Limits bound requests and connections.
-type Limits struct {
-	// Connections is the maximum number of connections. Zero: 262,144.
-	Connections int
-	// Target, Header and Body bound the parts of a request.
-	Target, Header, Body Size
-	// ReadTimeout, WriteTimeout and IdleTimeout bound receiving a request, sending its response,
-	// and waiting for the next one.
-	ReadTimeout, WriteTimeout, IdleTimeout time.Duration
+	MaxAge                  time.Duration `yaml:"max_age" default:"0s" range:"0s..8760h" doc:"how long a browser or CDN can keep a response without revalidating"`
+	CDNMaxAge               time.Duration `yaml:"cdn_max_age" inherits:"http.max_age" range:"0s..8760h" doc:"the same for CDNs that read CDN-Cache-Control; they can be purged by Cache-Groups, browsers cannot"`
+	CDNStaleWhileRevalidate time.Duration `yaml:"cdn_stale_while_revalidate" inherits:"stale_while_revalidate" range:"0s..8760h" doc:"how long such a CDN can serve a response while revalidating it, within the document's freshness; 0s: it revalidates first"`
+	HSTS                    time.Duration `yaml:"hsts" default:"0s" range:"0s..26280h" doc:"max-age of Strict-Transport-Security, sent on TLS connections; 0s: not sent"`
 }
 
 // CORS is the policy for pages of other origins.
 type CORS struct {
-	// Origins are exact origins, or the one element "*". Empty: none. The slice is shared; do not
-	// modify it.
-	Origins []string
+	Origins []string `yaml:"origins" default:"*" unset:"ok" is:"origins" doc:"origins whose pages can read responses, separated by commas; empty allows none"`
+}
+
+// Proxies are the trusted proxies in front.
+type Proxies struct {
+	Trusted      []string `yaml:"trusted" unset:"ok" is:"proxies" doc:"proxies in front, separated by commas; they alone name their client and the trace of a request"`
+	ClientHeader string   `yaml:"client_header" default:"X-Forwarded-For" is:"header name" doc:"header in which those proxies name the client, for the access log: its first address"`
+}
+
+// Limits bound requests and connections.
+type Limits struct {
+	Connections  int           `yaml:"connections" default:"0" range:"0..10000000" doc:"maximum number of connections (503 beyond); 0: as many as the process may have descriptors, less 512, or half of them if that is more"`
+	Target       Size          `yaml:"target" default:"4KiB" range:"256..1MiB" doc:"maximum length of path and query (414 beyond)"`
+	Header       Size          `yaml:"header" default:"12KiB" range:"1KiB..1MiB" doc:"maximum size of a request's header (431 beyond)"`
+	Body         Size          `yaml:"body" default:"64KiB" range:"1..16MiB" doc:"maximum size of a request's body (413 beyond); bodies are ignored"`
+	ReadTimeout  time.Duration `yaml:"read_timeout" default:"10s" range:"10ms..1h" doc:"time limit for receiving a request (408 beyond)"`
+	WriteTimeout time.Duration `yaml:"write_timeout" default:"1m" range:"10ms..1h" doc:"time limit for sending a response"`
+	IdleTimeout  time.Duration `yaml:"idle_timeout" default:"2m" range:"10ms..24h" doc:"how long a connection stays open without a request; should exceed that of a load balancer in front"`
 }
 
 // Log is the program's own log.
 type Log struct {
-	// Level is debug, info, warn or error.
-	Level string
-	// Format is text or json.
-	Format string
-	// Access is on or off: log each request.
-	Access string
+	Access string `yaml:"access" default:"off" oneof:"off on" doc:"log requests, at any 'log.level'"`
+	Level  string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"minimum log level"`
+	Format string `yaml:"format" default:"text" oneof:"text json" doc:"'text' for people, with a summary and commands to try at the start; 'json' for machines"`
 }
 
-// Shutdown bounds a graceful stop.
+// Shutdown is how the program stops.
 type Shutdown struct {
-	// Delay is how long requests are still accepted after /readyz begins to fail, for load
-	// balancers that poll it. Zero: the listener closes at once.
-	Delay time.Duration
-	// Timeout bounds requests in flight after Delay.
-	Timeout time.Duration
+	Delay   time.Duration `yaml:"delay" default:"0s" range:"0s..5m" doc:"how long requests are still accepted after /readyz begins to fail, so that a load balancer can notice"`
+	Timeout time.Duration `yaml:"timeout" default:"8s" range:"1ms..10m" doc:"time limit for requests in flight after that; Docker kills 10s after SIGTERM, delay included"`
 }
 
-// Size is a number of bytes.
-type Size int64
+// ByResource has a value for each resource.
+type ByResource[T any] struct {
+	Catalogue T `yaml:"catalogue"`
+	Rules     T `yaml:"rules"`
+	Banners   T `yaml:"banners"`
+}
 
-// String writes the size as the settings do: 32MiB, or bytes when uneven.
-func (s Size) String() string {
-	for _, unit := range []struct {
-		name  string
-		bytes Size
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if s >= unit.bytes && s%unit.bytes == 0 {
-			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
-		}
-	}
-	return strconv.FormatInt(int64(s), 10)
+// Of returns the value for the resource of that name.
+func (b ByResource[T]) Of(resource string) T {
+	return map[string]T{"catalogue": b.Catalogue, "rules": b.Rules, "banners": b.Banners}[resource]
 }

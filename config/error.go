@@ -3,6 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // ErrInvalid matches every mistake in the configuration.
@@ -28,21 +33,124 @@ func (e *Error) Error() string {
 // Is makes every Error an [ErrInvalid].
 func (e *Error) Is(target error) bool { return target == ErrInvalid }
 
+// layer is a source of values, in rising order of precedence.
+type layer int
+
+const (
+	fromDefault layer = iota
+	fromFile
+	fromEnvironment
+	fromFlag
+)
+
+// origin is the origin of a value.
+type origin struct {
+	name  string // of the setting there: VITRINE_TTL, --ttl, ttl
+	file  string // and line, vitrine.yaml:12, if it came from one
+	layer layer
+}
+
+// String describes the origin: "environment VITRINE_TTL".
+func (o origin) String() string {
+	if o.layer == fromEnvironment || o.layer == fromFlag {
+		return o.place() + " " + o.name
+	}
+	return o.place()
+}
+
+// place is the part of an error in parentheses.
+func (o origin) place() string {
+	if o.layer == fromFile {
+		return o.file
+	}
+	return map[layer]string{fromDefault: "default", fromEnvironment: "environment", fromFlag: "flag"}[o.layer]
+}
+
+// given is a value as text, before it is parsed, and its origin.
+type given struct {
+	origin
+	text  string
+	found string     // what to show in an error if text is not as written
+	node  *yaml.Node // of parts
+}
+
 // mistake is an Error about a value from o.
 func mistake(o origin, format string, args ...any) error {
 	return &Error{Setting: o.name, Origin: o.place(), Problem: fmt.Sprintf(format, args...)}
 }
 
-// nearest returns the candidate that name was probably meant to be, or "". One edit is allowed for
-// every three characters after the common prefix.
-func nearest(name string, own int, candidates []string) string {
-	best, bestDistance := "", max(1, own/3)+1
-	for _, candidate := range candidates {
-		if d := distance(name, candidate); d < bestDistance {
-			best, bestDistance = candidate, d
+// refuse is the mistake of a value that s does not allow. The reason must not contain a secret.
+func refuse(s Setting, g given, reason error) error {
+	if errors.Is(reason, errUnsaid) {
+		return mistake(g.origin, "want %s, got %s", s.Allowed(), s.show(g))
+	}
+	return mistake(g.origin, "want %s, got %s: %s", s.Allowed(), s.show(g), reason)
+}
+
+// show returns g's value for an error message.
+func (s Setting) show(g given) string {
+	switch {
+	case g.found != "":
+		return g.found
+	case g.text == "":
+		return "nothing"
+	case s.isHidden():
+		return "a value that is not shown"
+	case s.isParts():
+		shown, _ := Parts{YAML: g.text}.masked()
+		return strconv.Quote(shown)
+	default:
+		return strconv.Quote(maskURL(g.text))
+	}
+}
+
+// Refuse returns an error of Load's kind about the value of the setting called key, for a problem
+// that is found only later, when the address or file is opened.
+func (c Config) Refuse(key string, why error) error {
+	s, ok := Lookup(key)
+	if !ok {
+		return why
+	}
+	return refuse(s, given{text: s.text(&c), origin: c.origins[key]}, why)
+}
+
+// RefuseBelow is Refuse for a value below a group of settings, by its path there,
+// upstream.resources.banners and parts[0].map, and its line in the file; 0 is that of the setting.
+func (c Config) RefuseBelow(group, path string, line int, why error) error {
+	name := path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyz_"))]
+	o := c.origins[group+"."+name]
+	o.name = group + "." + path
+	if file := strings.LastIndexByte(o.file, ':'); line > 0 && file >= 0 {
+		o.file = o.file[:file+1] + strconv.Itoa(line)
+	}
+	return mistake(o, "%s", why)
+}
+
+// cause strips the parts of err that the surrounding message repeats.
+func cause(err error) error {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}
+
+// unknown is the mistake of a setting that does not exist. It suggests the known name that was
+// probably meant, or lists those of hint: one edit is allowed for every three characters of the
+// name's own part, which begins after the prefix.
+func unknown(o origin, prefix int, known []string, hint string, listed ...string) error {
+	best, least := "", max(1, (len(o.name)-prefix)/3)+1
+	for _, candidate := range known {
+		if d := distance(o.name, candidate); d < least {
+			best, least = candidate, d
 		}
 	}
-	return best
+	if best != "" {
+		return mistake(o, "no such setting; did you mean %s?", best)
+	}
+	if listed == nil {
+		listed = known
+	}
+	return mistake(o, "no such setting; "+hint, strings.Join(listed, ", "))
 }
 
 // distance is the Levenshtein distance in bytes.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,7 +24,10 @@ type fileReader struct {
 
 // file is the layer of the YAML file, if there is one.
 func (v values) file(sources Sources) []error {
-	path, named := sources.file()
+	path, named := sources.File, origin{name: "--config", layer: fromFlag}
+	if path == "" {
+		path, named = variable(sources.Environ, envConfig), origin{name: envConfig, layer: fromEnvironment}
+	}
 	if path == "" {
 		return nil
 	}
@@ -82,15 +87,20 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	}
 	r.lines[key] = line
 
-	s, isSetting := lookup(key)
+	s, isSetting := Lookup(key)
 	group := members(key)
 	// ttl: 60s is short for ttl: {default: 60s}.
-	if common, ok := lookup(key + ".default"); ok && value.Kind != yaml.MappingNode {
+	if common, ok := Lookup(key + ".default"); ok && value.Kind != yaml.MappingNode {
 		s, isSetting = common, true
 	}
 	switch {
 	case !isSetting && len(group) == 0:
-		refuse(unknownKey(o))
+		here := key
+		for len(group) == 0 {
+			here = here[:max(0, strings.LastIndexByte(here, '.'))]
+			group = members(here)
+		}
+		refuse(unknown(o, 1+strings.LastIndexByte(key, '.'), names(""), "known here are %s", group...))
 	case isNull(value): // a key without a value is ignored
 	case isSetting:
 		g, err := content(s, value)
@@ -114,21 +124,6 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	}
 }
 
-// unknownKey is the mistake of an unknown key in the file.
-func unknownKey(o origin) error {
-	own := len(o.name) - 1 - strings.LastIndexByte(o.name, '.')
-	if near := nearest(o.name, own, names("")); near != "" {
-		return mistake(o, "no such setting; did you mean %s?", near)
-	}
-	group := o.name
-	var known []string
-	for len(known) == 0 {
-		group = group[:max(0, strings.LastIndexByte(group, '.'))]
-		known = members(group)
-	}
-	return mistake(o, "no such setting; known here are %s", strings.Join(known, ", "))
-}
-
 // content returns the text of a value, or a description for errors if s cannot have such a value.
 func content(s Setting, value *yaml.Node) (g given, err error) {
 	if s.isParts() {
@@ -139,7 +134,7 @@ func content(s Setting, value *yaml.Node) (g given, err error) {
 	switch {
 	case value.Kind == yaml.ScalarNode:
 		g.text = value.Value
-	case value.Kind == yaml.SequenceNode && s.isList():
+	case value.Kind == yaml.SequenceNode && is[[]string](s):
 		items := make([]string, 0, len(value.Content))
 		for _, item := range value.Content {
 			if item.Kind != yaml.ScalarNode {
@@ -167,3 +162,95 @@ func describe(n *yaml.Node) string {
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// Parts is a list of parts, or what all parts share, as written in the file. Package upstream
+// interprets it.
+type Parts struct {
+	// YAML is the value without comments and aliases.
+	YAML string
+	// Node is the same, with the lines of the file, and with the secrets that it refers to. It is
+	// shared; do not modify it. Nil: there is none.
+	Node *yaml.Node
+}
+
+// canonical is a bare node as YAML.
+func canonical(n *yaml.Node) (string, error) {
+	var out strings.Builder
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(n); err != nil {
+		return "", err
+	}
+	return out.String(), encoder.Close()
+}
+
+// bare copies n without comments, aliases and redundant tags.
+func bare(n *yaml.Node, depth int) *yaml.Node {
+	const deepest = 16 // an alias can contain itself
+	if depth > deepest {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+	}
+	if n.Kind == yaml.AliasNode {
+		return bare(n.Alias, depth+1)
+	}
+	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line}
+	for _, inner := range n.Content {
+		c.Content = append(c.Content, bare(inner, depth+1))
+	}
+	return c
+}
+
+// reference is ${env:NAME} or ${file:PATH}.
+var reference = regexp.MustCompile(`\$\{(\w+):([^}]*)\}`)
+
+// programs are the keys whose values are jq, in which nothing is replaced.
+var programs = []string{"map", "items", "id", "total", "next", "def"}
+
+// expand replaces references in the values of n. On an error it returns the node, too.
+func expand(n *yaml.Node, environ []string) (at *yaml.Node, err error) {
+	for i, inner := range n.Content {
+		if n.Kind == yaml.MappingNode && (i%2 == 0 || slices.Contains(programs, n.Content[i-1].Value)) {
+			continue
+		}
+		if at, err := expand(inner, environ); err != nil {
+			return at, err
+		}
+	}
+	if n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "${") {
+		return nil, nil //nolint:nilnil // nothing to do
+	}
+	n.Value = reference.ReplaceAllStringFunc(n.Value, func(text string) string {
+		found := reference.FindStringSubmatch(text)
+		value, wrong := refer(found[1], found[2], environ)
+		if wrong != nil {
+			err = fmt.Errorf("want ${env:NAME} or ${file:PATH} of a value, got %s: %w", text, wrong)
+		}
+		return value
+	})
+	n.Tag, n.Style = "!!str", 0
+	return n, err
+}
+
+// refer returns what a reference stands for.
+func refer(kind, name string, environ []string) (string, error) {
+	switch kind {
+	case "file":
+		return readSecret(name)
+	case "env":
+		if value := variable(environ, name); value != "" {
+			return value, nil
+		}
+		return "", errors.New("it is not set")
+	}
+	return "", errors.New("there is no such kind")
+}
+
+// variable is the value of name in an environment, or "".
+func variable(environ []string, name string) string {
+	for _, line := range environ {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

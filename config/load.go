@@ -3,95 +3,169 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 )
 
-// parsing is an unfinished Config, with the texts it is made from. The Config does not keep these,
-// since some are secrets.
-type parsing struct {
-	config Config
-	given  values
+// Sources are the places where values are looked for, weakest last.
+type Sources struct {
+	// Flags are the given flags, by name without dashes.
+	Flags map[string]string
+	// Environ is the environment in the form of os.Environ. Only names that begin with VITRINE_ are
+	// used.
+	Environ []string
+	// File is the YAML file. Empty: the one named by VITRINE_CONFIG in Environ, or none.
+	File string
 }
+
+const (
+	envPrefix = "VITRINE_"
+	envConfig = "VITRINE_CONFIG"
+)
+
+// values are the texts of all settings, by key. A Config does not keep them, since some are
+// secrets.
+type values map[string]given
 
 // Load reads all layers and returns the configuration in effect. Its error joins every mistake
 // found, each an [*Error]; the Config is then invalid.
 func Load(sources Sources) (Config, error) {
-	p := parsing{given: make(values, len(settings))}
-	p.given.defaults()
-	errs := p.given.file(sources)
-	errs = append(errs, p.given.environment(sources.Environ)...)
-	p.given.flags(sources.Flags)
-	errs = append(errs, p.resolve()...)
-	errs = append(errs, p.readContents()...)
+	v := make(values, len(settings))
+	for _, s := range settings {
+		if s.inherits == "" {
+			v[s.Key] = given{text: s.Default, origin: origin{name: s.Key, layer: fromDefault}}
+		}
+	}
+	errs := v.file(sources)
+	errs = append(errs, v.environment(sources.Environ)...)
+	for _, s := range settings {
+		if text, ok := sources.Flags[s.Flag]; ok && s.Flag != "" {
+			v[s.Key] = given{text: text, origin: origin{name: "--" + s.Flag, layer: fromFlag}}
+		}
+	}
+	errs = append(errs, v.resolve()...)
+	var c Config
 	wrong := make(map[string]bool)
 	for _, s := range settings {
-		if err := p.set(s); err != nil {
+		if err := v.set(&c, s); err != nil {
 			errs, wrong[s.Key] = append(errs, err), true
 		}
 	}
-	errs = append(errs, incomplete(p.given)...)
+	errs = append(errs, incomplete(v)...)
 	// A value that could not be parsed is reported already.
 	if !wrong["listen"] && !wrong["admin.listen"] && !wrong["redis.url"] {
-		errs = append(errs, collisions(&p.config, p.given)...)
+		errs = append(errs, collisions(&c, v)...)
 	}
 	if !wrong["admin.listen"] && !wrong["admin.token"] {
-		errs = append(errs, exposed(&p.config, p.given)...)
+		errs = append(errs, exposed(&c, v)...)
 	}
 	if len(errs) > 0 {
 		return Config{}, errors.Join(errs...)
 	}
-	p.config.origins = make(map[string]origin, len(p.given))
-	for key, g := range p.given {
-		p.config.origins[key] = g.origin
+	c.origins = make(map[string]origin, len(v))
+	for key, g := range v {
+		c.origins[key] = g.origin
 	}
-	return p.config, nil
+	return c, nil
 }
 
-// resolve gives an unset setting that inherits the value and origin of the other, and decides
-// between a value and its file: both in one place are a contradiction, otherwise the stronger layer
-// wins.
-func (p *parsing) resolve() (errs []error) {
+// set parses the value of s. A mistake in an inherited one is reported with its source.
+func (v values) set(c *Config, s Setting) error {
+	g := v[s.Key]
+	if g.found != "" {
+		return refuse(s, g, errUnsaid)
+	}
+	if err := s.set(c, g); err != nil && (s.inherits == "" || g.origin != v[s.inherits].origin) {
+		return refuse(s, g, err)
+	}
+	return nil
+}
+
+// environment is the layer of the environment. An empty variable counts as unset, because Compose
+// passes on unset variables as empty, except for settings with an empty value
+// (VITRINE_ADMIN_LISTEN).
+func (v values) environment(environ []string) (errs []error) {
+	known := map[string]Setting{envConfig: {}}
 	for _, s := range settings {
-		if _, ok := p.given[s.Key]; !ok {
-			p.given[s.Key] = p.given[s.inherits]
+		if s.Env != "" {
+			known[s.Env] = s
 		}
-		file, value := p.given[s.Key], p.given[s.contents]
-		switch {
-		case s.contents == "" || file.text == "" || value.layer == fromDefault || value.text == "" || value.layer < file.layer:
+	}
+	for _, variable := range environ {
+		name, text, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) || name == envConfig {
 			continue
+		}
+		o := origin{name: name, layer: fromEnvironment}
+		s, ok := known[name]
+		switch {
+		case !ok && !isServiceLink(name, text):
+			errs = append(errs, unknown(o, len(envPrefix), slices.Sorted(maps.Keys(known)), "known are %s"))
+		case ok && (text != "" || s.optional && s.Default != ""):
+			v[s.Key] = given{text: text, origin: o}
+		}
+	}
+	return errs
+}
+
+// Kubernetes sets these in every pod for a Service called vitrine or vitrine-something.
+// https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
+var (
+	serviceHost = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$`)
+	servicePort = regexp.MustCompile(`_PORT(_[0-9]+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?$`)
+)
+
+// isServiceLink reports whether name is such a variable. Kubernetes sets …_PORT to an address, so
+// VITRINE_PORT=8080 is still a mistake.
+func isServiceLink(name, text string) bool {
+	suffix := servicePort.FindStringSubmatch(name)
+	return serviceHost.MatchString(name) || suffix != nil && (suffix[1] != "" || strings.Contains(text, "://"))
+}
+
+// resolve gives an unset setting that inherits the value and origin of the other, decides between a
+// value and its file, and reads the file. Both in one place are a contradiction, otherwise the
+// stronger layer wins.
+func (v values) resolve() (errs []error) {
+	for _, s := range settings {
+		if _, ok := v[s.Key]; !ok {
+			v[s.Key] = v[s.inherits]
+		}
+		file, value := v[s.Key], v[s.holds]
+		switch {
+		case s.holds == "" || file.text == "":
+		case value.layer == fromDefault || value.text == "" || value.layer < file.layer:
+			if err := v.read(s, file); err != nil {
+				errs = append(errs, err)
+			}
 		case value.layer == file.layer:
 			errs = append(errs, mistake(file.origin, "want either this or %s (%s), got both", value.name, value.place()))
+			fallthrough
+		default:
+			v[s.Key] = given{origin: value.origin}
 		}
-		p.given[s.Key] = given{origin: value.origin}
 	}
 	return errs
 }
 
-// readContents replaces the value of every setting that is in a file by the file's content. If that
-// fails, the value becomes its default, so that one mistake is not reported twice.
-func (p *parsing) readContents() (errs []error) {
-	for _, s := range settings {
-		file := p.given[s.Key]
-		if s.contents == "" || file.text == "" {
-			continue
+// read replaces the value that s names a file for by the file's content, or, if that fails, by its
+// default, so that one mistake is not reported twice.
+func (v values) read(s Setting, file given) error {
+	target, _ := Lookup(s.holds)
+	text, err := readSecret(file.text)
+	if err == nil { // the message about the content of the file names the file's setting
+		err = target.set(new(Config), given{text: text})
+		if errors.Is(err, errUnsaid) {
+			err = errors.New("the file does not contain " + target.Allowed())
 		}
-		target, _ := lookup(s.contents)
-		text, err := readSecret(file.text)
-		if err == nil {
-			// The message about the content of the file names the file's setting.
-			err = target.set(new(Config), given{text: text})
-			if errors.Is(err, errUnsaid) {
-				err = errors.New("the file does not contain " + target.Allowed())
-			}
-		}
-		if err != nil {
-			errs = append(errs, refuse(s, file, err))
-			text = target.Default
-		}
-		p.given[s.contents] = given{text: text, origin: file.origin}
 	}
-	return errs
+	if err != nil {
+		err, text = refuse(s, file, err), target.Default
+	}
+	v[s.holds] = given{text: text, origin: file.origin}
+	return err
 }
 
 // secretLimit bounds a file with one value. 64 KiB is far more than any header or URL, and keeps a
@@ -109,25 +183,9 @@ func readSecret(path string) (string, error) {
 		return "", fmt.Errorf("it has more than %s", Size(secretLimit))
 	}
 	content, err := os.ReadFile(path)
-	if err != nil {
-		return "", cause(err)
-	}
 	text := strings.TrimSpace(string(content))
-	if text == "" {
+	if err == nil && text == "" {
 		return "", errors.New("it is empty")
 	}
-	return text, nil
-}
-
-// set parses the value of s.
-func (p *parsing) set(s Setting) error {
-	g := p.given[s.Key]
-	if g.found != "" {
-		return refuse(s, g, errUnsaid)
-	}
-	err := s.set(&p.config, g)
-	if err == nil || s.inherits != "" && g.origin == p.given[s.inherits].origin {
-		return nil // a mistake is reported with its source
-	}
-	return refuse(s, g, err)
+	return text, cause(err)
 }

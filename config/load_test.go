@@ -47,7 +47,7 @@ func TestSayingNothingGivesTheDocumentedDefaults(t *testing.T) {
 		"banners.path":           c.Upstream.Resources.Banners.Path == "",
 		"redis.url":              c.Redis.URL.Reveal() == "embedded:",
 		"redis.prefix":           c.Redis.Prefix == "vitrine:",
-		"ttl":                    c.TTL == config.TTL{Default: time.Minute, Catalogue: time.Minute, Rules: time.Minute, Banners: time.Minute},
+		"ttl":                    c.TTL == config.TTL{Default: time.Minute, ByResource: config.ByResource[time.Duration]{Catalogue: time.Minute, Rules: time.Minute, Banners: time.Minute}},
 		"stale_while_revalidate": c.StaleWhileRevalidate == 5*time.Minute,
 		"stale_if_error":         c.StaleIfError == 24*time.Hour,
 		"http":                   c.HTTP == config.HTTP{CDNStaleWhileRevalidate: 5 * time.Minute},
@@ -102,7 +102,7 @@ func TestTheFileIsNamedByFlagOverEnvironment(t *testing.T) {
 
 func TestTheGeneralTTLStandsForWhoHasNoneOfHisOwn(t *testing.T) {
 	c := load(t, config.Sources{File: write(t, "ttl:\n  banners: 5s"), Environ: []string{"VITRINE_TTL=2m"}})
-	if want := (config.TTL{Default: 2 * time.Minute, Catalogue: 2 * time.Minute, Rules: 2 * time.Minute, Banners: 5 * time.Second}); c.TTL != want {
+	if want := (config.TTL{Default: 2 * time.Minute, ByResource: config.ByResource[time.Duration]{Catalogue: 2 * time.Minute, Rules: 2 * time.Minute, Banners: 5 * time.Second}}); c.TTL != want {
 		t.Errorf("got %+v, want %+v", c.TTL, want)
 	}
 	if c = load(t, config.Sources{File: write(t, "ttl: 3s")}); c.TTL.Rules != 3*time.Second {
@@ -278,5 +278,17 @@ func TestRefusingLaterReadsAsRefusingAtOnce(t *testing.T) {
 	want := `VITRINE_REDIS_URL (environment): want embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "redis://:xxxxx@redis/x": the database is a number`
 	if err.Error() != want || !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestSizesAreReadInTheUsualForms(t *testing.T) {
+	for text, want := range map[string]config.Size{
+		"1024": 1024, "512B": 512, "64KiB": 64 << 10, "64 kib": 64 << 10, "1.5M": 1500000, "1mb": 1000000, "1Ki": 1024, "0.5GiB": 1 << 29,
+		"": 0, "KiB": 0, "12 XB": 0, "1IB": 0, "-1": 0, "1e3": 0, "1.2.3": 0, "0x10": 0, "1KK": 0, "9999999EiB": 0,
+	} {
+		c, err := config.Load(config.Sources{Flags: map[string]string{"upstream-max-bytes": text}})
+		if (err == nil) != (want > 0) || c.Upstream.MaxBytes != want {
+			t.Errorf("%q is %d (%v), want %d", text, c.Upstream.MaxBytes, err, want)
+		}
 	}
 }

@@ -2,10 +2,40 @@ package config
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// Origin returns the origin of the value of the setting called key: "default", "environment
+// VITRINE_TTL", "flag --ttl", "vitrine.yaml:12". It is empty for an unknown key.
+func (c Config) Origin(key string) string {
+	if o, ok := c.origins[key]; ok {
+		return o.String()
+	}
+	return ""
+}
+
+// A Change is a setting whose value changed. Its texts contain no secret.
+type Change struct {
+	Key      string
+	From, To string
+	// Origin is the origin of the new value, as in [Config.Origin].
+	Origin string
+}
+
+// Changes lists the settings of c that differ from before, in the order of the table.
+func (c Config) Changes(before Config) []Change {
+	var out []Change
+	for _, s := range settings {
+		if from, to := s.text(&before), s.text(&c); from != to {
+			out = append(out, Change{Key: s.Key, From: s.show(given{text: from}), To: s.show(given{text: to}), Origin: c.Origin(s.Key)})
+		}
+	}
+	return out
+}
 
 // YAML returns the configuration as a file, with the origin of each value as a comment. [Load]
 // reads it back as the same configuration, except for secrets, which are masked and in comments.
@@ -19,79 +49,60 @@ func (c Config) YAML() []byte {
 		}
 		parts := strings.Split(s.Key, ".")
 		groups, name := parts[:len(parts)-1], parts[len(parts)-1]
-		shared := 0
-		for shared < len(open) && shared < len(groups) && open[shared] == groups[shared] {
-			shared++
-		}
-		for depth := shared; depth < len(groups); depth++ {
-			fmt.Fprintf(&out, "%s%s:\n", strings.Repeat("  ", depth), groups[depth])
+		for depth, group := range groups {
+			if !slices.Equal(open[:min(depth+1, len(open))], groups[:depth+1]) {
+				fmt.Fprintf(&out, "%s%s:\n", strings.Repeat("  ", depth), group)
+			}
 		}
 		open = groups
-		if s.isParts() {
-			out.WriteString(c.block(s, name, strings.Repeat("  ", len(groups))))
+		origin := c.Origin(s.Key)
+		if s.inherits != "" && c.origins[s.Key] == c.origins[s.inherits] {
+			origin = "as " + s.inherits
+		}
+		indent := strings.Repeat("  ", len(groups))
+		value, hides := s.printed(&c)
+		if hides {
+			indent += "# "
+		}
+		if !s.isParts() {
+			fmt.Fprintf(&out, "%s%s: %s # %s\n", indent, name, value, origin)
 			continue
 		}
-		fmt.Fprintf(&out, "%s%s\n", strings.Repeat("  ", len(groups)), c.line(s, name))
+		fmt.Fprintf(&out, "%s%s: # %s\n", indent, name, origin)
+		for line := range strings.Lines(value) {
+			if line != "\n" {
+				line = indent + "  " + line
+			}
+			out.WriteString(line)
+		}
 	}
 	return []byte(out.String())
 }
 
 // isRedundant reports whether s is empty, or repeats the setting of the other kind (value or file).
 func (c Config) isRedundant(s Setting) bool {
-	if s.contents != "" {
-		return s.text(&c) == ""
+	if slices.ContainsFunc(settings, func(file Setting) bool { return file.holds == s.Key && file.text(&c) != "" }) {
+		return true
 	}
-	for _, file := range settings {
-		if file.contents == s.Key && file.text(&c) != "" {
-			return true
-		}
-	}
-	return s.text(&c) == "" && s.Default == ""
+	return s.text(&c) == "" && (s.Default == "" || s.holds != "")
 }
 
-// line is one setting without its indentation.
-func (c Config) line(s Setting, name string) string {
-	origin := c.Origin(s.Key)
-	if s.inherits != "" && c.origins[s.Key] == c.origins[s.inherits] {
-		origin = "as " + s.inherits
-	}
-	text := s.text(&c)
-	switch field := s.field(&c).(type) {
+// printed returns the value as YAML, and whether that hides a secret: then it goes into a comment,
+// parts as a whole, since they would not mean the same without it.
+func (s Setting) printed(c *Config) (text string, hides bool) {
+	switch field := s.field(c).(type) {
 	case *Secret:
-		return fmt.Sprintf("# %s: %s # %s", name, mask, origin)
+		return field.String(), true
 	case *URL:
 		if field.Hides() {
-			return fmt.Sprintf("# %s: %s # %s", name, field, origin)
+			return field.String(), true
 		}
-		text = scalar(text)
+	case *Parts:
+		return field.masked()
 	case *int, *Size: // numbers, or text that needs no quotes
-	default:
-		text = scalar(text)
+		return s.text(c), false
 	}
-	return fmt.Sprintf("%s: %s # %s", name, text, origin)
-}
-
-// block is a setting that is a list of parts. If one may contain a secret, the whole block is in
-// comments, since it would not mean the same without it.
-func (c Config) block(s Setting, name, indent string) string {
-	parts, ok := s.field(&c).(*Parts)
-	if !ok {
-		return ""
-	}
-	shown, hides := parts.masked()
-	if hides {
-		indent += "# "
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "%s%s: # %s\n", indent, name, c.Origin(s.Key))
-	for line := range strings.Lines(shown) {
-		if strings.TrimSpace(line) == "" {
-			out.WriteString("\n")
-			continue
-		}
-		out.WriteString(indent + "  " + line)
-	}
-	return out.String()
+	return scalar(s.text(c)), false
 }
 
 // scalar writes text as YAML that reads back as the same text.
@@ -136,4 +147,47 @@ func code(text string) string {
 // cell escapes characters that would end or format a table's cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`).Replace(text)
+}
+
+// secretive are the names of parameters, headers and settings whose values may be secrets.
+var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|cookie|session|signature`)
+
+// masked returns the canonical form with such values masked, and whether there were any.
+func (p Parts) masked() (text string, hides bool) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(p.YAML), &document); err != nil || len(document.Content) == 0 {
+		return "", false // there is none, or it would have been refused
+	}
+	hides = maskNode(document.Content[0])
+	text, err := canonical(document.Content[0])
+	if err != nil {
+		return mask, true
+	}
+	return text, hides
+}
+
+// maskNode masks the values of n that may be secrets. A reference to one is not.
+func maskNode(n *yaml.Node) (hides bool) {
+	for i, value := range n.Content {
+		if n.Kind != yaml.MappingNode {
+			hides = maskNode(value) || hides
+			continue
+		}
+		if i%2 == 0 {
+			continue
+		}
+		name := n.Content[i-1].Value
+		before, query, isURL := strings.Cut(value.Value, "?")
+		switch {
+		case slices.Contains(programs, name):
+		case (name == "path" || name == "url") && isURL && secretive.MatchString(query):
+			value.Value, value.Style, hides = before+"?"+mask, 0, true
+		case secretive.MatchString(name) && !strings.HasSuffix(name, "_url") && reference.ReplaceAllString(value.Value, "") != "" || secretive.MatchString(name) && value.Kind == yaml.SequenceNode:
+			*value = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: mask} // also a list of strings
+			hides = true
+		default:
+			hides = maskNode(value) || hides
+		}
+	}
+	return hides
 }

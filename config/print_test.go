@@ -135,7 +135,7 @@ func TestConfigPrintsTheOriginOfEachValue(t *testing.T) {
 }
 
 const (
-	tableBegins = "<!-- settings:begin: made from config/table.go by `go test ./config -update` -->\n"
+	tableBegins = "<!-- settings:begin: made from config/config.go by `go test ./config -update` -->\n"
 	tableEnds   = "<!-- settings:end -->\n"
 )
 
@@ -155,7 +155,7 @@ func TestTheDocumentedTableIsTheTable(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s does not match config/table.go; run go test ./config -update\n%s", page, cmp.Diff(table, config.Markdown()))
+		t.Fatalf("%s does not match config/config.go; run go test ./config -update\n%s", page, cmp.Diff(table, config.Markdown()))
 	}
 	if err := os.WriteFile(page, []byte(before+tableBegins+config.Markdown()+tableEnds+after), 0o644); err != nil {
 		t.Fatal(err)

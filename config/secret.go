@@ -1,9 +1,7 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"strings"
 )
@@ -77,24 +75,12 @@ func (h hidden[S]) String() string {
 // Hides reports whether String differs from Reveal.
 func (h hidden[S]) Hides() bool { return h.String() != h.Reveal() }
 
-// LogValue masks in slog.
-func (h hidden[S]) LogValue() slog.Value { return slog.StringValue(h.String()) }
-
-// MarshalJSON masks in JSON.
-func (h hidden[S]) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
-
-// MarshalText masks in text encodings.
+// MarshalText masks in logs, JSON and YAML.
 func (h hidden[S]) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
-// MarshalYAML masks in YAML.
-func (h hidden[S]) MarshalYAML() (any, error) { return h.String(), nil }
 
 // Format masks under every verb. Under %x and the like it prints the mask's own hexadecimal.
 func (h hidden[S]) Format(f fmt.State, verb rune) {
-	if verb == 'v' || verb == 'd' || verb == 'T' || verb == 'p' {
-		verb = 's'
-	}
-	_, _ = fmt.Fprintf(f, "%"+string(verb), h.String())
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), h.String())
 }
 
 // maskURL masks the password of an address and query parameters called …password or …token. An

@@ -37,13 +37,8 @@ func cannotListen(key, scheme, address string, err error) error {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		problem = "is not an address of this machine"
 	}
-	for _, s := range config.Settings() {
-		if s.Key == key {
-			return fmt.Errorf("%s: %s %s; set %s or --%s, e.g. --%s %s",
-				s.Env, address, problem, s.Env, s.Flag, s.Flag, scheme+nextAddress(address))
-		}
-	}
-	return fmt.Errorf("%s %s", address, problem)
+	s, _ := config.Lookup(key)
+	return fmt.Errorf("%s: %s %s; set %s or --%s, e.g. --%s %s", s.Env, address, problem, s.Env, s.Flag, s.Flag, scheme+nextAddress(address))
 }
 
 // nextAddress is an address to try instead: the next port, above the privileged ones.

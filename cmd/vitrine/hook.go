@@ -19,9 +19,8 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 		return nil, nil //nolint:nilnil // nobody wants one
 	}
 	match := make(map[shape.Resource]func(context.Context, []byte) (bool, error))
-	for r, source := range map[shape.Resource]string{
-		shape.Catalogue: c.Match.Catalogue, shape.Rules: c.Match.Rules, shape.Banners: c.Match.Banners,
-	} {
+	for _, r := range shape.Resources() {
+		source := c.Match.Of(string(r))
 		if source == "true" { // whatever is sent, even if it is not JSON
 			continue
 		}

@@ -31,11 +31,8 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing, changes .
 		return nil, refuseUpstream(cfg, err)
 	}
 	o.Resources = make(map[shape.Resource]list.Resource)
-	for r, configured := range map[shape.Resource]config.Resource{
-		shape.Catalogue: cfg.Upstream.Resources.Catalogue,
-		shape.Rules:     cfg.Upstream.Resources.Rules,
-		shape.Banners:   cfg.Upstream.Resources.Banners,
-	} {
+	for _, r := range shape.Resources() {
+		configured := cfg.Upstream.Resources.Of(string(r))
 		made := list.Resource{Path: configured.Path, Map: configured.Map, Empty: configured.Empty == "true"}
 		if err := made.Parse(r, configured.Parts.Node); err != nil {
 			return nil, refuseUpstream(cfg, err)

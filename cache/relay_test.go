@@ -64,6 +64,7 @@ func (r *relay) accept() {
 func (r *relay) pass(to, from net.Conn) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buf := make([]byte, 16<<10)
+	var due time.Duration // when all that was read should have passed
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
@@ -73,7 +74,9 @@ func (r *relay) pass(to, from net.Conn) {
 		hole, rate := r.holes[from], r.rate
 		r.mu.Unlock()
 		if rate > 0 {
-			watch.Sleep(context.Background(), time.Duration(n)*time.Second/time.Duration(rate))
+			now := watch.Now() // a sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too
+			due = max(due, now-time.Second/4) + time.Duration(n)*time.Second/time.Duration(rate)
+			watch.Sleep(context.Background(), due-now)
 		}
 		if hole {
 			continue

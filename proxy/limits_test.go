@@ -47,6 +47,43 @@ func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
 	}
 }
 
+// TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp has clients that never begin their
+// handshake, each of which would take the accept loop's time.
+func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
+	const silent = 100
+	r := newRig(t, Options{MaxConnections: 1})
+	lent := httptest.NewUnstartedServer(nil)
+	lent.StartTLS()
+	defer lent.Close()
+	secure, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: lent.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = r.server.Serve(secure) }()
+	held := r.dial(t)
+	defer held.Close()
+	if _, err := io.WriteString(held, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	readReply(t, bufio.NewReader(held), "GET")
+	conns := make([]net.Conn, silent)
+	for i := range conns {
+		if conns[i], err = net.Dial("tcp", secure.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer conns[i].Close()
+	}
+	began := time.Now()
+	for _, c := range conns {
+		if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Fatalf("%d bytes, %v, want it to be closed", n, err)
+		}
+	}
+	if took := time.Since(began); took > silent*refusalTime/2 {
+		t.Errorf("%d silent connections took %v", silent, took)
+	}
+}
+
 func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 	const patience = 500 * time.Millisecond // in which a busy machine has sent a request
 	r := newRig(t, Options{ReadTimeout: patience, IdleTimeout: patience})

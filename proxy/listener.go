@@ -38,11 +38,16 @@ const (
 )
 
 // refuse answers a connection that cannot be served with 503, and closes it. Nothing is read from
-// it, so the client's system may discard the answer; waiting to prevent that is not worth it.
+// it, so the client's system may discard the answer; waiting to prevent that is not worth it. Over
+// TLS there is no answer: nobody else is accepted meanwhile, and a handshake takes as long as the
+// client likes.
 func (s *Server) refuse(c net.Conn) {
 	defer c.Close() //nolint:errcheck // it was answered, or is gone
 	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
 		s.log.Warn("too many connections: some are refused", "limit", s.maxConns)
+	}
+	if _, secure := c.(handshaker); secure {
+		return
 	}
 	if err := s.writeRefusal(c); err != nil {
 		s.log.Debug("cannot refuse a connection", "error", err)

@@ -10,17 +10,16 @@ import (
 )
 
 // served are the commands that vitrine uses, and those that operators inspect and purge with.
-// Others could allocate or wait without limit: SETRANGE at a large offset, BLPOP.
+// Others could allocate or wait without limit: SETRANGE at a large offset, BLPOP, COPY, SUBSCRIBE.
 var served = func() map[string]bool {
 	all := map[string]bool{}
 	for cmd := range strings.FieldsSeq(`
 		AUTH CLIENT COMMAND ECHO HELLO INFO PING QUIT SELECT TIME
-		COPY DBSIZE DEL EXISTS EXPIRE EXPIREAT FLUSHALL FLUSHDB KEYS PERSIST PEXPIRE PEXPIREAT PTTL RANDOMKEY RENAME RENAMENX SCAN
+		DBSIZE DEL EXISTS EXPIRE EXPIREAT FLUSHALL FLUSHDB KEYS PERSIST PEXPIRE PEXPIREAT PTTL RANDOMKEY RENAME RENAMENX SCAN
 		TOUCH TTL TYPE UNLINK
 		GET GETDEL GETSET MGET MSET SET SETNX STRLEN
 		HDEL HEXISTS HGET HGETALL HINCRBY HKEYS HLEN HMGET HMSET HSCAN HSET HSETNX HSTRLEN HVALS
-		DISCARD EXEC MULTI UNWATCH WATCH
-		PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE SUBSCRIBE UNSUBSCRIBE
+		DISCARD EXEC MULTI
 		EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT`) {
 		all[cmd] = true
 	}
@@ -30,6 +29,7 @@ var served = func() map[string]bool {
 // commands decides which commands run, and recovers from their panics.
 type commands struct {
 	track   *tracking
+	memory  *memory
 	scripts func(text string) bool // whether a script is allowed: scripts have no time limit
 	log     *slog.Logger
 	run     string           // names this store, so that its end is not taken for a purge
@@ -56,6 +56,12 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 		c.WriteError(fmt.Sprintf("ERR unknown command '%.32s', the embedded store has those that vitrine and its operator need", cmd))
 	case s.isForeign(cmd, args):
 		c.WriteError("NOPERM the embedded store runs vitrine's own scripts only")
+	case cmd == "SELECT" && len(args) == 1 && args[0] != "0":
+		c.WriteError("ERR DB index is out of range")
+	case (cmd == "CLIENT" || cmd == "HELLO") && sizeOf(args) > maxStranger, !s.track.mayQueue(c, cmd, sizeOf(args)):
+		c.WriteError("ERR too long for the embedded store")
+	case writes(cmd) && !frees(cmd) && !s.memory.fits(sizeOf(args)):
+		c.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
 	case cmd == "INFO":
 		c.WriteBulk("# Server\r\nrun_id:" + s.run + "\r\n")
 	default:

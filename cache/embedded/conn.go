@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,26 +30,30 @@ var errProtocol = errors.New("protocol error")
 type conn struct {
 	net.Conn
 	in       *bufio.Reader
-	command  bytes.Buffer // read from the client, not yet by miniredis
-	password string       // required password; "" after authentication, or if none is needed
+	command  bytes.Buffer  // read from the client, not yet by miniredis
+	password string        // required password; "" after authentication, or if none is needed
+	pending  *atomic.Int64 // bytes of commands, of all connections
+	held     int64         // this connection's
 	release  func()
 }
 
-func newConn(c net.Conn, password string, release func()) (*conn, error) {
+func newConn(c net.Conn, password string, pending *atomic.Int64, release func()) (*conn, error) {
 	var err error
 	if password != "" {
 		err = c.SetReadDeadline(time.Now().Add(strangerTime))
 	}
-	return &conn{Conn: c, in: bufio.NewReader(c), password: password, release: release}, err
+	return &conn{Conn: c, in: bufio.NewReader(c), password: password, pending: pending, release: release}, err
 }
 
 // Read reads the next command, or the rest of it.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.command.Len() == 0 {
+		c.dropHeld()
 		if c.command.Cap() > 64<<10 {
 			c.command = bytes.Buffer{} // it held a document
 		}
 		if err := c.next(); err != nil {
+			c.dropHeld()
 			if errors.Is(err, errProtocol) {
 				_, _ = c.Write([]byte("-ERR Protocol error: want an array of bulk strings, within the bounds of the embedded store\r\n"))
 			}
@@ -78,7 +83,7 @@ func (c *conn) next() error {
 			return err
 		}
 		begin := c.command.Len()
-		if _, err := io.CopyN(&c.command, c.in, int64(length)+2); err != nil {
+		if err := c.receive(int64(length) + 2); err != nil {
 			return err
 		}
 		word, ok := bytes.CutSuffix(c.command.Bytes()[begin:], []byte("\r\n"))
@@ -92,6 +97,28 @@ func (c *conn) next() error {
 	if c.password != "" && shows(words, c.password) {
 		c.password = ""
 		return c.SetReadDeadline(time.Time{})
+	}
+	return nil
+}
+
+// dropHeld makes room for other commands.
+func (c *conn) dropHeld() {
+	c.pending.Add(-c.held)
+	c.held = 0
+}
+
+// receive reads n bytes, and counts those that have come.
+func (c *conn) receive(n int64) error {
+	for n > 0 {
+		got, err := io.CopyN(&c.command, c.in, min(n, 64<<10))
+		c.held += got
+		if c.pending.Add(got) > maxPending {
+			return errProtocol
+		}
+		if err != nil {
+			return err
+		}
+		n -= got
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -40,6 +41,7 @@ type Store struct {
 	listener net.Listener
 	password string
 	places   chan struct{} // one for each connection
+	pending  atomic.Int64  // bytes of commands being received
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 }
@@ -118,7 +120,7 @@ func start(addr, password string, log *slog.Logger) (*Store, error) {
 		redis: redis, track: newTracking(redis), listener: listener, password: password, cancel: cancel,
 		places: make(chan struct{}, maxConnections),
 	}
-	redis.Server().SetPreHook((&commands{track: s.track, scripts: lease.IsScript, log: log, run: rand.Text()}).hook)
+	redis.Server().SetPreHook((&commands{track: s.track, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, run: rand.Text()}).hook)
 	s.done.Go(func() { s.expire(ctx) })
 	s.done.Go(func() { s.accept(ctx, log) })
 	return s, nil
@@ -152,7 +154,7 @@ func (s *Store) accept(ctx context.Context, log *slog.Logger) {
 			_ = c.Close()
 			continue
 		}
-		bounded, err := newConn(c, s.password, sync.OnceFunc(func() { <-s.places }))
+		bounded, err := newConn(c, s.password, &s.pending, sync.OnceFunc(func() { <-s.places }))
 		if err != nil {
 			_ = bounded.Close() // closed before it began
 			continue

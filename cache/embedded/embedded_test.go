@@ -30,7 +30,7 @@ func newStore(t *testing.T, address string) *Store {
 
 // ownCommands are those of a store whose one script is own.
 func ownCommands(s *Store) *commands {
-	return &commands{track: s.track, scripts: func(text string) bool { return text == own }, log: slog.New(slog.DiscardHandler)}
+	return &commands{track: s.track, memory: &memory{redis: s.redis, most: maxStored}, scripts: func(text string) bool { return text == own }, log: slog.New(slog.DiscardHandler)}
 }
 
 // dial connects, with a bound on everything that is done with the connection.

@@ -19,6 +19,7 @@ type tracking struct {
 	mu       sync.Mutex                // guards the maps
 	trackers map[*server.Peer][]string // by connection, the prefixes it tracks
 	queued   map[*server.Peer][]string // by connection in MULTI, the keys that EXEC will change
+	queues   map[*server.Peer]int      // by connection in MULTI, the size of what EXEC will run
 	peers    map[*server.Peer]bool     // connections, and whether the hook has passed on a command of theirs
 }
 
@@ -27,6 +28,7 @@ func newTracking(redis *miniredis.Miniredis) *tracking {
 		redis:    redis,
 		trackers: map[*server.Peer][]string{},
 		queued:   map[*server.Peer][]string{},
+		queues:   map[*server.Peer]int{},
 		peers:    map[*server.Peer]bool{},
 	}
 }
@@ -103,8 +105,7 @@ func (t *tracking) setPassing(c *server.Peer, passing bool) {
 // writes lists commands that cannot change a key, though miniredis does not mark them read-only.
 func writes(cmd string) bool {
 	switch cmd {
-	case "HELLO", "AUTH", "CLIENT", "PING", "ECHO", "SELECT", "QUIT", "INFO", "COMMAND", "SCRIPT", "TIME", "WATCH", "UNWATCH",
-		"SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PUBLISH", "PUBSUB", "CLUSTER":
+	case "HELLO", "AUTH", "CLIENT", "PING", "ECHO", "SELECT", "QUIT", "INFO", "COMMAND", "SCRIPT", "TIME":
 		return false
 	}
 	return true
@@ -156,6 +157,7 @@ func (t *tracking) forget(c *server.Peer) {
 	defer t.mu.Unlock()
 	delete(t.trackers, c)
 	delete(t.queued, c)
+	delete(t.queues, c)
 	delete(t.peers, c)
 }
 

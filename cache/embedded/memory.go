@@ -1,0 +1,99 @@
+package embedded
+
+import (
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+const (
+	// maxStored bounds what is stored, as maxmemory does, and maxPending the commands that are being
+	// received on all connections together.
+	maxStored, maxPending = 256 << 20, 256 << 20
+	// maxQueued bounds the commands of one MULTI.
+	maxQueued = 64 << 10
+	// wordCost is the memory of a word besides its bytes.
+	wordCost = 64
+	// countEvery is how often what is stored is counted, at most.
+	countEvery = time.Second
+)
+
+func sizeOf(words []string) int {
+	size := 0
+	for _, w := range words {
+		size += len(w) + wordCost
+	}
+	return size
+}
+
+// frees lists commands that store nothing, though they write.
+func frees(cmd string) bool {
+	switch cmd {
+	case "DEL", "UNLINK", "FLUSHALL", "FLUSHDB", "EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PERSIST", "GETDEL", "HDEL",
+		"MULTI", "EXEC", "DISCARD":
+		return true
+	}
+	return false
+}
+
+// memory bounds what is stored.
+type memory struct {
+	redis *miniredis.Miniredis
+
+	mu      sync.Mutex // guards the fields below
+	most    int
+	used    int // at most: everything written since counted
+	counted time.Time
+}
+
+// fits reports whether there is room for a write of that size. What is overwritten or removed makes
+// room at the next count.
+func (m *memory) fits(size int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.used+size > m.most && time.Since(m.counted) > countEvery {
+		m.used, m.counted = m.count(), time.Now()
+	}
+	if m.used+size > m.most {
+		return false
+	}
+	m.used += size
+	return true
+}
+
+// count is the size of what is stored: texts and hashes, since no command makes anything else. A key
+// that is gone meanwhile counts as empty.
+func (m *memory) count() int {
+	size := 0
+	for _, key := range m.redis.Keys() {
+		size += len(key) + wordCost
+		if m.redis.Type(key) == "string" {
+			text, _ := m.redis.Get(key)
+			size += len(text) + wordCost
+			continue
+		}
+		names, _ := m.redis.HKeys(key)
+		for _, name := range names {
+			size += len(name) + len(m.redis.HGet(key, name)) + 2*wordCost
+		}
+	}
+	return size
+}
+
+// mayQueue reports whether there is room for a command if the connection is in MULTI.
+func (t *tracking) mayQueue(c *server.Peer, cmd string, size int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	queue, in := t.queues[c]
+	switch {
+	case cmd == "EXEC" || cmd == "DISCARD":
+		delete(t.queues, c)
+	case in && queue+size > maxQueued:
+		return false
+	case in || cmd == "MULTI":
+		t.queues[c] = queue + size + wordCost
+	}
+	return true
+}

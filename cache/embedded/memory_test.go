@@ -1,0 +1,148 @@
+package embedded
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/cmd/testkit"
+)
+
+// TestWhatIsStoredIsBounded fills a store of one megabyte in every way there is, and then makes
+// room again.
+func TestWhatIsStoredIsBounded(t *testing.T) {
+	for name, command := range map[string]func(i int, text string) []string{
+		"long texts": func(i int, text string) []string { return []string{"SET", fmt.Sprint(i), text} },
+		"many keys": func(i int, text string) []string {
+			return []string{"MSET", fmt.Sprint(i), "", text + fmt.Sprint(i), ""}
+		},
+		"many fields": func(i int, text string) []string { return []string{"HSET", "h", fmt.Sprint(i), text} },
+		"field names": func(i int, text string) []string { return []string{"HINCRBY", "h", fmt.Sprint(i) + text, "1"} },
+		"other names": func(i int, text string) []string { return []string{"GETSET", fmt.Sprint(i) + text, "x"} },
+		"set if not":  func(i int, text string) []string { return []string{"SETNX", fmt.Sprint(i), text} },
+		"little words": func(i int, _ string) []string {
+			return append([]string{"MSET"}, strings.Fields(strings.Repeat(fmt.Sprint(i, " "), 40))...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, "127.0.0.1:0")
+			own := ownCommands(s)
+			own.memory.most = 1 << 20
+			s.redis.Server().SetPreHook(own.hook)
+			conn := dial(t, s)
+			in := bufio.NewReader(conn)
+			ask := func(words ...string) string {
+				t.Helper()
+				write(t, conn, words...)
+				line, err := in.ReadString('\n')
+				if err == nil && strings.HasPrefix(line, "$") && line != "$-1\r\n" {
+					_, err = in.ReadString('\n')
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return line
+			}
+			refused := ""
+			for i := 0; i < 100_000 && refused == ""; i++ {
+				if line := ask(command(i, strings.Repeat("x", 5000))...); strings.HasPrefix(line, "-") {
+					refused = line
+				}
+			}
+			if refused != "-OOM command not allowed when used memory > 'maxmemory'.\r\n" {
+				t.Fatalf("%q", refused)
+			}
+			if n := own.memory.count(); n > 1<<20 {
+				t.Errorf("%d bytes are stored", n)
+			}
+			if line := ask("FLUSHALL"); line != "+OK\r\n" {
+				t.Errorf("what makes room is refused: %q", line)
+			}
+			testkit.Eventually(t, "there is room again", func() bool { return ask("SET", "x", "y") == "+OK\r\n" })
+		})
+	}
+}
+
+// TestADocumentWrittenAgainAndAgainFits: what is overwritten makes room.
+func TestADocumentWrittenAgainAndAgainFits(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	m := &memory{redis: s.redis, most: 1 << 20, counted: time.Now().Add(-time.Hour)}
+	for range 4 {
+		for range 2 { // counted once in a second
+			if !m.fits(300_000) {
+				t.Fatal("no room")
+			}
+			if err := s.redis.Set("x", strings.Repeat("x", 300_000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.counted = m.counted.Add(-time.Hour)
+	}
+}
+
+// TestWhatAConnectionHoldsIsBounded: names, prefixes and queues live as long as the connection.
+func TestWhatAConnectionHoldsIsBounded(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	long := strings.Repeat("x", maxStranger)
+	for _, commands := range [][][]string{
+		{{"CLIENT", "SETNAME", long}}, {{"HELLO", "3", "SETNAME", long}}, {{"HELLO", "3"}, {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", long}},
+		{{"SUBSCRIBE", "x"}}, {{"WATCH", "x"}}, {{"COPY", "x", "y"}}, {{"SELECT", "1"}},
+	} {
+		conn := dial(t, s)
+		in := bufio.NewReader(conn)
+		for _, words := range commands {
+			write(t, conn, words...)
+		}
+		for line := ""; !strings.HasPrefix(line, "-"); {
+			var err error
+			if line, err = in.ReadString('\n'); err != nil {
+				t.Fatalf("%.60q is not refused: %v", commands, err)
+			}
+		}
+	}
+	conn := dial(t, s)
+	in := bufio.NewReader(conn)
+	write(t, conn, "MULTI")
+	for i := range 10_000 {
+		write(t, conn, "GET", strings.Repeat("x", 100))
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, "-") {
+			t.Logf("%d are queued", i)
+			break
+		}
+		if i*100 > maxQueued {
+			t.Fatalf("%d are queued", i)
+		}
+	}
+}
+
+// TestCommandsBeingReceivedAreBoundedTogether has many connections send the beginning of a long
+// command.
+func TestCommandsBeingReceivedAreBoundedTogether(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	s.pending.Store(maxPending - 3<<20)
+	part := strings.Repeat("x", 1<<20)
+	ended := 0
+	for range 5 {
+		conn := dial(t, s)
+		if _, err := fmt.Fprintf(conn, "*2\r\n$3\r\nGET\r\n$%d\r\n%s", 100<<20, part); err != nil {
+			ended++
+			continue
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := conn.Read(make([]byte, 100)); n > 0 {
+			ended++
+		}
+	}
+	if ended < 2 {
+		t.Errorf("%d of 5 MB are refused, with room for 3", ended)
+	}
+	testkit.Eventually(t, "what was refused is not counted", func() bool { return s.pending.Load() <= maxPending })
+}

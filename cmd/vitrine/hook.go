@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"slices"
 
 	"vitrine/cache"
 	"vitrine/config"
@@ -18,10 +20,12 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 	if c.Secret.Reveal() == "" {
 		return nil, nil //nolint:nilnil // nobody wants one
 	}
-	match := make(map[shape.Resource]func(context.Context, []byte) (bool, error))
+	var always []shape.Resource
+	var parts []mapping.Items
 	for _, r := range shape.Resources() {
 		source := c.Match.Of(string(r))
 		if source == "true" { // whatever is sent, even if it is not JSON
+			always = append(always, r)
 			continue
 		}
 		key := "hook.match." + string(r)
@@ -29,12 +33,14 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 		if err != nil {
 			return nil, cfg.Refuse(key, err)
 		}
-		match[r] = predicate(program)
+		parts = append(parts, mapping.Items{Name: string(r), Root: "delivery", List: true, Map: program, MaxItems: 100})
 	}
 	return webhook.New(webhook.Options{
 		Secret:          c.Secret.Reveal(),
 		SignatureHeader: c.SignatureHeader,
-		Match:           match,
+		Match: func(ctx context.Context, body []byte) ([]shape.Resource, error) {
+			return match(ctx, always, parts, body)
+		},
 		Purge: func(ctx context.Context, r shape.Resource) error {
 			_, err := store.Purge(ctx, string(r), true)
 			return err
@@ -44,18 +50,33 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 	})
 }
 
-// predicate reports whether program yields anything but false and null.
-func predicate(program *mapping.Program) func(context.Context, []byte) (bool, error) {
-	return func(ctx context.Context, body []byte) (bool, error) {
-		input, err := mapping.Decode("delivery", body)
-		if err != nil {
-			return false, err
-		}
-		matched := false
-		err = program.Run(ctx, "delivery", input, mapping.Limits{Values: 100}, func(v any) error {
-			matched = matched || v != nil && v != false
-			return nil
-		})
-		return matched, err
+// match adds to always the resources whose program yields anything but false and null. Programs run
+// in a process of their own, as those of mappings do.
+func match(ctx context.Context, always []shape.Resource, programs []mapping.Items, body []byte) (matched []shape.Resource, err error) {
+	if len(programs) == 0 {
+		return always, nil
 	}
+	programs = slices.Clone(programs)
+	for i := range programs {
+		programs[i].Items = [][]byte{body}
+	}
+	var worker mapping.Worker
+	defer worker.Close()
+	out, err := worker.Compose(ctx, &mapping.Composition{Preset: "custom", Parts: programs, Alone: true, MaxBytes: maxMatches})
+	if err != nil {
+		return nil, err
+	}
+	var yielded map[shape.Resource][]any
+	if err := json.Unmarshal(out, &yielded); err != nil {
+		return nil, err
+	}
+	for _, r := range shape.Resources() {
+		if slices.Contains(always, r) || slices.ContainsFunc(yielded[r], func(v any) bool { return v != nil && v != false }) {
+			matched = append(matched, r)
+		}
+	}
+	return matched, nil
 }
+
+// maxMatches bounds what the programs yield on one delivery, in bytes.
+const maxMatches = 4 << 20

@@ -38,7 +38,7 @@ type Meter struct {
 	history  history
 
 	fetches, purges, refused, incoherent, damaged, suspicions, deliveries *prometheus.CounterVec
-	fetchTimes                                                   *prometheus.HistogramVec
+	fetchTimes                                                            *prometheus.HistogramVec
 }
 
 // The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded

@@ -38,9 +38,8 @@ type Options struct {
 	SignatureHeader string
 	// MaxBytes bounds a body (413 beyond). Zero means 1 MiB.
 	MaxBytes int64
-	// Match reports by its body whether a delivery concerns a resource. A resource that is missing
-	// is always concerned.
-	Match map[shape.Resource]func(ctx context.Context, body []byte) (bool, error)
+	// Match selects the resources that a delivery concerns, by its body. Nil means all.
+	Match func(ctx context.Context, body []byte) ([]shape.Resource, error)
 	// Purge purges a resource softly. Required.
 	Purge func(ctx context.Context, r shape.Resource) error
 	// Pause is how long after a purge the next deliveries are gathered. Zero means 1 s.
@@ -87,6 +86,9 @@ func New(o Options) (*Hook, error) {
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 20
+	}
+	if o.Match == nil {
+		o.Match = func(context.Context, []byte) ([]shape.Resource, error) { return shape.Resources(), nil }
 	}
 	if o.Pause == 0 {
 		o.Pause = time.Second
@@ -142,7 +144,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r)
 		return
 	}
-	concerned, err := h.match(ctx, body)
+	concerned, err := h.o.Match(ctx, body)
 	if err != nil {
 		h.o.Count("unreadable")
 		h.o.Logger.WarnContext(ctx, "webhook delivery not understood", "error", err, "bytes", len(body))
@@ -156,7 +158,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.o.Count(outcome)
 	h.o.Logger.InfoContext(ctx, "the CMS reports changed content", "resources", concerned, "bytes", len(body))
 	h.enqueue(concerned)
-	answer, err := json.Marshal(map[string]any{"purging": concerned})
+	answer, err := json.Marshal(map[string]any{"purging": append([]shape.Resource{}, concerned...)})
 	if err != nil {
 		answer = []byte(`{}`)
 	}
@@ -214,24 +216,6 @@ func (h *Hook) refuse(w http.ResponseWriter, r *http.Request) {
 			"deliveries", refused, "from", r.RemoteAddr)
 	}
 	reply(w, http.StatusUnauthorized, `{"detail":"The delivery has neither a valid signature nor a valid token."}`)
-}
-
-// match lists the resources that a delivery concerns.
-func (h *Hook) match(ctx context.Context, body []byte) ([]shape.Resource, error) {
-	concerned := []shape.Resource{}
-	for _, r := range shape.Resources() {
-		ok, err := true, error(nil)
-		if predicate := h.o.Match[r]; predicate != nil {
-			ok, err = predicate(ctx, body)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			concerned = append(concerned, r)
-		}
-	}
-	return concerned, nil
 }
 
 // enqueue has Run purge.

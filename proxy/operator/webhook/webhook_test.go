@@ -96,20 +96,21 @@ func TestADeliveryHasToKnowTheSecret(t *testing.T) {
 }
 
 func TestADeliveryPurgesWhatItConcernsOnceForMany(t *testing.T) {
-	matches := func(word string) func(context.Context, []byte) (bool, error) {
-		return func(_ context.Context, body []byte) (bool, error) {
-			if bytes.Contains(body, []byte("broken")) {
-				return false, errors.New("broken")
-			}
-			return bytes.Contains(body, []byte(word)), nil
+	match := func(_ context.Context, body []byte) (concerned []shape.Resource, err error) {
+		if bytes.Contains(body, []byte("broken")) {
+			return nil, errors.New("broken")
 		}
+		for word, r := range map[string]shape.Resource{"artist": shape.Catalogue, "rule": shape.Rules, "banner": shape.Banners} {
+			if bytes.Contains(body, []byte(word)) {
+				concerned = append(concerned, r)
+			}
+		}
+		return concerned, nil
 	}
 	release, entered := make(chan struct{}), make(chan shape.Resource, 10)
 	r := newRig(t, Options{
 		Pause: time.Millisecond,
-		Match: map[shape.Resource]func(context.Context, []byte) (bool, error){
-			shape.Catalogue: matches("artist"), shape.Rules: matches("rule"), shape.Banners: matches("banner"),
-		},
+		Match: match,
 		Purge: func(_ context.Context, res shape.Resource) error {
 			entered <- res
 			<-release

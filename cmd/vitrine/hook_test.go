@@ -1,0 +1,75 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/cmd/testkit"
+)
+
+// deliver sends a body to the webhook, and returns the status and the answer.
+func (r running) deliver(t *testing.T, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.operator.Addr().String()+"/hooks/content", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer a-secret-of-the-hook")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(answer)
+}
+
+func TestTheProgramsOfTheHookSelectWhatIsPurged(t *testing.T) {
+	r := start(t, "VITRINE_HOOK_SECRET=a-secret-of-the-hook", "VITRINE_HOOK_MATCH_BANNERS=.model == \"banner\", false",
+		"VITRINE_HOOK_MATCH_CATALOGUE=.model | select(IN(\"artist\", \"gallery\"))")
+	for body, want := range map[string]string{
+		`{"model":"banner"}`: `{"purging":["rules","banners"]}`,
+		`{"model":"artist"}`: `{"purging":["catalogue","rules"]}`,
+		`{"model":"other"}`:  `{"purging":["rules"]}`,
+		`{`:                  `{"detail":"The configured predicates cannot read the body."}`,
+		`[]`:                 `{"detail":"The configured predicates cannot read the body."}`,
+	} {
+		if status, got := r.deliver(t, body); strings.TrimSpace(got) != want || (status == http.StatusAccepted) != strings.Contains(want, "purging") {
+			t.Errorf("%s: %d %s, want %s", body, status, got, want)
+		}
+	}
+}
+
+// TestAProgramOfTheHookThatDoesNotEndEndsWithItsDelivery has programs that would take all memory,
+// the stack, or a processor for ever, of the process that they ran in.
+func TestAProgramOfTheHookThatDoesNotEndEndsWithItsDelivery(t *testing.T) {
+	for _, program := range []string{"[range(1e12)]", "def f: [f]; f", "last(repeat(0))", `"x" * .n`} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, "VITRINE_HOOK_SECRET=a-secret-of-the-hook", "VITRINE_HOOK_MATCH_BANNERS="+program)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			if status, got := r.deliver(t, `{"n":10000000000}`); status != http.StatusBadRequest {
+				t.Errorf("%d %s", status, got)
+			}
+			if took := time.Since(began); took > testkit.Patience {
+				t.Errorf("it took %v", took)
+			}
+			runtime.ReadMemStats(&after)
+			if grown := int64(after.Sys) - int64(before.Sys); grown > 64<<20 {
+				t.Errorf("this process grew by %d bytes", grown)
+			}
+			if got := r.get(t, "banners"); got.status != http.StatusOK {
+				t.Errorf("%d", got.status)
+			}
+		})
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -17,23 +15,10 @@ import (
 // Whoever opens all the connections that there are descriptors for costs others an answer, not
 // more.
 func TestRunningOutOfDescriptorsEndsNothing(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("sh is not installed: apt-get install dash")
-	}
 	public, operator := freeAddress(t), freeAddress(t)
-	vitrine := exec.Command(sh, "-c", "ulimit -n 120; exec vitrine serve")
-	vitrine.Env = append(os.Environ(), "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN="+operator, "VITRINE_REDIS_URL=embedded:127.0.0.1:0")
-	vitrine.Stdout, vitrine.Stderr = t.Output(), t.Output()
-	if err := vitrine.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = vitrine.Process.Signal(os.Interrupt)
-		if err := vitrine.Wait(); err != nil {
-			t.Errorf("vitrine: %v", err)
-		}
-	}()
+	vitrine := child{files: 120, log: t.Output(), environ: []string{"VITRINE_LISTEN=" + public, "VITRINE_ADMIN_LISTEN=" + operator}}
+	vitrine.start(t)
+	defer vitrine.stop()
 	well := func() error {
 		return errors.Join(isWellAt("http://"+public+"/gvapp/"), isWellAt("http://"+operator+"/livez"))
 	}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -99,36 +98,11 @@ func visitors(t *testing.T, address string, want []byte) (asked *atomic.Int64, s
 	}
 }
 
-// serveOn starts the command on a socket that the test has opened, as systemd does.
-func serveOn(t *testing.T, socket *os.File, environ []string, log io.Writer) *exec.Cmd {
-	t.Helper()
-	command := exec.Command("sh", "-c", `LISTEN_PID=$$ exec vitrine serve`)
-	command.ExtraFiles = []*os.File{socket} // descriptor 3
-	command.Env = append(append(os.Environ(), "LISTEN_FDS=1"), environ...)
-	command.Stdout, command.Stderr = io.Discard, log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return command
-}
-
 // Under load, a configuration is reloaded a hundred times and the program is replaced twenty times,
 // and no request fails, nor is anything fetched that was fetched before.
 func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("sh is not installed: apt-get install dash")
-	}
 	redis, cms := redistest.Start(t), upstreamtest.New(t)
-	public, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer public.Close()
-	socket, err := public.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
+	public, socket := openSocket(t)
 	file := filepath.Join(t.TempDir(), "vitrine.yaml")
 	configure := func(n int) {
 		t.Helper()
@@ -137,30 +111,21 @@ func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
 		}
 	}
 	configure(0)
-	environ := []string{
-		"VITRINE_CONFIG=" + file, "VITRINE_ADMIN_LISTEN=", "VITRINE_TTL=1h", "VITRINE_LOG_FORMAT=json",
-		"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + redis.URL(),
-	}
 	var log testkit.Buffer
-	vitrine := serveOn(t, socket, environ, &log)
-	stopIt := func() {
-		t.Helper()
-		if err := vitrine.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := vitrine.Wait(); err != nil {
-			t.Errorf("vitrine: %v", err)
-		}
-	}
-	defer func() { stopIt() }()
+	vitrine := child{socket: socket, log: &log, environ: []string{
+		"VITRINE_CONFIG=" + file, "VITRINE_TTL=1h", "VITRINE_LOG_FORMAT=json",
+		"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + redis.URL(),
+	}}
+	vitrine.start(t)
+	defer vitrine.stop()
 
-	first := &visit{address: public.Addr().String(), asked: new(atomic.Int64)}
+	first := &visit{address: public, asked: new(atomic.Int64)}
 	want, err := first.get(true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.close()
-	asked, stop := visitors(t, public.Addr().String(), want)
+	asked, stop := visitors(t, public, want)
 	load := func(step string, n int) {
 		t.Helper()
 		from := asked.Load()
@@ -169,9 +134,7 @@ func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
 	load("the first visits", 100)
 	for n := range 100 {
 		configure(n + 1)
-		if err := vitrine.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		vitrine.signal(syscall.SIGHUP)
 		to := fmt.Sprintf(`"to":"\"%v\""`, time.Duration(n+1)*time.Second)
 		if n+1 == 60 {
 			to = `"to":"\"1m\""`
@@ -180,8 +143,8 @@ func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
 		load("visits after a reload", 20)
 	}
 	for range 20 {
-		stopIt()
-		vitrine = serveOn(t, socket, environ, &log)
+		vitrine.stop()
+		vitrine.start(t)
 		load("visits after an upgrade", 50)
 	}
 	stop()

@@ -4,8 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,41 +11,18 @@ import (
 )
 
 func TestSystemdPassesThePublicSocketAndHearsWhenItIsServed(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("sh is not installed: apt-get install dash")
-	}
-	public, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer public.Close()
-	file, err := public.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
+	public, socket := openSocket(t)
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer manager.Close()
 
-	// As systemd does: the process that becomes vitrine is the one that the socket is for.
-	vitrine := exec.Command(sh, "-c", `LISTEN_PID=$$ exec vitrine serve`)
-	vitrine.ExtraFiles = []*os.File{file} // descriptor 3
-	vitrine.Env = append(os.Environ(), "LISTEN_FDS=1", "NOTIFY_SOCKET="+manager.LocalAddr().String(), "WATCHDOG_USEC=100000",
-		"VITRINE_LISTEN=:1", "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL=embedded:127.0.0.1:0")
-	vitrine.Stdout, vitrine.Stderr = t.Output(), t.Output()
-	if err := vitrine.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = vitrine.Process.Signal(os.Interrupt)
-		if err := vitrine.Wait(); err != nil {
-			t.Errorf("vitrine: %v", err)
-		}
-	}()
+	vitrine := child{socket: socket, log: t.Output(), environ: []string{
+		"NOTIFY_SOCKET=" + manager.LocalAddr().String(), "WATCHDOG_USEC=100000", "VITRINE_LISTEN=:1",
+	}}
+	vitrine.start(t)
+	defer vitrine.stop()
 
 	waiting := map[string]int{"READY=1": 1, "WATCHDOG=1": 3}
 	for state := make([]byte, 100); len(waiting) > 0; {
@@ -64,7 +39,7 @@ func TestSystemdPassesThePublicSocketAndHearsWhenItIsServed(t *testing.T) {
 			delete(waiting, name)
 		}
 	}
-	response, err := http.Get("http://" + public.Addr().String() + "/gvapp/")
+	response, err := http.Get("http://" + public + "/gvapp/")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"vitrine/cache/redistest"
+)
+
+// A child is vitrine as a process of its own, as an operator runs it.
+type child struct {
+	program string   // "" is the one under test
+	socket  *os.File // passed as systemd passes the public address; or nil
+	files   int      // how many it may open; 0: as many as the test
+	environ []string
+	log     io.Writer
+
+	t       *testing.T
+	process *exec.Cmd // nil before it starts
+}
+
+// start starts it, again if it has ended.
+func (c *child) start(t *testing.T) {
+	t.Helper()
+	c.t = t
+	program, limit := c.program, ""
+	if program == "" {
+		program = "vitrine"
+	}
+	if c.files > 0 {
+		limit = fmt.Sprintf("ulimit -n %d; ", c.files)
+	}
+	c.process = exec.Command("sh", "-c", limit+`LISTEN_PID=$$ exec "$0" serve`, program)
+	c.process.Env = append(os.Environ(), "VITRINE_REDIS_URL=embedded:127.0.0.1:0", "VITRINE_ADMIN_LISTEN=")
+	if c.socket != nil {
+		c.process.ExtraFiles = []*os.File{c.socket} // descriptor 3
+		c.process.Env = append(c.process.Env, "LISTEN_FDS=1")
+	}
+	c.process.Env = append(c.process.Env, c.environ...)
+	c.process.Stdout, c.process.Stderr = io.Discard, c.log
+	if err := c.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *child) signal(s os.Signal) {
+	c.t.Helper()
+	if err := c.process.Process.Signal(s); err != nil {
+		c.t.Errorf("%v: %v", s, err)
+	}
+}
+
+// stop asks it to stop, and waits until it has, with exit code 0.
+func (c *child) stop() {
+	c.t.Helper()
+	c.signal(syscall.SIGTERM)
+	if err := c.process.Wait(); err != nil {
+		c.t.Errorf("vitrine: %v", err)
+	}
+}
+
+// kill ends it at once.
+func (c *child) kill() {
+	c.t.Helper()
+	c.signal(syscall.SIGKILL)
+	_ = c.process.Wait() // "signal: killed" is expected
+}
+
+// openSocket listens on a free address for [child], as systemd does: what connects while no process
+// accepts waits.
+func openSocket(t *testing.T) (address string, socket *os.File) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if socket, err = listener.(*net.TCPListener).File(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	return listener.Addr().String(), socket
+}
+
+// A change is made to a source file before it is compiled. A file of which nothing is known yet is
+// added.
+type change struct{ file, from, to string }
+
+// anHour lets the signals USR1 and USR2 set the clock of a process forward and back by an hour. The
+// monotonic clock runs on, as when a machine's clock is set.
+func anHour() []change {
+	library := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
+	const now = "	sec, nsec, mono := runtimeNow()\n"
+	return []change{
+		{library, "func Now() Time {\n" + now, "var Step int64\n\nfunc Now() Time {\n" + now + "	sec += Step\n"},
+		{"step.go", "", `package main
+
+import ("os"; "os/signal"; "syscall"; "time")
+
+func init() {
+	c := make(chan os.Signal, 10)
+	signal.Notify(c, syscall.SIGUSR1, syscall.SIGUSR2)
+	go func() {
+		for s := range c {
+			if s == syscall.SIGUSR1 { time.Step += 3600 } else { time.Step -= 3600 }
+		}
+	}()
+}
+`},
+	}
+}
+
+// build compiles this package with changes that exist nowhere else, and returns the program.
+func build(t *testing.T, changes ...change) (program string) {
+	t.Helper()
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for i, c := range changes {
+		text := []byte(c.to)
+		if c.from != "" {
+			content, err := os.ReadFile(c.file)
+			if err != nil || strings.Count(string(content), c.from) != 1 {
+				t.Fatalf("%s does not have %q once: %v", c.file, c.from, err)
+			}
+			text = []byte(strings.Replace(string(content), c.from, c.to, 1))
+		}
+		file, err := filepath.Abs(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace[file] = filepath.Join(dir, fmt.Sprint(i, ".go"))
+		if err := os.WriteFile(replace[file], text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(dir, "vitrine")
+	if output, err := exec.Command("go", "build", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, output)
+	}
+	return program
+}
+
+// redisWithAClock starts a Redis whose wall clock set sets, by so many hours.
+func redisWithAClock(t *testing.T, args ...string) (server *redistest.Server, set func(hours int)) {
+	t.Helper()
+	redistest.Require(t)
+	if _, err := exec.LookPath("cc"); err != nil {
+		lacking(t, "cc", "gcc")
+	}
+	dir := t.TempDir()
+	clock, library, script := filepath.Join(dir, "clock"), filepath.Join(dir, "clock.so"), filepath.Join(dir, "redis-server")
+	if output, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", library, filepath.Join("testdata", "clock.c")).CombinedOutput(); err != nil {
+		t.Fatalf("cc: %v\n%s", err, output)
+	}
+	file, err := os.Create(clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	set = func(hours int) {
+		if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(hours)*3600)), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	set(0)
+	real, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// On the path, for each start of the server.
+	text := fmt.Sprintf("#!/bin/sh\nexec env LD_PRELOAD=%s CLOCK=%s %s \"$@\"\n", library, clock, real)
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return redistest.Start(t, args...), set
+}

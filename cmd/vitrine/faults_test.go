@@ -81,7 +81,7 @@ func (m *matrix) try(hold time.Duration, faults ...fault) {
 		f.end()
 	}
 	c.recovery = m.recover(c.name)
-	m.purge() // counts at once, as before
+	m.purge(m.t, m.redis) // counts at once, as before
 	wait(purgeBound + 50*time.Millisecond)
 	stop()
 

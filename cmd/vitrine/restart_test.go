@@ -71,8 +71,9 @@ func (v *visit) close() {
 	}
 }
 
-// visitors load an address until stop is called, which returns how many requests were answered.
-func visitors(t *testing.T, address string, want []byte) (asked *atomic.Int64, stop func()) {
+// visitors load an address until stop is called, and count what was answered. Each answer is judged
+// with the time at which it was asked for.
+func visitors(t *testing.T, address string, judge func(body []byte, began time.Time) error) (asked *atomic.Int64, stop func()) {
 	asked = new(atomic.Int64)
 	var stopping atomic.Bool
 	var all sync.WaitGroup
@@ -81,9 +82,10 @@ func visitors(t *testing.T, address string, want []byte) (asked *atomic.Int64, s
 			v := &visit{address: address, asked: asked}
 			defer v.close()
 			for n := 0; !stopping.Load(); n++ {
+				began := time.Now()
 				body, err := v.get(i < 2 || n%(50*i) == 0)
-				if err == nil && !bytes.Equal(body, want) {
-					err = errors.New("another document")
+				if err == nil {
+					err = judge(body, began)
 				}
 				if err != nil {
 					t.Errorf("visitor %d, request %d: %v", i, n, err)
@@ -125,7 +127,12 @@ func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.close()
-	asked, stop := visitors(t, public, want)
+	asked, stop := visitors(t, public, func(body []byte, _ time.Time) error {
+		if !bytes.Equal(body, want) {
+			return errors.New("another document")
+		}
+		return nil
+	})
 	load := func(step string, n int) {
 		t.Helper()
 		from := asked.Load()

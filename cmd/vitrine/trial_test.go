@@ -25,10 +25,64 @@ const (
 	purgeBound = 50 * time.Millisecond
 )
 
+// content is the banners of a CMS: a single one, whose id is the version.
+type content struct {
+	cms     *upstreamtest.CMS
+	version atomic.Int64 // the newest
+	floor   atomic.Int64 // the oldest that may be served,
+	since   atomic.Int64 // to requests from then on, Unix nanoseconds
+}
+
+func newContent(t *testing.T) *content {
+	c := &content{cms: upstreamtest.New(t)}
+	c.publish()
+	c.floor.Store(1)
+	return c
+}
+
+// banners is the newest content.
+func (c *content) banners() string { return fmt.Sprintf(`[{"id":%d}]`, c.version.Load()) }
+
+// publish puts a new version into the CMS.
+func (c *content) publish() {
+	c.version.Add(1)
+	c.cms.Set(shape.Banners, c.banners())
+}
+
+// purge removes the document from Redis once a new version of it is published.
+func (c *content) purge(t *testing.T, redis *redistest.Server) {
+	t.Helper()
+	c.publish()
+	if err := testkit.Retry(func() error { return redis.Client().Del(context.Background(), "vitrine:banners").Err() }); err != nil {
+		t.Fatal(err)
+	}
+	c.since.Store(time.Now().Add(purgeBound).UnixNano())
+	c.floor.Store(c.version.Load())
+}
+
+var bannerID = regexp.MustCompile(`"id":(\d+)`)
+
+// judge is an error for a body that is not the CMS's, or older than the last purge when it was asked
+// for.
+func (c *content) judge(body []byte, began time.Time) error {
+	floor := c.floor.Load() // before since, which a purge sets first
+	if began.UnixNano() < c.since.Load() {
+		floor = 1
+	}
+	found := bannerID.FindSubmatch(body)
+	if found == nil {
+		return fmt.Errorf("%.60q", body)
+	}
+	if v, _ := strconv.ParseInt(string(found[1]), 10, 64); v < floor || v > c.version.Load() {
+		return fmt.Errorf("version %d of %d to %d", v, floor, c.version.Load())
+	}
+	return nil
+}
+
 // A trial is a vitrine under load, with a CMS and a Redis to do harm to.
 type trial struct {
+	*content
 	t        *testing.T
-	cms      *upstreamtest.CMS
 	redis    *redistest.Server
 	setRedis func(hours int) // Redis's clock
 	vitrine  child
@@ -36,9 +90,6 @@ type trial struct {
 	operator string
 	log      testkit.Buffer
 
-	version atomic.Int64 // of the newest content, the id of the only banner
-	floor   atomic.Int64 // the oldest version that may be served,
-	since   atomic.Int64 // to requests from then on, Unix nanoseconds
 	killed  atomic.Int64 // when the process was last, Unix nanoseconds
 	answers atomic.Int64
 
@@ -49,10 +100,8 @@ type trial struct {
 }
 
 func newTrial(t *testing.T) *trial {
-	tr := &trial{t: t, cms: upstreamtest.New(t), operator: freeAddress(t), details: map[string]bool{}}
+	tr := &trial{content: newContent(t), t: t, operator: freeAddress(t), details: map[string]bool{}}
 	tr.redis, tr.setRedis = redisWithAClock(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "400")
-	tr.publish()
-	tr.floor.Store(1)
 	tr.vitrine = child{program: build(t, anHour()...), files: 400, log: &tr.log}
 	tr.public, tr.vitrine.socket = openSocket(t)
 	tr.vitrine.environ = []string{
@@ -68,24 +117,9 @@ func newTrial(t *testing.T) *trial {
 	return tr
 }
 
-// banners is the newest content.
-func (tr *trial) banners() string { return fmt.Sprintf(`[{"id":%d}]`, tr.version.Load()) }
-
-// publish puts a new version into the CMS.
-func (tr *trial) publish() {
-	tr.version.Add(1)
-	tr.cms.Set(shape.Banners, tr.banners())
-}
-
-var bannerID = regexp.MustCompile(`"id":(\d+)`)
-
 // visit asks once, and judges the answer.
 func (tr *trial) visit(client *http.Client) {
 	began := time.Now()
-	floor := int64(1)
-	if began.UnixNano() >= tr.since.Load() {
-		floor = tr.floor.Load()
-	}
 	complain := func(format string, args ...any) {
 		tr.mu.Lock()
 		defer tr.mu.Unlock()
@@ -111,13 +145,12 @@ func (tr *trial) visit(client *http.Client) {
 	took := time.Since(began)
 	tr.answers.Add(1)
 	status := response.Header.Get("Cache-Status")
-	found := bannerID.FindSubmatch(body)
-	if response.StatusCode != http.StatusOK || found == nil {
+	if response.StatusCode != http.StatusOK {
 		complain("status %d, %.60q, %s", response.StatusCode, body, status)
 		return
 	}
-	if v, _ := strconv.ParseInt(string(found[1]), 10, 64); v < floor || v > tr.version.Load() {
-		complain("version %d of %d to %d, %s", v, floor, tr.version.Load(), status)
+	if err := tr.judge(body, began); err != nil {
+		complain("%v, %s", err, status)
 	}
 	_, detail, _ := strings.Cut(status, "detail=")
 	tr.mu.Lock()
@@ -187,17 +220,6 @@ func (tr *trial) metric(name string) float64 {
 		tr.t.Fatalf("no %s: %v %v", name, err, nerr)
 	}
 	return number
-}
-
-// purge removes the document from Redis once a new version of it is published.
-func (tr *trial) purge() {
-	tr.t.Helper()
-	tr.publish()
-	if err := testkit.Retry(func() error { return tr.redis.Client().Del(context.Background(), "vitrine:banners").Err() }); err != nil {
-		tr.t.Fatal(err)
-	}
-	tr.since.Store(time.Now().Add(purgeBound).UnixNano())
-	tr.floor.Store(tr.version.Load())
 }
 
 func (tr *trial) signal(s syscall.Signal) func() { return func() { tr.vitrine.signal(s) } }

@@ -40,6 +40,31 @@ func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
 	}
 }
 
+// TestAValueOfAnotherTypeIsNoPurge has somebody write a string over the document while the CMS is
+// away. The first replica that fetches removes it, and the others still know.
+func TestAValueOfAnotherTypeIsNoPurge(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, options(src))
+		_, other := replica(t, b.url, options(src))
+		warm(t, r)
+		warm(t, other)
+		src.fail(errDown)
+		must(t, b.client.Set(t.Context(), key, "a string", 0).Err())
+		for _, r := range []*Reader[int64]{r, other} {
+			eventually(t, "the loss is said", func() bool {
+				a := get(t, r) // never an error
+				return a.Value == 1 && a.Status.Detail == DetailRedisLost
+			})
+		}
+		must(t, b.client.Del(t.Context(), key).Err())
+		eventually(t, "a purge afterwards counts", func() bool {
+			_, err := r.Get(t.Context())
+			return err != nil
+		})
+	})
+}
+
 func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
 	server := redistest.Start(t)
 	src := newSource()

@@ -62,6 +62,8 @@ type Record struct {
 	UpstreamETag, UpstreamLastModified string
 	// Vacant names a hash without a document, such as a lease alone: after a purge it is another.
 	Vacant string
+	// Overwritten: a client has put a value of another type in the document's place.
+	Overwritten bool
 }
 
 // Holds reports whether there is a document.
@@ -81,6 +83,7 @@ func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record,
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
 		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), Vacant: r.text(14),
 	}
+	rec.Overwritten = !rec.Exists && r.text(2) != "none" || strings.HasPrefix(rec.Vacant, "overwritten:")
 	if body := r.text(3); body != "" {
 		rec.Body = []byte(body)
 	}

@@ -4,7 +4,10 @@
 -- one whose reply it never received.
 -- Returns {'granted', now, mark, failures, etag, source, data set, vacant}, or one of {'fresh'|'held'|'failed', now, ms left, lease}.
 local h = read(tonumber(ARGV[1]))
-if h.kind ~= 'hash' and h.kind ~= 'none' then redis.call('DEL', key) end
+if h.kind ~= 'hash' and h.kind ~= 'none' then
+  redis.call('DEL', key)
+  h.vacant = 'overwritten:' .. ARGV[2]
+end
 local held = h.etag ~= '' and h.layout == ARGV[4] and h.etag ~= ARGV[8]
 local other = h.source ~= ARGV[5] and now >= h.fetched + ARGV[7]
 if held and now < h.fresh and now < h.fetched + ARGV[6] and not other then return {'fresh', now, 0, ''} end

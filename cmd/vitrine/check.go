@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -24,19 +23,6 @@ type checkCommand struct {
 	JSON    bool   `name:"json" help:"Report as JSON."`
 	Explain string `name:"explain" placeholder:"RESOURCE" enum:",catalogue,rules,banners" default:"" help:"Show, for the first item of each list of a resource, what was received, what each step made of it, and what was repaired."`
 	Record  string `name:"record" placeholder:"DIR" help:"Keep the responses in a folder that --upstream-url file:DIR can replay, without the secrets that were sent."`
-}
-
-// Help shows what to type.
-func (checkCommand) Help() string {
-	return "Fetches each resource from the CMS, without any cache, and reports what was received, repaired, dropped and refused, " +
-		"and what the documents look like. A folder can hold saved responses instead: banners.json, or banners.http as curl -i prints it. " +
-		"Exit code 0: all is well; 1: a check failed, or a document would be refused; 2: invalid configuration.\n\n" + examples(
-		"vitrine check --upstream-url https://cms.example",
-		"vitrine check --upstream-url file:saved",
-		"vitrine check --json | jq .resources.banners",
-		"vitrine check --explain banners",
-		"vitrine check --record saved && vitrine check --upstream-url file:saved",
-	)
 }
 
 // report is the result of check.
@@ -138,7 +124,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	}
 
 	if c.JSON {
-		err = r.writeJSON(p.stdout)
+		err = p.printJSON(r)
 	} else {
 		screen := newScreen(p)
 		checkView{screen}.show(r)
@@ -235,10 +221,3 @@ func firstItems(doc shape.Document) []string {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func (r report) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
-}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 )
 
@@ -66,9 +67,9 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	}
 	came := f.Upstream
 	if f.Pages > 0 {
-		came += fmt.Sprintf(", %s of %d bytes", plural(f.Pages, "answer"), f.Received)
+		came += fmt.Sprintf(", %s of %d bytes", operator.Count(f.Pages, "answer", "answers"), f.Received)
 	}
-	v.line("from", "%s, %s", came, plural(f.Attempts, "attempt"))
+	v.line("from", "%s, %s", came, operator.Count(f.Attempts, "attempt", "attempts"))
 	v.line("time", "fetch %.1f ms, map %.1f ms, normalize %.1f ms", f.Steps.Fetch, f.Steps.Map, f.Steps.Normalize)
 	if f.Said != "" {
 		v.line("the CMS", "%s", f.Said)
@@ -109,11 +110,4 @@ func (v checkView) repairs(label string, done []repairsReport) {
 
 func (v checkView) line(label, format string, args ...any) {
 	v.printf("  %-10s "+format+"\n", append([]any{label}, args...)...)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

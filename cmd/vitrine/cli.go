@@ -19,6 +19,60 @@ type commandLine struct {
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
+// details are what --help of a command says below its one line.
+var details = map[string]string{
+	"serve": `Without settings it serves bundled content from a store inside the process.
+
+Examples:
+
+  vitrine
+  vitrine --upstream-url https://cms.example --redis-url redis://127.0.0.1:6379
+  VITRINE_UPSTREAM_AUTHORIZATION_FILE=/run/secrets/cms vitrine serve --config vitrine.yaml`,
+	"check": `Fetches each resource from the CMS, without any cache, and reports what was received, repaired, dropped and refused, and what the documents look like. A folder can hold saved responses instead: banners.json, or banners.http as curl -i prints it. Exit code 0: all is well; 1: a check failed, or a document would be refused; 2: invalid configuration.
+
+Examples:
+
+  vitrine check --upstream-url https://cms.example
+  vitrine check --upstream-url file:saved
+  vitrine check --json | jq .resources.banners
+  vitrine check --explain banners
+  vitrine check --record saved && vitrine check --upstream-url file:saved`,
+	"purge": `Every replica on the same Redis is notified.
+
+Examples:
+
+  vitrine purge banners
+  vitrine purge --soft --redis-url redis://127.0.0.1:6379`,
+	"status": `Requests the status at the configured operator's address, with its token. Exit code 0: it answered; 1: it did not. Colours only on a terminal, unless NO_COLOR is set.
+
+Examples:
+
+  vitrine status
+  watch vitrine status
+  vitrine status --json | jq .resources.banners
+  VITRINE_ADMIN_TOKEN_FILE=/run/secrets/operator vitrine status --url http://10.0.0.7:9090`,
+	"config": `The output can be used as the file. Secrets are masked.
+
+Examples:
+
+  vitrine config
+  VITRINE_TTL=5m vitrine config --config vitrine.yaml`,
+	"healthcheck": `Requests /readyz at the operator's address, or, if that is off, each public route. Exit code 0: ready; 1: not.
+
+Examples:
+
+  vitrine healthcheck
+  vitrine healthcheck --url http://127.0.0.1:8000/healthz`,
+	"sample-cms": `Examples:
+
+  vitrine sample-cms --delay 300ms
+  vitrine serve --upstream-url http://127.0.0.1:8000`,
+	"version": `Examples:
+
+  vitrine version
+  vitrine version --json | jq -r .commit`,
+}
+
 // run parses args and runs the command they name until it is done or ctx ends. It returns the exit
 // code.
 func run(ctx context.Context, args []string, p program) int {
@@ -41,6 +95,9 @@ func run(ctx context.Context, args []string, p program) int {
 	)
 	if err != nil {
 		return exit(p.stderr, fmt.Errorf("command line: %w", err))
+	}
+	for _, command := range parser.Model.Children {
+		command.Detail = details[command.Name]
 	}
 	parsed, err := parser.Parse(args)
 	switch {

@@ -7,14 +7,6 @@ type configCommand struct {
 	settingsFlags
 }
 
-// Help shows what to type.
-func (configCommand) Help() string {
-	return "The output can be used as the file. Secrets are masked.\n\n" + examples(
-		"vitrine config",
-		"VITRINE_TTL=5m vitrine config --config vitrine.yaml",
-	)
-}
-
 // Run prints the configuration as YAML.
 func (c *configCommand) Run(p program) error {
 	cfg, err := c.load(p)

@@ -67,10 +67,7 @@ func explain(ctx context.Context, client *upstream.Client, r shape.Resource, asJ
 	}
 	screen := newScreen(p)
 	if asJSON {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(report); err != nil {
+		if err := p.printJSON(report); err != nil {
 			return err
 		}
 	} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -22,20 +23,9 @@ type healthcheckCommand struct {
 	Timeout time.Duration `default:"2s" help:"Time limit for all requests together (${default})."`
 }
 
-// Help shows what to type.
-func (healthcheckCommand) Help() string {
-	return "Requests /readyz at the operator's address, or, if that is off, each public route. " +
-		"Exit code 0: ready; 1: not.\n\n" + examples(
-		"vitrine healthcheck",
-		"vitrine healthcheck --url http://127.0.0.1:8000/healthz",
-	)
-}
-
 // Run requests each URL and wants 200.
 func (c *healthcheckCommand) Run(ctx context.Context, p program) error {
-	urls := []string{c.URL}
-	// A proxy in the environment is for the CMS, not for this machine.
-	transport := &http.Transport{DisableKeepAlives: true}
+	urls, transport := []string{c.URL}, new(http.Transport)
 	if c.URL == "" {
 		cfg, err := c.load(p)
 		if err != nil {
@@ -51,7 +41,7 @@ func (c *healthcheckCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	for _, url := range urls {
-		if err := isWell(ctx, transport, url); err != nil {
+		if _, err := get(ctx, url, transport, config.Secret{}); err != nil {
 			return err
 		}
 	}
@@ -95,27 +85,34 @@ func readinessURLs(cfg config.Config) ([]string, error) {
 	return urls, nil
 }
 
-// isWell requests url and wants 200.
-func isWell(ctx context.Context, transport *http.Transport, url string) error {
+// bodyLimit bounds what is read of a response, in bytes.
+const bodyLimit = 4 << 20
+
+// get requests url of a vitrine and wants 200. A proxy in the environment is for the CMS, and
+// neither it nor the target of a redirect may see the token.
+func get(ctx context.Context, url string, transport *http.Transport, token config.Secret) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return &usageError{fmt.Errorf("--url (flag): want an address, got %q", url)}
+	if err != nil || request.URL.Host == "" {
+		return nil, &usageError{fmt.Errorf("--url (flag): want an address such as http://127.0.0.1:9090, got %q", config.NewURL(url))}
 	}
-	client := &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	if token.Reveal() != "" {
+		request.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
+	transport.DisableKeepAlives = true
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode == http.StatusOK {
-		return nil
+	body, err := io.ReadAll(io.LimitReader(response.Body, bodyLimit))
+	err = cmp.Or(err, response.Body.Close())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("GET %s: %w", url, err)
+	case response.StatusCode == http.StatusUnauthorized:
+		return nil, fmt.Errorf("GET %s: it requires a token: set VITRINE_ADMIN_TOKEN or VITRINE_ADMIN_TOKEN_FILE", url)
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("GET %s: status %d: %.300q", url, response.StatusCode, body)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, 300))
-	if err != nil {
-		return fmt.Errorf("GET %s: %w", url, err)
-	}
-	return fmt.Errorf("GET %s: status %d: %q", url, response.StatusCode, body)
+	return body, nil
 }

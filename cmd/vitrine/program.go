@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +21,12 @@ type program struct {
 	hangups func() <-chan struct{}
 }
 
-// examples is the part of a help text with examples.
-func examples(lines ...string) string {
-	return "Examples:\n\n  " + strings.Join(lines, "\n  ")
+// printJSON prints v for machines.
+func (p program) printJSON(v any) error {
+	encoder := json.NewEncoder(p.stdout)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
 }
 
 // The exit codes.

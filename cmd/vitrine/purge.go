@@ -18,14 +18,6 @@ type purgeCommand struct {
 	Soft      bool     `help:"Keep serving the old document until the new one is there."`
 }
 
-// Help shows what to type.
-func (purgeCommand) Help() string {
-	return "Every replica on the same Redis is notified.\n\n" + examples(
-		"vitrine purge banners",
-		"vitrine purge --soft --redis-url redis://127.0.0.1:6379",
-	)
-}
-
 // Run purges and prints the result for each key.
 func (c *purgeCommand) Run(ctx context.Context, p program) error {
 	resources := shape.Resources()

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"vitrine/upstream/sample"
 )
 
@@ -18,14 +16,6 @@ type sampleCMSCommand struct {
 	Listen string        `default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Address to listen on (${default})."`
 	Delay  time.Duration `help:"Delay of each document, since a real CMS is slow."`
 	Live   bool          `help:"Send a new version of a document in each response."`
-}
-
-// Help shows what to type.
-func (sampleCMSCommand) Help() string {
-	return examples(
-		"vitrine sample-cms --delay 300ms",
-		"vitrine serve --upstream-url http://127.0.0.1:8000",
-	)
 }
 
 // Run serves until ctx ends.
@@ -45,29 +35,20 @@ func (c *sampleCMSCommand) Run(ctx context.Context, p program) error {
 		Handler:           sample.Handler(sample.Options{Delay: c.Delay, Live: c.Live}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
-	return serveHTTP(ctx, server, l)
+	stopped := make(chan error, 1)
+	context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), sampleGrace)
+		defer cancel()
+		if err := server.Shutdown(grace); err != nil {
+			stopped <- server.Close()
+		}
+		close(stopped)
+	})
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
 }
 
 // sampleGrace is how long the sample CMS lets requests in flight finish.
 const sampleGrace = 3 * time.Second
-
-// serveHTTP serves on l until ctx ends, then lets requests in flight finish.
-func serveHTTP(ctx context.Context, server *http.Server, l net.Listener) error {
-	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-running.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), sampleGrace)
-		defer cancel()
-		if err := server.Shutdown(grace); err != nil {
-			return server.Close()
-		}
-		return nil
-	})
-	return group.Wait()
-}

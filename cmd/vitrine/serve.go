@@ -12,15 +12,6 @@ type serveCommand struct {
 	settingsFlags
 }
 
-// Help shows what to type.
-func (serveCommand) Help() string {
-	return "Without settings it serves bundled content from a store inside the process.\n\n" + examples(
-		"vitrine",
-		"vitrine --upstream-url https://cms.example --redis-url redis://127.0.0.1:6379",
-		"VITRINE_UPSTREAM_AUTHORIZATION_FILE=/run/secrets/cms vitrine serve --config vitrine.yaml",
-	)
-}
-
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, p program) error {
 	cfg, err := c.load(p)

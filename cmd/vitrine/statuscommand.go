@@ -1,19 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
-	"vitrine/config"
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
@@ -26,16 +21,7 @@ type statusCommand struct {
 	JSON bool   `name:"json" help:"Print all of /api/status."`
 }
 
-// Help has examples.
-func (statusCommand) Help() string {
-	return "Requests the status at the configured operator's address, with its token. " +
-		"Exit code 0: it answered; 1: it did not. Colours only on a terminal, unless NO_COLOR is set.\n\n" + examples(
-		"vitrine status",
-		"watch vitrine status",
-		"vitrine status --json | jq .resources.banners",
-		"VITRINE_ADMIN_TOKEN_FILE=/run/secrets/operator vitrine status --url http://10.0.0.7:9090",
-	)
-}
+const statusTimeout = 5 * time.Second
 
 // Run requests the status once.
 func (c *statusCommand) Run(ctx context.Context, p program) error {
@@ -45,11 +31,16 @@ func (c *statusCommand) Run(ctx context.Context, p program) error {
 	}
 	base := strings.TrimSuffix(c.URL, "/")
 	if base == "" {
-		if base, err = operatorURL(cfg); err != nil {
-			return err
+		if cfg.Admin.Listen == "" {
+			return cfg.Refuse("admin.listen", errors.New("the operator's address is off; name another one with --url"))
+		}
+		if base, err = baseURL(cfg.Admin.Listen); err != nil {
+			return cfg.Refuse("admin.listen", err)
 		}
 	}
-	body, err := fetchStatus(ctx, base, cfg.Admin.Token)
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	body, err := get(ctx, base+"/api/status", new(http.Transport), cfg.Admin.Token)
 	if err != nil {
 		return err
 	}
@@ -98,7 +89,7 @@ func printStatus(s *screen, base string, st *operator.Status) {
 			default:
 				s.printf("%s for %s", s.warn("stale"), -left)
 			}
-			s.printf(", %s old, %s bytes, changed %s ago", seconds(h.Age), humanize.Comma(int64(h.Bytes)), since(h.ChangedAt))
+			s.printf(", %s old, %s, changed %s ago", seconds(h.Age), operator.Count(h.Bytes, "byte", "bytes"), since(h.ChangedAt))
 		}
 		if f := r.LastFetch; f != nil {
 			s.printf("; fetched %s ago: %s", since(f.At), f.Summary())
@@ -124,55 +115,4 @@ func (s *screen) level(l metrics.Level) painted {
 	case metrics.Degraded, metrics.Unknown:
 	}
 	return s.warn(l.String())
-}
-
-// operatorURL is the configured operator's address.
-func operatorURL(cfg config.Config) (string, error) {
-	if cfg.Admin.Listen == "" {
-		return "", cfg.Refuse("admin.listen", errors.New("the operator's address is off; name another one with --url"))
-	}
-	base, err := baseURL(cfg.Admin.Listen)
-	if err != nil {
-		return "", cfg.Refuse("admin.listen", err)
-	}
-	return base, nil
-}
-
-const (
-	statusTimeout = 5 * time.Second
-	statusLimit   = 4 << 20 // bytes
-)
-
-// fetchStatus gets /api/status.
-func fetchStatus(ctx context.Context, base string, token config.Secret) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	url := base + "/api/status"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil || request.URL.Host == "" {
-		return nil, &usageError{fmt.Errorf("--url (flag): want an address such as http://127.0.0.1:9090, got %q", config.NewURL(base))}
-	}
-	if token.Reveal() != "" {
-		request.Header.Set("Authorization", "Bearer "+token.Reveal())
-	}
-	client := &http.Client{
-		// A proxy in the environment is for the CMS, and must not see the token.
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, statusLimit))
-	err = cmp.Or(err, response.Body.Close())
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("GET %s: %w", url, err)
-	case response.StatusCode == http.StatusUnauthorized:
-		return nil, fmt.Errorf("GET %s: it requires a token: set VITRINE_ADMIN_TOKEN or VITRINE_ADMIN_TOKEN_FILE", url)
-	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("GET %s: status %d", url, response.StatusCode)
-	}
-	return body, nil
 }

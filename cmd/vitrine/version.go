@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -26,11 +25,6 @@ type versionReport struct {
 	Platform string `json:"platform"` // OS/architecture
 }
 
-// Help shows what to type.
-func (versionCommand) Help() string {
-	return examples("vitrine version", "vitrine version --json | jq -r .commit")
-}
-
 // Run prints one line, or the report as JSON.
 func (c versionCommand) Run(p program) error {
 	info, _ := debug.ReadBuildInfo()
@@ -43,9 +37,7 @@ func (c versionCommand) Run(p program) error {
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	if c.JSON {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
+		return p.printJSON(report)
 	}
 	_, err := fmt.Fprintln(p.stdout, "vitrine", report.Version, report.Go, report.Platform)
 	return err

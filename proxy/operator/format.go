@@ -2,10 +2,9 @@ package operator
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/dustin/go-humanize"
 )
 
 // span writes a duration with its one or two largest units.
@@ -88,14 +87,30 @@ func compact(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-func size(bytes int) string { return humanize.IBytes(uint64(max(0, bytes))) }
+// size writes a number of bytes: 512 B, 5.3 KiB, 12 MiB.
+func size(bytes int) string {
+	n, unit := float64(max(0, bytes)), 0
+	units := []string{"B", "KiB", "MiB", "GiB"}
+	for ; n >= 1024 && unit < len(units)-1; unit++ {
+		n /= 1024
+	}
+	digits := 0
+	if unit > 0 && n < 9.95 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %s", digits, n, units[unit])
+}
 
-// plural writes a count.
-func plural(n int, one, many string) string {
+// Count writes a count of things: 1 byte, 12,345 bytes.
+func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return humanize.Comma(int64(n)) + " " + many
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text + " " + many
 }
 
 // capital is a name at the beginning of a sentence.

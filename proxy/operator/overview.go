@@ -157,7 +157,7 @@ func (f *Fetch) Summary() string {
 		text += fmt.Sprintf(", %d attempts", f.Attempts)
 	}
 	if f.Repairs > 0 {
-		text += ", " + plural(f.Repairs, "repair", "repairs")
+		text += ", " + Count(f.Repairs, "repair", "repairs")
 	}
 	return text
 }
@@ -192,7 +192,7 @@ func holds(r Replica) sentence {
 	case !r.Agree:
 		return sentence{warn, "something else"}
 	case r.Self:
-		return sentence{good, plural(len(r.ETags), "resource", "resources")}
+		return sentence{good, Count(len(r.ETags), "resource", "resources")}
 	case len(r.ETags) == 0:
 		return sentence{"neutral", "nothing yet"}
 	}

@@ -21,7 +21,7 @@ import (
 var formats = template.FuncMap{
 	"span": span, "seconds": seconds, "ago": ago, "clock": clock, "milliseconds": milliseconds, "percent": percent,
 	"compact": compact, "count": func(n uint64) string { return compact(float64(n)) },
-	"size": size, "plural": plural, "capital": capital[shape.Resource], "tag": tag, "describe": describe, "holds": holds,
+	"size": size, "plural": Count, "capital": capital[shape.Resource], "tag": tag, "describe": describe, "holds": holds,
 }
 
 //go:embed assets

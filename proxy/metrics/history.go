@@ -120,12 +120,12 @@ func (h *History) add(at time.Time, t Traffic, cms, redis Level) {
 
 // traffic makes rates of the counts over a time.
 func traffic(t totals, over time.Duration) Traffic {
-	out := Traffic{Seconds: over.Seconds(), Requests: uint64(t.requests), Failures: uint64(t.failures)}
+	out := Traffic{Seconds: over.Seconds(), Requests: t.requests, Failures: t.failures}
 	if over > 0 {
-		out.RequestsPerSecond = t.requests / over.Seconds()
+		out.RequestsPerSecond = float64(t.requests) / over.Seconds()
 	}
 	if served := t.caches[Hit] + t.caches[Stale]; served+t.caches[Miss] > 0 {
-		ratio := served / (served + t.caches[Miss])
+		ratio := float64(served) / float64(served+t.caches[Miss])
 		out.HitRatio = &ratio
 	}
 	if t.requests > 0 {
@@ -301,6 +301,6 @@ func (h *history) overview(now time.Time, state State, sums totals) Overview {
 			o.History.add(now, traffic(sums.since(last.sums), now.Sub(last.at)), max(h.worst.cms, o.CMS), max(h.worst.redis, o.Redis))
 		}
 	}
-	o.Traffic.Requests, o.Traffic.Failures = uint64(sums.requests), uint64(sums.failures)
+	o.Traffic.Requests, o.Traffic.Failures = sums.requests, sums.failures
 	return o
 }

@@ -1,7 +1,6 @@
 // Package metrics counts: for Prometheus, and for the last hour on the operator's page.
 //
-// For one answer the proxy calls [Meter.Observe], which adds to a counter and a histogram whose
-// handles are resolved. Fetches, purges and refusals are rare and arrive as the cache's events.
+// For one answer the proxy calls [Meter.Observe], which adds to counters of this package. Fetches, purges and refusals are rare and arrive as the cache's events.
 // Once a second [Meter.Run] samples the state of the resources, the CMS and Redis, and every ten
 // seconds it keeps the sums, so that the last hour can be drawn ([Meter.Overview]). [Meter.Gather]
 // gives Prometheus all of it.
@@ -18,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	dto "github.com/prometheus/client_model/go"
 
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -34,7 +34,7 @@ type Options struct {
 type Meter struct {
 	*prometheus.Registry
 	look     func() State
-	requests *requests
+	requests requests
 	history  history
 
 	fetches, purges, refused, incoherent, damaged, suspicions, deliveries *prometheus.CounterVec
@@ -61,18 +61,20 @@ func New(o Options) (*Meter, error) {
 	}
 	m := &Meter{look: o.Look, Registry: prometheus.NewRegistry()}
 	factory := promauto.With(m.Registry)
-	m.requests = newRequests(factory)
-	m.fetches = counterVec(factory, "upstream_fetches_total", "Fetches from the CMS by outcome.", "resource", "outcome")
+	counterVec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	}
+	m.fetches = counterVec("upstream_fetches_total", "Fetches from the CMS by outcome.", "resource", "outcome")
 	m.fetchTimes = factory.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "upstream_fetch_duration_seconds", Help: "Duration of fetches from the CMS, retries included.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"resource"})
-	m.purges = counterVec(factory, "purges_total", "Purges received.", "resource", "kind")
-	m.refused = counterVec(factory, "refused_documents_total", "Documents of the CMS refused for their shape.", "resource")
-	m.incoherent = counterVec(factory, "incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
-	m.damaged = counterVec(factory, "damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
-	m.suspicions = counterVec(factory, "suspicions_total", "Suspicious documents of the CMS that are served.", "resource", "kind")
-	m.deliveries = counterVec(factory, "hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
+	m.purges = counterVec("purges_total", "Purges received.", "resource", "kind")
+	m.refused = counterVec("refused_documents_total", "Documents of the CMS refused for their shape.", "resource")
+	m.incoherent = counterVec("incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
+	m.damaged = counterVec("damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
+	m.suspicions = counterVec("suspicions_total", "Suspicious documents of the CMS that are served.", "resource", "kind")
+	m.deliveries = counterVec("hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
 	for _, outcome := range deliveryOutcomes {
 		m.deliveries.WithLabelValues(outcome)
 	}
@@ -107,7 +109,7 @@ func New(o Options) (*Meter, error) {
 	}, func() float64 { return m.look().RoundTrip.Seconds() })
 	gauge("tracking_up", "1 if purges are received from Redis.", func(s State) bool { return s.Tracking })
 	gauge("breaker_open", "1 while the circuit breaker keeps the CMS from being asked.", func(s State) bool { return s.BreakerOpen })
-	m.MustRegister(freshness(o.Look), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
+	m.MustRegister(&m.requests, freshness(o.Look), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m, nil
 }
@@ -229,7 +231,7 @@ func (m *Meter) Overview() Overview {
 	o := m.history.overview(time.Now(), m.look(), m.requests.totals())
 	sum := func(vector *prometheus.CounterVec, resource string, labels ...string) (n uint64) {
 		for _, label := range labels {
-			n += uint64(value(vector.WithLabelValues(resource, label)))
+			n += value(vector.WithLabelValues(resource, label))
 		}
 		return n
 	}
@@ -238,7 +240,16 @@ func (m *Meter) Overview() Overview {
 		n.FetchErrors = sum(m.fetches, name, fetchFailures...)
 		n.Fetches = n.FetchErrors + sum(m.fetches, name, fetchSuccesses...)
 		n.Purges = sum(m.purges, name, purgeKinds...)
-		n.Incoherent = uint64(value(m.incoherent.WithLabelValues(name)))
+		n.Incoherent = value(m.incoherent.WithLabelValues(name))
 	}
 	return o
+}
+
+// value returns the present value of a counter.
+func value(c prometheus.Counter) uint64 {
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		panic(err) // a metric of this package, whose labels were checked when it was made
+	}
+	return uint64(m.GetCounter().GetValue())
 }

@@ -9,7 +9,7 @@ import (
 
 // documents grows the document.
 func documents(l *lab, s settings, r *report) error {
-	t := table{Name: "documents", Head: []string{"document", "identity, us of CPU", "as browsers ask, us", "fill, ms", "first answer after a purge, ms", "the same in brotli, ms", "brotli", "memory"}}
+	t := table{Name: "documents", Head: []string{"document", "identity, us of CPU", "as browsers ask, us", "fill, ms", "first answer after a purge, ms", "the same in brotli, ms", "brotli", "memory", "goal", ""}}
 	identity, encoded, fill, memory := line{Name: "identity, us"}, line{Name: "as browsers ask, us"}, line{Name: "first answer, ms"}, line{Name: "memory, MB"}
 	for _, n := range []int{3000, 30_000, 300_000, 3_000_000, 50_000_000} {
 		if err := l.origin.set(catalogue, n); err != nil {
@@ -62,7 +62,7 @@ func documents(l *lab, s settings, r *report) error {
 			if err != nil {
 				return err
 			}
-			held := resident(p.cmd.Process.Pid, own)
+			held, allowed := resident(p.cmd.Process.Pid, own), 25_000_000+14*len(body)
 			x := float64(len(body))
 			for _, add := range []struct {
 				to *line
@@ -74,7 +74,8 @@ func documents(l *lab, s settings, r *report) error {
 				add.to.X, add.to.Y = append(add.to.X, x), append(add.to.Y, add.y)
 			}
 			t.Rows = append(t.Rows, []string{size(len(body)), micros(plain.cpu), micros(asked.cpu), millis(max(0, median(first)-transfer)),
-				millis(median(first)), millis(median(inBrotli)), size(small), megabytes(held)})
+				millis(median(first)), millis(median(inBrotli)), size(small), megabytes(held),
+				megabytes(allowed), judge(held <= allowed)})
 			return nil
 		}()
 		redis.stop()
@@ -120,7 +121,7 @@ func connections(l *lab, s settings, r *report) error {
 			return err
 		}
 	}
-	t := table{Name: "connections", Head: []string{"connections", "busy: us of CPU", "requests/s", "p99, ms", "idle: memory", "for each"}}
+	t := table{Name: "connections", Head: []string{"connections", "busy: us of CPU", "requests/s", "p99, ms", "idle: memory", "for each (goal 6 KB)", ""}}
 	cpu, p99, idle := line{Name: "CPU, us"}, line{Name: "p99, ms"}, line{Name: "idle, MB"}
 	for _, n := range []int{1, 10, 100, 1000, 10_000} {
 		each, err := l.idleConnection(n)
@@ -139,12 +140,13 @@ func connections(l *lab, s settings, r *report) error {
 		x := float64(n)
 		cpu.X, cpu.Y = append(cpu.X, x), append(cpu.Y, float64(got.cpu)/1e3)
 		p99.X, p99.Y = append(p99.X, x), append(p99.Y, float64(got.p99)/1e6)
-		memory, one := "", ""
-		if n >= 100 { // fewer cannot be told from everything else
+		memory, one, verdict := "", "", ""
+		if n >= 1000 { // fewer cannot be told from everything else
 			idle.X, idle.Y = append(idle.X, x), append(idle.Y, float64(each*n)/1e6)
 			memory, one = megabytes(each*n), fmt.Sprintf("%.1f KB", float64(each)/1e3)
+			verdict = judge(each <= 6000)
 		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(n), micros(got.cpu), fmt.Sprintf("%.0f", got.rate), millis(got.p99), memory, one})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(n), micros(got.cpu), fmt.Sprintf("%.0f", got.rate), millis(got.p99), memory, one, verdict})
 	}
 	r.add(t)
 	r.chart(chart{Name: "connections", X: "connections", Lines: []line{cpu, p99, idle}})

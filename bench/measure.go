@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -95,8 +96,20 @@ type target struct {
 	script string // a file of wrk's; empty for none
 }
 
-// wrk loads a server. An answer that is no success is an error.
-func wrk(p *process, t target, connections int, d time.Duration) (load, error) {
+// wrk loads a server. An answer that is no success is an error. On a busy machine a load may pass without a single
+// answer, and is repeated.
+func wrk(p *process, t target, connections int, d time.Duration) (got load, err error) {
+	for range 3 {
+		if got, err = wrkOnce(p, t, connections, d); !errors.Is(err, errNoAnswer) {
+			break
+		}
+	}
+	return got, err
+}
+
+var errNoAnswer = errors.New("no request was answered")
+
+func wrkOnce(p *process, t target, connections int, d time.Duration) (load, error) {
 	seconds := max(1, int(d.Round(time.Second)/time.Second)) // wrk counts whole ones
 	args := []string{"-t", "1", "-c", strconv.Itoa(connections), "-d", strconv.Itoa(seconds) + "s", "--latency", "--timeout", "10s"}
 	for _, f := range t.fields {
@@ -135,7 +148,7 @@ func wrk(p *process, t target, connections int, d time.Duration) (load, error) {
 		}
 	}
 	if m.requests == 0 {
-		return m, fmt.Errorf("wrk: %s: no request was answered", t.url)
+		return m, fmt.Errorf("wrk: %s: %w", t.url, errNoAnswer)
 	}
 	m.cpu = time.Duration(float64(used) / m.requests)
 	return m, nil
@@ -182,9 +195,11 @@ func describeMachine(l *lab) string {
 	if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
 		average, _, _ = strings.Cut(string(raw), " ")
 	}
-	revision := first("git", "rev-parse", "--short", "HEAD")
-	return fmt.Sprintf("%s, %d cores (two are used), Linux %s, %s; %s; %s; %s; %s; vitrine %s. Load average before: %s.",
-		model, runtime.NumCPU(), first("uname", "-r"), runtime.Version(),
-		strings.TrimPrefix(first("nginx", "-v"), "nginx version: "), strings.TrimSuffix(first("varnishd", "-V"), ")"),
-		first("redis-server", "--version"), strings.TrimSuffix(first("wrk", "-v"), " [epoll] Copyright (C) 2012 Will Glozer"), revision, average)
+	version := func(name, program string, args ...string) string {
+		out, _ := exec.Command(program, args...).CombinedOutput()
+		return name + " " + string(regexp.MustCompile(`[0-9]+\.[0-9]+\.[0-9]+`).Find(out))
+	}
+	return fmt.Sprintf("%s, %d cores (two are used), Linux %s, %s, %s, %s, %s, %s, vitrine %s. The load average before was %s.",
+		model, runtime.NumCPU(), first("uname", "-r"), version("Go", "go", "version"), version("nginx", "nginx", "-v"), version("Varnish", "varnishd", "-V"),
+		version("Redis", "redis-server", "--version"), version("wrk", "wrk", "-v"), first("git", "rev-parse", "--short", "HEAD"), average)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -49,9 +50,12 @@ type report struct {
 // results is where a run that writes keeps what was found, so that sections can be measured one at a time.
 const results = "results.json"
 
-// newReport makes a report that begins with the results of earlier runs.
-func newReport() (*report, error) {
+// newReport makes a report, which begins with the results of earlier runs if they are to be kept.
+func newReport(keep bool) (*report, error) {
 	r := &report{Tables: map[string]table{}, Charts: map[string]chart{}, Texts: map[string]string{}}
+	if !keep {
+		return r, nil
+	}
 	raw, err := os.ReadFile(results)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -101,7 +105,7 @@ func (r *report) write(docs string) error {
 			if t, ok := r.Tables[name]; ok {
 				return t.markdown()
 			}
-			return "Not measured yet."
+			return "Not measured."
 		},
 		"chart": func(name, title string) string {
 			if _, ok := r.Charts[name]; !ok {
@@ -109,7 +113,7 @@ func (r *report) write(docs string) error {
 			}
 			return fmt.Sprintf("![%s](images/performance-%s.svg)", title, name)
 		},
-		"text": func(name string) string { return r.Texts[name] },
+		"text": func(name, otherwise string) string { return cmp.Or(r.Texts[name], otherwise) },
 		"date": func() string { return time.Now().UTC().Format(time.DateOnly) },
 	}).Parse(page)
 	if err != nil {

@@ -14,7 +14,12 @@
 // Secrets appear nowhere: not in errors, not in logs, not in [Config.YAML].
 package config
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Config is the configuration of the program. It is a value that nothing changes after [Load], nor
 // its slices. A field with a tag is a setting, which the documentation lists in this order:
@@ -162,4 +167,41 @@ type ByResource[T any] struct {
 // Of returns the value for the resource of that name.
 func (b ByResource[T]) Of(resource string) T {
 	return map[string]T{"catalogue": b.Catalogue, "rules": b.Rules, "banners": b.Banners}[resource]
+}
+
+// Size is a number of bytes.
+type Size int64
+
+const units = "KMGTPE"
+
+// String writes the size as the settings do: 32MiB, or bytes when uneven.
+func (s Size) String() string {
+	unit := 0
+	for ; s >= 1<<10 && s%(1<<10) == 0 && unit < len(units); unit++ {
+		s >>= 10
+	}
+	text := strconv.FormatInt(int64(s), 10)
+	if unit > 0 {
+		text += units[unit-1:unit] + "iB"
+	}
+	return text
+}
+
+// parseSize reads 1024, 64KiB, 64 kb and 1.5G.
+func parseSize(text string) (Size, error) {
+	rest := strings.TrimLeft(text, "0123456789.")
+	n, err := strconv.ParseFloat(text[:len(text)-len(rest)], 64)
+	unit, base := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(rest)), "B"), 1000.
+	if binary, ok := strings.CutSuffix(unit, "I"); ok && binary != "" {
+		unit, base = binary, 1024
+	}
+	power := strings.Index(units, unit) + 1
+	if unit == "" {
+		power = 0
+	}
+	n *= math.Pow(base, float64(power))
+	if err != nil || len(unit) > 1 || len(unit) != min(power, 1) || n >= math.MaxInt64 {
+		return 0, errUnsaid
+	}
+	return Size(n), nil
 }

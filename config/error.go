@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -74,56 +73,16 @@ type given struct {
 	node  *yaml.Node // of parts
 }
 
+// values are the texts of all settings, by key. A Config does not keep them, since some are
+// secrets.
+type values map[string]given
+
+// errUnsaid is a failure that the allowed values already explain.
+var errUnsaid = errors.New("not allowed")
+
 // mistake is an Error about a value from o.
 func mistake(o origin, format string, args ...any) error {
 	return &Error{Setting: o.name, Origin: o.place(), Problem: fmt.Sprintf(format, args...)}
-}
-
-// refuse is the mistake of a value that s does not allow. The reason must not contain a secret.
-func refuse(s Setting, g given, reason error) error {
-	if errors.Is(reason, errUnsaid) {
-		return mistake(g.origin, "want %s, got %s", s.Allowed(), s.show(g))
-	}
-	return mistake(g.origin, "want %s, got %s: %s", s.Allowed(), s.show(g), reason)
-}
-
-// show returns g's value for an error message.
-func (s Setting) show(g given) string {
-	switch {
-	case g.found != "":
-		return g.found
-	case g.text == "":
-		return "nothing"
-	case s.isHidden():
-		return "a value that is not shown"
-	case s.isParts():
-		shown, _ := Parts{YAML: g.text}.masked()
-		return strconv.Quote(shown)
-	default:
-		return strconv.Quote(maskURL(g.text))
-	}
-}
-
-// Refuse returns an error of Load's kind about the value of the setting called key, for a problem
-// that is found only later, when the address or file is opened.
-func (c Config) Refuse(key string, why error) error {
-	s, ok := Lookup(key)
-	if !ok {
-		return why
-	}
-	return refuse(s, given{text: s.text(&c), origin: c.origins[key]}, why)
-}
-
-// RefuseBelow is Refuse for a value below a group of settings, by its path there,
-// upstream.resources.banners and parts[0].map, and its line in the file; 0 is that of the setting.
-func (c Config) RefuseBelow(group, path string, line int, why error) error {
-	name := path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyz_"))]
-	o := c.origins[group+"."+name]
-	o.name = group + "." + path
-	if file := strings.LastIndexByte(o.file, ':'); line > 0 && file >= 0 {
-		o.file = o.file[:file+1] + strconv.Itoa(line)
-	}
-	return mistake(o, "%s", why)
 }
 
 // cause strips the parts of err that the surrounding message repeats.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -162,95 +160,3 @@ func describe(n *yaml.Node) string {
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-// Parts is a list of parts, or what all parts share, as written in the file. Package upstream
-// interprets it.
-type Parts struct {
-	// YAML is the value without comments and aliases.
-	YAML string
-	// Node is the same, with the lines of the file, and with the secrets that it refers to. It is
-	// shared; do not modify it. Nil: there is none.
-	Node *yaml.Node
-}
-
-// canonical is a bare node as YAML.
-func canonical(n *yaml.Node) (string, error) {
-	var out strings.Builder
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(n); err != nil {
-		return "", err
-	}
-	return out.String(), encoder.Close()
-}
-
-// bare copies n without comments, aliases and redundant tags.
-func bare(n *yaml.Node, depth int) *yaml.Node {
-	const deepest = 16 // an alias can contain itself
-	if depth > deepest {
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
-	}
-	if n.Kind == yaml.AliasNode {
-		return bare(n.Alias, depth+1)
-	}
-	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line}
-	for _, inner := range n.Content {
-		c.Content = append(c.Content, bare(inner, depth+1))
-	}
-	return c
-}
-
-// reference is ${env:NAME} or ${file:PATH}.
-var reference = regexp.MustCompile(`\$\{(\w+):([^}]*)\}`)
-
-// programs are the keys whose values are jq, in which nothing is replaced.
-var programs = []string{"map", "items", "id", "total", "next", "def"}
-
-// expand replaces references in the values of n. On an error it returns the node, too.
-func expand(n *yaml.Node, environ []string) (at *yaml.Node, err error) {
-	for i, inner := range n.Content {
-		if n.Kind == yaml.MappingNode && (i%2 == 0 || slices.Contains(programs, n.Content[i-1].Value)) {
-			continue
-		}
-		if at, err := expand(inner, environ); err != nil {
-			return at, err
-		}
-	}
-	if n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "${") {
-		return nil, nil //nolint:nilnil // nothing to do
-	}
-	n.Value = reference.ReplaceAllStringFunc(n.Value, func(text string) string {
-		found := reference.FindStringSubmatch(text)
-		value, wrong := refer(found[1], found[2], environ)
-		if wrong != nil {
-			err = fmt.Errorf("want ${env:NAME} or ${file:PATH} of a value, got %s: %w", text, wrong)
-		}
-		return value
-	})
-	n.Tag, n.Style = "!!str", 0
-	return n, err
-}
-
-// refer returns what a reference stands for.
-func refer(kind, name string, environ []string) (string, error) {
-	switch kind {
-	case "file":
-		return readSecret(name)
-	case "env":
-		if value := variable(environ, name); value != "" {
-			return value, nil
-		}
-		return "", errors.New("it is not set")
-	}
-	return "", errors.New("there is no such kind")
-}
-
-// variable is the value of name in an environment, or "".
-func variable(environ []string, name string) string {
-	for _, line := range environ {
-		if value, ok := strings.CutPrefix(line, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}

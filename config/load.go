@@ -2,9 +2,8 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"os"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,10 +24,6 @@ const (
 	envPrefix = "VITRINE_"
 	envConfig = "VITRINE_CONFIG"
 )
-
-// values are the texts of all settings, by key. A Config does not keep them, since some are
-// secrets.
-type values map[string]given
 
 // Load reads all layers and returns the configuration in effect. Its error joins every mistake
 // found, each an [*Error]; the Config is then invalid.
@@ -168,24 +163,65 @@ func (v values) read(s Setting, file given) error {
 	return err
 }
 
-// secretLimit bounds a file with one value. 64 KiB is far more than any header or URL, and keeps a
-// wrong path from filling memory.
-const secretLimit = 64 << 10
-
-func readSecret(path string) (string, error) {
-	info, err := os.Stat(path)
+// incomplete finds settings that need another one that is missing.
+func incomplete(given values) []error {
+	cert, key := given["tls.cert_file"], given["tls.key_file"]
 	switch {
-	case err != nil:
-		return "", cause(err)
-	case info.IsDir():
-		return "", errors.New("it is a folder")
-	case info.Size() > secretLimit:
-		return "", fmt.Errorf("it has more than %s", Size(secretLimit))
+	case cert.text != "" && key.text == "":
+		return []error{mistake(cert.origin, "want the key as well, in VITRINE_TLS_KEY_FILE")}
+	case cert.text == "" && key.text != "":
+		return []error{mistake(key.origin, "want the certificate as well, in VITRINE_TLS_CERT_FILE")}
 	}
-	content, err := os.ReadFile(path)
-	text := strings.TrimSpace(string(content))
-	if err == nil && text == "" {
-		return "", errors.New("it is empty")
-	}
-	return text, cause(err)
+	return nil
 }
+
+// collisions finds settings whose values exclude each other.
+func collisions(c *Config, given values) []error {
+	type listener struct{ key, address string }
+	listeners := []listener{{"listen", c.Listen}, {"admin.listen", c.Admin.Listen}}
+	if address, ok := strings.CutPrefix(c.Redis.URL.Reveal(), "embedded:"); ok {
+		_, address = splitPassword(address)
+		listeners = append(listeners, listener{"redis.url", address})
+	}
+	var errs []error
+	for i, a := range listeners {
+		for _, b := range listeners[:i] {
+			if overlap(a.address, b.address) {
+				errs = append(errs, mistake(given[a.key].origin, "want another address, got %q, which is used by %s (%s)",
+					a.address, given[b.key].name, given[b.key].place()))
+			}
+		}
+	}
+	return errs
+}
+
+// overlap reports whether two addresses cannot be listened on by one process.
+func overlap(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	return hostA == hostB || everywhere(hostA) || everywhere(hostB)
+}
+
+func everywhere(host string) bool {
+	if host == "" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsUnspecified()
+}
+
+// exposed finds an operator's address that is not loopback and has no token. An invalid token is
+// reported elsewhere.
+func exposed(c *Config, given values) []error {
+	if a := c.Admin; a.Listen == "" || a.Token.Reveal() != "" || a.IsLoopback() || given["admin.token_file"].text != "" {
+		return nil
+	}
+	return []error{mistake(given["admin.listen"].origin,
+		"want a token in VITRINE_ADMIN_TOKEN, or a loopback address such as 127.0.0.1:9090; got %q and no token", c.Admin.Listen)}
+}
+
+// IsLoopback reports whether only this machine reaches the operator's address.
+func (a Admin) IsLoopback() bool { return isLoopback(a.Listen) }

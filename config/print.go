@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -16,6 +16,28 @@ func (c Config) Origin(key string) string {
 		return o.String()
 	}
 	return ""
+}
+
+// Refuse returns an error of Load's kind about the value of the setting called key, for a problem
+// that is found only later, when the address or file is opened.
+func (c Config) Refuse(key string, why error) error {
+	s, ok := Lookup(key)
+	if !ok {
+		return why
+	}
+	return refuse(s, given{text: s.text(&c), origin: c.origins[key]}, why)
+}
+
+// RefuseBelow is Refuse for a value below a group of settings, by its path there,
+// upstream.resources.banners and parts[0].map, and its line in the file; 0 is that of the setting.
+func (c Config) RefuseBelow(group, path string, line int, why error) error {
+	name := path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyz_"))]
+	o := c.origins[group+"."+name]
+	o.name = group + "." + path
+	if file := strings.LastIndexByte(o.file, ':'); line > 0 && file >= 0 {
+		o.file = o.file[:file+1] + strconv.Itoa(line)
+	}
+	return mistake(o, "%s", why)
 }
 
 // A Change is a setting whose value changed. Its texts contain no secret.
@@ -147,47 +169,4 @@ func code(text string) string {
 // cell escapes characters that would end or format a table's cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`).Replace(text)
-}
-
-// secretive are the names of parameters, headers and settings whose values may be secrets.
-var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|cookie|session|signature`)
-
-// masked returns the canonical form with such values masked, and whether there were any.
-func (p Parts) masked() (text string, hides bool) {
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(p.YAML), &document); err != nil || len(document.Content) == 0 {
-		return "", false // there is none, or it would have been refused
-	}
-	hides = maskNode(document.Content[0])
-	text, err := canonical(document.Content[0])
-	if err != nil {
-		return mask, true
-	}
-	return text, hides
-}
-
-// maskNode masks the values of n that may be secrets. A reference to one is not.
-func maskNode(n *yaml.Node) (hides bool) {
-	for i, value := range n.Content {
-		if n.Kind != yaml.MappingNode {
-			hides = maskNode(value) || hides
-			continue
-		}
-		if i%2 == 0 {
-			continue
-		}
-		name := n.Content[i-1].Value
-		before, query, isURL := strings.Cut(value.Value, "?")
-		switch {
-		case slices.Contains(programs, name):
-		case (name == "path" || name == "url") && isURL && secretive.MatchString(query):
-			value.Value, value.Style, hides = before+"?"+mask, 0, true
-		case secretive.MatchString(name) && !strings.HasSuffix(name, "_url") && reference.ReplaceAllString(value.Value, "") != "" || secretive.MatchString(name) && value.Kind == yaml.SequenceNode:
-			*value = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: mask} // also a list of strings
-			hides = true
-		default:
-			hides = maskNode(value) || hides
-		}
-	}
-	return hides
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -162,9 +161,6 @@ func (s Setting) Allowed() string {
 	return allowed
 }
 
-// errUnsaid is a failure that the allowed values already explain.
-var errUnsaid = errors.New("not allowed")
-
 // set parses a value into its place in c. The reason of a failure contains no part of a secret.
 func (s Setting) set(c *Config, g given) (err error) {
 	switch field := s.field(c).(type) {
@@ -234,50 +230,27 @@ func (s Setting) text(c *Config) string {
 	}
 }
 
-// splitList reads a comma-separated list.
-func splitList(text string) []string {
-	var out []string
-	for item := range strings.SplitSeq(text, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
+// refuse is the mistake of a value that s does not allow. The reason must not contain a secret.
+func refuse(s Setting, g given, reason error) error {
+	if errors.Is(reason, errUnsaid) {
+		return mistake(g.origin, "want %s, got %s", s.Allowed(), s.show(g))
 	}
-	return out
+	return mistake(g.origin, "want %s, got %s: %s", s.Allowed(), s.show(g), reason)
 }
 
-// Size is a number of bytes.
-type Size int64
-
-const units = "KMGTPE"
-
-// String writes the size as the settings do: 32MiB, or bytes when uneven.
-func (s Size) String() string {
-	unit := 0
-	for ; s >= 1<<10 && s%(1<<10) == 0 && unit < len(units); unit++ {
-		s >>= 10
+// show returns g's value for an error message.
+func (s Setting) show(g given) string {
+	switch {
+	case g.found != "":
+		return g.found
+	case g.text == "":
+		return "nothing"
+	case s.isHidden():
+		return "a value that is not shown"
+	case s.isParts():
+		shown, _ := Parts{YAML: g.text}.masked()
+		return strconv.Quote(shown)
+	default:
+		return strconv.Quote(maskURL(g.text))
 	}
-	text := strconv.FormatInt(int64(s), 10)
-	if unit > 0 {
-		text += units[unit-1:unit] + "iB"
-	}
-	return text
-}
-
-// parseSize reads 1024, 64KiB, 64 kb and 1.5G.
-func parseSize(text string) (Size, error) {
-	rest := strings.TrimLeft(text, "0123456789.")
-	n, err := strconv.ParseFloat(text[:len(text)-len(rest)], 64)
-	unit, base := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(rest)), "B"), 1000.
-	if binary, ok := strings.CutSuffix(unit, "I"); ok && binary != "" {
-		unit, base = binary, 1024
-	}
-	power := strings.Index(units, unit) + 1
-	if unit == "" {
-		power = 0
-	}
-	n *= math.Pow(base, float64(power))
-	if err != nil || len(unit) > 1 || len(unit) != min(power, 1) || n >= math.MaxInt64 {
-		return 0, errUnsaid
-	}
-	return Size(n), nil
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"vitrine/cache"
 	"vitrine/config"
@@ -112,4 +115,146 @@ func (l *loader) recall(held *cache.Document) {
 func (l *loader) know(etag string) (news bool) {
 	before := l.known.Swap(&etag)
 	return before == nil || *before != etag
+}
+
+// remindEvery is how often a persistent failure is logged again.
+const remindEvery = 10 * time.Minute
+
+// A fetchLog logs the outcome of the fetches of one resource: a new outcome at its own level,
+// repetitions at debug, so that a CMS that is down for a night does not fill the log. Repetitions
+// are counted.
+type fetchLog struct {
+	resource shape.Resource
+	log      *slog.Logger
+	held     atomic.Pointer[func() cache.Snapshot] // nil until there is a reader
+	now      func() time.Time                      // nil: time.Now
+
+	mu      sync.Mutex // guards the fields below
+	last    *operator.Fetch
+	failing failing
+	repairs string // the last outcome logged
+	suspect string
+}
+
+// failing is a persistent failure.
+type failing struct {
+	kind   string // "" while there is none
+	since  time.Time
+	logged time.Time // when it was last logged
+	count  int       // fetches in a row
+}
+
+func (l *fetchLog) lastFetch() *operator.Fetch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+func (l *fetchLog) time() time.Time {
+	if l.now != nil {
+		return l.now()
+	}
+	return time.Now()
+}
+
+// record logs one fetch.
+func (l *fetchLog) record(ctx context.Context, result upstream.Result, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the program ends
+	}
+	log := l.log.With("resource", l.resource, "duration", result.Duration, "attempts", result.Attempts)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = &operator.Fetch{
+		At: l.time(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
+		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
+	}
+	if err != nil {
+		l.last.Error = err.Error()
+		l.fail(ctx, log, err)
+		return
+	}
+	if f := l.failing; f.kind != "" {
+		l.failing = failing{}
+		log.InfoContext(ctx, "the CMS answers again", "failures", f.count, "after", l.time().Sub(f.since).Round(time.Second))
+	}
+	log.DebugContext(ctx, "fetched", "status", result.Status, "not_modified", result.NotModified,
+		"bytes", len(result.Document.Body), "items", result.Document.Items)
+	if !result.NotModified {
+		l.describe(ctx, log, result)
+	}
+}
+
+// fail logs a fetch that failed.
+func (l *fetchLog) fail(ctx context.Context, log *slog.Logger, err error) {
+	reason, refused := upstream.Code(err), errors.Is(err, shape.ErrRefused)
+	if refused {
+		reason = "refused"
+	}
+	now, level := l.time(), slog.LevelDebug
+	switch kind := failureKind(reason, err); {
+	case kind != l.failing.kind:
+		if l.failing.kind == "" {
+			l.failing.since = now
+		}
+		l.failing.kind, level = kind, slog.LevelWarn
+	case now.Sub(l.failing.logged) >= remindEvery:
+		level = slog.LevelWarn
+	}
+	l.failing.count++
+	if level == slog.LevelWarn {
+		l.failing.logged = now
+	}
+	log = log.With("reason", reason, "error", err, "failures", l.failing.count,
+		"for", now.Sub(l.failing.since).Round(time.Second), "serving", l.serving())
+	if refused {
+		log.Log(ctx, level, "refused the CMS's document")
+	} else {
+		log.Log(ctx, level, "cannot fetch")
+	}
+}
+
+// failureKind distinguishes kinds of failure. The text does not: it can contain the port of a
+// connection, which differs each time.
+func failureKind(reason string, err error) string {
+	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+		return reason + " " + refused.Error()
+	}
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		return fmt.Sprint(reason, " ", status.Code)
+	}
+	return reason
+}
+
+// serving describes what visitors get meanwhile.
+func (l *fetchLog) serving() string {
+	held := l.held.Load()
+	if held == nil {
+		return "errors, because nothing is held"
+	}
+	switch s := (*held)(); s.State {
+	case cache.StateFresh:
+		return "the copy held, which is fresh"
+	case cache.StateStale:
+		return "the stale copy held, until " + s.ServableUntil.UTC().Format(time.RFC3339)
+	default:
+		return "errors, because nothing is held"
+	}
+}
+
+// describe logs repairs and suspicions of a new document.
+func (l *fetchLog) describe(ctx context.Context, log *slog.Logger, result upstream.Result) {
+	if text := fmt.Sprint(result.Suspicions); text != l.suspect {
+		l.suspect = text
+		for _, suspicion := range result.Suspicions {
+			log.WarnContext(ctx, "serving a suspicious document", "kind", suspicion.Kind, "suspicion", suspicion.String())
+		}
+	}
+	repairs := result.Document.Repairs
+	if text := fmt.Sprint(repairs.LogValue()); text != l.repairs {
+		l.repairs = text
+		if repairs.Total() > 0 {
+			log.InfoContext(ctx, "repaired the CMS's document", "repairs", repairs)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -233,4 +234,22 @@ func (p *process) closeUnused(used ...config.Config) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+const (
+	// mostConnections is the limit if the system's is higher or absent.
+	mostConnections = 256 << 10
+	// reservedDescriptors are reserved for Redis, the CMS, the operator's address and files, even
+	// while two services run.
+	reservedDescriptors = 512
+)
+
+// maxConnections is limits.connections, or by default the limit on descriptors, less a reserve.
+func maxConnections(c config.Limits) int {
+	var limit syscall.Rlimit
+	if c.Connections > 0 || syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return c.Connections
+	}
+	descriptors := int(min(limit.Cur, 2*mostConnections))
+	return min(mostConnections, descriptors-min(reservedDescriptors, descriptors/2))
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"vitrine/config"
 )
@@ -88,3 +89,5 @@ type everyLevel struct{ slog.Handler }
 
 // Enabled reports true for every level.
 func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

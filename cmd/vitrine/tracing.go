@@ -1,12 +1,20 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +26,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // tracing exports spans. A nil tracing makes none.
@@ -32,7 +42,7 @@ func openTracing(ctx context.Context, log *slog.Logger) *tracing {
 		return nil
 	}
 	otel.SetErrorHandler(&traceErrors{log: log})
-	otel.SetLogger(logr.FromSlogHandler(misread{log}))
+	otel.SetLogger(logr.FromSlogHandler(misread{slog.DiscardHandler, log}))
 	info, _ := debug.ReadBuildInfo()
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -126,7 +136,10 @@ func (e *traceErrors) Handle(err error) {
 
 // misread logs which of the standard's variables the SDK could not read, without the value, which
 // may hold a secret.
-type misread struct{ log *slog.Logger }
+type misread struct {
+	slog.Handler // discards
+	log          *slog.Logger
+}
 
 // Enabled implements slog.Handler.
 func (misread) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelError }
@@ -137,8 +150,136 @@ func (m misread) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs implements slog.Handler.
-func (m misread) WithAttrs([]slog.Attr) slog.Handler { return m }
+// collector sends spans over OTLP/HTTP. It implements otlptrace.Client; OpenTelemetry's own one for
+// HTTP links all of gRPC. https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+type collector struct {
+	http    *http.Client
+	url     string
+	headers http.Header
+	gzip    bool
+}
 
-// WithGroup implements slog.Handler.
-func (m misread) WithGroup(string) slog.Handler { return m }
+// otelVariable is OTEL_EXPORTER_OTLP_TRACES_name, or otherwise OTEL_EXPORTER_OTLP_name.
+func otelVariable(name string) string {
+	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
+		if value := strings.TrimSpace(os.Getenv(prefix + name)); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// newCollector reads OpenTelemetry's variables. Its errors do not repeat them, since some contain
+// credentials.
+func newCollector() (*collector, error) {
+	c := &collector{headers: http.Header{"Content-Type": {"application/x-protobuf"}}}
+	u, err := url.Parse(otelVariable("ENDPOINT"))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT is not an http or https URL")
+	}
+	if os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		u = u.JoinPath("v1", "traces")
+	}
+	c.url = u.String()
+	for header := range strings.SplitSeq(otelVariable("HEADERS"), ",") {
+		name, value, ok := strings.Cut(header, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		switch {
+		case strings.TrimSpace(header) == "":
+		case !ok || err != nil:
+			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS is not a list of NAME=VALUE")
+		default:
+			c.headers.Set(strings.TrimSpace(name), value)
+		}
+	}
+	timeout := 10_000
+	if text := otelVariable("TIMEOUT"); text != "" {
+		if timeout, err = strconv.Atoi(text); err != nil || timeout <= 0 {
+			return nil, errors.New("OTEL_EXPORTER_OTLP_TIMEOUT is not a number of milliseconds")
+		}
+	}
+	switch otelVariable("COMPRESSION") {
+	case "", "none":
+	case "gzip":
+		c.gzip = true
+		c.headers.Set("Content-Encoding", "gzip")
+	default:
+		return nil, errors.New("OTEL_EXPORTER_OTLP_COMPRESSION must be gzip or none")
+	}
+	secure, err := collectorTLS()
+	if err != nil {
+		return nil, err
+	}
+	c.http = &http.Client{
+		Timeout:   time.Duration(timeout) * time.Millisecond,
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure},
+		// The headers may contain credentials for the collector only.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// collectorTLS uses the configured certificates, and is nil without any.
+func collectorTLS() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file := otelVariable("CERTIFICATE"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("OTEL_EXPORTER_OTLP_CERTIFICATE contains no certificate")
+		}
+	}
+	if file := otelVariable("CLIENT_CERTIFICATE"); file != "" {
+		pair, err := tls.LoadX509KeyPair(file, otelVariable("CLIENT_KEY"))
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// Start implements otlptrace.Client.
+func (c *collector) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (c *collector) Stop(context.Context) error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// UploadTraces sends spans once; spans that a collector refuses are lost.
+func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
+	// An ExportTraceServiceRequest has the same fields.
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return err
+	}
+	if c.gzip {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write(body)
+		if err := errors.Join(err, w.Close()); err != nil {
+			return err
+		}
+		body = packed.Bytes()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header = c.headers.Clone()
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	// A body that is read to its end leaves the connection for the next export.
+	_, _ = io.CopyN(io.Discard, response.Body, 64<<10)
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("the collector answered with status %d", response.StatusCode)
+	}
+	return nil
+}

@@ -18,6 +18,7 @@ import (
 type conn struct {
 	net.Conn
 	listener *Listener
+	cork     *cork // nil without TLS
 	state    atomic.Int32
 	turns    atomic.Uint32 // how often it became idle
 	closed   atomic.Bool

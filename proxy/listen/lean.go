@@ -95,37 +95,90 @@ type gatherer interface {
 	WriteBuffers(pieces *net.Buffers) error
 }
 
-// WriteBuffers writes all of pieces: in one system call as far as the system accepts them, or in
-// records of TLS. They are consumed.
+// WriteBuffers writes all of pieces: in one system call as far as the system accepts them, over TLS
+// in one for every 64 KB. They are consumed.
 func (c *conn) WriteBuffers(pieces *net.Buffers) error {
 	if g, ok := c.Conn.(gatherer); ok {
 		return g.WriteBuffers(pieces)
 	}
-	b, _ := records.Get().(*[]byte)
-	defer records.Put(b)
-	joined := (*b)[:0]
+	r, _ := records.Get().(*record)
+	defer records.Put(r)
+	if c.cork != nil {
+		c.cork.hold(r.encrypted[:0])
+		defer c.cork.hold(nil)
+	}
+	plain := r.plain[:0]
 	for _, p := range *pieces {
 		for len(p) > 0 {
-			n := min(len(p), cap(joined)-len(joined))
-			joined, p = append(joined, p[:n]...), p[n:]
-			if len(joined) < cap(joined) {
+			n := min(len(p), cap(plain)-len(plain))
+			plain, p = append(plain, p[:n]...), p[n:]
+			if len(plain) < cap(plain) {
 				break
 			}
-			if _, err := c.Write(joined); err != nil {
+			if _, err := c.Write(plain); err != nil {
 				return err
 			}
-			joined = joined[:0]
+			plain = plain[:0]
 		}
 	}
-	if len(joined) == 0 {
+	if len(plain) > 0 {
+		if _, err := c.Write(plain); err != nil {
+			return err
+		}
+	}
+	if c.cork == nil {
 		return nil
 	}
-	_, err := c.Write(joined)
-	return err
+	return c.cork.flush()
 }
 
-// records have room for one record of TLS each.
-var records = sync.Pool{New: func() any {
-	b := make([]byte, 0, 16<<10)
-	return &b
-}}
+// A record has room for the content of a record of TLS, and for the records that are written
+// together.
+type record struct {
+	plain     [16 << 10]byte
+	encrypted [64 << 10]byte
+}
+
+var records = sync.Pool{New: func() any { return new(record) }}
+
+// A cork is the socket under TLS. While it holds, it keeps what is written to it.
+type cork struct {
+	net.Conn
+	mu   sync.Mutex // guards held: Close may write an alert at any time
+	held []byte     // nil unless it holds; a record always fits
+}
+
+func (c *cork) hold(room []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = room
+}
+
+// Write writes, or keeps.
+func (c *cork) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held == nil {
+		return c.Conn.Write(p)
+	}
+	if len(p) > cap(c.held)-len(c.held) {
+		if err := c.write(); err != nil {
+			return 0, err
+		}
+	}
+	c.held = append(c.held, p...)
+	return len(p), nil
+}
+
+// flush writes what it keeps.
+func (c *cork) flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.write()
+}
+
+func (c *cork) write() error {
+	_, err := c.Conn.Write(c.held)
+	c.held = c.held[:0]
+	return err
+}

@@ -67,11 +67,12 @@ func (l *Listener) take(p passed) net.Conn {
 		return nil
 	}
 	if l.tls != nil && !p.begun {
-		p.Conn = tls.Server(p.Conn, l.tls)
+		p.Conn = tls.Server(&cork{Conn: p.Conn}, l.tls)
 	}
 	c := &conn{Conn: p.Conn, listener: l}
 	l.conns[c] = struct{}{}
 	if secure, ok := p.Conn.(*tls.Conn); ok {
+		c.cork, _ = secure.NetConn().(*cork)
 		return &secureConn{conn: c, secure: secure}
 	}
 	return c

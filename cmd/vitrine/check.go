@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -169,20 +168,15 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 		Pages:        result.Pages,
 		Received:     result.Bytes,
 		Items:        result.Document.Items,
-		Lists:        []listReport{},
+		Lists:        listsOf(result.Document),
 		Bytes:        len(result.Document.Body),
 		Milliseconds: milliseconds(result.Duration),
 		Steps: stepsReport{
 			Fetch: milliseconds(result.Steps.Fetch), Map: milliseconds(result.Steps.Map), Normalize: milliseconds(result.Steps.Normalize),
 		},
-		Repairs:    []repairsReport{},
+		Repairs:    repairsOf(result.Document.Repairs),
 		Suspicions: append([]upstream.Suspicion{}, result.Suspicions...),
 	}
-	first := firstItems(result.Document)
-	for i, list := range result.Document.Lists {
-		r.Lists = append(r.Lists, listReport{Path: list.Path, Items: list.Items, First: first[i]})
-	}
-	r.Repairs = repairsOf(result.Document.Repairs)
 	if err == nil {
 		return r
 	}
@@ -199,27 +193,26 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 // mostOfItem is how many characters of a list's first item are shown.
 const mostOfItem = 120
 
-// firstItems returns what the first item of each list of doc begins with; "" for an empty list.
-func firstItems(doc shape.Document) []string {
-	lists := make([][]json.RawMessage, len(doc.Lists))
-	if len(lists) == 1 {
-		_ = json.Unmarshal(doc.Body, &lists[0]) // vitrine wrote it
-	} else {
-		var byName map[string][]json.RawMessage
-		_ = json.Unmarshal(doc.Body, &byName) // the same
-		for i, list := range doc.Lists {
-			lists[i] = byName[list.Path[strings.LastIndexByte(list.Path, '.')+1:]]
+// listsOf returns the lists of doc, each with the beginning of its first item.
+func listsOf(doc shape.Document) []listReport {
+	out := []listReport{}
+	byName := map[string][]json.RawMessage{}
+	_ = json.Unmarshal(doc.Body, &byName) // vitrine wrote it
+	for _, list := range doc.Lists {
+		items := byName[list.Path[strings.LastIndexByte(list.Path, '.')+1:]]
+		if len(doc.Lists) == 1 {
+			_ = json.Unmarshal(doc.Body, &items) // the document is the list
 		}
-	}
-	first := make([]string, len(lists))
-	for i, list := range lists {
-		if len(list) > 0 {
-			if first[i] = string(list[0]); utf8.RuneCountInString(first[i]) > mostOfItem {
-				first[i] = string([]rune(first[i])[:mostOfItem-1]) + "…"
+		report := listReport{Path: list.Path, Items: list.Items}
+		if len(items) > 0 {
+			report.First = string(items[0])
+			if first := []rune(report.First); len(first) > mostOfItem {
+				report.First = string(first[:mostOfItem-1]) + "…"
 			}
 		}
+		out = append(out, report)
 	}
-	return first
+	return out
 }
 
 // A checkView writes a report in plain columns that can be pasted into a ticket.

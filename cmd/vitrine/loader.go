@@ -63,28 +63,45 @@ func refuseUpstream(cfg config.Config, err error) error {
 }
 
 // loader is the upstream as the cache sees it: it fetches one resource, and logs what an operator
-// should know about the CMS.
+// should know about the CMS. A new outcome is logged at its own level, repetitions at debug, so that
+// a CMS that is down for a night does not fill the log. Repetitions are counted.
 type loader struct {
 	client   *upstream.Client
 	resource shape.Resource
 	meter    *metrics.Meter
-	fetches  fetchLog
+	log      *slog.Logger
+	now      func() time.Time
 
-	known atomic.Pointer[string] // the ETag of the document that the client knows
+	held  atomic.Pointer[func() cache.Snapshot] // nil until there is a reader
+	known atomic.Pointer[string]                // the ETag of the document that the client knows
+	last  atomic.Pointer[operator.Fetch]        // nil before the first
+
+	mu      sync.Mutex // guards the fields below
+	failing failing
+	repairs string // the last outcome logged
+	suspect string
 }
 
-// lastFetch returns the last fetch, or nil. The result is not modified any more.
-func (l *loader) lastFetch() *operator.Fetch { return l.fetches.lastFetch() }
+// failing is a persistent failure.
+type failing struct {
+	kind   string // "" while there is none
+	since  time.Time
+	logged time.Time // when it was last logged
+	count  int       // fetches in a row
+}
 
 // Load fetches. The validators of the copy held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 	var validators upstream.Validators
 	if held != nil {
-		l.recall(held)
+		// Any replica notices a list that became empty, also if another one fetched it.
+		if l.know(held.ETag) {
+			l.client.Recall(l.resource, held.Body)
+		}
 		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
 	}
 	result, err := l.client.Fetch(ctx, l.resource, validators)
-	l.fetches.record(ctx, result, err)
+	l.record(ctx, result, err)
 	if err != nil {
 		return cache.Loaded{}, err
 	}
@@ -103,14 +120,6 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	}, nil
 }
 
-// recall informs the client of a document that another replica has fetched, so that any replica
-// notices a list that became empty.
-func (l *loader) recall(held *cache.Document) {
-	if l.know(held.ETag) {
-		l.client.Recall(l.resource, held.Body)
-	}
-}
-
 // know records that the client knows the document with this ETag, and reports whether it is new.
 func (l *loader) know(etag string) (news bool) {
 	before := l.known.Swap(&etag)
@@ -120,63 +129,27 @@ func (l *loader) know(etag string) (news bool) {
 // remindEvery is how often a persistent failure is logged again.
 const remindEvery = 10 * time.Minute
 
-// A fetchLog logs the outcome of the fetches of one resource: a new outcome at its own level,
-// repetitions at debug, so that a CMS that is down for a night does not fill the log. Repetitions
-// are counted.
-type fetchLog struct {
-	resource shape.Resource
-	log      *slog.Logger
-	held     atomic.Pointer[func() cache.Snapshot] // nil until there is a reader
-	now      func() time.Time                      // nil: time.Now
-
-	mu      sync.Mutex // guards the fields below
-	last    *operator.Fetch
-	failing failing
-	repairs string // the last outcome logged
-	suspect string
-}
-
-// failing is a persistent failure.
-type failing struct {
-	kind   string // "" while there is none
-	since  time.Time
-	logged time.Time // when it was last logged
-	count  int       // fetches in a row
-}
-
-func (l *fetchLog) lastFetch() *operator.Fetch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
-}
-
-func (l *fetchLog) time() time.Time {
-	if l.now != nil {
-		return l.now()
-	}
-	return time.Now()
-}
-
 // record logs one fetch.
-func (l *fetchLog) record(ctx context.Context, result upstream.Result, err error) {
+func (l *loader) record(ctx context.Context, result upstream.Result, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the program ends
 	}
 	log := l.log.With("resource", l.resource, "duration", result.Duration, "attempts", result.Attempts)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = &operator.Fetch{
-		At: l.time(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
+	fetch := &operator.Fetch{
+		At: l.now(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
 		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
 	}
+	defer l.last.Store(fetch)
 	if err != nil {
-		l.last.Error = err.Error()
+		fetch.Error = err.Error()
 		l.fail(ctx, log, err)
 		return
 	}
 	if f := l.failing; f.kind != "" {
 		l.failing = failing{}
-		log.InfoContext(ctx, "the CMS answers again", "failures", f.count, "after", l.time().Sub(f.since).Round(time.Second))
+		log.InfoContext(ctx, "the CMS answers again", "failures", f.count, "after", l.now().Sub(f.since).Round(time.Second))
 	}
 	log.DebugContext(ctx, "fetched", "status", result.Status, "not_modified", result.NotModified,
 		"bytes", len(result.Document.Body), "items", result.Document.Items)
@@ -185,65 +158,46 @@ func (l *fetchLog) record(ctx context.Context, result upstream.Result, err error
 	}
 }
 
-// fail logs a fetch that failed.
-func (l *fetchLog) fail(ctx context.Context, log *slog.Logger, err error) {
-	reason, refused := upstream.Code(err), errors.Is(err, shape.ErrRefused)
-	if refused {
-		reason = "refused"
+// fail logs a fetch that failed. The error's text does not distinguish kinds of failure: it can
+// contain the port of a connection, which differs each time.
+func (l *loader) fail(ctx context.Context, log *slog.Logger, err error) {
+	message, reason := "cannot fetch", upstream.Code(err)
+	if errors.Is(err, shape.ErrRefused) {
+		message, reason = "refused the CMS's document", "refused"
 	}
-	now, level := l.time(), slog.LevelDebug
-	switch kind := failureKind(reason, err); {
-	case kind != l.failing.kind:
-		if l.failing.kind == "" {
-			l.failing.since = now
-		}
-		l.failing.kind, level = kind, slog.LevelWarn
-	case now.Sub(l.failing.logged) >= remindEvery:
-		level = slog.LevelWarn
-	}
-	l.failing.count++
-	if level == slog.LevelWarn {
-		l.failing.logged = now
-	}
-	log = log.With("reason", reason, "error", err, "failures", l.failing.count,
-		"for", now.Sub(l.failing.since).Round(time.Second), "serving", l.serving())
-	if refused {
-		log.Log(ctx, level, "refused the CMS's document")
-	} else {
-		log.Log(ctx, level, "cannot fetch")
-	}
-}
-
-// failureKind distinguishes kinds of failure. The text does not: it can contain the port of a
-// connection, which differs each time.
-func failureKind(reason string, err error) string {
+	kind := reason
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
-		return reason + " " + refused.Error()
+		kind += " " + refused.Error()
+	} else if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		kind += fmt.Sprint(" ", status.Code)
 	}
-	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return fmt.Sprint(reason, " ", status.Code)
+	now, level, f := l.now(), slog.LevelDebug, &l.failing
+	if f.kind == "" {
+		f.since = now
 	}
-	return reason
+	if kind != f.kind || now.Sub(f.logged) >= remindEvery {
+		f.kind, f.logged, level = kind, now, slog.LevelWarn
+	}
+	f.count++
+	log.Log(ctx, level, message, "reason", reason, "error", err, "failures", f.count,
+		"for", now.Sub(f.since).Round(time.Second), "serving", l.serving())
 }
 
 // serving describes what visitors get meanwhile.
-func (l *fetchLog) serving() string {
-	held := l.held.Load()
-	if held == nil {
-		return "errors, because nothing is held"
+func (l *loader) serving() string {
+	if held := l.held.Load(); held != nil {
+		switch s := (*held)(); s.State {
+		case cache.StateFresh:
+			return "the copy held, which is fresh"
+		case cache.StateStale:
+			return "the stale copy held, until " + s.ServableUntil.UTC().Format(time.RFC3339)
+		}
 	}
-	switch s := (*held)(); s.State {
-	case cache.StateFresh:
-		return "the copy held, which is fresh"
-	case cache.StateStale:
-		return "the stale copy held, until " + s.ServableUntil.UTC().Format(time.RFC3339)
-	default:
-		return "errors, because nothing is held"
-	}
+	return "errors, because nothing is held"
 }
 
 // describe logs repairs and suspicions of a new document.
-func (l *fetchLog) describe(ctx context.Context, log *slog.Logger, result upstream.Result) {
+func (l *loader) describe(ctx context.Context, log *slog.Logger, result upstream.Result) {
 	if text := fmt.Sprint(result.Suspicions); text != l.suspect {
 		l.suspect = text
 		for _, suspicion := range result.Suspicions {

@@ -56,7 +56,7 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.public, s.certificate, err = p.openPublic(ctx, cfg, s.log); err != nil {
+	if err = s.openPublic(ctx); err != nil {
 		return nil, err
 	}
 	if cfg.Admin.Listen != "" {
@@ -81,22 +81,22 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 	return s, s.openServers() //nolint:contextcheck // a request does not end with open's context
 }
 
-// openPublic opens the public address, with TLS if certificate is not nil.
-func (p *process) openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *listen.Listener, certificate *listen.Certificate, err error) {
+// openPublic opens the public address.
+func (s *service) openPublic(ctx context.Context) (err error) {
 	var secure *tls.Config
-	if cfg.TLS.CertFile != "" {
-		if certificate, err = listen.NewCertificate(listen.CertificateOptions{
-			CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Logger: log,
-		}); err != nil {
-			return nil, nil, cfg.Refuse("tls.cert_file", err)
+	if s.cfg.TLS.CertFile != "" {
+		s.certificate, err = listen.NewCertificate(listen.CertificateOptions{CertFile: s.cfg.TLS.CertFile, KeyFile: s.cfg.TLS.KeyFile, Logger: s.log})
+		if err != nil {
+			return s.cfg.Refuse("tls.cert_file", err)
 		}
-		secure = certificate.Config()
+		secure = s.certificate.Config()
 	}
-	socket, err := p.socket(ctx, "listen", cfg.Listen, log)
+	socket, err := s.socket(ctx, "listen", s.cfg.Listen, s.log)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return socket.Listen(secure), certificate, nil
+	s.public = socket.Listen(secure)
+	return nil
 }
 
 func (s *service) openStore(ctx context.Context) (err error) {
@@ -118,7 +118,7 @@ func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
 	s.readers = make(map[shape.Resource]*cache.Reader[*represent.Document])
 	for _, r := range shape.Resources() {
-		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, fetches: fetchLog{resource: r, log: s.log}}
+		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, log: s.log, now: time.Now}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*represent.Document]{
 			TTL:                  s.cfg.TTL.Of(string(r)),
 			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
@@ -135,7 +135,7 @@ func (s *service) openReaders() error {
 			return fmt.Errorf("read %s: %w", r, err)
 		}
 		held := reader.Snapshot
-		s.loaders[r].fetches.held.Store(&held)
+		s.loaders[r].held.Store(&held)
 		s.readers[r] = reader
 	}
 	return nil

@@ -188,17 +188,11 @@ func baseURL(listen string) (string, error) {
 
 // urlOf is the URL of l for a client on this machine: with the configured host and the actual port.
 func urlOf(configured string, l net.Listener) string {
-	host, _, err := net.SplitHostPort(configured)
-	if err != nil {
-		host = ""
-	}
+	host, _, _ := net.SplitHostPort(configured)
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
+	if err != nil { // a unix socket
 		return l.Addr().String()
 	}
-	base, err := baseURL(net.JoinHostPort(host, port))
-	if err != nil {
-		return l.Addr().String()
-	}
+	base, _ := baseURL(net.JoinHostPort(host, port))
 	return base
 }

@@ -45,7 +45,7 @@ func (s *service) status() operator.Status {
 			Held:      operator.HeldOf(held, now),
 			Failing:   held.Failing,
 			Fetching:  held.Fetching,
-			LastFetch: s.loaders[r].lastFetch(),
+			LastFetch: s.loaders[r].last.Load(),
 		}
 		if resource.Held == nil && resource.LastFetch != nil {
 			resource.Error = resource.LastFetch.Error

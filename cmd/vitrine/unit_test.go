@@ -106,8 +106,7 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 	}
 	t.Cleanup(client.Close)
 	return &loader{
-		client: client, resource: shape.Banners, meter: newMeter(t),
-		fetches: fetchLog{resource: shape.Banners, log: slog.New(slog.NewTextHandler(&log, nil))},
+		client: client, resource: shape.Banners, meter: newMeter(t), log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now,
 	}, &log
 }
 
@@ -168,11 +167,11 @@ func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {
 	cms := upstreamtest.New(t)
 	l, log := newLoader(t, cms.URL)
 	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
-	l.fetches.now = func() time.Time { return now }
+	l.now = func() time.Time { return now }
 	held := func() cache.Snapshot {
 		return cache.Snapshot{State: cache.StateStale, ServableUntil: now.Add(time.Hour)}
 	}
-	l.fetches.held.Store(&held)
+	l.held.Store(&held)
 	load := func() { _, _ = l.Load(t.Context(), "banners", nil) }
 
 	cms.Fail(500)

@@ -30,7 +30,7 @@ const (
 func Load(sources Sources) (Config, error) {
 	v := make(values, len(settings))
 	for _, s := range settings {
-		if s.inherits == "" {
+		if s.Inherits == "" {
 			v[s.Key] = given{text: s.Default, origin: origin{name: s.Key, layer: fromDefault}}
 		}
 	}
@@ -73,7 +73,7 @@ func (v values) set(c *Config, s Setting) error {
 	if g.found != "" {
 		return refuse(s, g, errUnsaid)
 	}
-	if err := s.set(c, g); err != nil && (s.inherits == "" || g.origin != v[s.inherits].origin) {
+	if err := s.set(c, g); err != nil && (s.Inherits == "" || g.origin != v[s.Inherits].origin) {
 		return refuse(s, g, err)
 	}
 	return nil
@@ -126,7 +126,7 @@ func isServiceLink(name, text string) bool {
 func (v values) resolve() (errs []error) {
 	for _, s := range settings {
 		if _, ok := v[s.Key]; !ok {
-			v[s.Key] = v[s.inherits]
+			v[s.Key] = v[s.Inherits]
 		}
 		file, value := v[s.Key], v[s.holds]
 		switch {

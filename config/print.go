@@ -78,8 +78,8 @@ func (c Config) YAML() []byte {
 		}
 		open = groups
 		origin := c.Origin(s.Key)
-		if s.inherits != "" && c.origins[s.Key] == c.origins[s.inherits] {
-			origin = "as " + s.inherits
+		if s.Inherits != "" && c.origins[s.Key] == c.origins[s.Inherits] {
+			origin = "as " + s.Inherits
 		}
 		indent := strings.Repeat("  ", len(groups))
 		value, hides := s.printed(&c)
@@ -138,35 +138,4 @@ func scalar(text string) string {
 		return fmt.Sprintf("%q", text)
 	}
 	return line
-}
-
-// Markdown is the table of all settings for the documentation.
-func Markdown() string {
-	var out strings.Builder
-	out.WriteString("| in the file | environment | flag | default | allowed | meaning |\n")
-	out.WriteString("|---|---|---|---|---|---|\n")
-	for _, s := range settings {
-		env, flag, preset := code(s.Env), "", code(s.Default)
-		if s.Flag != "" {
-			flag = code("--" + s.Flag)
-		}
-		if s.inherits != "" {
-			preset = "as " + code(s.inherits)
-		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n",
-			code(s.Key), env, flag, preset, cell(s.Allowed()), cell(s.Doc))
-	}
-	return out.String()
-}
-
-func code(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "`" + text + "`"
-}
-
-// cell escapes characters that would end or format a table's cell.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "*", `\*`).Replace(text)
 }

@@ -23,6 +23,8 @@ type Setting struct {
 	Flag string
 	// Default is the default value, as text.
 	Default string
+	// Inherits is the key of the setting whose value is the default, if any.
+	Inherits string
 	// Doc is one line for operators, with code in backticks.
 	Doc string
 
@@ -31,7 +33,6 @@ type Setting struct {
 	words    []string // the only texts allowed, if any
 	min, max string   // bounds of a number, a size, or a duration
 	optional bool     // empty is a value, not the default
-	inherits string   // the key whose value is the default of this one
 	holds    string   // this setting names a file with the value of that key
 }
 
@@ -73,7 +74,7 @@ func rows(group reflect.Type, key, tags string, index []int, resource string) (o
 func row(key string, tag reflect.StructTag, index []int, resource string) Setting {
 	s := Setting{
 		Key: key, Default: tag.Get("default"), index: index, rule: rules[tag.Get("is")], words: strings.Fields(tag.Get("oneof")),
-		optional: tag.Get("unset") != "", inherits: tag.Get("inherits"), holds: tag.Get("holds"),
+		optional: tag.Get("unset") != "", Inherits: tag.Get("inherits"), holds: tag.Get("holds"),
 	}
 	s.min, s.max, _ = strings.Cut(tag.Get("range"), "..")
 	s.Doc = quoted.ReplaceAllString(strings.ReplaceAll(tag.Get("doc"), "{}", resource), "`$1`")

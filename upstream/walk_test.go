@@ -20,12 +20,8 @@ func ids(t *testing.T, c *Client) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	banners, err := shape.DecodeBanners(got.Document.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []int64
-	for _, b := range banners {
+	for _, b := range got.Document.Banners() {
 		all = append(all, b.ID)
 	}
 	return all, nil

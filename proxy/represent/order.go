@@ -10,33 +10,10 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// banners is a decoded banners document. The zero value is a document without orderings.
+// banners is a banners document taken apart. The zero value is a document without orderings.
 type banners struct {
-	body    []byte
-	fields  []shape.Banner
-	extents []extent // the extent of each of fields in body
-}
-
-// An extent is a part of a document: from its first byte to the one after its last.
-type extent struct{ from, to int32 }
-
-// readBanners decodes a document, and returns it as it is when written again.
-func readBanners(body []byte) (b banners, written []byte, err error) {
-	b.body = body
-	if b.fields, err = shape.DecodeBanners(body); err != nil {
-		return b, nil, err
-	}
-	written = append(make([]byte, 0, len(body)), '[')
-	b.extents = make([]extent, 0, len(b.fields))
-	for i := range b.fields {
-		if i > 0 {
-			written = append(written, ',')
-		}
-		from := len(written)
-		written = shape.AppendBanner(written, &b.fields[i])
-		b.extents = append(b.extents, extent{int32(from), int32(len(written))}) //nolint:gosec // a document is within 2 GiB
-	}
-	return b, append(written, ']'), nil
+	body []byte
+	all  []shape.Banner
 }
 
 // order returns the indices of the banners in an ordering, or nil if they are in that order
@@ -46,7 +23,7 @@ func (b *banners) order(o negotiate.Ordering) []int32 {
 	if len(terms) == 0 {
 		return nil
 	}
-	order := make([]int32, len(b.fields))
+	order := make([]int32, len(b.all))
 	for i := range order {
 		order[i] = int32(i)
 	}
@@ -56,7 +33,7 @@ func (b *banners) order(o negotiate.Ordering) []int32 {
 			runtime.Gosched() // let hits run
 		}
 		for _, t := range terms {
-			c := b.fields[x].Compare(&b.fields[y], t.Field())
+			c := b.all[x].Compare(&b.all[y], t.Field())
 			if c != 0 {
 				if t.Descending() {
 					return -c
@@ -88,8 +65,7 @@ func (it Items) Pieces(dst [][]byte, next int) (pieces [][]byte, after int, done
 		if next == 0 {
 			before = opening
 		}
-		e := it.banners.extents[it.order[next]]
-		dst = append(dst, before, it.banners.body[e.from:e.to])
+		dst = append(dst, before, it.banners.all[it.order[next]].JSON)
 	}
 	if next == len(it.order) {
 		return append(dst, closing), next, true

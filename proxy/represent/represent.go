@@ -57,20 +57,15 @@ func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
 			return p, nil
 		}
 		p := new(Document)
-		var err error
-		var normal []byte
-		if r == shape.Banners {
-			p.banners, normal, err = readBanners(d.Body)
-		} else {
-			var doc shape.Document
-			doc, err = shape.Normalize(r, d.Body)
-			normal = doc.Body
-		}
-		if err == nil && !bytes.Equal(normal, d.Body) {
+		doc, err := shape.Normalize(r, d.Body)
+		if err == nil && !bytes.Equal(doc.Body, d.Body) {
 			err = errForm
 		}
 		if err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", r, err)
+		}
+		if doc.Body = d.Body; r == shape.Banners {
+			p.banners = banners{doc.Body, doc.Banners()}
 		}
 		p.base.init(d.Body, d.ETag)
 		p.derived.init(len(d.Body))

@@ -19,12 +19,16 @@ import (
 // documentOf is a document of n banners.
 func documentOf(t testing.TB, n int) *cache.Document {
 	t.Helper()
-	banners := make([]shape.Banner, n)
 	random := rand.New(rand.NewPCG(1, uint64(n)))
-	for i := range banners {
-		banners[i] = shape.Banner{ID: int64(i), TitleEN: fmt.Sprint(random.Uint64()), CreatedAt: "2023-06-01T00:00:00.000000Z", UpdatedAt: "2023-06-01T00:00:00.000000Z"}
+	in := []byte{'['}
+	for i := range n {
+		in = fmt.Appendf(in, `{"id":%d,"title_en":"%d","created_at":"2023-06-01T00:00:00Z","updated_at":"2023-06-01T00:00:00Z"},`, i, random.Uint64())
 	}
-	body := shape.AppendBanners(nil, banners)
+	d, err := shape.Normalize(shape.Banners, append(bytes.TrimSuffix(in, comma), ']'))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := d.Body
 	return &cache.Document{Body: body, ETag: cache.ETag(body), FetchedAt: time.Now(), ChangedAt: time.Now(), FreshUntil: time.Now().Add(time.Minute)}
 }
 

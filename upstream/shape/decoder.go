@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,39 +31,28 @@ const (
 type decoder struct {
 	root    Resource
 	in      []byte
-	text    string // a copy of in; strings without escapes are slices of it
 	json    *jsontext.Decoder
 	path    path
 	repairs Repairs
-	scratch []byte // for strings with escapes
-	budget  int    // bytes by which the normalized document may still grow
-	lacking tally  // relations that did not come
-	absent  bool   // the field about to be read is not in the object
-	fatal   bool   // the reader cannot continue: the input is not JSON
+	scratch []byte         // for members that are put in order
+	items   map[string]int // of each list of the document, by path
+	budget  int            // bytes by which the normalized document may still grow
+	lacking tally          // relations that did not come
+	absent  bool           // the field about to be read is not in the object
+	fatal   bool           // the reader cannot continue: the input is not JSON
 }
 
 func newDecoder(root Resource, in []byte) *decoder {
-	d := &decoder{root: root, budget: growth*len(in) + slack}
+	d := &decoder{root: root, budget: growth*len(in) + slack, items: make(map[string]int)}
 	if rest, found := bytes.CutPrefix(in, []byte("\uFEFF")); found {
 		in = rest
 		d.note(KindBOM)
 	}
-	d.in, d.text = in, string(in)
+	d.in = in
 	// jsontext reads a bytes.Buffer in place, without copying or modifying it. Duplicate names are
-	// resolved in object.
+	// resolved in [table.read].
 	d.json = jsontext.NewDecoder(bytes.NewBuffer(in), jsontext.AllowDuplicateNames(true))
 	return d
-}
-
-// document reads the value of a document with read, and refuses anything after it.
-func (d *decoder) document(read func() error) error {
-	if err := read(); err != nil {
-		return err
-	}
-	if rest := d.rest(d.json.InputOffset()); len(rest) > 0 {
-		return &RefusedError{Path: string(d.root), Want: "nothing after the document", Got: excerpt(rest)}
-	}
-	return nil
 }
 
 // rest returns the input from offset on, without leading white space.
@@ -120,23 +111,6 @@ func (d *decoder) broken(err error) error {
 	}
 }
 
-// vacant reads null, or the absence of a field, and counts it: as KindMissing, or null as the given
-// kind. It reports false if there is a value.
-func (d *decoder) vacant(null Kind) (bool, error) {
-	if d.absent {
-		d.note(KindMissing)
-		return true, nil
-	}
-	if d.json.PeekKind() != 'n' {
-		return false, nil
-	}
-	if _, err := d.json.ReadToken(); err != nil {
-		return false, d.broken(err)
-	}
-	d.note(null)
-	return true, nil
-}
-
 // skip skips one value of any kind.
 func (d *decoder) skip() error {
 	depth := d.json.StackDepth()
@@ -150,7 +124,7 @@ func (d *decoder) skip() error {
 	}
 }
 
-// step skips one token of a value without a documented shape.
+// step reads one token.
 func (d *decoder) step() error {
 	if _, err := d.json.ReadToken(); err != nil {
 		return d.broken(err)
@@ -163,20 +137,14 @@ func (d *decoder) step() error {
 }
 
 // unquote returns the text of a string that was just read. Without escapes it is a slice of the
-// decoder's copy, and nothing is allocated.
-func (d *decoder) unquote(raw jsontext.Value) string {
+// input, and nothing is allocated.
+func (d *decoder) unquote(raw jsontext.Value) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
-		end := int(d.json.InputOffset())
-		return d.text[end-len(raw)+1 : end-1]
+		end := d.json.InputOffset()
+		return d.in[end-int64(len(raw))+1 : end-1]
 	}
-	d.scratch, _ = jsontext.AppendUnquote(d.scratch[:0], raw) // valid: the reader read it
-	return string(d.scratch)
-}
-
-// unquoted returns the text of any string.
-func unquoted(raw jsontext.Value) string {
-	b, _ := jsontext.AppendUnquote(nil, raw) // valid: the reader read it
-	return string(b)
+	text, _ := jsontext.AppendUnquote(nil, raw) // valid: the reader read it
+	return text
 }
 
 // unrelated counts a relation that is about to be read, if it did not come.
@@ -188,3 +156,34 @@ func (d *decoder) unrelated() {
 		d.lacking.paths = append(d.lacking.paths, d.path.render(d.root))
 	}
 }
+
+// path is the decoder's position: a frame for each open object or array. It is rendered as text
+// only for a repair that is kept or a refusal.
+type path []frame
+
+// frame is one step: the current field of an object, or index of an array.
+type frame struct {
+	field []byte // nil in an array, and in an object before its first field
+	index int    // -1 in an object
+}
+
+// render returns the path as text: catalogue.gallery[0].address[1].city.id. A name that would be
+// hard to read in it is quoted, and shortened: ["a b"].
+func (p path) render(root Resource) string {
+	b := []byte(root)
+	for _, f := range p {
+		switch {
+		case f.index >= 0:
+			b = append(strconv.AppendInt(append(b, '['), int64(f.index), 10), ']')
+		case f.field == nil:
+		case len(f.field) <= maxExcerpt && plainName.Match(f.field):
+			b = append(append(b, '.'), f.field...)
+		default:
+			quoted, _ := jsontext.AppendQuote(nil, f.field) // it came out of valid JSON
+			b = append(append(append(b, '['), excerpt(quoted)...), ']')
+		}
+	}
+	return string(b)
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

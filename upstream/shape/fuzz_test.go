@@ -111,7 +111,7 @@ func standard(t *testing.T, r Resource, body []byte) []byte {
 	case Rules:
 		v = new([]RuleSet)
 	case Banners:
-		v = new([]Banner)
+		v = new([]BannerObject)
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()

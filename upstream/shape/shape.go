@@ -1,16 +1,16 @@
 // Package shape defines the documents that vitrine serves, and normalizes a CMS's JSON into them.
 // Section numbers in it are those of docs/interface.md.
 //
-// One call of [Normalize] reads the CMS's bytes once, from front to back:
+// One call of [Normalize] reads the CMS's bytes once, from front to back, and writes the document
+// as it goes:
 //
-//  1. a pull decoder reads each value straight into the documented types, and always knows its JSON
-//     path (banners[3].id);
+//  1. a pull decoder follows the tables of the documented types (schema.go), and always knows its
+//     JSON path (banners[3].id);
 //  2. a value that is not as documented but means only one thing (null for a text without content,
 //     digits in a string, another UTC offset) is repaired, and the repair counted by kind and path;
 //  3. for any other value the whole document is refused with a [RefusedError] that says where, what
 //     was wanted and what was found;
-//  4. the types are appended to one slice of bytes: fields in the documented order, compact,
-//     escaped as in Django REST Framework.
+//  4. fields are written in the documented order, compact, escaped as in Django REST Framework.
 //
 // The package does no I/O and keeps nothing between calls.
 package shape
@@ -19,6 +19,24 @@ import (
 	"fmt"
 	"slices"
 )
+
+// Resource names one of the three documents, and is the first part of every JSON path into it.
+type Resource string
+
+const (
+	// Catalogue is one object, served at /gvapp/ (docs/interface.md, section 2.1).
+	Catalogue Resource = "catalogue"
+	// Rules is an array of rule sets, served at /cms/rules/ (section 2.9).
+	Rules Resource = "rules"
+	// Banners is an array of banners, served at /gvapp/singlebanner (section 2.12).
+	Banners Resource = "banners"
+)
+
+// Resources returns all resources: catalogue, rules, banners.
+func Resources() []Resource { return []Resource{Catalogue, Rules, Banners} }
+
+// Valid reports whether r is one of [Resources].
+func (r Resource) Valid() bool { return slices.Contains(Resources(), r) }
 
 // List is one of the lists that a document consists of.
 type List struct {
@@ -46,68 +64,33 @@ func Normalize(r Resource, in []byte) (Document, error) {
 	if !r.Valid() {
 		return Document{}, fmt.Errorf("normalize: no resource %q", r)
 	}
+	read := map[Resource]reader{Catalogue: summary.read, Rules: array(ruleSet.read), Banners: array(banner.read)}[r]
 	d := newDecoder(r, in)
-	var doc Document
-	var err error
-	switch r {
-	case Catalogue:
-		var s Summary
-		err = d.document(func() error { return readSummary(d, &s) })
-		doc.Lists = []List{
-			{Path: "catalogue.artist", Items: len(s.Artist)},
-			{Path: "catalogue.artwork", Items: len(s.Artwork)},
-			{Path: "catalogue.gallery", Items: len(s.Gallery)},
-		}
-		if err == nil {
-			doc.Body = summaries.append(room(in), &s)
-		}
-	case Rules:
-		doc, err = normalizeList(d, ruleSets)
-	case Banners:
-		doc, err = normalizeList(d, banners)
-	}
+	// An eighth more leaves room for the microseconds that a CMS omits from timestamps.
+	body, err := read(d, make([]byte, 0, len(in)+len(in)/8+64))
 	if err != nil {
 		return Document{}, err
 	}
-	for _, l := range doc.Lists {
-		doc.Items += l.Items
+	if rest := d.rest(d.json.InputOffset()); len(rest) > 0 {
+		return Document{}, &RefusedError{Path: string(d.root), Want: "nothing after the document", Got: excerpt(rest)}
 	}
-	doc.Body = fitted(doc.Body)
-	doc.Repairs = d.repairs
-	doc.Unrelated, doc.UnrelatedPaths = d.lacking.count, d.lacking.paths
+	doc := Document{Repairs: d.repairs, Unrelated: d.lacking.count, UnrelatedPaths: d.lacking.paths}
+	// A document is held for long: an indented one shrinks to half when compacted.
+	if doc.Body = body; cap(body)-len(body) > len(body)/4 {
+		doc.Body = slices.Clone(body)
+	}
+	paths := []string{string(r)}
+	if r == Catalogue {
+		paths = []string{"catalogue.artist", "catalogue.artwork", "catalogue.gallery"}
+	}
+	for _, path := range paths {
+		doc.Lists = append(doc.Lists, List{path, d.items[path]})
+		doc.Items += d.items[path]
+	}
+	// An object that has other fields but none of the three lists is something else, an error in
+	// JSON for one, and not an empty catalogue.
+	if r == Catalogue && doc.Items == 0 && d.repairs.Count(KindUnknown) > 0 && d.repairs.Count(KindMissing) >= len(paths) {
+		return Document{}, &RefusedError{Path: string(r), Want: "an object with artist, artwork and gallery", Got: "one with other fields only"}
+	}
 	return doc, nil
-}
-
-// normalizeList normalizes a document that is one list.
-func normalizeList[T any](d *decoder, t *table[T]) (Document, error) {
-	var items []T
-	if err := d.document(func() error { return array(d, &items, t.read) }); err != nil {
-		return Document{}, err
-	}
-	return Document{
-		Body:  t.appendList(room(d.in), items),
-		Lists: []List{{Path: string(d.root), Items: len(items)}},
-	}, nil
-}
-
-// room returns the slice to append a normalized document to. An eighth more than the input leaves
-// room for the microseconds that a CMS omits from timestamps.
-func room(in []byte) []byte { return make([]byte, 0, len(in)+len(in)/8+64) }
-
-// fitted returns body without much unused capacity, since a document is held for long: an indented
-// one shrinks to half when compacted.
-func fitted(body []byte) []byte {
-	if cap(body)-len(body) <= len(body)/4 {
-		return body
-	}
-	return slices.Clone(body)
-}
-
-// Types describes all documented types, in the order of docs/interface.md.
-func Types() []Type {
-	return []Type{
-		summaries.describe(), artists.describe(), galleryRefs.describe(), artworks.describe(),
-		galleries.describe(), addresses.describe(), cities.describe(), countries.describe(),
-		ruleSets.describe(), pageRules.describe(), pages.describe(), banners.describe(),
-	}
 }

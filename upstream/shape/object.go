@@ -1,0 +1,163 @@
+package shape
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// An extent is the place of a member of an object in what is written, its comma included.
+type extent struct{ from, to int }
+
+// read reads an object: its fields in whatever order they come, and then the missing ones. They are
+// written as they come, and put in order at the end if they were not. Unknown fields are dropped.
+//
+// The last of a repeated field counts, as in Python. So a refusal inside a field is held until the
+// object ends: the field may be repeated.
+func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
+	if d.json.PeekKind() != '{' {
+		return dst, d.refuse("an object")
+	}
+	if err := d.step(); err != nil {
+		return dst, err
+	}
+	if d.budget -= fieldCost * len(t.fields); d.budget < 0 {
+		d.fatal = true
+		return dst, d.refused("objects with their fields", "too many that lack most of them")
+	}
+	d.path = append(d.path, frame{index: -1})
+	at, depth, open := len(d.path)-1, d.json.StackDepth(), len(dst)
+	var (
+		places  [maxFields]extent
+		seen    uint32 // a bit for each field
+		held    []refusal
+		next    int
+		ordered = true
+	)
+	for d.json.PeekKind() != '}' {
+		d.path[at].field = nil
+		name, err := d.json.ReadValue()
+		if err != nil {
+			return dst, d.broken(err)
+		}
+		i := t.find(next, d.unquote(name))
+		if i < 0 {
+			if err := d.drop(name); err != nil {
+				return dst, err
+			}
+			continue
+		}
+		d.path[at].field = t.fields[i].name()
+		if seen&(1<<i) != 0 {
+			d.note(KindDuplicate)
+			delete(d.items, d.path.render(d.root))
+			held = without(held, i)
+		}
+		seen |= 1 << i
+		ordered = ordered && i >= next
+		next = i + 1
+		start, offset := len(dst), d.json.InputOffset()
+		if dst, err = t.fields[i].append(d, dst); err != nil {
+			if d.fatal {
+				return dst, err
+			}
+			held = append(held, refusal{i, err})
+			d.path, dst = d.path[:at+1], dst[:start]
+			if err := d.recover(depth, offset); err != nil {
+				return dst, err
+			}
+		}
+		places[i] = extent{start, len(dst)}
+	}
+	if err := d.step(); err != nil {
+		return dst, err
+	}
+	if len(held) > 0 {
+		return dst, held[0].err
+	}
+	for i := range t.fields {
+		if seen&(1<<i) != 0 {
+			continue
+		}
+		d.path[at].field = t.fields[i].name()
+		start := len(dst)
+		var err error
+		d.absent = true
+		dst, err = t.fields[i].append(d, dst)
+		d.absent = false
+		if err != nil {
+			return dst, err
+		}
+		places[i] = extent{start, len(dst)}
+		ordered = ordered && i >= next
+	}
+	d.path = d.path[:at]
+	if !ordered {
+		dst = d.reorder(dst, open, places[:len(t.fields)])
+	}
+	dst[open] = '{'
+	return append(dst, '}'), nil
+}
+
+func (f *field) name() []byte { return f.key[1 : len(f.key)-2] }
+
+// append reads the field and appends it with a comma before it.
+func (f *field) append(d *decoder, dst []byte) ([]byte, error) {
+	return f.read(d, append(append(dst, ','), f.key...))
+}
+
+// reorder replaces everything in dst from open on with the given members.
+func (d *decoder) reorder(dst []byte, open int, members []extent) []byte {
+	d.scratch = d.scratch[:0]
+	for _, m := range members {
+		d.scratch = append(d.scratch, dst[m.from:m.to]...)
+	}
+	return append(dst[:open], d.scratch...)
+}
+
+// refusal is a refusal held until the end of its object.
+type refusal struct {
+	field int
+	err   error
+}
+
+func without(held []refusal, field int) []refusal {
+	for i, r := range held {
+		if r.field == field {
+			return append(held[:i], held[i+1:]...)
+		}
+	}
+	return held
+}
+
+// recover skips the rest of a field that was refused somewhere inside: up to the object's own
+// depth, and past the value if none of it was read.
+func (d *decoder) recover(depth int, start int64) error {
+	for d.json.StackDepth() > depth {
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+	if d.json.InputOffset() == start {
+		return d.skip()
+	}
+	return nil
+}
+
+// find returns the index of a field, or -1. Names are mostly in order, so next is tried first.
+func (t *table) find(next int, name []byte) int {
+	if next < len(t.fields) && string(name) == t.fields[next].Name {
+		return next
+	}
+	for i := range t.fields {
+		if string(name) == t.fields[i].Name {
+			return i
+		}
+	}
+	return -1
+}
+
+// drop skips the value of an unknown field.
+func (d *decoder) drop(name jsontext.Value) error {
+	at := len(d.path) - 1
+	d.path[at].field = d.unquote(name)
+	d.note(KindUnknown)
+	d.path[at].field = nil
+	return d.skip()
+}

@@ -1,0 +1,148 @@
+package shape
+
+import "slices"
+
+// Field describes a field of a documented type.
+type Field struct {
+	Name string
+	Type string // integer, text, boolean, timestamp, any, or the name of another type
+	List bool   // of these
+	Null bool   // null is possible
+}
+
+// Type describes a documented type, its fields in the documented order.
+type Type struct {
+	Name   string
+	Fields []Field
+}
+
+// A kind is how the values of a field are read and written: read appends to dst what the next value
+// is in the document, or what stands for a missing one.
+type kind struct {
+	Field // without its name
+	read  reader
+}
+
+type reader func(d *decoder, dst []byte) ([]byte, error)
+
+// A field is one row of the table of a documented type. Decoding, encoding, ordering and the
+// OpenAPI schema come from these rows alone.
+type field struct {
+	kind
+	key []byte // as written: "title":
+}
+
+// A table has the fields of a type in the documented order. There are at most maxFields.
+type table struct {
+	name   string
+	fields []field
+}
+
+const maxFields = 16
+
+func tableOf(name string, rows ...[]field) *table { return &table{name, slices.Concat(rows...)} }
+
+// named makes fields of a kind.
+func (k kind) named(names ...string) (fields []field) {
+	for _, name := range names {
+		k.Name = name
+		fields = append(fields, field{k, []byte(`"` + name + `":`)})
+	}
+	return fields
+}
+
+// The kinds of fields.
+var (
+	// id is a required integer.
+	id = kind{Field{Type: "integer"}, (*decoder).integer}
+	// integer is an integer that the CMS may leave out, which is counted.
+	integer = kind{Field{Type: "integer", Null: true}, orElse("null", KindVacant, (*decoder).integer)}
+	// nullable is an integer for which null is documented too.
+	nullable  = kind{Field{Type: "integer", Null: true}, (*decoder).nullable}
+	text      = kind{Field{Type: "text"}, orElse(`""`, KindNull, (*decoder).string)}
+	boolean   = kind{Field{Type: "boolean"}, orElse("false", KindNull, (*decoder).boolean)}
+	timestamp = kind{Field{Type: "timestamp"}, orElse(`""`, KindNull, (*decoder).timestamp)}
+	tags      = kind{Field{Type: "text", List: true}, listOf(text.read)}
+	// asIs has no documented type: any JSON value, passed through as sent.
+	asIs = kind{Field{Type: "any"}, (*decoder).asIs}
+	// listAsIs is a list of values of no documented type.
+	listAsIs = kind{Field{Type: "any", List: true}, orElse("[]", KindNull, (*decoder).asIs)}
+	// countryID is the id of a country, or the id out of a whole country, which is what a CMS sends
+	// that has its relations expanded.
+	countryID = kind{Field{Type: "integer", Null: true}, (*decoder).countryID}
+)
+
+// list is a list of objects.
+func list(t *table) kind { return kind{Field{Type: t.name, List: true}, listOf(t.read)} }
+
+// relatedList is a list that another object refers to.
+func relatedList(t *table) kind { return relation(list(t)) }
+
+// related is an object that another one refers to, or null.
+func related(t *table) kind {
+	return relation(kind{Field{Type: t.name, Null: true}, orElse("null", KindVacant, t.read)})
+}
+
+// relation counts a relation that did not come.
+func relation(k kind) kind {
+	read := k.read
+	k.read = func(d *decoder, dst []byte) ([]byte, error) {
+		d.unrelated()
+		return read(d, dst)
+	}
+	return k
+}
+
+// The documented types; sections are those of docs/interface.md.
+var (
+	// Section 2.1, the object served at /gvapp/.
+	summary = tableOf("Summary", list(artist).named("artist"), list(artwork).named("artwork"), list(gallery).named("gallery"))
+	// Section 2.2. gallery_artists is the gallery that the artist is tied to.
+	artist = tableOf("Artist", id.named("id"), text.named("name"), related(galleryRef).named("gallery_artists"),
+		boolean.named("visible"), tags.named("tag"))
+	// Section 2.3.
+	galleryRef = tableOf("GalleryRef", id.named("id"), text.named("title"),
+		boolean.named("art_kunstkoop", "kunst_aan_zet"), tags.named("tag"))
+	// Section 2.4.
+	artwork = tableOf("Artwork", id.named("id"), text.named("title", "description"), tags.named("tag"))
+	// Section 2.5.
+	gallery = tableOf("Gallery", id.named("id"), text.named("title", "about"), relatedList(address).named("address"),
+		boolean.named("art_kunstkoop", "kunst_aan_zet"), tags.named("tag"))
+	// Section 2.6. nr may contain letters.
+	address = tableOf("Address", id.named("id"), text.named("street", "nr", "postal_code", "google_map_link"),
+		timestamp.named("created_at", "updated_at"), related(city).named("city"), related(country).named("country"))
+	// Section 2.7. typeof is a label, with the blank at its end; parent has no known type.
+	city = tableOf("City", id.named("id"), text.named("typeof", "name", "zip", "description"), nullable.named("order_num"),
+		timestamp.named("created_at", "updated_at"), countryID.named("country"), asIs.named("parent"))
+	// Section 2.8.
+	country = tableOf("Country", id.named("id"), text.named("name"), timestamp.named("created_at", "updated_at"))
+	// Section 2.9, an element of the array served at /cms/rules/. exlude_pages is spelled so, and a
+	// list of no known shape.
+	ruleSet = tableOf("RuleSet", id.named("id"), text.named("background_image"), relatedList(pageRule).named("page_rules"),
+		listAsIs.named("exlude_pages"), text.named("title"), asIs.named("page_depth", "page_view_count", "days_delay", "time"),
+		boolean.named("visible"), timestamp.named("created_at", "updated_at"))
+	// Section 2.10. The units of days_delay and time are not documented.
+	pageRule = tableOf("PageRule", id.named("id"), text.named("background_image", "title"), related(page).named("page"),
+		text.named("name"), integer.named("page_view_count", "days_delay", "time"), timestamp.named("created_at", "updated_at"))
+	// Section 2.11. url is a route pattern: /nl/kunstwerk/:id/:title.
+	page = tableOf("Page", id.named("id"), text.named("title", "url"), timestamp.named("created_at", "updated_at"))
+	// Section 2.12, an element of the array served at /gvapp/singlebanner. Links are relative to the
+	// site: /en/….
+	banner = tableOf("Banner", id.named("id"), text.named("title_en", "title_nl", "title_fr",
+		"button_text_en", "button_text_nl", "button_text_fr", "redirect_link_en", "redirect_link_nl", "redirect_link_fr"),
+		boolean.named("language_en", "language_nl", "language_fr"), timestamp.named("created_at", "updated_at"))
+)
+
+// Types describes all documented types, in the order of docs/interface.md.
+func Types() (all []Type) {
+	for _, t := range []*table{
+		summary, artist, galleryRef, artwork, gallery, address, city, country, ruleSet, pageRule, page, banner,
+	} {
+		described := Type{Name: t.name}
+		for _, f := range t.fields {
+			described.Fields = append(described.Fields, f.Field)
+		}
+		all = append(all, described)
+	}
+	return all
+}

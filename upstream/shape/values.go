@@ -1,0 +1,283 @@
+package shape
+
+import (
+	"bytes"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// orElse reads a value, for which empty stands if it is null, a repair of the given kind, or missing.
+func orElse(empty string, null Kind, read reader) reader {
+	return func(d *decoder, dst []byte) ([]byte, error) {
+		switch {
+		case d.absent:
+			d.note(KindMissing)
+		case d.json.PeekKind() != 'n':
+			return read(d, dst)
+		default:
+			if err := d.step(); err != nil {
+				return dst, err
+			}
+			d.note(null)
+		}
+		return append(dst, empty...), nil
+	}
+}
+
+// listOf reads a list; null or nothing is an empty one.
+func listOf(read reader) reader { return orElse("[]", KindNull, array(read)) }
+
+// array reads a list, with read for each element.
+func array(read reader) reader {
+	return func(d *decoder, dst []byte) ([]byte, error) {
+		if d.json.PeekKind() != '[' {
+			return dst, d.refuse("a list")
+		}
+		if err := d.step(); err != nil {
+			return dst, err
+		}
+		d.path = append(d.path, frame{})
+		at, n := len(d.path)-1, 0
+		dst = append(dst, '[')
+		for ; d.json.PeekKind() != ']'; n++ {
+			d.path[at].index = n
+			if n > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = read(d, dst); err != nil {
+				return dst, err
+			}
+		}
+		if err := d.step(); err != nil {
+			return dst, err
+		}
+		if d.path = d.path[:at]; at < 2 {
+			d.items[d.path.render(d.root)] = n
+		}
+		return append(dst, ']'), nil
+	}
+}
+
+// scalar returns the next value, which must be of one of two kinds.
+func (d *decoder) scalar(want string, one, other jsontext.Kind) (jsontext.Value, error) {
+	if k := d.json.PeekKind(); d.absent || k != one && k != other {
+		return nil, d.refuse(want)
+	}
+	raw, err := d.json.ReadValue()
+	if err != nil {
+		return nil, d.broken(err)
+	}
+	return raw, nil
+}
+
+func (d *decoder) string(dst []byte) ([]byte, error) {
+	raw, err := d.scalar("text", '"', '"')
+	if err != nil {
+		return dst, err
+	}
+	return appendString(dst, raw), nil
+}
+
+// appendString appends a JSON string, escaped like Python's json.dumps with ensure_ascii=False, plus
+// U+2028 and U+2029, as Django REST Framework does. Everything else is literal, <, > and U+007F
+// included.
+func appendString(dst []byte, raw jsontext.Value) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 && !bytes.Contains(raw, []byte("\u2028")) && !bytes.Contains(raw, []byte("\u2029")) {
+		return append(dst, raw...)
+	}
+	dst, _ = jsontext.AppendFormat(dst, raw, jsontext.EscapeForJS(true)) // valid: the reader read it
+	return dst
+}
+
+func (d *decoder) boolean(dst []byte) ([]byte, error) {
+	raw, err := d.scalar("true or false", 't', 'f')
+	return append(dst, raw...), err
+}
+
+// integer reads an integer in any notation, or its digits in a string, with a minus before them if
+// it is negative.
+func (d *decoder) integer(dst []byte) ([]byte, error) {
+	raw, err := d.scalar("an integer", '0', '"')
+	if err != nil {
+		return dst, err
+	}
+	digits := raw
+	if raw[0] == '"' {
+		digits = d.unquote(raw)
+	}
+	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if raw[0] != '"' && err == nil && string(raw) != "-0" {
+		return append(dst, raw...), nil
+	}
+	whole, fits := strings.Trim(strings.TrimPrefix(string(digits), "-"), "0123456789") == "" && len(digits) > 0 && digits[len(digits)-1] != '-', err == nil
+	if raw[0] != '"' {
+		n, whole, fits = exact(string(raw))
+	}
+	switch {
+	case !whole:
+		return dst, d.refused("an integer", excerpt(raw))
+	case !fits:
+		return dst, d.refused("an integer of 64 bits", excerpt(raw))
+	}
+	d.note(KindInteger)
+	return strconv.AppendInt(dst, n, 10), nil
+}
+
+// exact returns the integer that a JSON number with a fraction or an exponent stands for: 1.0, 1e2,
+// 12.50e1. It reports whether the number is whole, and whether it fits; a huge exponent costs no
+// more than a small one.
+func exact(number string) (n int64, whole, fits bool) {
+	switch near, _ := strconv.ParseFloat(number, 64); { // its error is an infinity
+	case math.IsInf(near, 0):
+		return 0, true, false
+	case near == 0:
+		mantissa, _, _ := strings.Cut(strings.ToLower(number), "e")
+		return 0, strings.Trim(mantissa, "-0.") == "", true
+	}
+	f, _, err := big.ParseFloat(number, 10, 512, big.ToZero)
+	if err != nil || !f.IsInt() || f.Acc() != big.Exact {
+		return 0, false, false
+	}
+	n, accuracy := f.Int64()
+	return n, true, accuracy == big.Exact
+}
+
+func (d *decoder) nullable(dst []byte) ([]byte, error) {
+	if !d.absent && d.json.PeekKind() == 'n' {
+		return append(dst, "null"...), d.step()
+	}
+	return integer.read(d, dst)
+}
+
+// countryRef is a country of which only the id is wanted.
+var countryRef = tableOf("Country", id.named("id"), kind{read: func(d *decoder, dst []byte) ([]byte, error) {
+	if d.absent {
+		return dst, nil
+	}
+	return dst, d.skip()
+}}.named("name", "created_at", "updated_at"))
+
+func (d *decoder) countryID(dst []byte) ([]byte, error) {
+	if d.absent || d.json.PeekKind() != '{' {
+		return integer.read(d, dst)
+	}
+	d.note(KindRelated)
+	start := len(dst)
+	dst, err := countryRef.read(d, dst)
+	if err != nil {
+		return dst, err
+	}
+	rest := dst[start+len(`{"id":`):]
+	return append(dst[:start], rest[:bytes.IndexByte(rest, ',')]...), nil
+}
+
+// asIs reads a value of any kind: compact, with our string escapes, numbers and key order unchanged.
+func (d *decoder) asIs(dst []byte) ([]byte, error) {
+	if d.absent {
+		d.note(KindMissing)
+		return append(dst, "null"...), nil
+	}
+	switch d.json.PeekKind() {
+	case '{':
+		return d.membersAsIs(dst)
+	case '[':
+		return elementsAsIs(d, dst)
+	}
+	raw, err := d.json.ReadValue()
+	switch {
+	case err != nil:
+		return dst, d.broken(err)
+	case raw.Kind() == '"':
+		return appendString(dst, raw), nil
+	}
+	return append(dst, raw...), nil
+}
+
+var elementsAsIs reader
+
+func init() { elementsAsIs = array((*decoder).asIs) } // which refers to itself
+
+// momentAsIs reads a value that may be a timestamp: then it is written like all others.
+func (d *decoder) momentAsIs(dst []byte) ([]byte, error) {
+	start := len(dst)
+	dst, err := d.asIs(dst)
+	if err != nil || dst[start] != '"' || bytes.IndexByte(dst[start:], '\\') >= 0 {
+		return dst, err
+	}
+	if t, k, ok := parseTimestamp(string(dst[start+1 : len(dst)-1])); ok && k != "" && inRange(t) {
+		d.note(k)
+		dst = appendTimestamp(dst[:start], t)
+	}
+	return dst, nil
+}
+
+// membersAsIs reads an object. The last value of a repeated name takes the place of the first, as in
+// a Python dict.
+func (d *decoder) membersAsIs(dst []byte) ([]byte, error) {
+	if err := d.step(); err != nil {
+		return dst, err
+	}
+	d.path = append(d.path, frame{index: -1})
+	at, open, again := len(d.path)-1, len(dst), false
+	var (
+		names  [][]byte
+		places []extent
+		index  map[string]int // of many; few are looked through
+	)
+	for d.json.PeekKind() != '}' {
+		raw, err := d.json.ReadValue()
+		if err != nil {
+			return dst, d.broken(err)
+		}
+		name := d.unquote(raw)
+		d.path[at].field = name
+		start := len(dst)
+		dst = append(appendString(append(dst, ','), raw), ':')
+		if string(name) == "created_at" || string(name) == "updated_at" {
+			dst, err = d.momentAsIs(dst)
+		} else {
+			dst, err = d.asIs(dst)
+		}
+		if err != nil {
+			return dst, err
+		}
+		place := extent{start, len(dst)}
+		first, ok := index[string(name)]
+		if index == nil {
+			first = slices.IndexFunc(names, func(n []byte) bool { return bytes.Equal(n, name) })
+			ok = first >= 0
+		}
+		if ok {
+			d.note(KindDuplicate)
+			places[first], again = place, true
+			continue
+		}
+		names, places = append(names, name), append(places, place)
+		if index != nil {
+			index[string(name)] = len(names) - 1
+		} else if len(names) == 16 {
+			index = make(map[string]int)
+			for i, n := range names {
+				index[string(n)] = i
+			}
+		}
+	}
+	if err := d.step(); err != nil {
+		return dst, err
+	}
+	d.path = d.path[:at]
+	if again {
+		dst = d.reorder(dst, open, places)
+	}
+	if len(places) == 0 {
+		return append(dst, "{}"...), nil
+	}
+	dst[open] = '{'
+	return append(dst, '}'), nil
+}

@@ -10,7 +10,7 @@ import (
 // logAccess logs a request, if there is an access log. The duration is from began, when the whole
 // request had arrived, until the answer was ready; the zero time means an incomplete request.
 func (s *Server) logAccess(r *request, began time.Time) {
-	if s.access == nil {
+	if s.options.AccessLog == nil {
 		return
 	}
 	req, resp := &r.ctx.Request.Header, &r.ctx.Response
@@ -27,14 +27,14 @@ func (s *Server) logAccess(r *request, began time.Time) {
 	if !began.IsZero() {
 		attrs = append(attrs, slog.Duration("duration", time.Since(began)))
 	}
-	attrs = append(attrs, slog.String("request_id", string(r.id())))
-	cacheStatus := string(resp.Header.PeekBytes(keyCacheStatus))
+	attrs = append(attrs, slog.String("request_id", r.id()))
+	status := resp.Header.Peek(cacheStatus)
 	if r.moment != nil {
-		cacheStatus = string(r.moment.cacheStatus)
+		status = r.moment.cacheStatus
 	}
 	for _, optional := range [...]struct{ name, value string }{
 		{"encoding", r.encoding.String()},
-		{"cache_status", cacheStatus},
+		{"cache_status", string(status)},
 		{"trace_id", r.traceID()},
 		{"referer", string(req.Referer())},
 		{"user_agent", string(req.UserAgent())},
@@ -43,7 +43,7 @@ func (s *Server) logAccess(r *request, began time.Time) {
 			attrs = append(attrs, slog.String(optional.name, optional.value))
 		}
 	}
-	s.access.LogAttrs(s.base, slog.LevelInfo, "request", attrs...)
+	s.options.AccessLog.LogAttrs(s.base, slog.LevelInfo, "request", attrs...)
 }
 
 // traceID is the id of the request's trace, or empty.

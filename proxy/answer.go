@@ -7,7 +7,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"vitrine/cache"
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/negotiate"
 	"vitrine/proxy/represent"
@@ -30,22 +29,21 @@ func (s *Server) answer(r *request) error {
 		return errVersion
 	case r.malformed:
 		return errMalformed
-	case len(h.RequestURI()) > s.maxTarget:
+	case len(h.RequestURI()) > s.options.MaxTargetBytes:
 		return errTargetTooLong
-	case len(h.RawHeaders()) > s.maxHeader:
+	case len(h.RawHeaders()) > s.options.MaxHeaderBytes:
 		return errHeaderTooLong
 	}
-	i, m := findRoute(ctx.URI().PathOriginal())
-	switch m {
-	case noMatch:
+	i, exact := findRoute(ctx.URI().PathOriginal())
+	switch {
+	case i < 0:
 		return errNoRoute
-	case slashless, slashed:
+	case !exact:
 		r.redirect(routes[i].path)
 		return nil
-	case exact:
-		r.target = metrics.Target(i) //nolint:gosec // routes are in the order of shape.Resources
 	}
-	if isPreflight(r) {
+	r.target = metrics.Target(i)                                          //nolint:gosec // routes are in the order of shape.Resources
+	if ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0 { // Fetch standard, section 4.8
 		r.preflight()
 		return nil
 	}
@@ -67,7 +65,7 @@ func (s *Server) answer(r *request) error {
 		}
 		return s.read(r, i, key)
 	case ctx.IsOptions():
-		r.describe(s.resources[i].description[indent])
+		r.describe(routes[i].resource, indent)
 		return nil
 	}
 	return methodError(ctx.Method())
@@ -75,14 +73,14 @@ func (s *Server) answer(r *request) error {
 
 // read answers with the document, or with 304 or 412 by the request's conditions.
 func (s *Server) read(r *request, i int, key represent.Key) error {
-	a, err := s.resources[i].documents.Get(r)
+	a, err := s.documents[i].Get(r)
 	r.observeDocument(&a.Status, err)
 	if err != nil {
 		r.writeForwarded(&a.Status, err)
 		return fmt.Errorf("%s: %w", routes[i].resource, err)
 	}
 	now := time.Now()
-	m := s.resources[i].at(&r.server.terms.policy, a.Document, &a.Status, now)
+	m := s.moments[i].at(s.terms, a.Document, &a.Status, now)
 	rep, lease := a.Value.Get(key, negotiate.ChooseEncoding(r.acceptEncoding))
 	verdict := r.conditions.Evaluate(rep.Tag, m.lastModified, m.modified, now)
 	if verdict == negotiate.Failed {
@@ -95,9 +93,9 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 		head = int(rep.Encoding)
 	}
 	out := newOutgoing()
-	out.add(r.server.terms.cors.origins[string(r.origin)])
+	out.add(s.terms.cors.origins[string(r.origin)])
 	if r.ctx.IsTLS() {
-		out.add(r.server.terms.hsts)
+		out.add(s.terms.hstsLine)
 	}
 	out.add(m.lines)
 	out.add(rep.Tag)
@@ -107,7 +105,7 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 	case verdict == negotiate.NotModified:
 		head = headNotModifiedSmall
 	}
-	out.add(r.server.terms.heads[i][head])
+	out.add(s.terms.heads[i][head])
 	resp := &r.ctx.Response
 	if verdict == negotiate.NotModified {
 		lease.Release()
@@ -124,44 +122,4 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 	resp.SkipBody = true // the connection has it
 	connOf(r.ctx).prepare(out)
 	return nil
-}
-
-// writeForwarded writes Cache-Status for an answer without a document.
-func (r *request) writeForwarded(st *cache.Status, err error) {
-	said := *st
-	if said.Fwd == "" {
-		said.Fwd = cache.FwdMiss
-	}
-	if said.Detail == "" {
-		said.Detail = errorDetail(err)
-	}
-	r.ctx.Response.Header.SetCanonical(keyCacheStatus, appendCacheStatus(nil, &said, 0))
-}
-
-// describe answers OPTIONS.
-func (r *request) describe(body []byte) {
-	h := &r.ctx.Response.Header
-	r.writeCommon()
-	h.SetCanonical(keyVary, r.server.terms.vary)
-	h.SetCanonical(keyAllow, valueAllow)
-	h.SetContentTypeBytes(valueJSON)
-	r.ctx.Response.SetBodyRaw(body)
-}
-
-// redirect redirects to the right path, with the query. The answer has no body, and Django's
-// content type.
-func (r *request) redirect(path string) {
-	location := []byte(path)
-	if q := r.ctx.URI().QueryString(); len(q) > 0 {
-		location = append(append(location, '?'), q...)
-	}
-	r.writeCommon()
-	h := &r.ctx.Response.Header
-	r.ctx.SetStatusCode(fasthttp.StatusMovedPermanently)
-	h.SetCanonical(keyLocation, location)
-	h.SetContentTypeBytes(valueHTML)
-	h.SetContentLength(0) // also in the answer to HEAD
-	if r.server.terms.cors.varies() {
-		h.SetCanonical(keyVary, valueOrigin)
-	}
 }

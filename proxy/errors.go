@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"vitrine/cache"
@@ -109,8 +110,8 @@ func (s *Server) fail(r *request, err error) {
 		level = slog.LevelError
 	}
 	ctx := r.ctx
-	s.log.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
-		"status", f.status, "request_id", string(r.id()), "error", err)
+	s.options.Logger.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
+		"status", f.status, "request_id", r.id(), "error", err)
 
 	detail := f.detail
 	if method, ok := errors.AsType[methodError](err); ok {
@@ -119,21 +120,21 @@ func (s *Server) fail(r *request, err error) {
 	r.writeCommon()
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(f.status)
-	h.SetContentTypeBytes(valueJSON)
+	h.SetContentType(contentJSON)
 	if f.atRoute {
-		h.SetCanonical(keyVary, r.server.terms.vary)
-		h.SetCanonical(keyAllow, valueAllow)
-	} else if r.server.terms.cors.varies() {
-		h.SetCanonical(keyVary, valueOrigin)
+		h.Set(fiber.HeaderVary, s.terms.vary)
+		h.Set(fiber.HeaderAllow, allowed)
+	} else {
+		r.writeVary()
 	}
 	if f.cacheControl != "" {
-		h.SetCanonical(keyCacheControl, []byte(f.cacheControl))
+		h.Set(fiber.HeaderCacheControl, f.cacheControl)
 	}
 	if f.cacheControl == noStore { // a cacheable answer has no request id, which a cache would give to everybody
-		h.SetCanonical(keyRequestID, r.id())
+		h.Set(fiber.HeaderXRequestID, r.id())
 	}
 	if f.retry {
-		h.SetCanonical(keyRetryAfter, strconv.AppendInt(nil, retrySeconds(err), 10))
+		h.Set(fiber.HeaderRetryAfter, strconv.FormatInt(retrySeconds(err), 10))
 	}
 	ctx.SetBody(appendDetail(nil, detail))
 	if r.bytes = len(ctx.Response.Body()); ctx.IsHead() {
@@ -189,7 +190,7 @@ func (s *Server) unreadError(c *conn, err error) error {
 	switch {
 	case errors.Is(err, errTooManyConnections):
 		return err
-	case isSmall && c != nil && c.unended >= s.maxTarget+s.maxHeader:
+	case isSmall && c != nil && c.unended >= s.options.MaxTargetBytes+s.options.MaxHeaderBytes:
 		return errTargetTooLong // the buffer is full without a complete line
 	case isSmall:
 		return errHeaderTooLong

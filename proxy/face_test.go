@@ -203,7 +203,7 @@ func TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps(t *testing.T) {
 	seen := map[string]bool{}
 	for _, sent := range []string{"", "two words", strings.Repeat("x", 129), `a"b`, "é"} {
 		got := r.get(t, "/cms/rules/", "X-Request-Id: "+sent).Header.Get("X-Request-Id")
-		if len(got) != requestIDLength || seen[got] {
+		if len(got) < 20 || !saneRequestID([]byte(got)) || seen[got] {
 			t.Errorf("%q: %q", sent, got)
 		}
 		seen[got] = true
@@ -298,7 +298,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	r := newRig(t, Options{})
 	entered, release := make(chan struct{}), make(chan struct{})
 	slow := slowSource{Documents: r.sources[shape.Rules], entered: entered, release: release}
-	r.server.resources[1].documents = slow
+	r.server.documents[1] = slow
 	answered := make(chan reply, 1)
 	go func() { answered <- r.get(t, "/cms/rules/") }()
 	<-entered

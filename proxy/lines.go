@@ -2,19 +2,28 @@ package proxy
 
 import (
 	"fmt"
-	"strconv"
 
 	"vitrine/proxy/negotiate"
+)
+
+// Values that never change.
+const (
+	allowed     = "GET, HEAD, OPTIONS"
+	contentJSON = "application/json"
+	noSniff     = "nosniff"
+	// If a browser ever shows an answer as a page, that page can do nothing and cannot be framed.
+	securityPolicy = "default-src 'none'; frame-ancestors 'none'"
 )
 
 // terms is the compiled form of the caching and CORS policy of [Options]: the header lines that
 // never change.
 type terms struct {
-	policy policy
-	cors   cors
-	hsts   []byte // the line; nil for none
+	browsers, cdns policy
+	cors           cors
+	hsts           string // the value of Strict-Transport-Security; empty for none
+	hstsLine       []byte // and the line
 	// vary is the value of Vary at a route, without and with content codings.
-	vary, varyEncoded []byte
+	vary, varyEncoded string
 	// heads end the header of an answer with a document.
 	heads [len(routes)][heads][]byte
 }
@@ -29,17 +38,19 @@ const (
 )
 
 func newTerms(o *Options) (*terms, error) {
-	t := &terms{policy: newPolicy(o), vary: []byte("Accept"), varyEncoded: []byte("Accept, Accept-Encoding")}
+	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding"}
+	t.browsers, t.cdns = policies(o)
 	var err error
 	if t.cors, err = newCORS(o.CORSOrigins); err != nil {
 		return nil, err
 	}
 	if o.HSTS > 0 {
-		t.hsts = append(strconv.AppendInt([]byte("Strict-Transport-Security: max-age="), wholeSeconds(o.HSTS), 10), "\r\n"...)
+		t.hsts = fmt.Sprintf("max-age=%d", wholeSeconds(o.HSTS))
+		t.hstsLine = []byte("Strict-Transport-Security: " + t.hsts + "\r\n")
 	}
 	if t.cors.varies() {
-		t.vary = append(t.vary, ", Origin"...)
-		t.varyEncoded = append(t.varyEncoded, ", Origin"...)
+		t.vary += ", Origin"
+		t.varyEncoded += ", Origin"
 	}
 	for i := range routes {
 		for kind := range t.heads[i] {
@@ -54,43 +65,30 @@ func newTerms(o *Options) (*terms, error) {
 // sent with the body.
 func (t *terms) newHead(i, kind int) []byte {
 	b := []byte("\r\n")
-	line := func(name, value []byte) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
+	line := func(name, value string) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
 	if kind == headSmall || kind == headNotModifiedSmall {
-		line(keyVary, t.vary)
+		line("Vary", t.vary)
 	} else {
-		line(keyVary, t.varyEncoded)
+		line("Vary", t.varyEncoded)
 	}
 	// The groups by which a cache can be purged (RFC 9875, section 2): the resource, in all its
 	// forms, and all of vitrine.
-	line(keyCacheGroups, fmt.Appendf(nil, `"%s", "vitrine"`, routes[i].resource))
+	line("Cache-Groups", fmt.Sprintf(`"%s", "vitrine"`, routes[i].resource))
 	if kind < headNotModified {
-		line(keyAllow, valueAllow)
-		line(keyContentType, valueJSON)
+		line("Allow", allowed)
+		line("Content-Type", contentJSON)
 		if kind < headSmall {
 			if e := negotiate.Encoding(kind).String(); e != "" { //nolint:gosec // it is one
-				line(keyContentEncoding, []byte(e))
+				line("Content-Encoding", e)
 			}
 		}
-		line(keyNoSniff, valueNoSniff)
-		line(keySecurityPolicy, valueSecurityPolicy)
+		line("X-Content-Type-Options", noSniff)
+		line("Content-Security-Policy", securityPolicy)
 	}
-	line(keyResourcePolicy, t.cors.resourcePolicy)
+	line("Cross-Origin-Resource-Policy", t.cors.resourcePolicy)
 	if t.cors.any {
-		line(keyAllowOrigin, valueAny)
-		line(keyExposeHeaders, valueCORSExposed)
+		line("Access-Control-Allow-Origin", "*")
+		line("Access-Control-Expose-Headers", exposed)
 	}
 	return append(b, "\r\n"...)
-}
-
-// writeCommon writes the fields of every answer without a document, and reports whether CORS allows
-// the request's origin to read it.
-func (r *request) writeCommon() (allowed bool) {
-	h := &r.ctx.Response.Header
-	h.SetCanonical(keyNoSniff, valueNoSniff)
-	h.SetCanonical(keySecurityPolicy, valueSecurityPolicy)
-	h.SetCanonical(keyResourcePolicy, r.server.terms.cors.resourcePolicy)
-	if r.server.terms.hsts != nil && r.ctx.IsTLS() {
-		h.SetCanonical(keyHSTS, r.server.terms.hsts[len(keyHSTS)+len(": "):len(r.server.terms.hsts)-len("\r\n")])
-	}
-	return r.server.terms.cors.write(&r.ctx.Response.Header, r.origin)
 }

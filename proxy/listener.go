@@ -22,7 +22,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		s := l.server
-		if s.open.Add(1) <= s.maxConns {
+		if s.open.Add(1) <= int64(s.options.MaxConnections) {
 			return s.newConn(c), nil
 		}
 		s.open.Add(-1)
@@ -44,13 +44,13 @@ const (
 func (s *Server) refuse(c net.Conn) {
 	defer c.Close() //nolint:errcheck // it was answered, or is gone
 	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
-		s.log.Warn("too many connections: some are refused", "limit", s.maxConns)
+		s.options.Logger.Warn("too many connections: some are refused", "limit", s.options.MaxConnections)
 	}
 	if _, secure := c.(handshaker); secure {
 		return
 	}
 	if err := s.writeRefusal(c); err != nil {
-		s.log.Debug("cannot refuse a connection", "error", err)
+		s.options.Logger.Debug("cannot refuse a connection", "error", err)
 	}
 }
 

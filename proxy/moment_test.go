@@ -9,12 +9,21 @@ import (
 	"vitrine/cache"
 )
 
+func termsOf(t *testing.T, o Options) *terms {
+	t.Helper()
+	made, err := newTerms(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
 func TestWhatDownstreamCachesAreTold(t *testing.T) {
 	fetched := time.Date(2026, time.November, 21, 12, 0, 0, 500e6, time.UTC)
 	doc := &cache.Document{FetchedAt: fetched, ChangedAt: fetched.Add(-24 * time.Hour), FreshUntil: fetched.Add(time.Minute)}
 	hit, forwarded := cache.Status{Hit: true}, cache.Status{Fwd: cache.FwdMiss, FwdStatus: 200, Stored: true}
-	told := func(maxAge, cdn time.Duration) policy {
-		return newPolicy(&Options{
+	told := func(maxAge, cdn time.Duration) *terms {
+		return termsOf(t, Options{
 			MaxAge: maxAge, StaleWhileRevalidate: 5 * time.Minute, StaleIfError: 24 * time.Hour,
 			CDNMaxAge: cdn, CDNStaleWhileRevalidate: 5 * time.Minute,
 		})
@@ -23,7 +32,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 	const fails = ", stale-if-error=86400"
 	for _, tc := range []struct {
 		name                          string
-		policy                        policy
+		terms                         *terms
 		after                         time.Duration
 		status                        cache.Status
 		age                           string
@@ -33,7 +42,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=42" + fails, "vitrine; hit; ttl=42"},
 		{"parts of a second favour nobody", usual, 18900 * time.Millisecond, hit, "18",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=41" + fails, "vitrine; hit; ttl=41"},
-		{"nothing offered", newPolicy(&Options{}), 0, hit, "0",
+		{"nothing offered", termsOf(t, Options{}), 0, hit, "0",
 			"public, max-age=0", "public, max-age=0", "vitrine; hit; ttl=60"},
 		{"kept for longer, of a certain age", keeping, 18 * time.Second, hit, "18",
 			"public, max-age=28, stale-while-revalidate=32" + fails, "public, max-age=28, stale-while-revalidate=32" + fails, "vitrine; hit; ttl=42"},
@@ -61,7 +70,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=65" + fails, "vitrine; hit; ttl=65"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := newMoment(&tc.policy, doc, &tc.status, fetched.Add(tc.after))
+			m := newMoment(tc.terms, doc, &tc.status, fetched.Add(tc.after))
 			want := fmt.Sprintf("Last-Modified: Fri, 20 Nov 2026 12:00:00 GMT\r\nAge: %s\r\nCache-Control: %s\r\nCDN-Cache-Control: %s\r\nCache-Status: %s\r\nETag: ",
 				tc.age, tc.cacheControl, tc.cdn, tc.status9211)
 			if got := string(m.lines); got != want {
@@ -76,17 +85,16 @@ func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 	doc := &cache.Document{FetchedAt: at, ChangedAt: at, FreshUntil: at.Add(time.Minute + 999*time.Millisecond)}
 	hit := cache.Status{Hit: true}
 	var p moments
-	var pol policy
-	first := p.at(&pol, doc, &hit, at)
-	if p.at(&pol, doc, &hit, at.Add(999*time.Millisecond)) != first {
+	pol := termsOf(t, Options{})
+	first := p.at(pol, doc, &hit, at)
+	if p.at(pol, doc, &hit, at.Add(999*time.Millisecond)) != first {
 		t.Error("rendered again within the second")
 	}
 	confirmed := *doc
 	for name, other := range map[string]*moment{
-		"the next second":  p.at(&pol, doc, &hit, at.Add(time.Second)),
-		"another status":   p.at(&pol, doc, &cache.Status{Hit: true, Stale: true}, at),
-		"another document": p.at(&pol, &confirmed, &hit, at),
-		"another policy":   p.at(new(policy{staleIfError: 1}), doc, &hit, at),
+		"the next second":  p.at(pol, doc, &hit, at.Add(time.Second)),
+		"another status":   p.at(pol, doc, &cache.Status{Hit: true, Stale: true}, at),
+		"another document": p.at(pol, &confirmed, &hit, at),
 	} {
 		if other == first {
 			t.Errorf("%s is told what was true before", name)
@@ -97,7 +105,7 @@ func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
 	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	doc := &cache.Document{FetchedAt: at.Add(-5 * time.Second), ChangedAt: at, FreshUntil: at.Add(10*time.Second + 500*time.Millisecond)}
-	pol := newPolicy(&Options{MaxAge: time.Hour})
+	pol := termsOf(t, Options{MaxAge: time.Hour})
 	hit := cache.Status{Hit: true}
 	var p moments
 	for _, want := range []struct {
@@ -110,7 +118,7 @@ func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
 		{999 * time.Millisecond, "public, max-age=14"},
 		{1500 * time.Millisecond, "public, max-age=15"}, // of which one more is past
 	} {
-		if got := string(p.at(&pol, doc, &hit, at.Add(want.after)).lines); !strings.Contains(got, "\r\nCache-Control: "+want.control+"\r\n") {
+		if got := string(p.at(pol, doc, &hit, at.Add(want.after)).lines); !strings.Contains(got, "\r\nCache-Control: "+want.control+"\r\n") {
 			t.Errorf("after %v: %q, want %s", want.after, got, want.control)
 		}
 	}

@@ -28,14 +28,14 @@ func (o *observed) observeDocument(s *cache.Status, err error) {
 // observe counts an answer and ends its span.
 func (s *Server) observe(r *request) {
 	r.endSpan()
-	if s.meter == nil {
+	if s.options.Meter == nil {
 		return
 	}
 	var took time.Duration
 	if began := r.ctx.Time(); !began.IsZero() {
 		took = time.Since(began)
 	}
-	s.meter.Observe(metrics.Answer{
+	s.options.Meter.Observe(metrics.Answer{
 		Target: r.target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
 	})
 }
@@ -43,8 +43,8 @@ func (s *Server) observe(r *request) {
 // startSpan begins the span of a request, under a trusted proxy's span if it names one; a fetch
 // that the request causes is part of it. Without tracing it costs nothing.
 func (s *Server) startSpan(r *request) {
-	if s.tracer != nil {
-		r.Context, r.span = s.tracer.Start(r.traced(), "request", trace.WithSpanKind(trace.SpanKindServer))
+	if s.options.Tracer != nil {
+		r.Context, r.span = s.options.Tracer.Start(r.traced(), "request", trace.WithSpanKind(trace.SpanKindServer))
 	}
 }
 

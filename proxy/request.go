@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/propagation"
@@ -31,7 +33,7 @@ type request struct {
 	sized, chunked          bool // has Content-Length, Transfer-Encoding
 	closes                  bool // Connection has close, or the end of the request is in doubt
 	malformed               bool // has an invalid field
-	madeID                  [requestIDLength]byte
+	madeID                  string
 	observed
 }
 
@@ -181,12 +183,22 @@ func (r *request) client() string {
 }
 
 // id is the client's id for the request if it is valid, otherwise a new one.
-func (r *request) id() []byte {
+func (r *request) id() string {
 	if saneRequestID(r.clientID) {
-		return r.clientID
+		return string(r.clientID)
 	}
-	if r.madeID[0] == 0 {
-		r.server.ids.put(&r.madeID)
+	if r.madeID == "" {
+		r.madeID = rand.Text()
 	}
-	return r.madeID[:]
+	return r.madeID
+}
+
+// maxRequestID is the longest request id accepted from a client.
+const maxRequestID = 128
+
+// saneRequestID reports whether a client's id can be repeated in a header and in the log.
+func saneRequestID(id []byte) bool {
+	return len(id) > 0 && len(id) <= maxRequestID && !bytes.ContainsFunc(id, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.:=+/@", c)
+	})
 }

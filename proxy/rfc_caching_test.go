@@ -81,12 +81,12 @@ func TestRFC9111And9213CachesAreToldHowLongAndNoLonger(t *testing.T) {
 
 func TestRFC9111Section4_2NoCacheKeepsADocumentPastItsFreshnessHere(t *testing.T) {
 	for _, maxAge := range []time.Duration{0, time.Second, time.Minute, 24 * time.Hour} {
-		pol := newPolicy(&Options{
+		browsers, cdns := policies(&Options{
 			MaxAge: maxAge, StaleWhileRevalidate: 24 * time.Hour, CDNMaxAge: maxAge, CDNStaleWhileRevalidate: 24 * time.Hour, StaleIfError: time.Hour,
 		})
 		for age := range int64(100) {
 			for ttl := int64(-50); ttl < 200; ttl += 7 {
-				for _, value := range [][]byte{pol.appendCacheControl(nil, age, ttl), pol.appendCDNCacheControl(nil, age, ttl)} {
+				for _, value := range [][]byte{browsers.append(nil, age, ttl), cdns.append(nil, age, ttl)} {
 					d, err := httpsfv.UnmarshalDictionary([]string{string(value)})
 					if err != nil {
 						t.Fatalf("%s: %v", value, err)

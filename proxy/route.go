@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"strings"
 
 	"vitrine/proxy/negotiate"
 	"vitrine/upstream/shape"
@@ -21,37 +22,24 @@ var routes = [...]route{
 	{path: "/gvapp/singlebanner", resource: shape.Banners},
 }
 
-// A match is the relation of a path to a route.
-type match uint8
-
-const (
-	noMatch   match = iota
-	exact           // the resource is here
-	slashless       // the resource is at this path with a slash added
-	slashed         // the resource is at this path without its slash
-)
-
-// findRoute looks up a path as the client sent it. The index is that of routes. A percent-encoded
-// character is the character it stands for, as in Django; dots and double slashes are not resolved.
-func findRoute(path []byte) (index int, m match) {
+// findRoute returns the index of the route to a path as the client sent it, or of the one that it
+// would be with or without a slash at its end; -1 for none. A percent-encoded character is the
+// character it stands for, as in Django; dots and double slashes are not resolved.
+func findRoute(path []byte) (index int, exact bool) {
 	if bytes.IndexByte(path, '%') >= 0 {
 		var scratch [64]byte
 		path = negotiate.AppendDecodedPath(scratch[:0], path)
 	}
 	for i := range routes {
-		want := routes[i].path
-		if string(path) == want {
-			return i, exact
+		if string(path) == routes[i].path {
+			return i, true
 		}
 	}
+	path = bytes.TrimSuffix(path, []byte("/"))
 	for i := range routes {
-		want := routes[i].path
-		if len(path)+1 == len(want) && want[len(path)] == '/' && string(path) == want[:len(path)] {
-			return i, slashless
-		}
-		if want[len(want)-1] != '/' && len(path) == len(want)+1 && path[len(want)] == '/' && string(path[:len(want)]) == want {
-			return i, slashed
+		if string(path) == strings.TrimSuffix(routes[i].path, "/") {
+			return i, false
 		}
 	}
-	return 0, noMatch
+	return -1, false
 }

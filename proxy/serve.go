@@ -6,10 +6,34 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 )
+
+// Server answers the public routes. Make it with [New].
+type Server struct {
+	options   Options
+	app       *fiber.App
+	terms     *terms
+	documents [len(routes)]Documents
+	moments   [len(routes)]moments
+
+	// base is the context for cache lookups. A fasthttp request context must not outlive its
+	// handler. It ends when Shutdown runs out of time.
+	base context.Context
+	stop context.CancelFunc
+
+	draining atomic.Bool
+	open     atomic.Int64 // connections
+	noticed  atomic.Int64 // when too many were last logged, in Unix nanoseconds
+
+	mu        sync.Mutex // guards the two below
+	listeners []net.Listener
+	closed    bool // Shutdown was called
+}
 
 // New makes a server that is ready to Serve. It fails if the options are not usable.
 func New(o Options) (*Server, error) {
@@ -17,29 +41,15 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	o.setDefaults()
-	s := &Server{
-		log:       o.Logger,
-		access:    o.AccessLog,
-		ids:       newRequestIDs(),
-		meter:     o.Meter,
-		tracer:    o.Tracer,
-		maxTarget: o.MaxTargetBytes,
-		maxHeader: o.MaxHeaderBytes,
-		maxConns:  int64(o.MaxConnections),
-	}
-	s.base, s.stop = context.WithCancel(context.Background())
-	for i := range routes {
-		r := &s.resources[i]
-		r.documents = o.Documents[routes[i].resource]
-		var err error
-		if r.description, err = describe(routes[i].resource); err != nil {
-			return nil, fmt.Errorf("proxy: %w", err)
-		}
-	}
-	var err error
-	if s.terms, err = newTerms(&o); err != nil {
+	terms, err := newTerms(&o)
+	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
+	s := &Server{options: o, terms: terms}
+	for i := range routes {
+		s.documents[i] = o.Documents[routes[i].resource]
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
 	s.app = s.newApp(&o)
 	return s, nil
 }
@@ -138,7 +148,7 @@ func (s *Server) handle(r *request) {
 
 // panicked turns a panic into a 500.
 func (s *Server) panicked(r *request, p any) {
-	s.log.Error("panic while answering", "panic", p, "stack", string(debug.Stack()))
+	s.options.Logger.Error("panic while answering", "panic", p, "stack", string(debug.Stack()))
 	r.ctx.Response.Reset()
 	r.ctx.Response.Header.SetNoDefaultContentType(true)
 	if c := connOf(r.ctx); c != nil {

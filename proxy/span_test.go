@@ -79,7 +79,7 @@ func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
 		}
 		r := newRig(t, o)
 		l := &lent{Documents: r.sources[shape.Rules]}
-		r.server.resources[1].documents = l
+		r.server.documents[1] = l
 		for fields, want := range map[string]string{
 			traceParent + "01": visitorTrace + " ",
 			traceParent + "01\nTracestate: a=1\nTracestate: b=2": visitorTrace + " a=1,b=2",

@@ -167,8 +167,13 @@ func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 	switch {
 	case rec.Failure.Count > 0:
 		p := &pause{count: rec.Failure.Count, until: watch.Now() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
-		if own := r.pause.Load(); own != nil && own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
-			p.err = own.err // this process may know more than the record
+		if own := r.pause.Load(); own != nil {
+			if r.store.refused.Load() != nil && own.until > p.until {
+				return // a failure since then could not be recorded
+			}
+			if own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
+				p.err = own.err // this process may know more than the record
+			}
 		}
 		r.pause.Store(p)
 	case rec.Lease == "" && r.store.refused.Load() == nil:

@@ -120,7 +120,7 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *en
 		return e.in(redis)
 	case rec.Overwritten, restarted && (rec.Dataset == "" || rec.Dataset != prev.redis.dataset):
 		return r.lose(prev, redis)
-	case prev.unstored && prev.redis.etag == "" && prev.detail != DetailRedisAway && (rec.Vacant != "" && rec.Vacant == prev.redis.vacant || !r.watched.Withdrawn(&prev.mark)):
+	case prev.unstored && prev.redis.etag == "" && prev.detail != DetailRedisAway && (rec.SinceVacant(prev.redis.dataset, prev.redis.vacant) || !r.watched.Withdrawn(&prev.mark)):
 		return prev.in(redis) // nobody can have purged what Redis could not store
 	}
 	r.store.purged(r.key, "hard")

@@ -40,6 +40,50 @@ func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
 	}
 }
 
+// TestALeaseAfterALossIsNoPurge has another replica take the lease in the empty Redis after this one
+// has looked at it. Once somebody deletes that lease, the document is purged.
+func TestALeaseAfterALossIsNoPurge(t *testing.T) {
+	server := redistest.Start(t)
+	src := newSource()
+	_, r := replica(t, server.URL(), options(src))
+	warm(t, r)
+	server.Kill()
+	eventually(t, "it is noticed", func() bool { return !r.watched.Up() || get(t, r).Status.Detail == DetailRedisAway })
+	server.Restart()
+	eventually(t, "it is back", func() bool { return r.watched.Up() && r.watched.Listening() })
+	look := func() *entry[int64] {
+		t.Helper()
+		e, err := r.look()
+		must(t, err)
+		return e
+	}
+	if e := look(); e.doc == nil || !e.lost {
+		t.Fatalf("the empty Redis: %+v", e)
+	}
+	another := lease.New("vitrine:", "banners", "another", time.Hour)
+	acquire := func(token string) {
+		t.Helper()
+		mark := r.watched.Mark()
+		l, err := another.Acquire(t.Context(), server.Client(), lease.Request{Token: token, Length: time.Minute, TTL: time.Minute, Source: "test"})
+		must(t, err)
+		if l.Outcome != lease.Granted {
+			t.Fatalf("acquire: %s", l.Outcome)
+		}
+		eventually(t, "it is announced", func() bool { return r.watched.Withdrawn(&mark) })
+	}
+	acquire("another:1")
+	for range 2 {
+		if e := look(); e.doc == nil || !e.lost {
+			t.Fatalf("another's lease: %+v", e)
+		}
+	}
+	must(t, server.Client().Del(t.Context(), key).Err())
+	acquire("another:2")
+	if e := look(); e.doc != nil {
+		t.Errorf("purged: %+v", e)
+	}
+}
+
 // TestAValueOfAnotherTypeIsNoPurge has somebody write a string over the document while the CMS is
 // away. The first replica that fetches removes it, and the others still know.
 func TestAValueOfAnotherTypeIsNoPurge(t *testing.T) {

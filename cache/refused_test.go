@@ -88,6 +88,30 @@ func padded(src *source, size int) Loader {
 	})
 }
 
+// TestAFailureThatRedisCannotRecordIsPausedAfter has the CMS fail first, so that Redis holds the
+// record of an older failure, whose pause is over.
+func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
+	server := redistest.Start(t)
+	src := newSource()
+	o := options(src)
+	o.TTL, o.BackoffFirst, o.BackoffMost = 50*time.Millisecond, 200*time.Millisecond, time.Second
+	_, r := replica(t, server.URL(), o)
+	warm(t, r)
+	src.fail(errDown)
+	eventually(t, "the failure is recorded", func() bool {
+		get(t, r)
+		return strings.HasPrefix(server.Client().HGet(t.Context(), key, "lease").Val(), "failed:")
+	})
+	refusals["NOREPLICAS"](t, server)
+	before := src.loads.Load()
+	for began := time.Now(); time.Since(began) < time.Second; watch.Sleep(t.Context(), time.Millisecond) {
+		get(t, r)
+	}
+	if n := src.loads.Load() - before; n > 6 {
+		t.Errorf("%d loads within a second", n)
+	}
+}
+
 // TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
 // document: each replica serves what it has fetched itself, and a purge reaches them all.
 func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {

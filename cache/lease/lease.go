@@ -72,6 +72,12 @@ func (r *Record) Holds() bool { return r.ETag != "" && r.Layout == Layout }
 // Soft reports whether an operator has declared the document stale, and nobody is fetching it yet.
 func (r *Record) Soft() bool { return r.FreshUntil == 0 }
 
+// SinceVacant reports whether there is the hash without a document that an earlier look found, or the
+// first one of a data set that had no name then: nothing can have been purged since.
+func (r *Record) SinceVacant(dataset, vacant string) bool {
+	return r.Vacant != "" && (r.Vacant == vacant || dataset == "" && r.Vacant == r.Dataset)
+}
+
 // Look reads the hash in one round trip. The body is included if its etag is not have.
 func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {
 	r, err := h.run(ctx, c, look, h.most.Milliseconds(), have)

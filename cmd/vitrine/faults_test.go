@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ var (
 	faultsAll  = goflag.Bool("faults", false, "try all pairs of faults, not only some")
 	faultsPage = goflag.Bool("faultspage", false, "write what was tried into docs/faults.md")
 	faultsSeed = goflag.Uint64("seed", 1, "of the choice of faults")
+	faultsOnly = goflag.String("only", "", "only those whose name matches, and in a soak again and again")
 	soakTime   = goflag.Duration("soak", 0, "how long to try faults at random")
 )
 
@@ -45,15 +47,19 @@ type matrix struct {
 	cells              []cell
 }
 
-// try lets faults happen, one after the other and each while those before it last, and asserts what
-// must hold meanwhile and afterwards.
-func (m *matrix) try(hold time.Duration, faults ...fault) {
-	m.t.Helper()
+func nameOf(faults []fault) string {
 	names := make([]string, len(faults))
 	for i, f := range faults {
 		names[i] = f.name
 	}
-	c := cell{name: strings.Join(names, ", then ")}
+	return strings.Join(names, ", then ")
+}
+
+// try lets faults happen, one after the other and each while those before it last, and asserts what
+// must hold meanwhile and afterwards.
+func (m *matrix) try(hold time.Duration, faults ...fault) {
+	m.t.Helper()
+	c := cell{name: nameOf(faults)}
 	m.mu.Lock()
 	m.worst, m.wrong, m.details = 0, nil, map[string]bool{}
 	m.mu.Unlock()
@@ -97,7 +103,11 @@ func (m *matrix) try(hold time.Duration, faults ...fault) {
 		c.goroutines, c.megabytes = int(goroutines), int(memory)>>20
 		return goroutines <= m.goroutines+goroutineRoom && memory <= m.memory+memoryRoom
 	})
+	failed := m.t.Failed()
 	m.judge(&c, took, hold*time.Duration(len(faults)))
+	if m.t.Failed() && !failed {
+		m.t.Logf("the log meanwhile:\n%s", strings.TrimPrefix(m.log.String(), log))
+	}
 	m.cells = append(m.cells, c)
 	m.t.Logf("%+v", c)
 }
@@ -149,12 +159,10 @@ func TestNoFaultCostsAVisitorAnAnswer(t *testing.T) {
 	m.goroutines, m.memory = m.metric("go_goroutines"), m.metric("process_resident_memory_bytes")
 	groups := [][]fault{m.faultsOfTheCMS(), m.faultsOfRedis(), m.faultsOfTheProcess()}
 	random := rand.New(rand.NewPCG(*faultsSeed, 0))
-	for _, f := range slices.Concat(groups...) {
-		m.try(400*time.Millisecond, f)
-	}
-	var pairs [][]fault
+	var singles, pairs [][]fault
 	for i, group := range groups {
 		for _, a := range group {
+			singles = append(singles, []fault{a})
 			for _, b := range slices.Concat(groups[i+1:]...) {
 				pairs = append(pairs, []fault{a, b}, []fault{b, a})
 			}
@@ -164,18 +172,24 @@ func TestNoFaultCostsAVisitorAnAnswer(t *testing.T) {
 		random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
 		pairs = pairs[:6]
 	}
-	for _, pair := range pairs {
-		m.try(300*time.Millisecond, pair...)
+	wanted := regexp.MustCompile(*faultsOnly)
+	all := slices.DeleteFunc(append(singles, pairs...), func(some []fault) bool { return !wanted.MatchString(nameOf(some)) })
+	for _, some := range all {
+		m.try(300*time.Millisecond, some...)
 	}
 	told := len(m.cells)
 	began, answers, fetches := time.Now(), m.answers.Load(), m.cms.Count(shape.Banners)
 	for time.Since(began) < *soakTime && !t.Failed() {
-		var some []fault
-		for _, group := range groups {
-			some = append(some, group[random.IntN(len(group))])
+		some := slices.Clone(all[random.IntN(len(all))])
+		if *faultsOnly == "" {
+			some = nil
+			for _, group := range groups {
+				some = append(some, group[random.IntN(len(group))])
+			}
+			random.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+			some = some[:1+random.IntN(3)]
 		}
-		random.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-		m.try(time.Duration(random.IntN(1000))*time.Millisecond, some[:1+random.IntN(3)]...)
+		m.try(time.Duration(random.IntN(1000))*time.Millisecond, some...)
 	}
 	var soak string
 	if *soakTime > 0 {

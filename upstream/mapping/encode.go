@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
+	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/itchyny/gojq"
 
 	"vitrine/upstream/shape"
 )
@@ -39,18 +38,6 @@ func appendValue(dst []byte, v any, limit, depth int) ([]byte, error) {
 	}
 	var err error
 	switch v := v.(type) {
-	case nil:
-		dst = append(dst, "null"...)
-	case bool:
-		dst = strconv.AppendBool(dst, v)
-	case int:
-		dst = strconv.AppendInt(dst, int64(v), 10)
-	case float64:
-		dst = appendFloat(dst, v)
-	case *big.Int:
-		dst = v.Append(dst, 10)
-	case json.Number:
-		dst = append(dst, v...)
 	case string:
 		if dst, err = jsontext.AppendQuote(dst, v); err != nil {
 			return dst, refuse("", "text in UTF-8", "other bytes")
@@ -70,8 +57,11 @@ func appendValue(dst []byte, v any, limit, depth int) ([]byte, error) {
 		if dst, err = appendObject(dst, v, limit, depth); err != nil {
 			return dst, err
 		}
-	default:
-		return dst, refuse("", "JSON", fmt.Sprintf("a %T", v))
+	case json.Number:
+		dst = append(dst, v...)
+	default: // null, a boolean, or a number as jq writes it: NaN is null, infinities are the largest
+		scalar, _ := gojq.Marshal(v) // of one of gojq's types
+		dst = append(dst, scalar...)
 	}
 	if limit > 0 && len(dst) > limit {
 		return dst, refuse("", fmt.Sprintf("at most %d bytes", limit), "more")
@@ -80,10 +70,7 @@ func appendValue(dst []byte, v any, limit, depth int) ([]byte, error) {
 }
 
 func appendObject(dst []byte, object map[string]any, limit, depth int) ([]byte, error) {
-	names := make([]string, 0, len(object))
-	for name := range object {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(object))
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
@@ -115,18 +102,4 @@ func rank(name string) int {
 		return i
 	}
 	return len(documented)
-}
-
-// appendFloat formats a number like jq: NaN is null, infinities are the largest.
-func appendFloat(dst []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(dst, "null"...)
-	case math.IsInf(f, 0):
-		f = math.Copysign(math.MaxFloat64, f)
-	}
-	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-		return strconv.AppendFloat(dst, f, 'f', -1, 64)
-	}
-	return strconv.AppendFloat(dst, f, 'g', -1, 64)
 }

@@ -21,6 +21,7 @@ type Preset struct {
 	parts  map[shape.Resource][]Part
 	open   func(d *reader, list bool, page *Page) error
 	object func(object map[string]any, ids string) any // converts an object whose members are converted already
+	names  map[string]string                           // the CMS's names of documented fields, for those that object makes
 	item   func(object map[string]any)                 // converts an item, before object
 	noise  []string                                    // the CMS's own keys, dropped at the end
 	strict bool                                        // a missing relation is an error
@@ -68,13 +69,33 @@ func (p *Preset) Convert(v any, item bool, ids string) any {
 		if p.object == nil {
 			return v
 		}
-		return p.object(v, ids)
+		made := p.object(v, ids)
+		if object, ok := made.(map[string]any); ok {
+			p.rename(object)
+		}
+		return made
 	case []any:
 		for i, element := range v {
 			v[i] = p.Convert(element, false, ids)
 		}
 	}
 	return v
+}
+
+// rename gives an object the documented names, unless its type has fields of these names, and
+// replaces the parent of a city by its id, as in a CMS that does not expand it.
+func (p *Preset) rename(object map[string]any) {
+	for theirs, ours := range p.names {
+		value, there := object[theirs]
+		if _, taken := object[ours]; there && !taken {
+			object[ours] = value
+		}
+	}
+	if parent, ok := object["parent"].(map[string]any); ok {
+		if id, ok := parent["id"]; ok {
+			object["parent"] = id
+		}
+	}
 }
 
 // isJSON names the field that the CMS stores as raw JSON, in which nothing is an envelope.

@@ -102,7 +102,7 @@ func New(o Options) (*Client, error) {
 // open finds out where the content comes from, and returns what that adds to the fingerprint.
 func (c *Client) open(o Options) (from string, err error) {
 	options := exchange.Options{
-		Origin: exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Origin().Login}, Headers: merged(o.Headers, o.Shared.Headers), Query: o.Shared.Query, Logger: o.Logger, Transport: o.Transport, Record: o.Record,
+		Origin: exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Login}, Headers: merged(o.Headers, o.Shared.Headers), Query: o.Shared.Query, Logger: o.Logger, Transport: o.Transport, Record: o.Record,
 		Retries: o.Retries, RetryWait: o.RetryWait, MaxRetryWait: o.MaxRetryWait,
 	}
 	switch {

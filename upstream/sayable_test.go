@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -115,7 +116,7 @@ func TestLoginYieldsATokenThatIsRenewedWhenItIsRefused(t *testing.T) {
 	server := new(tokens)
 	server.serve(cms)
 	client := newClient(t, cms.URL, func(o *Options) {
-		o.Shared = list.Shared{Login: &list.Login{TokenURL: cms.URL + "/token", ClientID: "vitrine", ClientSecret: "hush", Scopes: []string{"read"}}}
+		o.Shared = list.Shared{Login: &exchange.Login{TokenURL: cms.URL + "/token", ClientID: "vitrine", ClientSecret: "hush", Scopes: []string{"read"}}}
 	})
 	for range 3 {
 		mustFetch(t, client, shape.Banners)
@@ -130,7 +131,7 @@ func TestLoginYieldsATokenThatIsRenewedWhenItIsRefused(t *testing.T) {
 		t.Errorf("%d attempts, %d tokens", got.Attempts, server.issued)
 	}
 	wrong := newClient(t, cms.URL, func(o *Options) {
-		o.Shared = list.Shared{Login: &list.Login{TokenURL: cms.URL + "/token", ClientID: "vitrine", ClientSecret: "wrong"}}
+		o.Shared = list.Shared{Login: &exchange.Login{TokenURL: cms.URL + "/token", ClientID: "vitrine", ClientSecret: "wrong"}}
 	})
 	cms.HandlePath("/token", upstreamtest.JSON(`{"error":"invalid_client","error_description":"wrong"}`, "Content-Type", "application/json"))
 	_, err := wrong.Fetch(t.Context(), shape.Banners, Validators{})

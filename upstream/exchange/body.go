@@ -17,14 +17,14 @@ import (
 type Limit struct{ Left, Most int64 }
 
 // readBody reads a response to its end, decompressed, if it is JSON in UTF-8 and within its size
-// limit, on the wire and after decompression. Its errors are *ContentError and contain nothing of
-// the body.
+// limit, on the wire and after decompression. Its errors are *Fault and contain nothing of the
+// body.
 func readBody(resp *http.Response, limit Limit, types []string) ([]byte, error) {
 	if err := checkType(resp.Header, types); err != nil {
-		if err.Page {
+		if err.Kind == FaultPage {
 			// Look at the page's beginning for its kind; failing to is not an error.
 			page, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
-			err.Reason = "want JSON, got " + pageKind(page) + " (" + mediaType(resp.Header) + ")"
+			err.Text = "want JSON, got " + pageKind(page) + " (" + mediaType(resp.Header) + ")"
 		}
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func readBody(resp *http.Response, limit Limit, types []string) ([]byte, error) 
 		}
 		in = &capped{in: unpacked, left: limit.Left, limit: limit.Most}
 	default:
-		return nil, &ContentError{Reason: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
+		return nil, &Fault{Text: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	}
 	body, err := readAll(in, resp.ContentLength)
 	if err != nil {
@@ -65,15 +65,15 @@ func readAll(in io.Reader, announced int64) ([]byte, error) {
 
 // damaged turns an error of reading into one of the body: too large, cut off, or damaged.
 func damaged(err error) error {
-	if content, ok := errors.AsType[*ContentError](err); ok {
-		return content
+	if known, ok := errors.AsType[*Fault](err); ok {
+		return known
 	}
-	return &ContentError{Reason: "the body is cut short or damaged", Damaged: true, Err: err}
+	return &Fault{Kind: FaultDamaged, Text: "the body is cut short or damaged", Err: err}
 }
 
 // TooLarge is the error of a body, or of several together, beyond the limit.
 func TooLarge(limit int64) error {
-	return &ContentError{Reason: fmt.Sprintf("the body is larger than %d bytes", limit)}
+	return &Fault{Text: fmt.Sprintf("the body is larger than %d bytes", limit)}
 }
 
 // capped fails a read beyond its limit, where io.LimitReader would just end.
@@ -105,26 +105,26 @@ func isCutShort(body []byte) bool {
 }
 
 // checkType refuses a response whose Content-Type is missing, not JSON or not UTF-8.
-func checkType(h http.Header, types []string) *ContentError {
+func checkType(h http.Header, types []string) *Fault {
 	kind := h.Get("Content-Type")
 	if kind == "" {
-		return &ContentError{Reason: "want JSON, got an answer without a Content-Type"}
+		return &Fault{Text: "want JSON, got an answer without a Content-Type"}
 	}
 	media, params, err := mime.ParseMediaType(kind)
 	switch {
 	case err != nil:
-		return &ContentError{Reason: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
+		return &Fault{Text: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
 	case slices.Contains(types, media):
 	case isHTML(media):
-		return &ContentError{Reason: fmt.Sprintf("want JSON, got an HTML page (%s)", media), Page: true}
+		return &Fault{Kind: FaultPage, Text: fmt.Sprintf("want JSON, got an HTML page (%s)", media)}
 	case !isJSON(media):
-		return &ContentError{Reason: fmt.Sprintf("want JSON, got Content-Type %q", clip(media))}
+		return &Fault{Text: fmt.Sprintf("want JSON, got Content-Type %q", clip(media))}
 	}
 	switch charset := strings.ToLower(params["charset"]); charset {
 	case "", "utf-8", "utf8", "us-ascii", "ascii":
 		return nil
 	default:
-		return &ContentError{Reason: fmt.Sprintf("want UTF-8, got charset %q", clip(charset))}
+		return &Fault{Text: fmt.Sprintf("want UTF-8, got charset %q", clip(charset))}
 	}
 }
 
@@ -138,7 +138,7 @@ func checkBody(body []byte) error {
 	case len(trimmed) == 0:
 		return damaged(errEmpty)
 	case trimmed[0] == '<':
-		return &ContentError{Reason: "want JSON, got " + pageKind(trimmed) + " that says it is JSON", Page: true}
+		return &Fault{Kind: FaultPage, Text: "want JSON, got " + pageKind(trimmed) + " that says it is JSON"}
 	case isCutShort(trimmed):
 		return damaged(io.ErrUnexpectedEOF)
 	case trimmed[0] == '{' && len(body) <= maxEnvelope:
@@ -147,7 +147,7 @@ func checkBody(body []byte) error {
 			if said.name != "" {
 				reason += " (" + said.name + ")"
 			}
-			return &ContentError{Reason: reason, Page: true}
+			return &Fault{Kind: FaultPage, Text: reason}
 		}
 	}
 	return nil

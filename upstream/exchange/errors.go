@@ -122,41 +122,37 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// ContentError is a response whose bytes cannot be the JSON of a document: of another type, charset
-// or encoding, too large, or cut short.
-type ContentError struct {
-	Reason  string
-	Damaged bool  // in transit, so that another attempt may succeed
-	Page    bool  // it is a page, a form or an error instead of a document: the CMS is not serving
-	Err     error // may be nil
+// Fault is any other failure, of one of the kinds that the table in retry.go tells apart.
+type Fault struct {
+	Kind FaultKind
+	Text string
+	Err  error // may be nil
 }
 
-func (e *ContentError) Error() string {
-	if e.Err != nil {
-		return e.Reason + ": " + e.Err.Error()
+// FaultKind is a kind of Fault.
+type FaultKind int
+
+// The kinds of faults.
+const (
+	FaultContent  FaultKind = iota // bytes that cannot be a document: of another type, charset or encoding, or too large
+	FaultDamaged                   // a body damaged in transit, so that another attempt may succeed
+	FaultPage                      // a page, a form or an error instead of a document: the CMS is not serving
+	FaultRedirect                  // a redirect that was not followed
+	FaultLogin                     // a token that could not be obtained
+	FaultFile                      // a saved response that cannot be read
+	FaultFolder                    // a folder that is gone
+)
+
+func (e *Fault) Error() string {
+	if e.Err != nil && e.Text != "" {
+		return e.Text + ": " + e.Err.Error()
+	} else if e.Err != nil {
+		return e.Err.Error()
 	}
-	return e.Reason
+	return e.Text
 }
 
-func (e *ContentError) Unwrap() error { return e.Err }
-
-// RedirectError is a redirect that was not followed.
-type RedirectError struct {
-	Code   int
-	Reason string
-}
-
-func (e *RedirectError) Error() string { return fmt.Sprintf("status %d: %s", e.Code, e.Reason) }
-
-// FileError is a saved response that cannot be read.
-type FileError struct {
-	Gone bool // with the whole folder
-	Err  error
-}
-
-func (e *FileError) Error() string { return e.Err.Error() }
-
-func (e *FileError) Unwrap() error { return e.Err }
+func (e *Fault) Unwrap() error { return e.Err }
 
 // LateError is a fetch that ran out of time.
 type LateError struct {

@@ -100,7 +100,7 @@ func (f *folder) replay(req *http.Request, name string, info fs.FileInfo) (*http
 	named.URL.Path = "/" + name
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), named)
 	if err != nil {
-		return nil, &FileError{Err: errors.New("not a recorded HTTP response")}
+		return nil, &Fault{Kind: FaultFile, Text: "not a recorded HTTP response"}
 	}
 	resp.Header.Del("ETag")
 	resp.Header.Del("Last-Modified")
@@ -126,6 +126,8 @@ func (f *folder) fault(err error) error {
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
 		err = wrapped.Err
 	}
-	_, gone := fs.Stat(f.files, ".")
-	return &FileError{Gone: gone != nil, Err: err}
+	if _, gone := fs.Stat(f.files, "."); gone != nil {
+		return &Fault{Kind: FaultFolder, Err: err}
+	}
+	return &Fault{Kind: FaultFile, Err: err}
 }

@@ -60,8 +60,8 @@ func FuzzWhatAnAnswerSays(f *testing.F) {
 		if err == nil {
 			return
 		}
-		content, ok := errors.AsType[*ContentError](err)
-		if !ok || content.Damaged == content.Page {
+		found, ok := errors.AsType[*Fault](err)
+		if !ok || found.Kind != FaultDamaged && found.Kind != FaultPage {
 			t.Fatalf("%q: %#v", body, err)
 		}
 		if text := fmt.Sprint(err); len(text) > 200 || strings.ContainsFunc(text, unicode.IsControl) {

@@ -21,16 +21,17 @@ func sameList(a, b string) bool {
 // host. Any other is refused, so no header, neither Authorization nor one of Options.Headers,
 // reaches another host.
 func checkRedirect(req *http.Request, via []*http.Request) error {
-	code := req.Response.StatusCode
+	refuse := func(format string, args ...any) error {
+		return &Fault{Kind: FaultRedirect, Text: fmt.Sprintf("status %d: ", req.Response.StatusCode) + fmt.Sprintf(format, args...)}
+	}
 	from := via[len(via)-1].URL
 	switch {
 	case len(via) > maxRedirects:
-		return &RedirectError{Code: code, Reason: fmt.Sprintf("more than %d redirects", maxRedirects)}
+		return refuse("more than %d redirects", maxRedirects)
 	case req.URL.User != nil:
-		return &RedirectError{Code: code, Reason: "redirected to a URL with a user in it"}
+		return refuse("redirected to a URL with a user in it")
 	case !sameOrigin(from, req.URL) && !isUpgrade(from, req.URL):
-		return &RedirectError{Code: code, Reason: "redirected to another host, " +
-			clip((&url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host}).String())}
+		return refuse("redirected to another host, %s", clip((&url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host}).String()))
 	}
 	return nil
 }

@@ -3,8 +3,8 @@ package exchange
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 
 	"golang.org/x/oauth2"
@@ -14,8 +14,10 @@ import (
 // Login gets the token for an Authorization header by OAuth's client credentials (RFC 6749, section
 // 4.4). It requests one when the first is needed, when one expires, and when one is refused.
 type Login struct {
-	TokenURL, ClientID, ClientSecret string
-	Scopes                           []string
+	TokenURL     string   `yaml:"token_url"`
+	ClientID     string   `yaml:"client_id"`
+	ClientSecret string   `yaml:"client_secret"`
+	Scopes       []string `yaml:"scopes"`
 
 	mu    sync.Mutex
 	token *oauth2.Token
@@ -29,10 +31,10 @@ func (l *Login) authorization(ctx context.Context, client *http.Client) (string,
 		config := clientcredentials.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, TokenURL: l.TokenURL, Scopes: l.Scopes}
 		token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response != nil { // whose text quotes the response
-			return "", &LoginError{Err: &StatusError{Code: refused.Response.StatusCode, Name: word(refused.ErrorCode)}}
+			err = &StatusError{Code: refused.Response.StatusCode, Name: word(refused.ErrorCode)}
 		}
 		if err != nil {
-			return "", &LoginError{Err: bare(err)}
+			return "", &Fault{Kind: FaultLogin, Text: "log in", Err: bare(err)}
 		}
 		l.token = token
 	}
@@ -48,9 +50,17 @@ func (l *Login) refused(sent string) {
 	}
 }
 
-// LoginError is a token that could not be obtained.
-type LoginError struct{ Err error }
-
-func (e *LoginError) Error() string { return fmt.Sprintf("log in: %v", e.Err) }
-
-func (e *LoginError) Unwrap() error { return e.Err }
+// Check says what is missing; nil needs nothing.
+func (l *Login) Check() error {
+	if l == nil {
+		return nil
+	}
+	u, err := url.Parse(l.TokenURL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
+		return errors.New("want a token_url with http or https")
+	case l.ClientID == "" || l.ClientSecret == "":
+		return errors.New("want a client_id and a client_secret")
+	}
+	return nil
+}

@@ -39,7 +39,7 @@ type rule struct {
 var rules = []rule{
 	{"the breaker is open", is(ErrOpen), Verdict{ErrOpen, false, false}},
 	{"the time for the fetch ran out", isLate, Verdict{ErrTimeout, false, true}},
-	{"a login that failed", isLogin, Verdict{ErrAnswer, false, true}},
+	{"a login that failed", fault(FaultLogin), Verdict{ErrAnswer, false, true}},
 	{"status 408, 425, 429", status(408, 425, 429), Verdict{ErrAnswer, true, true}},
 	{"status 500, 502, 503, 504, 520 to 524", status(500, 502, 503, 504, 520, 521, 522, 523, 524), Verdict{ErrAnswer, true, true}},
 	{"status 401 of a Strapi to a request without credentials: its database is down", isOutage, Verdict{ErrAnswer, true, true}},
@@ -47,13 +47,13 @@ var rules = []rule{
 	{"any other status from 400 to 499", statusIn(400, 499), Verdict{ErrAnswer, false, false}},
 	{"any other status from 500 on", statusIn(500, 999), Verdict{ErrAnswer, false, true}},
 	{"any other status; 304 without being asked", statusIn(0, 399), Verdict{ErrAnswer, false, false}},
-	{"a redirect to another host, or too many", isRedirect, Verdict{ErrAnswer, false, false}},
-	{"200 with a body that is empty, cut short or damaged", isDamaged, Verdict{ErrAnswer, true, true}},
-	{"200 with an HTML page, a login form, or an error in JSON", isPage, Verdict{ErrAnswer, false, true}},
-	{"200 with what is too large, or of another type, charset or encoding", isContent, Verdict{ErrAnswer, false, false}},
+	{"a redirect to another host, or too many", fault(FaultRedirect), Verdict{ErrAnswer, false, false}},
+	{"200 with a body that is empty, cut short or damaged", fault(FaultDamaged), Verdict{ErrAnswer, true, true}},
+	{"200 with an HTML page, a login form, or an error in JSON", fault(FaultPage), Verdict{ErrAnswer, false, true}},
+	{"200 with what is too large, or of another type, charset or encoding", fault(FaultContent), Verdict{ErrAnswer, false, false}},
 	{"200 with JSON that is refused", is(ErrAnswer), Verdict{ErrAnswer, false, false}},
-	{"a folder that is gone", isGone, Verdict{ErrUnreachable, false, false}},
-	{"a file that cannot be read", isFile, Verdict{ErrAnswer, false, false}},
+	{"a folder that is gone", fault(FaultFolder), Verdict{ErrUnreachable, false, false}},
+	{"a file that cannot be read", fault(FaultFile), Verdict{ErrAnswer, false, false}},
 	{"a certificate that is not trusted; no TLS on that port", isTLS, Verdict{ErrUnreachable, false, true}},
 	{"any other fault of name, connection or protocol", func(error) bool { return true }, Verdict{ErrUnreachable, true, true}},
 }
@@ -87,16 +87,13 @@ func statusIn(from, to int) func(error) bool {
 	return has(func(e *StatusError) bool { return from <= e.Code && e.Code <= to && !e.Outage })
 }
 
+func fault(kind FaultKind) func(error) bool {
+	return has(func(e *Fault) bool { return e.Kind == kind })
+}
+
 var (
-	isLate     = has(func(*LateError) bool { return true })
-	isOutage   = has(func(e *StatusError) bool { return e.Outage })
-	isRedirect = has(func(*RedirectError) bool { return true })
-	isDamaged  = has(func(e *ContentError) bool { return e.Damaged })
-	isPage     = has(func(e *ContentError) bool { return e.Page })
-	isContent  = has(func(*ContentError) bool { return true })
-	isLogin    = has(func(*LoginError) bool { return true })
-	isGone     = has(func(e *FileError) bool { return e.Gone })
-	isFile     = has(func(*FileError) bool { return true })
+	isLate   = has(func(*LateError) bool { return true })
+	isOutage = has(func(e *StatusError) bool { return e.Outage })
 )
 
 func isTLS(err error) bool {

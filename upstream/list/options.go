@@ -43,8 +43,8 @@ type Part struct {
 	URL string `yaml:"url"`
 	// Authorization is the value of that header for this part, instead of the CMS's; or Login gets
 	// a token for it.
-	Authorization string `yaml:"authorization"`
-	Login         *Login `yaml:"login"`
+	Authorization string          `yaml:"authorization"`
+	Login         *exchange.Login `yaml:"login"`
 	// Body makes the request a POST: JSON, or a string as it is. With JSON, the parameters of
 	// paging are paths in it: variables.after.
 	Body Body `yaml:"body"`
@@ -124,14 +124,6 @@ type Detail struct {
 	Most int `yaml:"most" want:"1-10000"`
 }
 
-// Login is how a token is obtained: by OAuth's client credentials.
-type Login struct {
-	TokenURL     string   `yaml:"token_url"`
-	ClientID     string   `yaml:"client_id"`
-	ClientSecret string   `yaml:"client_secret"`
-	Scopes       []string `yaml:"scopes"`
-}
-
 // Body is the body of a POST. The zero value is none.
 type Body struct {
 	Text  string
@@ -144,7 +136,7 @@ type Shared struct {
 	Headers map[string]string `yaml:"headers"`
 	Query   url.Values        `yaml:"query"`
 	// Login gets the token for the CMS's Authorization header.
-	Login *Login `yaml:"login"`
+	Login *exchange.Login `yaml:"login"`
 	// Def are jq definitions for all programs: def name: …;
 	Def string `yaml:"def"`
 	// Media is the URL that the function media resolves relative URLs against.
@@ -163,14 +155,4 @@ func (s *Shared) defs() string {
 		defs += s.Def + "\n"
 	}
 	return defs
-}
-
-// Origin is how vitrine logs in to the CMS.
-func (s *Shared) Origin() exchange.Origin { return exchange.Origin{Login: s.Login.open()} }
-
-func (l *Login) open() *exchange.Login {
-	if l == nil {
-		return nil
-	}
-	return &exchange.Login{TokenURL: l.TokenURL, ClientID: l.ClientID, ClientSecret: l.ClientSecret, Scopes: l.Scopes}
 }

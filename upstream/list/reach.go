@@ -24,13 +24,13 @@ func (m *Recipe) reach(p *part, key string) error {
 	if p.Authorization != "" && p.Login != nil {
 		return m.wrong(key+"login", "want either this or authorization, got both")
 	}
-	if problem := p.Login.check(); problem != "" {
-		return m.wrong(key+"login", "%s", problem)
+	if err := p.Login.Check(); err != nil {
+		return m.wrong(key+"login", "%w", err)
 	}
 	if p.URL == "" && p.Authorization == "" && p.Login == nil {
 		return nil
 	}
-	p.origin = &exchange.Origin{Authorization: p.Authorization, Login: p.Login.open()}
+	p.origin = &exchange.Origin{Authorization: p.Authorization, Login: p.Login}
 	if p.URL != "" {
 		base, err := exchange.ParseBase(p.URL)
 		if err != nil {
@@ -41,20 +41,6 @@ func (m *Recipe) reach(p *part, key string) error {
 	return nil
 }
 
-func (l *Login) check() (problem string) {
-	if l == nil {
-		return ""
-	}
-	u, err := url.Parse(l.TokenURL)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
-		return "want a token_url with http or https"
-	case l.ClientID == "" || l.ClientSecret == "":
-		return "want a client_id and a client_secret"
-	}
-	return ""
-}
-
 // check refuses what all parts share and cannot be used.
 func (s *Shared) check() error {
 	wrong := func(key string, err error) error {
@@ -63,8 +49,8 @@ func (s *Shared) check() error {
 	if name, err := exchange.CheckHeaders(s.Headers); err != nil {
 		return wrong("headers."+name, err)
 	}
-	if problem := s.Login.check(); problem != "" {
-		return wrong("login", errors.New(problem))
+	if err := s.Login.Check(); err != nil {
+		return wrong("login", err)
 	}
 	if u, err := url.Parse(s.Media); err != nil || s.Media != "" && !u.IsAbs() {
 		return wrong("media", errors.New("want an absolute URL"))

@@ -271,25 +271,20 @@ func setDefault[T comparable](v *T, def T) {
 }
 
 // Describe returns everything that decides what is made from the same content, for a fingerprint.
-// Of headers it has the names only.
+// Of headers it has the names only, of credentials nothing.
 func (m *Recipe) Describe() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", m.resource, m.preset.Name)
+	var parts []Part
 	for _, p := range m.parts {
-		g := p.Paging
-		first := 1
-		if g.First != nil {
-			first = *g.First
+		one, g := p.Part, &p.Paging
+		one.Path = strings.TrimLeft(p.Path, "/")
+		one.Headers = maps.Clone(p.Headers)
+		for name := range one.Headers {
+			one.Headers[name] = ""
 		}
-		fmt.Fprintf(&b, " %q %q %q %q %q %q %d %d %q %q %q", p.Name, strings.TrimLeft(p.Path, "/"), p.Query.Encode(),
-			slices.Sorted(maps.Keys(p.Headers)), g.Style, g.Param+" "+g.SizeParam, g.Size, first, g.Total, g.Next, p.IDs)
-		fmt.Fprintf(&b, " %q %q", p.Items, p.Map)
-		body, _ := json.Marshal(p.Body) // checked when it was read
-		fmt.Fprintf(&b, " %q %q %q %q", p.URL, p.ID, g.TotalHeader, body)
-		if d := p.Detail; d != nil {
-			fmt.Fprintf(&b, " %q %q %q", d.Path, d.Query.Encode(), d.Item)
-		}
+		one.Authorization, one.Login, one.AcceptTypes = "", nil, nil
+		one.Paging = Paging{Style: g.Style, Param: g.Param, SizeParam: g.SizeParam, Size: g.Size, First: g.First, Total: g.Total, Next: g.Next, TotalHeader: g.TotalHeader}
+		parts = append(parts, one)
 	}
-	fmt.Fprintf(&b, " %q %t", m.program.Source(), m.empty)
-	return b.String()
+	text, _ := json.Marshal(parts) // bodies were tried when they were read
+	return fmt.Sprintf("%s %s %s %q %t", m.resource, m.preset.Name, text, m.program.Source(), m.empty)
 }

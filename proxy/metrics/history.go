@@ -262,13 +262,13 @@ type Overview struct {
 
 // Numbers are the counts of one resource since the start.
 type Numbers struct {
-	Fetches      uint64
-	FetchErrors  uint64
-	Purges       uint64
-	Incoherent   uint64
-	Refusal      *Refusal // the last, nil when there was none
-	VersionsSeen int
-	Versions     []Version // the last few, newest first
+	LastRefusal  *Refusal  `json:"last_refusal"` // nil when there was none
+	VersionsSeen int       `json:"versions_seen"`
+	Versions     []Version `json:"versions"` // the last few, newest first
+	Fetches      uint64    `json:"fetches"`
+	FetchErrors  uint64    `json:"fetch_errors"`
+	Purges       uint64    `json:"purges"`
+	Incoherent   uint64    `json:"incoherent_samples"`
 }
 
 // overview is the last hour and the present.
@@ -283,7 +283,7 @@ func (h *history) overview(now time.Time, state State, sums totals) Overview {
 	o.CMS, o.Redis = state.levels()
 	for t := range Other {
 		n := &o.Resources[t]
-		n.Refusal, n.VersionsSeen, n.Versions = h.refusals[t], h.seen[t], slices.Clone(h.versions[t])
+		n.LastRefusal, n.VersionsSeen, n.Versions = h.refusals[t], h.seen[t], slices.Clone(h.versions[t])
 	}
 	for _, e := range slices.Backward(h.events) {
 		if now.Sub(e.At) < Window {

@@ -194,7 +194,7 @@ func TestARefusalThatRepeatsIsCountedAndNotRepeated(t *testing.T) {
 	if len(o.Events) != 2 || o.Events[0].Count != 6 || o.Events[0].Detail != "rules[0].id: want an integer, got null" {
 		t.Errorf("%+v", o.Events)
 	}
-	if r := o.Resources[TargetOf(shape.Rules)].Refusal; r == nil || r.Count != 6 {
+	if r := o.Resources[TargetOf(shape.Rules)].LastRefusal; r == nil || r.Count != 6 {
 		t.Errorf("%+v", r)
 	}
 }

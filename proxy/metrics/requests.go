@@ -119,7 +119,7 @@ func (r *requests) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (r *requests) Collect(ch chan<- prometheus.Metric) {
 	for i := range r {
-		t, target := &r[i], Target(i) //nolint:gosec // below 4
+		t, target := &r[i], Target(i)
 		for c := range caches {
 			for code := range codes {
 				n, label := t.answers[c][code].Load(), "other"

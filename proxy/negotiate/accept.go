@@ -1,6 +1,10 @@
 package negotiate
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
 
 // MaxIndent is the deepest indentation; a larger number means this one.
 const MaxIndent = 8
@@ -135,33 +139,9 @@ func parseIndent(v []byte) int {
 	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
 		v = v[1 : len(v)-1]
 	}
-	sign, digits := cutSign(v)
-	for len(digits) > 1 && digits[0] == '0' {
-		digits = digits[1:]
-	}
-	if len(digits) == 0 {
+	n, err := strconv.Atoi(string(v)) // at its limits if it is out of range
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return noIndent
 	}
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return noIndent
-		}
-	}
-	switch {
-	case sign < 0:
-		return 0
-	case len(digits) > 1:
-		return MaxIndent
-	}
-	return min(int(digits[0]-'0'), MaxIndent)
-}
-
-func cutSign(v []byte) (sign int, rest []byte) {
-	if len(v) > 0 && (v[0] == '-' || v[0] == '+') {
-		if v[0] == '-' {
-			return -1, v[1:]
-		}
-		return 1, v[1:]
-	}
-	return 1, v
+	return min(max(n, 0), MaxIndent)
 }

@@ -57,16 +57,3 @@ func HasToken(list []byte, lower string) bool {
 	}
 	return false
 }
-
-// AppendDecodedPath appends the decoded form of a percent-encoded path; a plus sign is literal.
-func AppendDecodedPath(dst, encoded []byte) []byte {
-	for len(encoded) > 0 {
-		c, width := decodeByte(encoded)
-		if encoded[0] == '+' {
-			c = '+'
-		}
-		dst = append(dst, c)
-		encoded = encoded[width:]
-	}
-	return dst
-}

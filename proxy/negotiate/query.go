@@ -1,5 +1,7 @@
 package negotiate
 
+import "encoding/hex"
+
 // A Query has the parameters that the resources use; all others are ignored. The values are still
 // percent-encoded and are slices of the request.
 type Query struct {
@@ -49,6 +51,19 @@ func appendDecoded(dst, encoded []byte) []byte {
 	return dst
 }
 
+// AppendDecodedPath appends the decoded form of a percent-encoded path; a plus sign is literal.
+func AppendDecodedPath(dst, encoded []byte) []byte {
+	for len(encoded) > 0 {
+		c, width := decodeByte(encoded)
+		if encoded[0] == '+' {
+			c = '+'
+		}
+		dst = append(dst, c)
+		encoded = encoded[width:]
+	}
+	return dst
+}
+
 // decodeByte returns the first decoded byte of s, which is not empty, and the length of its
 // encoding.
 func decodeByte(s []byte) (c byte, width int) {
@@ -56,27 +71,14 @@ func decodeByte(s []byte) (c byte, width int) {
 	case '+':
 		return ' ', 1
 	case '%':
+		var decoded [1]byte
 		if len(s) >= 3 {
-			hi, ok1 := unhex(s[1])
-			lo, ok2 := unhex(s[2])
-			if ok1 && ok2 {
-				return hi<<4 | lo, 3
+			if _, err := hex.Decode(decoded[:], s[1:3]); err == nil {
+				return decoded[0], 3
 			}
 		}
 	}
 	return s[0], 1
-}
-
-func unhex(c byte) (nibble byte, ok bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10, true
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
 }
 
 // A Format is a value of the query parameter of that name.

@@ -31,25 +31,23 @@ type chart struct {
 type key struct{ Class, Name string }
 
 // A label stands at a place of an axis.
-type label struct{ At, Text string }
+type label struct {
+	At   float64
+	Text string
+}
 
 // An outline is a path.
 type outline struct{ Class, Path string }
 
-// windows are the lengths of the axis X, and the distances between its labels.
-var windows = []struct{ length, tick time.Duration }{
-	{5 * time.Minute, time.Minute}, {15 * time.Minute, 3 * time.Minute}, {30 * time.Minute, 5 * time.Minute}, {metrics.Window, 15 * time.Minute},
-}
-
-// windowOf goes as far back as the history does: a process that has just started has no hour to
-// show.
+// windowOf is the length of the axis X, and the distance between its labels. It goes as far back as
+// the history does: a process that has just started has no hour to show.
 func windowOf(h *metrics.History, now time.Time) (length, tick time.Duration) {
-	for _, w := range windows {
-		if length, tick = w.length, w.tick; len(h.At) == 0 || now.Sub(h.At[0]) < length {
-			break
+	for _, w := range []struct{ length, tick time.Duration }{{5, 1}, {15, 3}, {30, 5}} {
+		if length = w.length * time.Minute; len(h.At) == 0 || now.Sub(h.At[0]) < length {
+			return length, w.tick * time.Minute
 		}
 	}
-	return length, tick
+	return metrics.Window, 15 * time.Minute
 }
 
 // newChart makes an empty chart. The labels are at equal distances on the axis Y, from its low to
@@ -59,10 +57,10 @@ func newChart(id, title string, st *Status, low, high float64, labels ...string)
 	c := &chart{ID: id, Title: title, Grid: true, from: st.Now.Add(-length), to: st.Now, low: low, high: high}
 	edge := length / 30 // a label closer to the end would be cut off
 	for t := c.from.Add(edge).Truncate(tick).Add(tick); t.Before(c.to.Add(-edge)); t = t.Add(tick) {
-		c.X = append(c.X, label{fmt.Sprintf("%.1f", c.x(t)), t.Local().Format("15:04")})
+		c.X = append(c.X, label{c.x(t), t.Local().Format("15:04")})
 	}
 	for i, text := range labels {
-		c.Y = append(c.Y, label{fmt.Sprintf("%.1f", c.y(low+(high-low)*float64(i)/float64(len(labels)-1))), text})
+		c.Y = append(c.Y, label{c.y(low + (high-low)*float64(i)/float64(len(labels)-1)), text})
 	}
 	return c
 }
@@ -75,30 +73,31 @@ func (c *chart) y(v float64) float64 {
 	return bottom - (bottom-top)*min(1, max(0, (v-c.low)/(c.high-c.low)))
 }
 
-// line draws values over the steps before the times in at. Null is a gap.
-func (c *chart) line(class string, at []time.Time, values []*float64, scale func(float64) float64) {
-	var path strings.Builder
+// line draws values over the steps before the times in at; null is a gap. If it is filled, so is the
+// space below it.
+func (c *chart) line(class string, at []time.Time, values []*float64, scale func(float64) float64, filled bool) {
+	var path, area strings.Builder
+	start := 0.0 // of the run, on the axis X
 	for i, v := range values {
 		if v == nil {
 			continue
 		}
-		y := c.y(scale(*v))
+		x, y := c.x(at[i]), c.y(scale(*v))
 		if i == 0 || values[i-1] == nil {
-			fmt.Fprintf(&path, "M%.1f %.1f", c.x(at[i].Add(-metrics.Step)), y)
+			start = c.x(at[i].Add(-metrics.Step))
+			fmt.Fprintf(&path, "M%.1f %.1f", start, y)
+			fmt.Fprintf(&area, "M%.1f %.1fV%.1f", start, bottom, y)
 		}
-		fmt.Fprintf(&path, "L%.1f %.1f", c.x(at[i]), y)
+		fmt.Fprintf(&path, "L%.1f %.1f", x, y)
+		fmt.Fprintf(&area, "L%.1f %.1f", x, y)
+		if i+1 == len(values) || values[i+1] == nil {
+			fmt.Fprintf(&area, "V%.1fZ", bottom)
+		}
+	}
+	if filled {
+		c.Shapes = append(c.Shapes, outline{"area", area.String()})
 	}
 	c.Shapes = append(c.Shapes, outline{class, path.String()})
-}
-
-// area fills the space below each run of the line drawn last.
-func (c *chart) area() {
-	var path strings.Builder
-	for _, run := range strings.Split(c.Shapes[len(c.Shapes)-1].Path, "M")[1:] {
-		start, _, _ := strings.Cut(run, " ")
-		fmt.Fprintf(&path, "M%sV%.1fH%sZ", run, bottom, start)
-	}
-	c.Shapes = append([]outline{{"area", path.String()}}, c.Shapes...)
 }
 
 // strip draws levels over the steps before the times in at, as a bar at height y.
@@ -120,29 +119,24 @@ func (c *chart) strip(y float64, at []time.Time, levels []metrics.Level) {
 	}
 }
 
-// highest is the largest value.
-func highest(values []*float64) float64 {
-	most := 0.0
+// ceiling is the largest value, and the round number at or above it: 1, 2, 4 or 5 times a power of
+// ten.
+func ceiling(values []*float64) (most, round float64) {
 	for _, v := range values {
 		if v != nil {
 			most = max(most, *v)
 		}
 	}
-	return most
-}
-
-// niceTop is the round number at or above most: 1, 2, 4 or 5 times a power of ten.
-func niceTop(most float64) float64 {
 	if most <= 0 {
-		return 1
+		return most, 1
 	}
 	power := math.Pow(10, math.Floor(math.Log10(most)))
 	for _, m := range []float64{1, 2, 4, 5} {
 		if m*power >= most {
-			return m * power
+			return most, m * power
 		}
 	}
-	return 10 * power
+	return most, 10 * power
 }
 
 // chartsOf draws the history.
@@ -150,20 +144,17 @@ func chartsOf(st *Status) []*chart {
 	h, now := &st.History, &st.Traffic
 	linear := func(v float64) float64 { return v }
 
-	most := highest(h.RequestsPerSecond)
-	ceiling := niceTop(most)
-	requests := newChart("requests", "Requests per second", st, 0, ceiling, "0", compact(ceiling/2), compact(ceiling))
+	most, top := ceiling(h.RequestsPerSecond)
+	requests := newChart("requests", "Requests per second", st, 0, top, "0", compact(top/2), compact(top))
 	requests.Words = fmt.Sprintf("Now %s per second, at most %s within the last hour.", compact(now.RequestsPerSecond), compact(most))
-	requests.line("one", h.At, h.RequestsPerSecond, linear)
-	requests.area()
+	requests.line("one", h.At, h.RequestsPerSecond, linear, true)
 
 	ratio := newChart("ratio", "Hit ratio", st, 0, 1, "0", "50%", "100%")
 	ratio.Words = "No document was requested in the last minute."
 	if now.HitRatio != nil {
 		ratio.Words = fmt.Sprintf("In the last minute %s of the documents were served without waiting for the CMS.", percent(*now.HitRatio))
 	}
-	ratio.line("one", h.At, h.HitRatio, linear)
-	ratio.area()
+	ratio.line("one", h.At, h.HitRatio, linear, true)
 
 	latency := newChart("latency", "Time to answer", st, -3, 4, "1 µs", "", "0.1 ms", "", "10 ms", "", "1 s", "")
 	latency.Words = "There were no requests in the last minute."
@@ -172,9 +163,9 @@ func chartsOf(st *Status) []*chart {
 			milliseconds(*now.P50), milliseconds(*now.P95), milliseconds(*now.P99))
 	}
 	latency.Keys = []key{{"one", "50%"}, {"two", "95%"}, {"three", "99%"}}
-	latency.line("three", h.At, h.P99, math.Log10)
-	latency.line("two", h.At, h.P95, math.Log10)
-	latency.line("one", h.At, h.P50, math.Log10)
+	latency.line("three", h.At, h.P99, math.Log10, false)
+	latency.line("two", h.At, h.P95, math.Log10, false)
+	latency.line("one", h.At, h.P50, math.Log10, false)
 	return []*chart{requests, ratio, latency, stateChart(st)}
 }
 

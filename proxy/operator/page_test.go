@@ -231,8 +231,8 @@ func TestTimesAndNumbersAreWrittenAsAPersonSaysThem(t *testing.T) {
 		}
 	}
 	for most, want := range map[float64]float64{0: 1, 0.3: 0.4, 3: 4, 41: 50, 1000: 1000} {
-		if got := niceTop(most); got < want*0.999 || got > want*1.001 {
-			t.Errorf("niceTop(%v) = %v, want %v", most, got, want)
+		if _, got := ceiling([]*float64{&most}); got < want*0.999 || got > want*1.001 {
+			t.Errorf("ceiling(%v) = %v, want %v", most, got, want)
 		}
 	}
 }

@@ -65,14 +65,8 @@ type Resource struct {
 	Fetching bool    `json:"fetching"`        // now, by this process or by the one that it waits for
 	Error    string  `json:"error,omitempty"` // why nothing can be served
 
-	LastFetch    *Fetch            `json:"last_fetch"` // by this process
-	LastRefusal  *metrics.Refusal  `json:"last_refusal"`
-	VersionsSeen int               `json:"versions_seen"`
-	Versions     []metrics.Version `json:"versions"` // the last few, newest first
-	Fetches      uint64            `json:"fetches"`
-	FetchErrors  uint64            `json:"fetch_errors"`
-	Purges       uint64            `json:"purges"`
-	Incoherent   uint64            `json:"incoherent_samples"`
+	LastFetch *Fetch `json:"last_fetch"` // by this process
+	metrics.Numbers
 }
 
 // Held is the document that would be served.
@@ -152,7 +146,7 @@ type collector struct {
 	document func(shape.Resource) *cache.Document
 	meter    *metrics.Meter
 	draining atomic.Bool
-	items    itemCounts
+	items    sync.Map // of the documents last looked at, by resource
 }
 
 // present is the status without the numbers.
@@ -178,14 +172,14 @@ func (c *collector) collect() Status {
 	st.Upstream.Level, st.Redis.Level = o.CMS, o.Redis
 	st.Traffic, st.Events, st.History = o.Traffic, append([]metrics.Event{}, o.Events...), o.History // a list in JSON is never null
 	for i, r := range shape.Resources() {
-		resource, n := st.Resources[r], o.Resources[i]
+		resource := st.Resources[r]
 		if held := resource.Held; held != nil && c.document != nil {
 			if d := c.document(r); d != nil && d.ETag == held.ETag {
-				held.Items = c.items.of(r, d)
+				held.Items = c.countItems(r, d)
 			}
 		}
-		resource.LastRefusal, resource.VersionsSeen, resource.Versions = n.Refusal, n.VersionsSeen, append([]metrics.Version{}, n.Versions...)
-		resource.Fetches, resource.FetchErrors, resource.Purges, resource.Incoherent = n.Fetches, n.FetchErrors, n.Purges, n.Incoherent
+		resource.Numbers = o.Resources[i]
+		resource.Versions = append([]metrics.Version{}, resource.Versions...)
 		st.Resources[r] = resource
 	}
 	st.Replicas.compare(st.Upstream.Source)
@@ -211,30 +205,19 @@ func (rs *Replicas) compare(source string) {
 	}
 }
 
-// itemCounts keeps the number of items of the documents last looked at.
-type itemCounts struct {
-	mu   sync.Mutex // guards last
-	last map[shape.Resource]itemCount
-}
-
-type itemCount struct {
-	etag  string
-	items int
-}
-
-func (c *itemCounts) of(r shape.Resource, d *cache.Document) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known, ok := c.last[r]; ok && known.etag == d.ETag {
-		return known.items
+// countItems returns the number of items of a document, which is kept for the one last looked at.
+func (c *collector) countItems(r shape.Resource, d *cache.Document) int {
+	type count struct {
+		etag  string
+		items int
+	}
+	if last, _ := c.items.Load(r); last != nil && last.(count).etag == d.ETag { //nolint:errcheck // nothing else is stored
+		return last.(count).items //nolint:errcheck // as above
 	}
 	doc, err := shape.Normalize(r, d.Body)
 	if err != nil {
 		return 0 // never: what is held was decoded before it was admitted
 	}
-	if c.last == nil {
-		c.last = map[shape.Resource]itemCount{}
-	}
-	c.last[r] = itemCount{etag: d.ETag, items: doc.Items}
+	c.items.Store(r, count{d.ETag, doc.Items})
 	return doc.Items
 }

@@ -71,14 +71,14 @@ func (b *breaker) allow(name string) (done func(error), err error) {
 	asked := time.Until(b.until)
 	b.mu.Unlock()
 	if asked > 0 {
-		return nil, &exchange.Error{Op: "GET " + name, Kind: ErrOpen, Err: &exchange.OpenError{After: asked, Asked: true}}
+		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: &exchange.OpenError{After: asked, Asked: true}}
 	}
 	report, err := b.Allow()
 	if err != nil {
 		b.mu.Lock()
 		left := breakerOpenFor - time.Since(b.since)
 		b.mu.Unlock()
-		return nil, &exchange.Error{Op: "GET " + name, Kind: ErrOpen, Err: &exchange.OpenError{After: max(left, 0)}}
+		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: &exchange.OpenError{After: max(left, 0)}}
 	}
 	return func(err error) {
 		if after := exchange.RetryAfter(err); after > 0 {
@@ -88,12 +88,4 @@ func (b *breaker) allow(name string) (done func(error), err error) {
 		}
 		report(err)
 	}, nil
-}
-
-// Breaker returns the state of the circuit breaker.
-func (c *Client) Breaker() Breaker {
-	state, failures := c.breaker.State().String(), int(c.breaker.Counts().ConsecutiveFailures)
-	c.breaker.mu.Lock()
-	defer c.breaker.mu.Unlock()
-	return Breaker{State: state, Since: c.breaker.since, Failures: failures}
 }

@@ -177,6 +177,26 @@ func normalize(ctx context.Context, r shape.Resource, body []byte) (shape.Docume
 	return document, err
 }
 
+// Breaker returns the state of the circuit breaker.
+func (c *Client) Breaker() Breaker {
+	state, failures := c.breaker.State().String(), int(c.breaker.Counts().ConsecutiveFailures)
+	c.breaker.mu.Lock()
+	defer c.breaker.mu.Unlock()
+	return Breaker{State: state, Since: c.breaker.since, Failures: failures}
+}
+
+// Recall informs the client of a document fetched before, perhaps by another process, with which
+// the next one is compared. Body is a result of [shape.Normalize]; any other is ignored.
+func (c *Client) Recall(r shape.Resource, body []byte) {
+	document, err := shape.Normalize(r, body)
+	if err != nil {
+		return
+	}
+	c.lists.mu.Lock()
+	defer c.lists.mu.Unlock()
+	c.lists.seen[r] = document.Lists
+}
+
 // Fingerprint identifies the upstream and the mapping: short, hexadecimal, and without secrets.
 // Documents with the same fingerprint were made in the same way.
 func (c *Client) Fingerprint() string { return c.fingerprint }

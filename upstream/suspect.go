@@ -84,15 +84,3 @@ func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (
 	l.seen[r] = now.Lists
 	return found
 }
-
-// Recall informs the client of a document fetched before, perhaps by another process, with which
-// the next one is compared. Body is a result of [shape.Normalize]; any other is ignored.
-func (c *Client) Recall(r shape.Resource, body []byte) {
-	document, err := shape.Normalize(r, body)
-	if err != nil {
-		return
-	}
-	c.lists.mu.Lock()
-	defer c.lists.mu.Unlock()
-	c.lists.seen[r] = document.Lists
-}

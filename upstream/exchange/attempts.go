@@ -25,6 +25,15 @@ type attempts struct {
 	last          error // of the attempt before
 }
 
+// Do makes the request, and repeats it where the table in retry.go says so. Its error is an
+// *[Error].
+func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
+	ctx, span := StartSpan(ctx, "page", want.Resource)
+	got, err := c.attempts(ctx, want)
+	endPage(span, want, got, err)
+	return got, err
+}
+
 // attempts makes the request until an attempt succeeds or the policy gives up.
 func (c *Client) attempts(ctx context.Context, want Request) (Answer, error) {
 	a := &attempts{client: c, want: want, origin: want.Origin, got: Answer{Op: c.op(want), Asked: c.shown(want)}}

@@ -88,15 +88,6 @@ func (c *Client) Close() {
 	}
 }
 
-// Do makes the request, and repeats it where the table in retry.go says so. Its error is an
-// *[Error].
-func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
-	ctx, span := StartSpan(ctx, "page", want.Resource)
-	got, err := c.attempts(ctx, want)
-	endPage(span, want, got, err)
-	return got, err
-}
-
 // secretive are the names of parameters whose values may be secrets.
 var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|session|signature`)
 

@@ -1,12 +1,10 @@
 package list
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,18 +13,6 @@ import (
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
-
-// budget is the number of bytes left for all responses of one document.
-type budget struct{ left atomic.Int64 }
-
-func (b *budget) take(n int, limit int64) error {
-	if b.left.Add(-int64(n)) < 0 {
-		return exchange.TooLarge(limit)
-	}
-	return nil
-}
-
-func (b *budget) give(n int) { b.left.Add(int64(n)) }
 
 // Result is the input of one document. After an error only the counts are valid.
 type Result struct {
@@ -152,21 +138,6 @@ func (m *Recipe) nothing() Result {
 		body = []byte(`{"artist":[],"artwork":[],"gallery":[]}`)
 	}
 	return Result{Op: "make the empty " + string(m.resource), Status: http.StatusOK, Body: body}
-}
-
-// failed is an error of processing complete responses.
-func failed(ctx context.Context, op string, err error) error {
-	if ctx.Err() != nil && !errors.Is(err, shape.ErrRefused) {
-		return exchange.Late(op, err)
-	}
-	return &exchange.Error{Op: op, Kind: exchange.ErrAnswer, Err: err}
-}
-
-// untouched reports whether a response is the document as it is: a plain list, or the one object.
-func (m *Recipe) untouched(p *part, body []byte) bool {
-	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
-	return m.preset.Name == "drf" && m.program == nil && p.program == nil && p.items == nil && p.Name == "" && p.Detail == nil &&
-		(!p.list || len(body) == 0 || body[0] != '{')
 }
 
 // compose makes the document's bytes from the parts, ready to be normalized.

@@ -1,16 +1,53 @@
 package list
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
+
+// walk reads one part to its end.
+type walk struct {
+	recipe *Recipe
+	part   *part
+	cms    *exchange.Client
+	work   *mapping.Worker
+	spend  *budget
+}
+
+// walked is the result of a walk.
+type walked struct {
+	items      [][]byte
+	identities []string // of the items, if there were several pages
+	untouched  []byte   // the document itself, if it needs no mapping
+	last       exchange.Answer
+	pages      int
+	attempts   int
+	bytes      int
+	drafts     int    // items that the CMS marks as unpublished
+	more       string // what shows that the list goes on, where nothing says how
+}
+
+// budget is the number of bytes left for all responses of one document.
+type budget struct{ left atomic.Int64 }
+
+func (b *budget) take(n int, limit int64) error {
+	if b.left.Add(-int64(n)) < 0 {
+		return exchange.TooLarge(limit)
+	}
+	return nil
+}
+
+func (b *budget) give(n int) { b.left.Add(int64(n)) }
 
 // place is the position of a walk in its list.
 type place struct {
@@ -154,5 +191,10 @@ func setIn(v any, path string, value any) {
 	setIn(object[name], rest, value)
 }
 
-// posts reports whether the part is asked for with a POST, which has no validators.
-func (p *part) posts() bool { return p.Body.Value != nil || p.Body.Text != "" }
+// failed is an error of processing complete responses.
+func failed(ctx context.Context, op string, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, shape.ErrRefused) {
+		return exchange.Late(op, err)
+	}
+	return &exchange.Error{Op: op, Kind: exchange.ErrAnswer, Err: err}
+}

@@ -77,3 +77,31 @@ func (m *Recipe) checkDetail(p *part, key string) error {
 	}
 	return m.compile(&p.detail, key+"item", d.Item)
 }
+
+func (m *Recipe) wrong(key, format string, args ...any) error {
+	return &Error{Resource: m.resource, Key: key, Line: m.lines[key], Err: fmt.Errorf(format, args...)}
+}
+
+// compile compiles a program, if there is one.
+func (m *Recipe) compile(to **mapping.Program, key, source string) error {
+	if source == "" {
+		return nil
+	}
+	made, err := mapping.CompileWith(m.defs, "upstream.resources."+string(m.resource)+"."+key, source)
+	if *to = made; err == nil {
+		if line, ok := m.lines[before(key)]; ok {
+			made.From(line)
+		}
+	}
+	if wrong, ok := errors.AsType[*mapping.ProgramError](err); ok { // whose name is the key
+		return m.wrong(key, "line %d (%s): %w", wrong.Line, wrong.Text, wrong.Err)
+	}
+	return err
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}

@@ -13,6 +13,7 @@
 package list
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,10 +102,6 @@ func New(r shape.Resource, o Resource, shared Shared, preset *mapping.Preset, ma
 	return m, m.compile(&m.program, "map", o.Map)
 }
 
-func (m *Recipe) wrong(key, format string, args ...any) error {
-	return &Error{Resource: m.resource, Key: key, Line: m.lines[key], Err: fmt.Errorf(format, args...)}
-}
-
 // part checks and compiles one part.
 func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 	p := &part{Part: o, root: string(m.resource), list: true, past: m.preset.Walk.Past}
@@ -178,23 +175,6 @@ func isName(name string) bool {
 	})
 }
 
-// compile compiles a program, if there is one.
-func (m *Recipe) compile(to **mapping.Program, key, source string) error {
-	if source == "" {
-		return nil
-	}
-	made, err := mapping.CompileWith(m.defs, "upstream.resources."+string(m.resource)+"."+key, source)
-	if *to = made; err == nil {
-		if line, ok := m.lines[before(key)]; ok {
-			made.From(line)
-		}
-	}
-	if wrong, ok := errors.AsType[*mapping.ProgramError](err); ok { // whose name is the key
-		return m.wrong(key, "line %d (%s): %w", wrong.Line, wrong.Text, wrong.Err)
-	}
-	return err
-}
-
 // page fills the zero fields of paging with the preset's. On an error it also returns the key.
 func (p *part) page(preset mapping.Walk) (key string, err error) {
 	g := &p.Paging
@@ -263,13 +243,6 @@ func withDefaultQuery(query url.Values, path string, preset url.Values) url.Valu
 	return all
 }
 
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
-}
-
 // Describe returns everything that decides what is made from the same content, for a fingerprint.
 // Of headers it has the names only, of credentials nothing.
 func (m *Recipe) Describe() string {
@@ -288,3 +261,13 @@ func (m *Recipe) Describe() string {
 	text, _ := json.Marshal(parts) // bodies were tried when they were read
 	return fmt.Sprintf("%s %s %s %q %t", m.resource, m.preset.Name, text, m.program.Source(), m.empty)
 }
+
+// untouched reports whether a response is the document as it is: a plain list, or the one object.
+func (m *Recipe) untouched(p *part, body []byte) bool {
+	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
+	return m.preset.Name == "drf" && m.program == nil && p.program == nil && p.items == nil && p.Name == "" && p.Detail == nil &&
+		(!p.list || len(body) == 0 || body[0] != '{')
+}
+
+// posts reports whether the part is asked for with a POST, which has no validators.
+func (p *part) posts() bool { return p.Body.Value != nil || p.Body.Text != "" }

@@ -3,10 +3,15 @@ package list
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
@@ -31,28 +36,6 @@ func (e *PagingError) Is(target error) bool { return target == shape.ErrRefused 
 type tornError struct{ reason string }
 
 func (e *tornError) Error() string { return e.reason }
-
-// walk reads one part to its end.
-type walk struct {
-	recipe *Recipe
-	part   *part
-	cms    *exchange.Client
-	work   *mapping.Worker
-	spend  *budget
-}
-
-// walked is the result of a walk.
-type walked struct {
-	items      [][]byte
-	identities []string // of the items, if there were several pages
-	untouched  []byte   // the document itself, if it needs no mapping
-	last       exchange.Answer
-	pages      int
-	attempts   int
-	bytes      int
-	drafts     int    // items that the CMS marks as unpublished
-	more       string // what shows that the list goes on, where nothing says how
-}
 
 // read walks until the list did not change while it was read.
 func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, error) {
@@ -243,4 +226,67 @@ func asking(one exchange.Answer) string {
 		return "without a query"
 	}
 	return one.Asked
+}
+
+// sideBySide is the number of concurrent requests for details.
+const sideBySide = 4
+
+// details replaces each item by the response to its detail request, if the part has one.
+func (w *walk) details(ctx context.Context, got *walked) error {
+	d := w.part.Detail
+	if d == nil || got.last.NotModified {
+		return nil
+	}
+	if len(got.items) > d.Most {
+		return w.wrong(got.last, &shape.RefusedError{
+			Path: w.part.root, Want: fmt.Sprintf("at most %d items to request one by one (detail.most)", d.Most), Got: "more"})
+	}
+	answers := make([]exchange.Answer, len(got.items))
+	group, working := errgroup.WithContext(ctx)
+	group.SetLimit(sideBySide)
+	for i := range got.items {
+		group.Go(func() (err error) {
+			defer exchange.Recover("read "+w.part.root, &err)
+			answers[i], err = w.detail(working, got, i)
+			return err
+		})
+	}
+	err := group.Wait()
+	for _, one := range answers {
+		got.attempts += one.Attempts
+		got.bytes += len(one.Body)
+		got.drafts += mapping.Drafts(one.Body)
+		got.pages += min(one.Attempts, 1)
+	}
+	return err
+}
+
+// detail requests one item.
+func (w *walk) detail(ctx context.Context, got *walked, i int) (exchange.Answer, error) {
+	id := got.identities[i]
+	var text string
+	if json.Unmarshal([]byte(id), &text) == nil { // otherwise it is a number
+		id = text
+	}
+	path := strings.ReplaceAll(w.part.Detail.Path, "{id}", url.PathEscape(id))
+	one, err := w.cms.Do(ctx, exchange.Request{
+		Resource: string(w.recipe.resource), Part: w.part.Name, Page: 1, Detail: id, Path: path, Query: w.part.Detail.Query.Encode(),
+		Headers: w.part.Headers, Origin: w.part.origin, Types: w.part.AcceptTypes,
+		Limit: exchange.Limit{Left: max(w.spend.left.Load(), 1), Most: w.recipe.maxBytes},
+	})
+	if err != nil {
+		return one, err
+	}
+	if err := w.spend.take(len(one.Body), w.recipe.maxBytes); err != nil {
+		return one, w.wrong(one, err)
+	}
+	page, err := w.work.Open(ctx, &mapping.Opening{
+		Preset: w.recipe.preset.Name, Root: fmt.Sprintf("%s[%d]", w.part.root, i), Body: one.Body, Header: one.Header,
+		Items: w.part.detail, Left: 1, MaxItems: 1, MaxBytes: int(w.recipe.maxBytes),
+	})
+	if err != nil {
+		return one, failed(ctx, one.Op, err)
+	}
+	got.items[i] = page.Items[0]
+	return one, nil
 }

@@ -23,25 +23,6 @@ type Page struct {
 	left, most int // maximum items of this page, and of all pages
 }
 
-// Open finds the list in a response, or with list false the one object. root is the path of the
-// list in the document; there can be left of most items.
-func (p *Preset) Open(root string, list bool, left, most int, body []byte, header http.Header) (Page, error) {
-	page := Page{Total: -1, Pages: -1, left: left, most: most}
-	d := newReader(root, body)
-	if err := p.open(d, list, &page); err != nil {
-		return Page{}, err
-	}
-	if err := d.end(); err != nil {
-		return Page{}, err
-	}
-	if p.HeaderCounts && list {
-		page.Total = headerCount(header, "X-Wp-Total")
-		page.Pages = headerCount(header, "X-Wp-Totalpages")
-		page.Next = NextLink(header)
-	}
-	return page, nil
-}
-
 func headerCount(h http.Header, name string) int {
 	n, err := strconv.Atoi(h.Get(name))
 	if err != nil || n < 0 {

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"net/http"
 	"net/url"
 
 	"vitrine/upstream/shape"
@@ -52,6 +53,25 @@ type Walk struct {
 
 // Parts returns the parts of a resource in the preset; empty if unknown.
 func (p *Preset) Parts(r shape.Resource) []Part { return p.parts[r] }
+
+// Open finds the list in a response, or with list false the one object. root is the path of the
+// list in the document; there can be left of most items.
+func (p *Preset) Open(root string, list bool, left, most int, body []byte, header http.Header) (Page, error) {
+	page := Page{Total: -1, Pages: -1, left: left, most: most}
+	d := newReader(root, body)
+	if err := p.open(d, list, &page); err != nil {
+		return Page{}, err
+	}
+	if err := d.end(); err != nil {
+		return Page{}, err
+	}
+	if p.HeaderCounts && list {
+		page.Total = headerCount(header, "X-Wp-Total")
+		page.Pages = headerCount(header, "X-Wp-Totalpages")
+		page.Next = NextLink(header)
+	}
+	return page, nil
+}
 
 // Convert removes the CMS's envelopes and names from a decoded value. item says that it is an item
 // of a list, rather than a part of one. ids is list.Part's.

@@ -1,6 +1,53 @@
 package shape
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Field describes a field of a documented type.
+type Field struct {
+	Name string
+	Type string // integer, text, boolean, timestamp, any, or the name of another type
+	List bool   // of these
+	Null bool   // null is possible
+}
+
+// A kind is how the values of a field are read and written: read appends to dst what the next value
+// is in the document, or what stands for a missing one.
+type kind struct {
+	Field // without its name
+	read  reader
+}
+
+type reader func(d *decoder, dst []byte) ([]byte, error)
+
+// A field is one row of the table of a documented type. Decoding, encoding, ordering and the
+// OpenAPI schema come from these rows alone.
+type field struct {
+	kind
+	key []byte // as written: "title":
+}
+
+// A table has the fields of a type in the documented order. There are at most maxFields.
+type table struct {
+	name   string
+	fields []field
+}
+
+const maxFields = 16
+
+func tableOf(name string, rows ...[]field) *table { return &table{name, slices.Concat(rows...)} }
+
+// named makes fields of a kind.
+func (k kind) named(names ...string) (fields []field) {
+	for _, name := range names {
+		k.Name = name
+		fields = append(fields, field{k, []byte(`"` + name + `":`)})
+	}
+	return fields
+}
 
 // An extent is the place of a member of an object in what is written, its comma included.
 type extent struct{ from, to int }

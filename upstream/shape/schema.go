@@ -1,54 +1,11 @@
 package shape
 
-import "slices"
-
-// Field describes a field of a documented type.
-type Field struct {
-	Name string
-	Type string // integer, text, boolean, timestamp, any, or the name of another type
-	List bool   // of these
-	Null bool   // null is possible
-}
+import "bytes"
 
 // Type describes a documented type, its fields in the documented order.
 type Type struct {
 	Name   string
 	Fields []Field
-}
-
-// A kind is how the values of a field are read and written: read appends to dst what the next value
-// is in the document, or what stands for a missing one.
-type kind struct {
-	Field // without its name
-	read  reader
-}
-
-type reader func(d *decoder, dst []byte) ([]byte, error)
-
-// A field is one row of the table of a documented type. Decoding, encoding, ordering and the
-// OpenAPI schema come from these rows alone.
-type field struct {
-	kind
-	key []byte // as written: "title":
-}
-
-// A table has the fields of a type in the documented order. There are at most maxFields.
-type table struct {
-	name   string
-	fields []field
-}
-
-const maxFields = 16
-
-func tableOf(name string, rows ...[]field) *table { return &table{name, slices.Concat(rows...)} }
-
-// named makes fields of a kind.
-func (k kind) named(names ...string) (fields []field) {
-	for _, name := range names {
-		k.Name = name
-		fields = append(fields, field{k, []byte(`"` + name + `":`)})
-	}
-	return fields
 }
 
 // The kinds of fields.
@@ -71,6 +28,35 @@ var (
 	// that has its relations expanded.
 	countryID = kind{Field{Type: "integer", Null: true}, (*decoder).countryID}
 )
+
+func (d *decoder) nullable(dst []byte) ([]byte, error) {
+	if !d.absent && d.json.PeekKind() == 'n' {
+		return append(dst, "null"...), d.step()
+	}
+	return integer.read(d, dst)
+}
+
+// countryRef is a country of which only the id is wanted.
+var countryRef = tableOf("Country", id.named("id"), kind{read: func(d *decoder, dst []byte) ([]byte, error) {
+	if d.absent {
+		return dst, nil
+	}
+	return dst, d.skip()
+}}.named("name", "created_at", "updated_at"))
+
+func (d *decoder) countryID(dst []byte) ([]byte, error) {
+	if d.absent || d.json.PeekKind() != '{' {
+		return integer.read(d, dst)
+	}
+	d.note(KindRelated)
+	start := len(dst)
+	dst, err := countryRef.read(d, dst)
+	if err != nil {
+		return dst, err
+	}
+	rest := dst[start+len(`{"id":`):]
+	return append(dst[:start], rest[:bytes.IndexByte(rest, ',')]...), nil
+}
 
 // list is a list of objects.
 func list(t *table) kind { return kind{Field{Type: t.name, List: true}, listOf(t.read)} }

@@ -148,35 +148,6 @@ func exact(number string) (n int64, whole, fits bool) {
 	return n, true, accuracy == big.Exact
 }
 
-func (d *decoder) nullable(dst []byte) ([]byte, error) {
-	if !d.absent && d.json.PeekKind() == 'n' {
-		return append(dst, "null"...), d.step()
-	}
-	return integer.read(d, dst)
-}
-
-// countryRef is a country of which only the id is wanted.
-var countryRef = tableOf("Country", id.named("id"), kind{read: func(d *decoder, dst []byte) ([]byte, error) {
-	if d.absent {
-		return dst, nil
-	}
-	return dst, d.skip()
-}}.named("name", "created_at", "updated_at"))
-
-func (d *decoder) countryID(dst []byte) ([]byte, error) {
-	if d.absent || d.json.PeekKind() != '{' {
-		return integer.read(d, dst)
-	}
-	d.note(KindRelated)
-	start := len(dst)
-	dst, err := countryRef.read(d, dst)
-	if err != nil {
-		return dst, err
-	}
-	rest := dst[start+len(`{"id":`):]
-	return append(dst[:start], rest[:bytes.IndexByte(rest, ',')]...), nil
-}
-
 // asIs reads a value of any kind: compact, with our string escapes, numbers and key order unchanged.
 func (d *decoder) asIs(dst []byte) ([]byte, error) {
 	if d.absent {

@@ -24,13 +24,8 @@ func main() {
 
 // hangups reports SIGHUP, which no longer ends the process. Those that arrive during a reload count
 // as one.
-func hangups() <-chan struct{} {
-	signals, asked := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, syscall.SIGHUP)
-	go func() {
-		for range signals {
-			asked <- struct{}{}
-		}
-	}()
+func hangups() <-chan os.Signal {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGHUP)
 	return asked
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -75,7 +76,7 @@ func (p *process) begin(ctx context.Context, cfg config.Config) error {
 
 // run serves until ctx ends, and applies the configuration that load reads at each hangup. It is
 // called once, after begin, and leaves nothing open.
-func (p *process) run(ctx context.Context, asked <-chan struct{}, load func() (config.Config, error)) error {
+func (p *process) run(ctx context.Context, asked <-chan os.Signal, load func() (config.Config, error)) error {
 	log := p.present.Load().log
 	beside, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -88,7 +89,7 @@ func (p *process) run(ctx context.Context, asked <-chan struct{}, load func() (c
 	return errors.Join(err, p.closeUnused())
 }
 
-func (p *process) serve(ctx context.Context, asked <-chan struct{}, load func() (config.Config, error)) error {
+func (p *process) serve(ctx context.Context, asked <-chan os.Signal, load func() (config.Config, error)) error {
 	for {
 		asking := asked
 		if p.ending != nil {

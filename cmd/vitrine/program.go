@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ type program struct {
 	stdout  io.Writer
 	stderr  io.Writer
 	// hangups starts to report requests to reload the configuration. Nil: none.
-	hangups func() <-chan struct{}
+	hangups func() <-chan os.Signal
 }
 
 // printJSON prints v for machines.

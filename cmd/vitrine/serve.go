@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 
 	"vitrine/config"
 )
@@ -37,7 +38,7 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 		s.log.InfoContext(ctx, "operator's address", "address", s.operator.Addr().String(),
 			"loopback", cfg.Admin.IsLoopback(), "token", cfg.Admin.Token.Reveal() != "")
 	}
-	var asked <-chan struct{}
+	var asked <-chan os.Signal
 	if p.hangups != nil {
 		asked = p.hangups()
 	}

@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,7 +59,7 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended, asked, next := make(chan error, 1), make(chan struct{}), make(chan config.Config, 1)
+	ended, asked, next := make(chan error, 1), make(chan os.Signal), make(chan config.Config, 1)
 	go func() { ended <- p.run(ctx, asked, func() (config.Config, error) { return <-next, nil }) }()
 	r := running{service: p.present.Load()}
 	r.stop = func() error {
@@ -70,7 +72,7 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 	r.reload = func(cfg config.Config) error {
 		before, refusals := p.present.Load(), strings.Count(log.String(), refused)
 		next <- cfg
-		asked <- struct{}{}
+		asked <- syscall.SIGHUP
 		var reloadErr error
 		err := testkit.Retry(func() error {
 			if text := log.String(); strings.Count(text, refused) > refusals {

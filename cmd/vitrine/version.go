@@ -28,13 +28,16 @@ type versionReport struct {
 // Run prints one line, or the report as JSON.
 func (c versionCommand) Run(p program) error {
 	info, _ := debug.ReadBuildInfo()
-	settings := buildSettings(info)
-	report := versionReport{
-		Version:  versionOf(version, info),
-		Commit:   cmp.Or(commit, settings["vcs.revision"]),
-		Date:     cmp.Or(date, settings["vcs.time"]),
-		Go:       runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	report := versionReport{Version: versionOf(version, info), Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info != nil {
+		for _, s := range info.Settings { // which the go command left in the binary
+			switch s.Key {
+			case "vcs.revision":
+				report.Commit = cmp.Or(commit, s.Value)
+			case "vcs.time":
+				report.Date = cmp.Or(date, s.Value)
+			}
+		}
 	}
 	if c.JSON {
 		return p.printJSON(report)
@@ -43,37 +46,11 @@ func (c versionCommand) Run(p program) error {
 	return err
 }
 
-// versionOf returns the version set by the linker, otherwise the module's version, otherwise the
-// commit, otherwise "dev".
+// versionOf returns the version set by the linker, otherwise that of the module, which the go
+// command derives from the commit, otherwise "dev".
 func versionOf(linked string, info *debug.BuildInfo) string {
-	if linked != "" {
-		return linked
+	if info == nil || info.Main.Version == "(devel)" {
+		return cmp.Or(linked, "dev")
 	}
-	if info == nil {
-		return "dev"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	settings := buildSettings(info)
-	revision := settings["vcs.revision"]
-	if revision == "" {
-		return "dev"
-	}
-	revision = revision[:min(12, len(revision))]
-	if settings["vcs.modified"] == "true" {
-		revision += "+changes"
-	}
-	return revision
-}
-
-// buildSettings are those that the go command left in a binary, by key.
-func buildSettings(info *debug.BuildInfo) map[string]string {
-	settings := map[string]string{}
-	if info != nil {
-		for _, s := range info.Settings {
-			settings[s.Key] = s.Value
-		}
-	}
-	return settings
+	return cmp.Or(linked, info.Main.Version, "dev")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/gob"
 	"fmt"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -34,11 +35,11 @@ func serve() {
 	// If memory runs out, the kernel should kill this process first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 	var limit atomic.Int64
-	limit.Store(childMemory)
 	go watch(&limit, os.Getppid())
 	in, out := gob.NewDecoder(bufio.NewReader(os.Stdin)), gob.NewEncoder(os.Stdout)
 	for {
 		var j job
+		limit.Store(math.MaxInt64) // reading a job takes what its responses do
 		if in.Decode(&j) != nil {
 			return
 		}

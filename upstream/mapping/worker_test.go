@@ -49,6 +49,15 @@ func TestProgramsRunInAProcessOfTheirOwn(t *testing.T) {
 	}
 }
 
+// A job is large before its program has begun.
+func TestALargeItemReachesItsProgram(t *testing.T) {
+	text := strings.Repeat("x", 20<<20)
+	got, err := compose(t.Context(), t, "{id, title_en: (.title_en | length | tostring)}", `{"id":1,"title_en":"`+text+`"}`)
+	if want := fmt.Sprintf(`[{"id":1,"title_en":"%d"}]`, len(text)); err != nil || string(got) != want {
+		t.Errorf("%.100s, %v", got, err)
+	}
+}
+
 // Each of these would take all memory, or the stack, of the process that it ran in.
 func TestProgramsThatExhaustMemoryOrTheStackEndWithAnError(t *testing.T) {
 	var before runtime.MemStats

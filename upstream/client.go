@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -120,6 +121,9 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 		return err
 	}
 	if !got.NotModified {
+		if len(got.Body) > largeBody {
+			runtime.GC() // what was received, and mapping's garbage, are several times the body
+		}
 		normalizing := time.Now()
 		result.Document, err = normalize(ctx, r, got.Body)
 		result.Steps.Normalize = time.Since(normalizing)
@@ -131,6 +135,9 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 	result.Suspicions = c.lists.suspect(r, got, result.Document)
 	return nil
 }
+
+// largeBody is the size from which memory matters more than the milliseconds of a collection.
+const largeBody = 4 << 20
 
 // read reads the input of the document, unless the breaker is open.
 func (c *Client) read(ctx context.Context, r shape.Resource, held Validators) (list.Result, error) {

@@ -1,6 +1,7 @@
 package list
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -80,7 +81,11 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	for i, w := range walked {
 		got.ops[m.parts[i].root] = w.last.Op
 		if w.items != nil {
-			got.Samples = append(got.Samples, Sample{Path: m.parts[i].root, Op: w.last.Op, part: i, items: w.items[:min(1, len(w.items))]})
+			sample := Sample{Path: m.parts[i].root, Op: w.last.Op, part: i}
+			if len(w.items) > 0 {
+				sample.items = [][]byte{bytes.Clone(w.items[0])} // which is part of a response
+			}
+			got.Samples = append(got.Samples, sample)
 		}
 		got.Attempts += w.attempts
 		got.Pages += w.pages

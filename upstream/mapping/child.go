@@ -1,9 +1,7 @@
 package mapping
 
 import (
-	"bufio"
 	"context"
-	"encoding/gob"
 	"fmt"
 	"math"
 	"os"
@@ -36,16 +34,16 @@ func serve() {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 	var limit atomic.Int64
 	go watch(&limit, os.Getppid())
-	in, out := gob.NewDecoder(bufio.NewReader(os.Stdin)), gob.NewEncoder(os.Stdout)
+	parent := newWire(os.Stdin, os.Stdout)
 	for {
-		var j job
 		limit.Store(math.MaxInt64) // reading a job takes what its responses do
-		if in.Decode(&j) != nil {
+		j, err := parent.receiveJob()
+		if err != nil {
 			return
 		}
 		limit.Store(int64(j.Memory))
 		debug.SetMemoryLimit(int64(j.Memory))
-		if out.Encode(j.do()) != nil {
+		if parent.sendReply(j.do()) != nil {
 			return
 		}
 	}

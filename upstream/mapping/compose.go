@@ -83,6 +83,13 @@ type composing struct {
 
 // stream appends part after part, item by item, so that only one item is ever decoded.
 func (w *composing) stream() (out []byte, err error) {
+	size := 0
+	for _, p := range w.Parts {
+		for _, item := range p.Items {
+			size += len(item) + 1
+		}
+	}
+	out = make([]byte, 0, min(size+size/8, w.MaxBytes)+64) // growing would take it twice
 	for i, p := range w.Parts {
 		if p.Name != "" {
 			separator := byte(',')

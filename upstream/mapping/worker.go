@@ -1,9 +1,7 @@
 package mapping
 
 import (
-	"bufio"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +27,7 @@ type Worker struct {
 	mu      sync.Mutex
 	command *exec.Cmd
 	in      io.WriteCloser
-	out     *gob.Decoder
-	encoder *gob.Encoder
+	wire    *wire
 	said    *head // the process's standard error
 	broken  error
 }
@@ -39,7 +36,8 @@ type Worker struct {
 type job struct {
 	Compose *Composition
 	Open    *Opening
-	Memory  int // memory limit, in bytes
+	Memory  int   // memory limit, in bytes
+	Items   []int // how many each part of Compose has
 }
 
 // reply is the process's response.
@@ -101,9 +99,9 @@ func (w *Worker) do(ctx context.Context, j job) (reply, error) {
 	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
 	defer stop()
 	var got reply
-	err := w.encoder.Encode(j)
+	err := w.wire.sendJob(j)
 	if err == nil {
-		err = w.out.Decode(&got)
+		got, err = w.wire.receiveReply()
 	}
 	if err != nil {
 		w.broken = w.died(ctx)
@@ -130,7 +128,7 @@ func (w *Worker) start() error {
 	if err == nil {
 		var out io.Reader
 		if out, err = w.command.StdoutPipe(); err == nil {
-			w.in, w.out, w.encoder = in, gob.NewDecoder(bufio.NewReader(out)), gob.NewEncoder(in)
+			w.in, w.wire = in, newWire(out, in)
 			err = w.command.Start()
 		}
 	}

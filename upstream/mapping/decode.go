@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -57,13 +56,7 @@ func newReader(root string, in []byte) *reader {
 }
 
 // end refuses anything after the document.
-func (d *reader) end() error {
-	at := min(d.json.InputOffset(), int64(len(d.in)))
-	if rest := bytes.TrimLeft(d.in[at:], " \t\r\n"); len(rest) > 0 {
-		return refuse(d.root, "nothing after the document", Clip(string(rest)))
-	}
-	return nil
-}
+func (d *reader) end() error { return shape.Ended(d.root, d.in, d.json.InputOffset()) }
 
 // spend reduces the budget by the memory of a value.
 func (d *reader) spend(n int) error {
@@ -205,19 +198,11 @@ func (d *reader) broken(err error) error {
 	if err == nil {
 		return nil
 	}
-	path, offset := d.root, d.json.InputOffset()
+	path := d.root
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		path, offset = d.place(syntax.JSONPointer), syntax.ByteOffset
+		path = d.place(syntax.JSONPointer)
 	}
-	at := min(int(offset), len(d.in))
-	switch {
-	case len(bytes.TrimSpace(d.in)) == 0:
-		return refuse(path, "a JSON document", "nothing")
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return refuse(path, "the rest of the document", fmt.Sprintf("its end after %d bytes", len(d.in)))
-	default:
-		return refuse(path, "JSON in UTF-8", fmt.Sprintf("%s at offset %d", Clip(string(d.in[at:])), at))
-	}
+	return shape.Broken(path, d.in, d.json.InputOffset(), err)
 }
 
 // place is the path of a JSON pointer.

@@ -118,8 +118,8 @@ func TestProgramsAreBoundedInTimeAndOutput(t *testing.T) {
 func TestWhatIsNoJSONIsRefusedWithItsPath(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{``, `in: want a JSON document, got nothing`},
-		{`{"a":[1,{"b":tru}]}`, `in.a[1].b: want JSON in UTF-8, got }]} at offset 16`},
-		{`{"a":"` + "\xff" + `"}`, `in.a: want JSON in UTF-8`},
+		{`{"a":[1,{"b":tru}]}`, `in.a[1].b: want JSON, got }]} at offset 16`},
+		{`{"a":"` + "\xff" + `"}`, `in.a: want valid UTF-8, got byte 0xff at offset 6`},
 		{`{"a b":[1,`, `in["a b"]: want the rest of the document, got its end after 10 bytes`},
 		{`[] x`, `in: want nothing after the document, got x`},
 		{strings.Repeat("[", 70) + strings.Repeat("]", 70), `want at most 64 levels, got more`},

@@ -2,12 +2,9 @@ package shape
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -55,11 +52,6 @@ func newDecoder(root Resource, in []byte) *decoder {
 	return d
 }
 
-// rest returns the input from offset on, without leading white space.
-func (d *decoder) rest(offset int64) []byte {
-	return bytes.TrimLeft(d.in[min(offset, int64(len(d.in))):], " \t\r\n")
-}
-
 // note counts a repair at the current path.
 func (d *decoder) note(k Kind) {
 	d.repairs.add(k, func() string { return d.path.render(d.root) })
@@ -90,25 +82,7 @@ func (d *decoder) refused(want, got string) error {
 // broken turns an error of the reader, which cannot continue, into a refusal.
 func (d *decoder) broken(err error) error {
 	d.fatal = true
-	offset := d.json.InputOffset()
-	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		offset = syntax.ByteOffset
-	}
-	at := min(int(offset), len(d.in))
-	rest := d.in[at:]
-	switch r, size := utf8.DecodeRune(rest); {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		if len(d.rest(0)) == 0 {
-			return d.refused("a JSON document", "nothing")
-		}
-		return d.refused("the rest of the document", fmt.Sprintf("its end after %d bytes", len(d.in)))
-	case r == utf8.RuneError && size == 1:
-		return d.refused("valid UTF-8", fmt.Sprintf("byte %#02x at offset %d", rest[0], at))
-	case bytes.HasPrefix(rest, []byte(`\u`)):
-		return d.refused("valid Unicode", fmt.Sprintf("%s at offset %d", excerpt(rest[:min(6, len(rest))]), at))
-	default:
-		return d.refused("JSON", fmt.Sprintf("%s at offset %d", excerpt(rest), at))
-	}
+	return Broken(d.path.render(d.root), d.in, d.json.InputOffset(), err)
 }
 
 // skip skips one value of any kind.

@@ -1,8 +1,13 @@
 package shape
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"vitrine/upstream/plain"
 )
@@ -39,3 +44,35 @@ func excerpt(raw []byte) string {
 	}
 	return s
 }
+
+// Broken refuses input that a reader of JSON cannot continue with. path and offset are the reader's.
+func Broken(path string, in []byte, offset int64, err error) error {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		offset = syntax.ByteOffset
+	}
+	at := min(int(offset), len(in))
+	rest := in[at:]
+	refuse := func(want, got string) error { return &RefusedError{Path: path, Want: want, Got: got} }
+	switch r, size := utf8.DecodeRune(rest); {
+	case len(bytes.TrimLeft(in, blanks)) == 0:
+		return refuse("a JSON document", "nothing")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return refuse("the rest of the document", fmt.Sprintf("its end after %d bytes", len(in)))
+	case r == utf8.RuneError && size == 1:
+		return refuse("valid UTF-8", fmt.Sprintf("byte %#02x at offset %d", rest[0], at))
+	case bytes.HasPrefix(rest, []byte(`\u`)):
+		return refuse("valid Unicode", fmt.Sprintf("%s at offset %d", excerpt(rest[:min(6, len(rest))]), at))
+	default:
+		return refuse("JSON", fmt.Sprintf("%s at offset %d", excerpt(rest), at))
+	}
+}
+
+// Ended refuses anything after a document that ends at an offset.
+func Ended(path string, in []byte, offset int64) error {
+	if rest := bytes.TrimLeft(in[min(offset, int64(len(in))):], blanks); len(rest) > 0 {
+		return &RefusedError{Path: path, Want: "nothing after the document", Got: excerpt(rest)}
+	}
+	return nil
+}
+
+const blanks = " \t\r\n"

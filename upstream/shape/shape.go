@@ -71,8 +71,8 @@ func Normalize(r Resource, in []byte) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
-	if rest := d.rest(d.json.InputOffset()); len(rest) > 0 {
-		return Document{}, &RefusedError{Path: string(d.root), Want: "nothing after the document", Got: excerpt(rest)}
+	if err := Ended(string(r), d.in, d.json.InputOffset()); err != nil {
+		return Document{}, err
 	}
 	doc := Document{Repairs: d.repairs, Unrelated: d.lacking.count, UnrelatedPaths: d.lacking.paths}
 	// A document is held for long: an indented one shrinks to half when compacted.

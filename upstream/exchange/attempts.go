@@ -106,7 +106,10 @@ func (a *attempts) take(resp *http.Response) error {
 	}
 	if a.client.options.Record != nil {
 		var copied bytes.Buffer
-		resp.Body = &recording{ReadCloser: resp.Body, to: &copied}
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(resp.Body, &copied), resp.Body}
 		defer func() { a.client.record(a.want, resp, a.authorization, copied.Bytes()) }()
 	}
 	return a.got.take(resp, a.want, a.held, a.authorization != "")

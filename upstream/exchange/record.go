@@ -9,18 +9,6 @@ import (
 	"strings"
 )
 
-// recording keeps a copy of a body while it is read.
-type recording struct {
-	io.ReadCloser
-	to *bytes.Buffer
-}
-
-func (r *recording) Read(p []byte) (int, error) {
-	n, err := r.ReadCloser.Read(p)
-	r.to.Write(p[:n])
-	return n, err
-}
-
 // recorded are the headers about a response's content.
 var recorded = []string{"Content-Type", "Link", "Retry-After", "X-Total-Count", "X-WP-Total", "X-WP-TotalPages"}
 

@@ -72,6 +72,10 @@ func (w *walk) wrong(last exchange.Answer, err error) error {
 	return &exchange.Error{Op: last.Op, Kind: exchange.ErrAnswer, Err: err}
 }
 
+func (w *walk) refuse(last exchange.Answer, want, got string) error {
+	return w.wrong(last, &shape.RefusedError{Path: w.part.root, Want: want, Got: got})
+}
+
 // once reads the list from its first page to its last.
 func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, error) {
 	var got walked
@@ -84,7 +88,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		want := w.request(at, held)
 		key := want.Query + "\x00" + string(want.Body)
 		if asked[key] {
-			return got, w.wrong(got.last, &shape.RefusedError{Path: w.part.root, Want: "a page that was not read before", Got: "a link to a page that was read already"})
+			return got, w.refuse(got.last, "a page that was not read before", "a link to a page that was read already")
 		}
 		asked[key] = true
 		one, err := w.cms.Do(ctx, want)
@@ -117,8 +121,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 			return got, failed(ctx, one.Op, err)
 		}
 		if same := at.page > 1 && len(page.Items) > 0 && slices.EqualFunc(page.Items, before, bytes.Equal); same {
-			return got, w.wrong(one, &shape.RefusedError{
-				Path: w.part.root, Want: "pages that differ", Got: "the same page again: does the CMS know the parameter " + strconv.Quote(w.part.Paging.Param) + "? It was asked for " + asking(one)})
+			return got, w.refuse(one, "pages that differ", "the same page again: does the CMS know the parameter "+strconv.Quote(w.part.Paging.Param)+"? It was asked for "+asking(one))
 		}
 		before = page.Items
 		got.items = append(got.items, page.Items...)
@@ -138,27 +141,23 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 		if err := w.identify(&got, page.IDs, seen); err != nil {
 			if at.page == 1 {
-				return got, w.wrong(one, &shape.RefusedError{Path: w.part.root, Want: "each item once", Got: err.Error()})
+				return got, w.refuse(one, "each item once", err.Error())
 			}
 			return got, err
 		}
 		if w.part.Paging.Style == PagingNone {
 			if got.more = page.More; page.Next != "" {
-				return got, w.wrong(one, &shape.RefusedError{
-					Path: w.part.root, Want: "one page, since no paging.style says how the list goes on", Got: "a next one"})
+				return got, w.refuse(one, "one page, since no paging.style says how the list goes on", "a next one")
 			}
 			if total > len(got.items) {
-				return got, w.wrong(one, &shape.RefusedError{
-					Path: w.part.root, Want: fmt.Sprintf("all of %d items, since no paging.style says how the list goes on", total),
-					Got: strconv.Itoa(len(got.items))})
+				return got, w.refuse(one, fmt.Sprintf("all of %d items, since no paging.style says how the list goes on", total), strconv.Itoa(len(got.items)))
 			}
 		}
 		if !more {
 			break
 		}
 		if at = next; at.page > w.part.Paging.MaxPages {
-			return got, w.wrong(one, &shape.RefusedError{
-				Path: w.part.root, Want: fmt.Sprintf("at most %d pages", w.part.Paging.MaxPages), Got: "more"})
+			return got, w.refuse(one, fmt.Sprintf("at most %d pages", w.part.Paging.MaxPages), "more")
 		}
 	}
 	if total >= 0 && total != len(got.items) {
@@ -238,8 +237,7 @@ func (w *walk) details(ctx context.Context, got *walked) error {
 		return nil
 	}
 	if len(got.items) > d.Most {
-		return w.wrong(got.last, &shape.RefusedError{
-			Path: w.part.root, Want: fmt.Sprintf("at most %d items to request one by one (detail.most)", d.Most), Got: "more"})
+		return w.refuse(got.last, fmt.Sprintf("at most %d items to request one by one (detail.most)", d.Most), "more")
 	}
 	answers := make([]exchange.Answer, len(got.items))
 	group, working := errgroup.WithContext(ctx)

@@ -7,9 +7,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// logAccess logs a request, if there is an access log. The duration is from began, when the whole
-// request had arrived, until the answer was ready; the zero time means an incomplete request.
-func (s *Server) logAccess(r *request, began time.Time) {
+// logAccess logs a request, if there is an access log, and how long the answer took; nothing of that
+// if the request was incomplete.
+func (s *Server) logAccess(r *request, took time.Duration) {
 	if s.options.AccessLog == nil {
 		return
 	}
@@ -24,8 +24,8 @@ func (s *Server) logAccess(r *request, began time.Time) {
 		)
 	}
 	attrs = append(attrs, slog.Int("status", resp.StatusCode()), slog.Int("bytes", r.bytes))
-	if !began.IsZero() {
-		attrs = append(attrs, slog.Duration("duration", time.Since(began)))
+	if took > 0 {
+		attrs = append(attrs, slog.Duration("duration", took))
 	}
 	attrs = append(attrs, slog.String("request_id", r.id()))
 	status := resp.Header.Peek(cacheStatus)

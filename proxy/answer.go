@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"vitrine/cache"
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/negotiate"
 	"vitrine/proxy/represent"
@@ -79,7 +80,10 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 		r.writeForwarded(&a.Status, err)
 		return fmt.Errorf("%s: %w", routes[i].resource, err)
 	}
-	now := time.Now()
+	now := r.ctx.Time()                                        // a hit took no time
+	if now.IsZero() || a.Status.Detail != cache.DetailMemory { // anything else may have waited
+		now = time.Now()
+	}
 	m := s.moments[i].at(s.terms, a.Document, &a.Status, now)
 	rep, lease := a.Value.Get(key, negotiate.ChooseEncoding(r.acceptEncoding))
 	verdict := r.conditions.Evaluate(rep.Tag, m.lastModified, m.modified, now)

@@ -177,10 +177,8 @@ func appendDetail(dst []byte, detail string) []byte {
 // failUnread answers a request that fasthttp could not read; the connection is closed after it.
 func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	r := s.newRequest(ctx)
-	defer r.release()
 	s.fail(r, s.unreadError(connOf(ctx), err))
-	s.observe(r)
-	s.logAccess(r, time.Time{})
+	s.finish(r, time.Time{})
 }
 
 // unreadError maps an error of reading a request to the table's.

@@ -25,19 +25,24 @@ func (o *observed) observeDocument(s *cache.Status, err error) {
 	o.collapsed = s.Collapsed
 }
 
-// observe counts an answer and ends its span.
-func (s *Server) observe(r *request) {
+// finish ends a request whose answer is ready: it is counted, traced and logged, and its writing gets
+// a deadline. It began when all of it had arrived; the zero time means an incomplete request.
+func (s *Server) finish(r *request, began time.Time) {
+	now, took := time.Now(), time.Duration(0)
+	if !began.IsZero() {
+		took = now.Sub(began)
+	}
 	r.endSpan()
-	if s.options.Meter == nil {
-		return
+	if s.options.Meter != nil {
+		s.options.Meter.Observe(metrics.Answer{
+			Target: r.target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
+		})
 	}
-	var took time.Duration
-	if began := r.ctx.Time(); !began.IsZero() {
-		took = time.Since(began)
+	s.logAccess(r, took)
+	if c := connOf(r.ctx); c != nil {
+		_ = c.SetWriteDeadline(now.Add(s.options.WriteTimeout)) // it fails if the connection is gone, as the write will
 	}
-	s.options.Meter.Observe(metrics.Answer{
-		Target: r.target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
-	})
+	r.release()
 }
 
 // startSpan begins the span of a request, under a trusted proxy's span if it names one; a fetch

@@ -64,7 +64,6 @@ func (s *Server) newApp(o *Options) *fiber.App {
 		StrictRouting:                true,
 		CaseSensitive:                true,
 		ReadTimeout:                  o.ReadTimeout,
-		WriteTimeout:                 o.WriteTimeout,
 		IdleTimeout:                  o.IdleTimeout,
 		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
 		ReduceMemoryUsage:            true, // an idle connection has no buffers
@@ -123,9 +122,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			if p := recover(); p != nil {
 				s.panicked(r, p)
 			}
-			s.observe(r)
-			s.logAccess(r, ctx.Time())
-			r.release()
+			s.finish(r, ctx.Time())
 		}()
 		if _, ok := known[string(ctx.Method())]; ok {
 			next(ctx)

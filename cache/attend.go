@@ -44,18 +44,16 @@ func (r *Reader[V]) attend() {
 			return
 		case <-r.wake:
 		}
+		if r.watched.Up() { // otherwise everybody is notified when it is back
+			// A look that began before the change may not have seen it.
+			if e, err := r.ask(watch.Now()); err != nil {
+				r.watched.Fail(err)
+			} else if e.soft {
+				r.fly(r.store.ctx)
+			}
+		}
 		if r.unsaved != nil && r.withdrawn() {
 			r.unsave()
-		}
-		if !r.watched.Up() {
-			continue // when it is back everybody is notified
-		}
-		// A look that began before the change may not have seen it.
-		e, err := r.ask(watch.Now())
-		if err != nil {
-			r.watched.Fail(err)
-		} else if e.soft {
-			r.fly(r.store.ctx)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 		return
 	}
 	changed := r.nextChange() // before acquire, so that no fill after it is missed
-	l, err := r.acquire(ctx)
+	l, held, err := r.acquire(ctx)
 	switch {
 	case err != nil && r.store.ctx.Err() != nil:
 		f.err = errClosed
@@ -79,17 +79,12 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 		r.watched.Fail(err)
 	case l.Outcome == lease.Granted:
 		r.store.accepted("acquire")
-		r.fetch(ctx, f, l)
+		r.fetch(ctx, f, l, held)
 	case l.Outcome == lease.Failed:
-		err := r.o.CodeError(l.Failure.Code)
-		r.pause.Store(&pause{count: l.Failure.Count, until: watch.Now() + l.Left, err: err, mark: r.watched.Mark()})
-		f.err = &RetryError{After: l.Left, Err: err}
+		f.err = r.paused(watch.Now())
 	case l.Outcome == lease.Held:
 		f.elsewhere = true
 		r.await(ctx, changed, l.Left)
-	}
-	if f.err != nil {
-		r.restore()
 	}
 }
 
@@ -110,29 +105,28 @@ func (r *Reader[V]) await(ctx context.Context, changed <-chan struct{}, left tim
 }
 
 // fetch loads under the lease and fills.
-func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
-	prev := r.memory.Load()
+func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V]) {
 	var base *Document // what NotModified would renew: the document that Redis holds
-	if prev != nil && prev.doc != nil && l.ETag != "" && prev.doc.ETag == l.ETag && l.Source == r.o.Source {
-		base = prev.doc
+	if held.doc != nil && l.Holds() && held.doc.ETag == l.ETag && l.Source == r.o.Source {
+		base = held.doc
 	}
-	began, before, run := watch.Now(), r.watched.Mark(), r.watched.Run()
+	began := watch.Now()
 	loading, unguard := r.guard(ctx, l)
 	loaded, doc, value, err := r.load(loading, base)
 	void := unguard()
 	took := watch.Now() - began
 	switch {
 	case r.store.ctx.Err() != nil:
-		_ = r.handBack(ctx, l, 0)
+		_, _, _ = r.release(ctx, l, lease.Word{})
 		f.err = errClosed
 		return
 	case err != nil && void:
 		r.voided(took)
-		_ = r.handBack(ctx, l, 0)
+		_, _, _ = r.release(ctx, l, lease.Word{})
 		f.void = true
 		return
 	case err != nil:
-		r.giveUp(ctx, f, l, err, took)
+		r.giveUp(ctx, f, l, held, began, err)
 		return
 	}
 	filling := lease.Document{
@@ -142,31 +136,31 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 	if loaded.NotModified {
 		filling.Body = nil
 	}
-	mark := r.watched.Mark()
-	wrote, err := r.fill(ctx, l, filling)
+	wrote, mark, err := r.fill(ctx, l, filling)
 	e := &entry[V]{doc: doc, value: value, mark: mark, detail: DetailMemory, source: r.o.Source}
 	switch {
 	case err != nil && r.store.ctx.Err() != nil: // if anything of it was written, it is complete
-		_ = r.handBack(ctx, l, 0)
+		_, _, _ = r.release(ctx, l, lease.Word{})
 		f.err = errClosed
 	case err != nil:
 		// A lease may fit where the document does not: hand it back, so that the others need not
 		// wait.
-		took = watch.Now() - began
-		if back := r.handBack(ctx, l, r.o.TTL+r.o.window()); back != nil && !watch.Replied(back) {
-			r.watched.Fail(err)
-			before = before.Unread()
-			e.detail = DetailRedisAway
-		} else {
+		outcome, after, back := r.release(ctx, l, lease.Word{Keep: r.o.TTL + r.o.window()})
+		e.redis, e.mark, e.detail = held.redis, held.mark, DetailRedisRefused
+		switch {
+		case back == nil && outcome == lease.Lost: // purged while it was loaded, or stored without a reply
+			f.void = true
+			return
+		case back == nil:
+			e.mark = after
 			r.store.refuse("fill", err)
-			e.detail = DetailRedisRefused
+		case watch.Replied(back):
+			r.store.refuse("fill", err)
+		default:
+			r.watched.Fail(err)
+			e.mark, e.detail = held.mark.Unread(), DetailRedisAway
 		}
-		if prev != nil {
-			e.redis = prev.redis
-		}
-		e.redis.run, e.redis.dataset, e.redis.vacant = run, l.Dataset, l.Vacant // where the lease was
-		r.keep(f, e, before, prev, began, took)
-		f.status.FwdStatus = loaded.Status
+		r.keep(f, e, began, loaded.Status)
 	case wrote.Outcome == lease.Lost:
 		// Purged while it was loaded. If that happens repeatedly, callers who asked before this
 		// load began get it: no purge that they could know of came after it.
@@ -178,12 +172,12 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease) {
 		f.void = true
 	default:
 		r.store.accepted("fill")
-		r.stored(f, e, &wrote, l, loaded, base, took)
+		r.stored(f, e, &wrote, l, loaded, base, began, took)
 	}
 }
 
 // stored admits what Redis holds now.
-func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, l lease.Lease, loaded Loaded, base *Document, took time.Duration) {
+func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, l lease.Lease, loaded Loaded, base *Document, began, took time.Duration) {
 	outcome := string(wrote.Outcome)
 	if wrote.Outcome == lease.Stored && loaded.NotModified {
 		outcome = outcomeRenewed
@@ -204,53 +198,82 @@ func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, l lea
 	e.setTimes(&r.o, now, 0, left)
 	r.admit(e)
 	f.entry, f.at, f.status = e, e.mark.At(), Status{FwdStatus: loaded.Status, Stored: true}
-	if wrote.Outcome == lease.Soft { // purged softly at any time since the load began
-		f.at -= took
+	if wrote.Outcome == lease.Soft { // purged softly at any time since the lease was taken
+		f.at = began
 	}
 }
 
-// giveUp records the failure with the lease. A purge received meanwhile makes the load due again.
-func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cause error, took time.Duration) {
-	word := lease.Failure{Count: l.Failure.Count + 1, Code: r.o.ErrorCode(cause)}
-	wait := r.backoff(word.Count)
-	r.store.fetched(r.key, outcomeFailed, took, cause)
-	outcome, err := r.release(ctx, l, word, wait, 0)
+// giveUp records the failure with the lease, and puts back what Redis has lost. A purge received
+// meanwhile makes the load due again.
+func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], began time.Duration, cause error) {
+	word := lease.Word{Failure: lease.Failure{Count: l.Failure.Count + 1, Code: r.o.ErrorCode(cause)}}
+	word.Pause = r.backoff(word.Failure.Count)
+	r.store.fetched(r.key, outcomeFailed, watch.Now()-began, cause)
+	alone := word
+	if held.lostOnly() {
+		word.Keep = held.servableUntil - watch.Now()
+		word.Lost = &lease.Document{
+			Source: held.source, ETag: held.doc.ETag, Body: held.doc.Body, UpstreamETag: held.doc.UpstreamETag,
+			UpstreamLastModified: held.doc.UpstreamLastModified, FetchedAt: held.fetchedAt, ChangedAt: held.doc.ChangedAt.UnixMilli(),
+		}
+	}
+	outcome, mark, err := r.release(ctx, l, word)
+	if watch.Replied(err) && word.Lost != nil {
+		r.store.refuse("restore", err)
+		outcome, mark, err = r.release(ctx, l, alone)
+	}
 	switch {
 	case watch.Replied(err):
 		r.store.refuse("release", err)
-		_ = r.handBack(ctx, l, 0) // nobody waits for it, then
+		_, mark, _ = r.release(ctx, l, lease.Word{}) // nobody waits for it, then
 	case err != nil:
 		r.watched.Fail(err)
 	case outcome != lease.Released:
 		return
+	default:
+		r.vouch(held, began, mark)
 	}
-	r.pause.Store(&pause{count: word.Count, until: watch.Now() + wait, err: cause, mark: r.watched.Mark()})
-	f.err = &RetryError{After: wait, Err: cause}
+	r.pause.Store(&pause{count: word.Failure.Count, until: watch.Now() + word.Pause, err: cause, mark: mark})
+	f.err = &RetryError{After: word.Pause, Err: cause}
+}
+
+// vouch renews the mark of what was found when the lease was taken, or after that, once a release
+// has shown that nothing was purged while it lasted.
+func (r *Reader[V]) vouch(held *entry[V], since time.Duration, mark watch.Mark) {
+	if e := r.memory.Load(); e == held || e != nil && e.mark.At() > since && e.mark.At() < mark.At() {
+		renewed := *e
+		renewed.mark = mark
+		r.memory.CompareAndSwap(e, &renewed)
+	}
 }
 
 // loadAlone loads for this process only, while Redis is unreachable or refuses a lease. The pause
 // after a failure is this process's own.
 func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) {
 	began, before, prev := watch.Now(), r.watched.Unread(), r.memory.Load()
-	if detail == DetailRedisRefused {
-		before = r.watched.Mark()
-	}
 	if err := r.paused(began); err != nil {
 		f.err = err
 		return
+	}
+	if detail == DetailRedisRefused { // it can be asked what it holds: see untouched
+		var err error
+		if prev, err = r.ask(began); err != nil {
+			r.watched.Fail(err)
+			return // look again
+		}
+		began, before = watch.Now(), prev.mark
 	}
 	var base *Document
 	if prev.holds(began) && !r.watched.Withdrawn(&prev.mark) && prev.source == r.o.Source {
 		base = prev.doc
 	}
 	loaded, doc, value, err := r.load(ctx, base)
-	took := watch.Now() - began
 	if r.store.ctx.Err() != nil {
 		f.err = errClosed
 		return
 	}
 	if err != nil {
-		r.store.fetched(r.key, outcomeFailed, took, err)
+		r.store.fetched(r.key, outcomeFailed, watch.Now()-began, err)
 		count := 1
 		if p := r.pause.Load(); p != nil {
 			count += p.count
@@ -263,15 +286,18 @@ func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) 
 	if at := r.knownChange(doc.ETag); at > 0 {
 		doc.ChangedAt = time.UnixMilli(at)
 	}
-	e := &entry[V]{doc: doc, value: value, detail: detail, source: r.o.Source}
-	r.keep(f, e, before, prev, began, took)
-	f.status.FwdStatus = loaded.Status
+	e := &entry[V]{doc: doc, value: value, mark: before, detail: detail, source: r.o.Source, redis: held{run: r.watched.Run()}}
+	if prev != nil {
+		e.redis = prev.redis
+	}
+	r.keep(f, e, began, loaded.Status)
 }
 
-// keep admits a document that Redis does not hold, with the mark from before its load: a purge
-// received meanwhile makes it void, and one received later withdraws it.
-func (r *Reader[V]) keep(f *flight[V], e *entry[V], before watch.Mark, prev *entry[V], began, took time.Duration) {
-	if r.watched.Withdrawn(&before) {
+// keep admits a document that Redis does not hold, with a mark from before its load: a purge
+// received since makes it void, and one received later withdraws it.
+func (r *Reader[V]) keep(f *flight[V], e *entry[V], began time.Duration, status int) {
+	took := watch.Now() - began
+	if r.watched.Withdrawn(&e.mark) {
 		r.store.fetched(r.key, outcomeLost, took, nil)
 		return // look again
 	}
@@ -279,17 +305,10 @@ func (r *Reader[V]) keep(f *flight[V], e *entry[V], before watch.Mark, prev *ent
 	r.pause.Store(nil)
 	wall, now, fresh := time.Now(), watch.Now(), r.o.freshness()
 	e.doc.FetchedAt, e.doc.FreshUntil = wall, wall.Add(fresh)
-	e.mark, e.unstored, e.fetchedAt = before, true, wall.UnixMilli()+r.skew.Load()
-	switch {
-	case e.redis.run != "":
-	case prev != nil:
-		e.redis = prev.redis
-	default:
-		e.redis = held{run: r.watched.Run()}
-	}
+	e.unstored, e.fetchedAt = true, wall.UnixMilli()+r.skew.Load()
 	e.setTimes(&r.o, now, 0, fresh)
 	r.admit(e)
-	f.entry, f.at, f.status = e, began, Status{Detail: e.detail}
+	f.entry, f.at, f.status = e, began, Status{FwdStatus: status, Detail: e.detail}
 }
 
 // refresh starts a flight that nobody waits for, unless another process is known to have the lease,

@@ -52,8 +52,14 @@ func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
 			if err := <-got; err == nil {
 				t.Error("an answer that nothing is behind")
 			}
-			if left := server.Client().HGetAll(t.Context(), key).Val(); len(left) > 0 {
+			if left := server.Client().HGetAll(t.Context(), key).Val(); left["lease"] != "" || left["etag"] != "" {
 				t.Errorf("the others wait for %v", left)
+			}
+			_, other := replica(t, server.URL(), options(newSource()))
+			began := time.Now()
+			get(t, other)
+			if took := time.Since(began); took > leaseMargin {
+				t.Errorf("another replica had an answer after %v", took)
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 			if now >= e.ahead {
 				r.refresh(ctx)
 			}
-			if waited.Fwd != "" && waited.Detail != "" {
+			if waited.Fwd != "" && (detail == DetailRedis || detail == DetailMemory) {
 				return e.answer(waited), nil
 			}
 			return e.answer(Status{Hit: true, Detail: detail}), nil

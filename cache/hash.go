@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -10,74 +9,54 @@ import (
 	"vitrine/cache/watch"
 )
 
-func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, err error) {
+// acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the look
+// has found, with a mark from before it.
+func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
 	r.mu.Lock()
 	damaged := r.damaged
 	r.mu.Unlock()
-	q := lease.Request{Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source, Damaged: damaged}
-	w := r.watched.Begin()
-	err = r.watched.Do(ctx, true, func(c redis.Cmdable) (err error) {
+	prev, run := r.memory.Load(), r.watched.Run()
+	q := lease.Request{
+		Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source, Damaged: damaged,
+		Lost: prev.lostOnly(),
+	}
+	mark, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
 		l, err = r.hash.Acquire(ctx, c, q)
-		return err
+		return l.Outcome == lease.Granted, err
 	})
-	w.End(l.Outcome == lease.Granted, err == nil || watch.Replied(err))
-	if err != nil && !watch.Replied(err) {
-		r.orphan(q.Token)
-	}
-	return l, err
-}
-
-func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Document) (wrote lease.Filled, err error) {
-	w := r.watched.Begin()
-	err = r.watched.Do(ctx, false, func(c redis.Cmdable) (err error) {
-		wrote, err = r.hash.Fill(context.WithoutCancel(ctx), c, l, d)
-		return err
-	})
-	w.End(wrote.Outcome == lease.Stored || wrote.Outcome == lease.Soft, err == nil || watch.Replied(err))
-	return wrote, err
-}
-
-// handBack releases the lease without recording a failure, also when the store is closing.
-// Otherwise it expires.
-func (r *Reader[V]) handBack(ctx context.Context, l lease.Lease, keep time.Duration) error {
-	_, err := r.release(ctx, l, lease.Failure{}, 0, keep)
-	return err
-}
-
-func (r *Reader[V]) release(ctx context.Context, l lease.Lease, word lease.Failure, wait, keep time.Duration) (outcome lease.Outcome, err error) {
-	ctx = context.WithoutCancel(ctx)
-	w := r.watched.Begin()
-	err = r.watched.Do(ctx, true, func(c redis.Cmdable) (err error) {
-		outcome, err = r.hash.Release(ctx, c, l, word, wait, keep)
-		return err
-	})
-	w.End(outcome == lease.Released || outcome == lease.Soft, err == nil || watch.Replied(err))
-	return outcome, err
-}
-
-// restore puts the last good copy back into a Redis that has lost it, if it cannot be loaded.
-func (r *Reader[V]) restore() {
-	now, e := watch.Now(), r.memory.Load()
-	if !e.holds(now) || !e.lost || !e.unstored || e.redis.run != r.watched.Run() || !r.watched.Up() || r.watched.Withdrawn(&e.mark) {
-		return
-	}
-	d := lease.Document{
-		Source: e.source, ETag: e.doc.ETag, Body: e.doc.Body, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
-		FetchedAt: e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), Window: e.servableUntil - now,
-	}
-	restored := false
-	w := r.watched.Begin()
-	err := r.watched.Do(r.store.ctx, false, func(c redis.Cmdable) (err error) {
-		restored, err = r.hash.Restore(r.store.ctx, c, d)
-		return err
-	})
-	w.End(restored, err == nil || watch.Replied(err))
 	switch {
-	case watch.Replied(err):
-		r.store.refuse("restore", err)
-	case restored:
+	case err != nil && !watch.Replied(err):
+		r.orphan(q.Token)
+	case err != nil:
+	case run != "" && r.watched.Run() != run: // which process was it?
+		held = (*entry[V])(nil).in(heldIn(&l.Record, ""))
+		held.mark = mark
+	default:
+		held = r.learn(prev, &l.Record, mark, r.watched.Run())
+	}
+	return l, held, err
+}
+
+func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Document) (wrote lease.Filled, mark watch.Mark, err error) {
+	mark, err = r.watched.Write(ctx, false, func(c redis.Cmdable) (bool, error) {
+		wrote, err = r.hash.Fill(context.WithoutCancel(ctx), c, l, d)
+		return wrote.Outcome == lease.Stored || wrote.Outcome == lease.Soft, err
+	})
+	return wrote, mark, err
+}
+
+// release gives the lease back; without a word, and if that fails, it expires.
+func (r *Reader[V]) release(ctx context.Context, l lease.Lease, w lease.Word) (outcome lease.Outcome, mark watch.Mark, err error) {
+	ctx = context.WithoutCancel(ctx)
+	restored := false
+	mark, err = r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
+		outcome, restored, err = r.hash.Release(ctx, c, l, w)
+		return outcome == lease.Released || outcome == lease.Soft, err
+	})
+	if restored {
 		r.store.log.Info("the last good copy is back in redis", "resource", r.key)
 	}
+	return outcome, mark, err
 }
 
 // orphan records a lease that Redis may have granted although the reply was lost: the next look
@@ -89,14 +68,18 @@ func (r *Reader[V]) orphan(token string) {
 }
 
 // adopt releases a lease that a look has found to be an orphan.
-func (r *Reader[V]) adopt(found string) {
+func (r *Reader[V]) adopt(rec *lease.Record, mark *watch.Mark) {
 	r.mu.Lock()
-	mine := found != "" && found == r.orphaned
+	mine := rec.Lease != "" && rec.Lease == r.orphaned
 	if mine {
 		r.orphaned = ""
 	}
 	r.mu.Unlock()
-	if mine {
-		_ = r.handBack(context.WithoutCancel(r.store.ctx), lease.Lease{Token: found}, 0)
+	if !mine {
+		return
+	}
+	// While it lasted nothing was purged, so that what the look found still holds.
+	if outcome, after, err := r.release(r.store.ctx, lease.Lease{Record: *rec, Token: rec.Lease}, lease.Word{}); err == nil && outcome == lease.Released {
+		mark.Vouch(&after)
 	}
 }

@@ -156,7 +156,7 @@ func (r *Reader[V]) failing() bool { return r.pause.Load() != nil }
 // paused is the failure whose pause is not over; nil if a load can be tried.
 func (r *Reader[V]) paused(now time.Duration) error {
 	p := r.pause.Load()
-	if p == nil || now >= p.until || r.watched.Changed(&p.mark) {
+	if p == nil || now >= p.until || r.watched.Withdrawn(&p.mark) {
 		return nil
 	}
 	return &RetryError{After: p.until - now, Err: p.err}

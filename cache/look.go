@@ -58,12 +58,8 @@ func (r *Reader[V]) look() (*entry[V], error) {
 	prev := r.memory.Load()
 	for {
 		run, mark = r.watched.Run(), r.watched.Mark()
-		have := ""
-		if prev != nil && prev.doc != nil {
-			have = prev.doc.ETag
-		}
 		err := r.watched.Do(r.store.ctx, true, func(c redis.Cmdable) (err error) {
-			rec, err = r.hash.Look(r.store.ctx, c, have)
+			rec, err = r.hash.Look(r.store.ctx, c, prev.etag())
 			return err
 		})
 		if err != nil {
@@ -74,11 +70,16 @@ func (r *Reader[V]) look() (*entry[V], error) {
 			break // otherwise another process answers by now: was it this one?
 		}
 	}
-	r.skew.Store(rec.Now - time.Now().UnixMilli())
-	r.noteFailure(&rec, mark)
 	r.void(&rec, mark.At())
-	r.adopt(rec.Lease)
-	e := r.reconcile(prev, &rec, run)
+	r.adopt(&rec, &mark)
+	return r.learn(prev, &rec, mark, run), nil
+}
+
+// learn admits what was read after mark, from the process run.
+func (r *Reader[V]) learn(prev *entry[V], rec *lease.Record, mark watch.Mark, run string) *entry[V] {
+	r.skew.Store(rec.Now - time.Now().UnixMilli())
+	r.noteFailure(rec, mark)
+	e := r.reconcile(prev, rec, run, &mark)
 	e.mark = mark
 	if rec.Lease != "" {
 		e.leasedUntil = watch.Now() + rec.Left
@@ -87,44 +88,61 @@ func (r *Reader[V]) look() (*entry[V], error) {
 	if e.doc == nil && prev != nil && r.unsaved != nil {
 		r.unsave()
 	}
-	return e, nil
+	return e
 }
 
 // reconcile decides between memory and Redis. Redis is right, with three exceptions: it lost its
 // data; it never held the copy in memory; or what it holds is not a document.
-func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string) *entry[V] {
+func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string, mark *watch.Mark) *entry[V] {
 	now, redis := watch.Now(), heldIn(rec, run)
 	e := r.entry(rec, prev)
 	if !prev.holds(now) {
 		return e.in(redis)
 	}
+	was := prev.redis
+	softly := redis.freshUntil != was.freshUntil && (redis.freshUntil == 0 || redis.freshUntil < lease.Restored && was.freshUntil != 0)
+	if softly {
+		r.store.purged(r.key, "soft")
+	}
 	// A document that was withdrawn before Redis restarted is purged, not lost.
-	restarted := prev.redis.run != run && !r.watched.WithdrawnBefore(run, &prev.mark)
+	restarted := was.run != run && !r.watched.WithdrawnBefore(run, &prev.mark)
 	// A document that is fresh in Redis is not fetched again, unless Redis refuses writes.
 	older := e != nil && rec.FetchedAt < prev.fetchedAt && (rec.FreshUntil <= rec.Now || prev.detail == DetailRedisRefused)
 	switch {
-	case older && prev.unstored:
-		// The document that was there when prev was fetched has not been purged.
+	case prev.unstored && (e == nil || older) && r.untouched(prev, &redis, mark):
 		kept := prev.in(redis)
-		kept.soft = rec.Soft() && (prev.redis.freshUntil != 0 || r.watched.Withdrawn(&prev.mark))
-		if kept.soft || prev.detail == DetailRedisAway { // is due, and can be stored again
+		kept.soft = rec.Soft() && (softly || !r.watched.Quiet(r.store.ctx, &prev.mark, mark)) // a second 0 is like the first
+		if softly || kept.soft || prev.detail == DetailRedisAway {                            // is due, and can be stored again
 			kept.dueFrom(now)
 		}
 		return kept
 	case older && restarted:
 		return r.lose(prev, redis) // back from an older snapshot
 	case e != nil:
-		if e.soft && !prev.soft {
-			r.store.purged(r.key, "soft")
-		}
 		return e.in(redis)
-	case rec.Overwritten, restarted && (rec.Dataset == "" || rec.Dataset != prev.redis.dataset):
+	case rec.Overwritten, restarted && (rec.Dataset == "" || rec.Dataset != was.dataset):
 		return r.lose(prev, redis)
-	case prev.unstored && prev.redis.etag == "" && prev.detail != DetailRedisAway && (rec.SinceVacant(prev.redis.dataset, prev.redis.vacant) || !r.watched.Withdrawn(&prev.mark)):
-		return prev.in(redis) // nobody can have purged what Redis could not store
 	}
 	r.store.purged(r.key, "hard")
 	return e.in(redis)
+}
+
+// untouched reports whether Redis holds what it held before a copy was loaded that it does not have:
+// then that copy was not purged, and whatever was announced does not matter. Where it held nothing,
+// anything that was stored and purged since has left no trace but its announcements: one alone is
+// that of the lease that is there now. A copy that Redis has lost is offered until something newer
+// is there.
+func (r *Reader[V]) untouched(prev *entry[V], redis *held, mark *watch.Mark) bool {
+	was := &prev.redis
+	switch {
+	case was.etag != "" || redis.etag != "":
+		return redis.etag == was.etag && redis.fetchedAt == was.fetchedAt && (redis.freshUntil == lease.Restored) == (was.freshUntil == lease.Restored)
+	case was.vacant != "":
+		return redis.vacant == was.vacant
+	case prev.lost:
+		return true
+	}
+	return prev.detail != DetailRedisAway && r.watched.Quiet(r.store.ctx, prev.mark.Allow(redis.vacant != ""), mark)
 }
 
 // in is a copy of the entry for the present state of Redis; of nil, an empty entry.

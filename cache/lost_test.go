@@ -126,31 +126,45 @@ func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
 	})
 }
 
-// TestWhatIsPutBackIsNeverPutOverAnythingNewer restores an older copy after a newer one, and while
-// somebody fetches.
+// TestWhatIsPutBackIsNeverPutOverAnythingNewer restores older copies and newer ones than Redis
+// holds, and what was purged after the lease was taken that would put it back.
 func TestWhatIsPutBackIsNeverPutOverAnythingNewer(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		h := lease.New("vitrine:", "banners", "test", time.Hour)
 		now := time.Now().UnixMilli()
-		doc := func(version, fetched int64) lease.Document {
-			return lease.Document{ETag: ETag(body(version)), Body: body(version), FetchedAt: fetched, ChangedAt: fetched, Window: time.Hour}
-		}
-		restore := func(version, fetched int64, want bool) {
+		acquire := func() lease.Lease {
 			t.Helper()
-			got, err := h.Restore(t.Context(), b.client, doc(version, fetched))
+			l, err := h.Acquire(t.Context(), b.client, lease.Request{Token: "test/1", Length: time.Minute, TTL: time.Minute})
 			must(t, err)
-			if got != want {
-				t.Errorf("version %d restored: %t, want %t", version, got, want)
+			if l.Outcome != lease.Granted {
+				t.Fatalf("no lease: %+v", l)
+			}
+			return l
+		}
+		restore := func(l lease.Lease, version, fetched int64, outcome lease.Outcome, want bool) {
+			t.Helper()
+			doc := lease.Document{ETag: ETag(body(version)), Body: body(version), FetchedAt: fetched, ChangedAt: fetched}
+			got, restored, err := h.Release(t.Context(), b.client, l, lease.Word{Keep: time.Hour, Lost: &doc})
+			must(t, err)
+			if got != outcome || restored != want {
+				t.Errorf("version %d: %s, restored: %t; want %s, %t", version, got, restored, outcome, want)
 			}
 		}
-		restore(2, now-2000, true)
-		restore(1, now-3000, false)
-		restore(3, now-1000, true)
-		_, err := h.Acquire(t.Context(), b.client, lease.Request{Token: "x", Length: time.Minute, TTL: time.Minute})
-		must(t, err)
-		restore(4, now-500, false)
+		restore(acquire(), 2, now-2000, lease.Released, true)
+		restore(acquire(), 1, now-3000, lease.Released, false)
+		restore(acquire(), 3, now-1000, lease.Released, true)
+		restore(lease.Lease{Token: "elsewhere/1"}, 4, now-500, lease.Lost, false) // while nobody fetches, or somebody else
 		if got := b.client.HGet(t.Context(), key, "body").Val(); got != string(body(3)) {
 			t.Errorf("Redis holds %s", got)
+		}
+		l := acquire()
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		restore(l, 5, now-500, lease.Soft, false)
+		l = acquire()
+		must(t, b.client.Del(t.Context(), key).Err())
+		restore(l, 6, now-400, lease.Lost, false)
+		if n := b.client.Exists(t.Context(), key).Val(); n != 0 {
+			t.Error("what was purged is back")
 		}
 	})
 }
@@ -201,7 +215,7 @@ func TestAnOwnWriteWithdrawsNoCopy(t *testing.T) {
 			r.mu.Unlock()
 			mark := r.watched.Mark()
 			eventually(t, "the lease is given", func() bool {
-				l, err := r.acquire(t.Context())
+				l, _, err := r.acquire(t.Context())
 				must(t, err)
 				return l.Outcome == lease.Granted
 			})

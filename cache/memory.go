@@ -46,12 +46,23 @@ type held struct {
 }
 
 func heldIn(rec *lease.Record, run string) held {
-	h := held{dataset: rec.Dataset, run: run, vacant: rec.Vacant}
+	h := held{freshUntil: rec.FreshUntil, dataset: rec.Dataset, run: run, vacant: rec.Vacant}
 	if rec.Holds() {
-		h.etag, h.fetchedAt, h.freshUntil = rec.ETag, rec.FetchedAt, rec.FreshUntil
+		h.etag, h.fetchedAt = rec.ETag, rec.FetchedAt
 	}
 	return h
 }
+
+// etag is that of the copy in memory, if there is one.
+func (e *entry[V]) etag() string {
+	if e == nil || e.doc == nil {
+		return ""
+	}
+	return e.doc.ETag
+}
+
+// lostOnly reports whether there is a document that Redis has lost, and nobody has put back.
+func (e *entry[V]) lostOnly() bool { return e.holds(watch.Now()) && e.lost && e.unstored }
 
 // holds reports whether there is a document that can still be served.
 func (e *entry[V]) holds(now time.Duration) bool {

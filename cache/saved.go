@@ -60,7 +60,7 @@ func (r *Reader[V]) save() {
 		}
 		e := r.memory.Load()
 		if e == nil || e.doc == nil || e.lost || r.watched.Withdrawn(&e.mark) {
-			continue // already removed
+			continue // removed already, or about to be looked at
 		}
 		d := lastgood.Document{
 			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
@@ -84,10 +84,11 @@ func (r *Reader[V]) save() {
 	}
 }
 
-// withdrawn reports whether the copy in memory must not be served any more.
+// withdrawn reports whether there is no copy in memory, or one that must not be served any more. A
+// change that Redis can be asked about need not be a purge.
 func (r *Reader[V]) withdrawn() bool {
 	e := r.memory.Load()
-	return e == nil || e.doc == nil || r.watched.Withdrawn(&e.mark)
+	return e == nil || e.doc == nil || !r.watched.Up() && r.watched.Withdrawn(&e.mark)
 }
 
 // noteSave makes save look at memory.

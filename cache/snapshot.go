@@ -42,7 +42,7 @@ func (r *Reader[V]) Snapshot() Snapshot {
 	now, wall := watch.Now(), time.Now()
 	e := r.memory.Load()
 	// While Redis can be asked, a change received and not yet looked at need not be a purge.
-	if !e.holds(now) || !r.watched.Up() && r.watched.Withdrawn(&e.mark) {
+	if !e.holds(now) || r.withdrawn() {
 		return s
 	}
 	s.Document, s.State = e.doc, StateStale

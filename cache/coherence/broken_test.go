@@ -34,10 +34,10 @@ func TestCheckerHoldsAnswersToTheBound(t *testing.T) {
 			good, bad := c.observer("good"), c.observer("bad")
 			c.acknowledgedAt(test.purge)
 			for at := time.Duration(0); at < 600*ms; at += ms {
-				good.saw(at, 2, false)
+				good.saw(at, 2, cache.Status{})
 			}
-			bad.saw(test.asked, 1, test.old)
-			good.saw(600*ms, 3, false)
+			bad.saw(test.asked, 1, cache.Status{Stale: test.old})
+			good.saw(600*ms, 3, cache.Status{})
 			if v := c.check(); (len(v.violations) > 0) != test.found {
 				t.Errorf("found %q", v.violations)
 			}

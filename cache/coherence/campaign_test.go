@@ -95,7 +95,7 @@ func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string
 				c.away[o.replica].Add(1)
 				continue
 			}
-			o.saw(asked, version, status.Stale)
+			o.saw(asked, version, status)
 		}
 		select {
 		case <-ctx.Done():

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"sync"
 	"time"
+
+	"vitrine/cache"
 )
 
 // bound is how long after the acknowledgement of a purge an old answer may still be begun.
@@ -62,6 +64,7 @@ type run struct {
 	version int64
 	last    time.Duration
 	answers int
+	status  cache.Status // of the last
 }
 
 func (c *checker) observer(replica string) *observer {
@@ -76,21 +79,21 @@ func (c *checker) observer(replica string) *observer {
 func (o *observer) now() time.Duration { return time.Since(o.c.start) }
 
 // saw notes an answer that was asked for at the time asked.
-func (o *observer) saw(asked time.Duration, version int64, stale bool) {
+func (o *observer) saw(asked time.Duration, version int64, st cache.Status) {
 	o.count++
-	o.all = extend(o.all, o.replica, asked, version)
-	if !stale {
-		o.fresh = extend(o.fresh, o.replica, asked, version)
+	o.all = extend(o.all, o.replica, asked, version, st)
+	if !st.Stale {
+		o.fresh = extend(o.fresh, o.replica, asked, version, st)
 	}
 }
 
-func extend(runs []run, replica string, asked time.Duration, version int64) []run {
+func extend(runs []run, replica string, asked time.Duration, version int64, st cache.Status) []run {
 	if n := len(runs) - 1; n >= 0 && runs[n].version == version {
-		runs[n].last = asked
+		runs[n].last, runs[n].status = asked, st
 		runs[n].answers++
 		return runs
 	}
-	return append(runs, run{replica, version, asked, 1})
+	return append(runs, run{replica, version, asked, 1, st})
 }
 
 // A verdict is what a checker found.
@@ -127,8 +130,8 @@ func (c *checker) check() verdict {
 			v.delays = append(v.delays, late)
 		}
 		if late > bound {
-			v.violations = append(v.violations, fmt.Sprintf("%s raised the version to %d and was acknowledged at %v; %s was asked %v later and answered %d",
-				p.kind, p.version, p.acked, old.replica, late, old.version))
+			v.violations = append(v.violations, fmt.Sprintf("%s raised the version to %d and was acknowledged at %v; %s was asked %v later and answered %d (%+v)",
+				p.kind, p.version, p.acked, old.replica, late, old.version, old.status))
 		}
 	}
 	return v

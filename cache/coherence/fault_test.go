@@ -2,7 +2,6 @@ package coherence
 
 import (
 	"context"
-	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -18,18 +17,13 @@ const rounds = 6
 
 // A trouble is something that happens to a server or to the way of one replica to it.
 type trouble struct {
-	args  []string // of the server
-	all   bool     // it reaches all replicas, not only the first
-	full  bool     // Redis holds nothing new: only a purge that removes something counts, since of no other it says anything
-	away  bool     // it lasts until the replicas say that Redis is away
-	known bool     // see refusals
-	come  func(*redistest.Server, *link)
-	goes  func(*redistest.Server, *link)
+	args   []string // of the server
+	all    bool     // it reaches all replicas, not only the first
+	absent bool     // Redis may not hold what is served: only a purge that removes something counts, since of no other it says anything
+	away   bool     // it lasts until the replicas say that Redis is away
+	come   func(*redistest.Server, *link)
+	goes   func(*redistest.Server, *link)
 }
-
-// refusals adds the faults that are known to let a purge be overlooked now and then: see
-// docs/coherence.md, "Limits".
-var refusals = flag.Bool("refusals", false, "also let Redis refuse writes in turns, which is known to fail now and then")
 
 var troubles = map[string]trouble{
 	"the server dies and forgets": {
@@ -60,14 +54,14 @@ var troubles = map[string]trouble{
 		come: func(_ *redistest.Server, l *link) { l.deafen() }, goes: func(_ *redistest.Server, l *link) { l.heal() },
 	},
 	"writes are refused": { // purges as well
-		all: true, known: true,
+		all: true, absent: true,
 		come: func(s *redistest.Server, _ *link) { set(s, "min-replicas-to-write", "1") },
 		goes: func(s *redistest.Server, _ *link) { set(s, "min-replicas-to-write", "0") },
 	},
 	"memory is full": { // purges are not refused
-		full: true, known: true,
-		come: func(s *redistest.Server, _ *link) { set(s, "maxmemory", "1") },
-		goes: func(s *redistest.Server, _ *link) { set(s, "maxmemory", "0") },
+		absent: true,
+		come:   func(s *redistest.Server, _ *link) { set(s, "maxmemory", "1") },
+		goes:   func(s *redistest.Server, _ *link) { set(s, "maxmemory", "0") },
 	},
 	"fields are overwritten": {
 		come: func(s *redistest.Server, _ *link) {
@@ -107,9 +101,6 @@ func removing(purge func(ctx context.Context, kind, key string) ([]string, error
 // not say so yet are not.
 func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 	for name, trouble := range troubles {
-		if trouble.known && !*refusals {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, trouble.args...)
@@ -124,7 +115,7 @@ func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: 5 * time.Second, PoolSize: 20})
 			t.Cleanup(func() { _ = client.Close() })
 			c.purge = operator(client)
-			if trouble.full {
+			if trouble.absent {
 				c.purge = removing(c.purge, client)
 			}
 			c.begin(t)

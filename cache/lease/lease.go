@@ -24,7 +24,8 @@ const Layout = "1"
 // two replicas with different configurations do not alternate endlessly.
 const SourceGrace = 5 * time.Second
 
-// Restored is the FreshUntil of a document that was put back after Redis had lost it.
+// Restored is the FreshUntil of a document that was put back after Redis had lost it. One that an
+// operator has declared stale has 0, and a lower number once somebody fetches it.
 const Restored = -1
 
 // A Hash is the hash of one resource.
@@ -64,6 +65,8 @@ type Record struct {
 	Vacant string
 	// Overwritten: a client has put a value of another type in the document's place.
 	Overwritten bool
+
+	mark string // fresh_until as it is written
 }
 
 // Holds reports whether there is a document.
@@ -72,28 +75,24 @@ func (r *Record) Holds() bool { return r.ETag != "" && r.Layout == Layout }
 // Soft reports whether an operator has declared the document stale, and nobody is fetching it yet.
 func (r *Record) Soft() bool { return r.FreshUntil == 0 }
 
-// SinceVacant reports whether there is the hash without a document that an earlier look found, or the
-// first one of a data set that had no name then: nothing can have been purged since.
-func (r *Record) SinceVacant(dataset, vacant string) bool {
-	return r.Vacant != "" && (r.Vacant == vacant || dataset == "" && r.Vacant == r.Dataset)
-}
-
 // Look reads the hash in one round trip. The body is included if its etag is not have.
 func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {
 	r, err := h.run(ctx, c, look, h.most.Milliseconds(), have)
-	if err != nil {
-		return Record{}, err
-	}
+	return r.record(), err
+}
+
+// record is what the script function found returns.
+func (r reply) record() Record {
 	rec := Record{
 		Now: r.int(0), Dataset: r.text(1), Exists: r.text(2) == "hash", ETag: r.text(4), Layout: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
-		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), Vacant: r.text(14),
+		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), Vacant: r.text(14), mark: r.text(15),
 	}
 	rec.Overwritten = !rec.Exists && r.text(2) != "none" || strings.HasPrefix(rec.Vacant, "overwritten:")
 	if body := r.text(3); body != "" {
 		rec.Body = []byte(body)
 	}
-	return rec, nil
+	return rec
 }
 
 // An Outcome is the result of a script.
@@ -109,40 +108,31 @@ const (
 
 // A Request is the input of [Hash.Acquire].
 type Request struct {
+	Have        string // as for [Hash.Look]
 	Token       string
 	Length, TTL time.Duration
 	Source      string
 	Damaged     string // the etag of a body in Redis that cannot be used
+	Lost        bool   // a document that Redis has lost can be put back
 }
 
-// A Lease is the right to fetch a resource, or the reason why it was not granted.
+// A Lease is the right to fetch a resource, or the reason why it was not granted, and what the hash
+// was then. Once granted, its Failure is the preceding one.
 type Lease struct {
+	Record
 	Outcome Outcome
 	Token   string
-	ETag    string        // of the document that a renewal would keep, or empty
-	Source  string        // of that document
-	Dataset string        // as in Record
-	Vacant  string        // as in Record
-	Failure Failure       // granted: the preceding failure; failed: the one recorded
-	Left    time.Duration // held, failed: how long the lease or the pause lasts
-
-	mark string // fresh_until when the lease was granted
 }
 
 // Acquire takes the lease if a fetch is due and the lease is free.
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
-	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
-		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/")
-	if err != nil {
-		return Lease{}, err
+	lost := 0
+	if q.Lost {
+		lost = 1
 	}
-	l := Lease{Outcome: Outcome(r.text(0)), Token: q.Token, Failure: parseFailure(r.text(3))}
-	if l.Outcome == Granted {
-		l.mark, l.ETag, l.Source, l.Dataset, l.Vacant = r.text(2), r.text(4), r.text(5), r.text(6), r.text(7)
-	} else {
-		l.Left = r.millis(2)
-	}
-	return l, nil
+	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Have, q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
+		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", lost)
+	return Lease{Record: r.record(), Outcome: Outcome(r.text(16)), Token: q.Token}, err
 }
 
 // The outcomes of [Hash.Fill] and [Hash.Release].
@@ -153,13 +143,13 @@ const (
 	Lost     Outcome = "lost" // a hard purge, or another holder, came: nothing was written
 )
 
-// A Document is written by a fill or a restoration.
+// A Document is written by a fill, or put back by a release.
 type Document struct {
 	Source, ETag                       string
 	Body                               []byte // empty renews the held document
 	UpstreamETag, UpstreamLastModified string
 	TTL, Window                        time.Duration // fresh for TTL, kept for Window longer
-	FetchedAt                          int64         // for Restore only
+	FetchedAt                          int64         // for a release only
 	ChangedAt                          int64         // of the same content as last known here, or 0
 }
 
@@ -183,24 +173,23 @@ func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Document) 
 	return Filled{Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3)}, nil
 }
 
-// Release gives the lease back and records a failure for the length of pause; 0 records none. A key
-// without a document is then kept for keep, so that removing it is announced.
-func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause, keep time.Duration) (Outcome, error) {
-	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), keep.Milliseconds())
-	if err != nil {
-		return "", err
-	}
-	return Outcome(r.text(0)), nil
+// A Word is what a lease that is given back leaves behind.
+type Word struct {
+	Failure Failure
+	Pause   time.Duration // for which the failure counts; 0: there was none
+	Keep    time.Duration // of a key without a document, so that removing it is announced
+	Lost    *Document     // the last good copy, if Redis has lost it
 }
 
-// Restore puts back a document that Redis has lost, unless it holds one fetched later.
-func (h *Hash) Restore(ctx context.Context, c redis.Scripter, d Document) (restored bool, err error) {
-	r, err := h.run(ctx, c, restore, h.most.Milliseconds(), Layout, d.Source, d.ETag, d.Body, d.FetchedAt, d.ChangedAt,
-		d.UpstreamETag, d.UpstreamLastModified, d.Window.Milliseconds())
-	if err != nil {
-		return false, err
+// Release gives the lease back, and reports whether the lost document was put back.
+func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, w Word) (o Outcome, restored bool, err error) {
+	d := w.Lost
+	if d == nil {
+		d = &Document{}
 	}
-	return r.text(0) == "restored", nil
+	r, err := h.run(ctx, c, release, l.Token, l.mark, w.Failure.String(), w.Pause.Milliseconds(), w.Keep.Milliseconds(),
+		Layout, d.Source, d.ETag, d.Body, d.FetchedAt, d.ChangedAt, d.UpstreamETag, d.UpstreamLastModified)
+	return Outcome(r.text(0)), r.int(2) == 1, err
 }
 
 // Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists. It

@@ -26,7 +26,7 @@ type script struct {
 
 // IsScript reports whether text is one of the scripts, for a store that runs no others.
 func IsScript(text string) bool {
-	return slices.ContainsFunc([]script{look, acquire, fill, release, restore, purge, report, roster}, func(s script) bool {
+	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, report, roster}, func(s script) bool {
 		return s.Hash() == redis.NewScript(text).Hash()
 	})
 }
@@ -36,7 +36,6 @@ var (
 	acquire = load("acquire")
 	fill    = load("fill")
 	release = load("release")
-	restore = load("restore")
 	purge   = load("purge")
 	report  = load("report")
 	roster  = load("roster")

@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,27 +16,30 @@ type Key struct {
 	notify func(changed bool)
 
 	server atomic.Pointer[Server]
-	// changes counts the invalidations received, foreign those that no write of this process
-	// explains, earlier those of the foreign that were received on connections before the present
-	// one.
-	changes, foreign, earlier atomic.Uint64
-
-	mu     sync.Mutex
-	writes []*Write // own writes whose invalidation has not been received
+	// changes counts the invalidations received, earlier those received on connections before the
+	// present one.
+	changes, earlier atomic.Uint64
+	// wrote is from before the last write of this process, if its invalidation is outstanding.
+	wrote atomic.Pointer[write]
 }
 
 // A Mark is taken before a key is read, and shows later whether the result is still valid. Nothing
 // is removed when a change is received, so there is no moment at which a read that began before the
 // change could put an old copy back.
+//
+// A write of this process is announced like any other. What its reply says of the key is as new as
+// the write, so the next invalidation, which is its own or of something before it, says nothing new:
+// that one withdraws nothing. Without a reply it counts like any other.
 type Mark struct {
-	at               time.Duration
-	period           uint64 // of uninterrupted listening to one server
-	changes, foreign uint64
+	at      time.Duration
+	period  uint64 // of uninterrupted listening to one server
+	changes uint64
+	own     uint64 // 1 if it was taken before a write that the key's state is known from
 }
 
 // Mark returns the present mark.
 func (k *Key) Mark() Mark {
-	m := Mark{at: Now(), changes: k.changes.Load(), foreign: k.foreign.Load()}
+	m := Mark{at: Now(), changes: k.changes.Load()}
 	if s := k.server.Load(); s != nil {
 		m.period = s.period.Load()
 	}
@@ -56,6 +58,21 @@ func (m Mark) Unread() Mark {
 
 // At is when the mark was taken.
 func (m *Mark) At() time.Duration { return m.at }
+
+// Vouch makes m cover a write that was made after w, and that showed the state read after m to hold.
+func (m *Mark) Vouch(w *Mark) {
+	if w.changes == m.changes {
+		m.own = w.own
+	}
+}
+
+// Allow is m for a state that one change more would not contradict, if more is set.
+func (m Mark) Allow(more bool) *Mark {
+	if more {
+		m.own++
+	}
+	return &m
+}
 
 // After reports whether m was taken after o, a change having been received in between.
 func (m *Mark) After(o *Mark) bool { return m.period >= o.period && m.changes > o.changes }
@@ -82,16 +99,39 @@ func (k *Key) Recent(m *Mark, now time.Duration) bool {
 // Changed reports whether a change was received since m.
 func (k *Key) Changed(m *Mark) bool { return k.changes.Load() != m.changes }
 
-// Withdrawn reports whether a change was received since m that this process has not made itself.
-func (k *Key) Withdrawn(m *Mark) bool { return k.foreign.Load() != m.foreign }
+// Withdrawn reports whether a change was received since m beyond that of an own write.
+func (k *Key) Withdrawn(m *Mark) bool { return k.changes.Load() > m.changes+m.own }
 
 // WithdrawnBefore is Withdrawn by what was received before the process run answered: what another
 // replica writes there afterwards does not concern a copy from its predecessor.
 func (k *Key) WithdrawnBefore(run string, m *Mark) bool {
 	if s := k.server.Load(); s != nil && *s.listensTo.Load() == run {
-		return k.earlier.Load() > m.foreign
+		return k.earlier.Load() > m.changes+m.own
 	}
 	return k.Withdrawn(m)
+}
+
+// Quiet reports whether nothing but own writes was announced from m until now, as far as changes are
+// announced at all; after is the mark of a read or write that followed m. It waits until every change
+// that was acknowledged before the call has been received.
+func (k *Key) Quiet(ctx context.Context, m, after *Mark) bool {
+	for asked := Now(); ; {
+		s := k.server.Load()
+		switch {
+		case s == nil || after.changes > m.changes+m.own:
+			return false
+		case !s.live.Load():
+			return s.deaf.Load() && !k.Withdrawn(after)
+		case s.period.Load() != m.period || k.Withdrawn(after):
+			return false
+		case s.heard.Load() >= int64(asked):
+			return !k.Withdrawn(after)
+		}
+		s.poke()
+		if !Sleep(ctx, k.w.heartbeat/4) {
+			return false
+		}
+	}
 }
 
 // HeardSince reports whether every change acknowledged before t has been received.
@@ -172,100 +212,44 @@ func (k *Key) Fail(err error) {
 	}
 }
 
-// A Write is a write of this process's own to a key. Redis announces it like any other, so that it
-// explains one invalidation; and one that is not announced shows that the connection on which
-// changes are received is not to the server that was written to.
-type Write struct {
-	k        *Key
-	server   *Server
-	period   uint64
-	heard    bool
-	ended    time.Duration // 0 while in progress
-	expected bool
+// A write is one of this process's own. One that is not announced shows that the connection on which
+// changes are received is not to the server that was written to, or that pushes are dropped.
+type write struct {
+	Mark
+	ended time.Duration
 }
 
-// Begin is called before a write is sent, and End once it is over.
-func (k *Key) Begin() *Write {
-	w := &Write{k: k, server: k.server.Load()}
-	if w.server != nil && w.server.live.Load() {
-		w.period = w.server.period.Load()
+// Write is Do for a write, with a mark from before it. F reports whether the key was changed.
+func (k *Key) Write(ctx context.Context, again bool, f func(redis.Cmdable) (changed bool, err error)) (m Mark, err error) {
+	m = k.Mark()
+	changed := false
+	err = k.Do(ctx, again, func(c redis.Cmdable) (err error) {
+		changed, err = f(c)
+		return err
+	})
+	if err == nil && changed {
+		m.own = 1
+		k.wrote.Store(&write{m, Now()})
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.writes = append(k.writes, w)
-	return w
+	return m, err
 }
 
-// End records the outcome of the write: whether it changed the key, if a reply arrived.
-func (w *Write) End(changed, answered bool) {
-	k := w.k
-	k.mu.Lock()
-	mistaken := w.heard && answered && !changed
-	switch {
-	case mistaken: // the invalidation it seemed to explain was another's, and looks since took it for its
-		k.explain()
-		k.changes.Add(1)
-	case answered && !changed:
-		k.drop(w)
-	default:
-		w.ended, w.expected = Now(), answered
-	}
-	k.mu.Unlock()
-	if mistaken {
-		k.notify(true)
-	}
-}
-
-func (k *Key) drop(w *Write) {
-	for i, other := range k.writes {
-		if other == w {
-			k.writes = append(k.writes[:i], k.writes[i+1:]...)
-			return
-		}
-	}
-}
-
-// change records an invalidation; all means one of everything, which no own write explains.
+// change records an invalidation; all means one of everything, which is an operator's: it concerns
+// copies of what an earlier process held as well.
 func (k *Key) change(all bool) {
-	k.mu.Lock()
-	if all { // an operator's: it concerns copies of what an earlier process held as well
-		k.earlier.Store(k.foreign.Add(1))
-	} else {
-		k.explain()
+	if n := k.changes.Add(1); all {
+		k.earlier.Store(n)
 	}
-	k.changes.Add(1)
-	k.mu.Unlock()
 	k.notify(true)
 }
 
-// explain takes an invalidation for that of the oldest own write, or otherwise for a foreign one.
-func (k *Key) explain() {
-	s := k.server.Load()
-	for len(k.writes) > 0 {
-		w := k.writes[0]
-		k.writes = k.writes[1:]
-		// One begun before the present period can have been announced before it, or to nobody.
-		if s != nil && s == w.server && s.live.Load() && s.period.Load() == w.period {
-			w.heard = true
-			return
-		}
-	}
-	k.foreign.Add(1)
-}
-
-// settle drops writes that were over when a ping that s has now answered was sent. It reports one
-// that should have been announced before, and was not.
+// settle reports a write that was over when a ping that has now been answered was sent, and that
+// was not announced.
 func (k *Key) settle(s *Server, sent time.Duration) (missing bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	left := k.writes[:0]
-	for _, w := range k.writes {
-		if w.ended == 0 || w.ended >= sent {
-			left = append(left, w)
-		} else if w.expected && w.server == s && w.period == s.period.Load() {
-			missing = true
-		}
+	w := k.wrote.Load()
+	if w == nil || w.ended >= sent {
+		return false
 	}
-	k.writes = left
-	return missing
+	k.wrote.CompareAndSwap(w, nil)
+	return w.period == s.period.Load() && k.changes.Load() == w.changes
 }

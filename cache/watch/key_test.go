@@ -1,50 +1,98 @@
 package watch
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // listening is a key whose server is connected, in its n-th period.
 func listening(n uint64) (*Key, *Server) {
-	s, run := &Server{}, "run"
+	s, run := &Server{poked: make(chan struct{}, 1), w: &Watch{heartbeat: time.Millisecond, dial: &connector{single: &redis.Options{}}}}, "run"
 	s.listensTo.Store(&run)
 	s.live.Store(true)
 	s.period.Store(n)
-	k := &Key{notify: func(bool) {}}
+	s.heard.Store(forever)
+	s.pool.Store(redis.NewClient(&redis.Options{}))
+	k := &Key{w: s.w, notify: func(bool) {}}
 	k.server.Store(s)
 	return k, s
 }
 
-func TestOwnWriteExplainsOneChange(t *testing.T) {
-	k, _ := listening(1)
-	m := k.Mark()
-	k.Begin().End(true, true)
-	k.change(false)
-	if k.Withdrawn(&m) || !k.Changed(&m) {
-		t.Error("the change of an own write is unexplained, or none")
+// write makes a write that ends like that, during which so many changes are received.
+func written(t *testing.T, k *Key, changes int, changed bool, err error) Mark {
+	t.Helper()
+	m, got := k.Write(t.Context(), false, func(redis.Cmdable) (bool, error) {
+		for range changes {
+			k.change(false)
+		}
+		return changed, err
+	})
+	if !errors.Is(got, err) {
+		t.Fatal(got)
 	}
-	k.change(false)
-	if !k.Withdrawn(&m) {
-		t.Error("one own write explains two changes")
+	return m
+}
+
+func TestOwnWriteAccountsForOneChange(t *testing.T) {
+	tests := map[string]struct {
+		during, after int
+		changed       bool
+		err           error
+		withdrawn     bool
+	}{
+		"its own, before the reply":          {during: 1, changed: true},
+		"its own, after the reply":           {after: 1, changed: true},
+		"another, before the reply":          {during: 2, changed: true, withdrawn: true},
+		"another, after the reply":           {during: 1, after: 1, changed: true, withdrawn: true},
+		"of a write that changed nothing":    {during: 1, withdrawn: true},
+		"of a write that was refused":        {during: 1, err: redis.ErrClosed, withdrawn: true},
+		"of a write whose reply never came":  {during: 1, changed: true, err: context.Canceled, withdrawn: true},
+		"nothing, of a write that was none":  {},
+		"after a write that changed nothing": {after: 1, withdrawn: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			k, _ := listening(1)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // nothing is tried again
+			m, _ := k.Write(ctx, false, func(redis.Cmdable) (bool, error) {
+				for range test.during {
+					k.change(false)
+				}
+				return test.changed, test.err
+			})
+			for range test.after {
+				k.change(false)
+			}
+			if k.Withdrawn(&m) != test.withdrawn {
+				t.Errorf("withdrawn: %t, want %t", !test.withdrawn, test.withdrawn)
+			}
+			if received := test.during+test.after > 0; k.Changed(&m) != received {
+				t.Errorf("changed: %t, want %t", !received, received)
+			}
+		})
 	}
 }
 
-func TestOwnWriteOfAnEarlierPeriodExplainsNothing(t *testing.T) {
+func TestAWriteThatIsNotAnnouncedIsMissed(t *testing.T) {
 	k, s := listening(1)
-	over, underWay := k.Begin(), k.Begin()
-	over.End(true, true) // and announced to nobody: the connection is lost
-	s.live.Store(false)
-	m := k.Mark()
-	k.change(false) // on the next one, before its first ping is answered
-	if !k.Withdrawn(&m) {
-		t.Error("explained before the period begins")
+	written(t, k, 0, true, nil)
+	if sent := k.wrote.Load().ended; k.settle(s, sent) || !k.settle(s, sent+1) || k.settle(s, sent+1) {
+		t.Error("want it missed once, when a ping that was sent after it is answered")
 	}
+	written(t, k, 1, true, nil)
+	if k.settle(s, Now()+1) {
+		t.Error("it was announced")
+	}
+	written(t, k, 0, true, nil)
 	s.period.Store(2)
-	s.live.Store(true)
-	m = k.Mark()
-	k.change(false)
-	if !k.Withdrawn(&m) {
-		t.Error("explained by a write of the period before")
+	if k.settle(s, Now()+1) {
+		t.Error("it may have been announced on the connection before")
 	}
-	underWay.End(false, true)
 }
 
 func TestFlushWithdrawsWhatAnEarlierProcessHeld(t *testing.T) {
@@ -60,5 +108,48 @@ func TestFlushWithdrawsWhatAnEarlierProcessHeld(t *testing.T) {
 	k.change(true)
 	if !k.WithdrawnBefore("run", &m) {
 		t.Error("FLUSHALL does not")
+	}
+}
+
+func TestQuietIsUninterrupted(t *testing.T) {
+	k, s := listening(1)
+	m := k.Mark()
+	for name, test := range map[string]struct {
+		live, deaf bool
+		period     uint64
+		own        uint64
+		quiet      bool
+	}{
+		"listening":                   {live: true, period: 1, quiet: true},
+		"listening again":             {live: true, period: 2},
+		"not listening":               {period: 1},
+		"nothing is ever announced":   {period: 1, deaf: true, quiet: true},
+		"refused before, and not now": {live: true, deaf: true, period: 2},
+	} {
+		s.live.Store(test.live)
+		s.deaf.Store(test.deaf)
+		s.period.Store(test.period)
+		now := k.Mark()
+		if k.Quiet(t.Context(), &m, &now) != test.quiet {
+			t.Errorf("%s: quiet: %t", name, !test.quiet)
+		}
+	}
+	s.live.Store(true)
+	s.period.Store(1)
+	s.heard.Store(never)
+	now := k.Mark()
+	go func() {
+		<-s.poked
+		k.change(false)
+		s.heard.Store(forever)
+	}()
+	if k.Quiet(t.Context(), &m, &now) {
+		t.Error("a change was received before the answer to a ping")
+	}
+	if own := (Mark{own: 1}); !k.Quiet(t.Context(), &m, &own) {
+		t.Error("it was an own one")
+	}
+	if own := (Mark{changes: 1, own: 1}); k.Quiet(t.Context(), &m, &own) {
+		t.Error("it was received before the own write")
 	}
 }

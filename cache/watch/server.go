@@ -34,6 +34,7 @@ type Server struct {
 	// The listening connection: see session.go.
 	listensTo atomic.Pointer[string] // run_id of the process at the other end; "" while not connected
 	live      atomic.Bool            // connected, and changes are received
+	deaf      atomic.Bool            // the server refuses tracking
 	period    atomic.Uint64          // numbers the periods of uninterrupted connection, over all servers
 	heard     atomic.Int64           // when the last answered ping was sent
 	roundTrip atomic.Int64

@@ -34,7 +34,7 @@ var (
 
 // listen keeps a session running until the server is closed.
 func (s *Server) listen() {
-	pause, deaf := probeFirst, false
+	pause := probeFirst
 	for s.ctx.Err() == nil {
 		keys := s.w.on(s)
 		if len(keys) == 0 { // nobody wants to know
@@ -49,7 +49,7 @@ func (s *Server) listen() {
 		}
 		was, unknown := Now(), ""
 		for _, k := range keys {
-			k.earlier.Store(k.foreign.Load())
+			k.earlier.Store(k.changes.Load())
 		}
 		lasted, err := s.session(keys)
 		s.listensTo.Store(&unknown)
@@ -66,8 +66,7 @@ func (s *Server) listen() {
 		case errors.Is(err, errAgain):
 			continue
 		case refusesTracking(err), errors.Is(err, errUnannounced) && !lasted:
-			if !deaf {
-				deaf = true
+			if !s.deaf.Swap(true) {
 				s.w.o.Log.Warn("redis refused CLIENT TRACKING; checking redis on every request", "redis", s.addr, "error", err, "see", "docs/coherence.md")
 			}
 			pause = refusedPause

@@ -26,10 +26,16 @@ local function read(most)
   local f = k == 'hash' and redis.call('HMGET', key, 'etag', 'layout', 'source', 'fetched_at', 'changed_at', 'fresh_until',
     'lease', 'lease_until', 'upstream_etag', 'upstream_last_modified', 'vacant') or {}
   local h = {kind = k, etag = f[1] or '', layout = f[2] or '', source = f[3] or '', fetched = num(f[4]), changed = num(f[5]),
-    fresh = num(f[6]), mark = f[6] or '', lease = f[7] or '', left = num(f[8]) - now, upstream = f[9] or '', modified = f[10] or '',
+    fresh = f[6] and num(f[6]) or 1, mark = f[6] or '', lease = f[7] or '', left = num(f[8]) - now, upstream = f[9] or '', modified = f[10] or '',
     vacant = f[11] or ''}
   if h.fetched > now then h.fetched, h.fresh = now, math.min(h.fresh, now) end
   if h.lease == '' or h.left < 0 or h.left > most then h.left = 0 end
   h.failed = string.sub(h.lease, 1, 7) == 'failed:'
   return h
+end
+-- What is held, for a caller that has the body with that etag: another one's is sent. See lease.Record.
+local function found(h, etag)
+  local body = h.etag ~= '' and h.etag ~= etag and redis.call('HGET', key, 'body')
+  return {now, set(), h.kind, body, h.etag, h.layout, h.source, h.fetched, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified,
+    h.vacant, h.mark}
 end

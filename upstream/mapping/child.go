@@ -33,6 +33,7 @@ func serve() {
 	// If memory runs out, the kernel should kill this process first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 	var limit atomic.Int64
+	limit.Store(math.MaxInt64) // watch may look before the first job comes
 	go watch(&limit, os.Getppid())
 	parent := newWire(os.Stdin, os.Stdout)
 	for {

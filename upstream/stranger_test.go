@@ -53,7 +53,7 @@ func TestListThatGoesOnIsAnErrorWhereNextOrTotalSaysSo(t *testing.T) {
 	}{
 		{list.Paging{Next: ".next"}, "banners: want one page, since no paging.style says how the list goes on, got a next one"},
 		{list.Paging{Total: ".total"}, "banners: want all of 5 items, since no paging.style says how the list goes on, got 2"},
-		{list.Paging{Total: ".none"}, "banners: want a number of items from the program, got null"},
+		{list.Paging{Total: ".none"}, "banners: want a number of items, got null"},
 	} {
 		wantRefusal(t, paged(t, cms, "custom", list.Part{Path: "v1/rows", Items: ".rows", Paging: c.paging}), c.says)
 	}

@@ -19,8 +19,8 @@ type Preset struct {
 	// HeaderCounts reports that the end of a list is in the headers, which validators do not cover.
 	HeaderCounts bool
 
-	parts  map[shape.Resource][]Part
-	open   func(d *reader, list bool, page *Page) error
+	parts map[shape.Resource][]Part
+	envelope
 	object func(object map[string]any, ids string) any // converts an object whose members are converted already
 	names  map[string]string                           // the CMS's names of documented fields, for those that object makes
 	item   func(object map[string]any)                 // converts an item, before object

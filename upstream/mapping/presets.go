@@ -38,14 +38,14 @@ var drf = &Preset{
 		shape.Rules:     {{Path: "cms/rules/"}},
 		shape.Banners:   {{Path: "gvapp/singlebanner"}},
 	},
-	open: openDRF,
+	// Or a page of the PageNumber, LimitOffset or Cursor pagination.
+	envelope: envelope{items: "results", total: "count", next: "next", want: "a list, or a page of one with results and next"},
 }
 
 // A CMS without a preset has one response per list, unless paging is configured.
 var custom = &Preset{
 	Name: "custom",
 	Walk: Walk{Style: "none", Past: []int{400, 404}},
-	open: openPlain,
 }
 
 // The REST API of Strapi 4 and 5: relations are expanded only where populate names them, level by
@@ -78,6 +78,11 @@ func strapiWalk(sort ...string) Walk {
 
 var strapiNames = map[string]string{"createdAt": "created_at", "updatedAt": "updated_at"}
 
+var strapiEnvelope = envelope{
+	items: "data", single: true, total: "meta.pagination.total", pages: "meta.pagination.pageCount",
+	size: []string{"meta.pagination.limit", "meta.pagination.pageSize"}, want: "an object with data",
+}
+
 var strapiNoise = []string{"documentId", "publishedAt", "locale", "localizations", "createdAt", "updatedAt"}
 
 var strapi5 = &Preset{
@@ -85,7 +90,7 @@ var strapi5 = &Preset{
 	Walk:     strapiWalk("createdAt", "documentId"),
 	Converts: true,
 	parts:    collections("api/", strapiParts()),
-	open:     openData(strapiMeta),
+	envelope: strapiEnvelope,
 	object:   stableIDs,
 	names:    strapiNames,
 	noise:    strapiNoise,
@@ -99,7 +104,7 @@ var strapi4 = &Preset{
 	Walk:     strapiWalk("id"),
 	Converts: true,
 	parts:    collections("api/", strapiParts()),
-	open:     openData(strapiMeta),
+	envelope: strapiEnvelope,
 	object:   unwrap,
 	names:    strapiNames,
 	noise:    strapiNoise,
@@ -157,9 +162,9 @@ var directus = &Preset{
 		"gallery": {"fields": {"*.*.*"}, "backlink": {"false"}},
 		"rules":   {"fields": {"*.*.*"}, "backlink": {"false"}},
 	}),
-	open:   openData(directusMeta),
-	object: farEnd,
-	names:  map[string]string{"date_created": "created_at", "date_updated": "updated_at"},
+	envelope: envelope{items: "data", single: true, total: "meta.filter_count", want: "an object with data"},
+	object:   farEnd,
+	names:    map[string]string{"date_created": "created_at", "date_updated": "updated_at"},
 	noise: []string{
 		"user_created", "user_updated", "date_created", "date_updated", "sort", "gallery", "rule",
 	},
@@ -225,7 +230,6 @@ var wordpress = &Preset{
 	Converts:     true,
 	HeaderCounts: true,
 	parts:        collections("wp-json/wp/v2/", nil),
-	open:         openPlain,
 	item:         post,
 	noise: []string{
 		"date", "date_gmt", "modified", "modified_gmt", "guid", "slug", "status", "type", "link", "content", "excerpt",

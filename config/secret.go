@@ -12,75 +12,51 @@ const mask = "********"
 // Secret is text that shows itself only to Reveal. Printed by fmt with any verb, logged by slog, or
 // encoded as JSON, YAML or text, it is "********", or "" when there is none. The zero Secret is
 // empty.
-type Secret = hidden[opaque]
+type Secret struct {
+	// A pointer, because fmt prints what is inside another struct's unexported field without asking
+	// its methods: this way it finds an address.
+	text  *string
+	shown string
+}
 
 // URL is an address that may hold a password. Like [Secret] it keeps it to itself, but it shows the
 // rest: redis://app:xxxxx@redis:6379/0.
-type URL = hidden[address]
+type URL struct{ Secret }
 
 // NewSecret keeps text as a secret.
-func NewSecret(text string) Secret { return keep[opaque](text) }
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{text: &text, shown: mask}
+}
 
 // NewURL keeps text as an address.
-func NewURL(text string) URL { return keep[address](text) }
-
-// A shower says how much of a text may be seen.
-type shower interface{ show(text string) string }
-
-type (
-	opaque  struct{}
-	address struct{}
-)
-
-func (address) show(text string) string { return maskURL(text) }
-
-func (opaque) show(text string) string {
-	if text == "" {
-		return ""
-	}
-	return mask
-}
-
-// hidden is text that shows itself only to Reveal.
-type hidden[S shower] struct {
-	// A pointer, because fmt prints what is inside another struct's unexported field without asking
-	// its methods: this way it finds an address.
-	text *string
-}
-
-func keep[S shower](text string) hidden[S] {
-	if text == "" {
-		return hidden[S]{}
-	}
-	return hidden[S]{text: &text}
-}
+func NewURL(text string) URL { return URL{Secret{text: &text, shown: maskURL(text)}} }
 
 // Reveal returns the text itself.
-func (h hidden[S]) Reveal() string {
-	if h.text == nil {
+func (s Secret) Reveal() string {
+	if s.text == nil {
 		return ""
 	}
-	return *h.text
+	return *s.text
 }
 
 // Equal reports whether both hold the same text.
-func (h hidden[S]) Equal(other hidden[S]) bool { return h.Reveal() == other.Reveal() }
+func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
 // String returns what may be seen.
-func (h hidden[S]) String() string {
-	var s S
-	return s.show(h.Reveal())
-}
+func (s Secret) String() string { return s.shown }
 
 // Hides reports whether String differs from Reveal.
-func (h hidden[S]) Hides() bool { return h.String() != h.Reveal() }
+func (s Secret) Hides() bool { return s.shown != s.Reveal() }
 
 // MarshalText masks in logs, JSON and YAML.
-func (h hidden[S]) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.shown), nil }
 
 // Format masks under every verb. Under %x and the like it prints the mask's own hexadecimal.
-func (h hidden[S]) Format(f fmt.State, verb rune) {
-	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), h.String())
+func (s Secret) Format(f fmt.State, verb rune) {
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), s.shown)
 }
 
 // maskURL masks the password of an address and query parameters called …password or …token. An

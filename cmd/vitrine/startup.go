@@ -22,7 +22,14 @@ func (s *service) startup() string {
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	put := func(name, text string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text) } // into a strings.Builder
 
-	_, _ = fmt.Fprintf(table, "vitrine serves %s\n\n", s.contents())
+	contents, redis := s.client.String(), s.store.Addr()
+	if s.cfg.Upstream.URL == "sample:" {
+		contents = "the bundled sample; set VITRINE_UPSTREAM_URL for a CMS"
+	}
+	if s.local != nil {
+		redis = "inside this process at " + redis + "; set VITRINE_REDIS_URL to share one"
+	}
+	_, _ = fmt.Fprintf(table, "vitrine serves %s\n\n", contents)
 	put("catalogue", s.curl(routes[shape.Catalogue]))
 	put("rules", s.curl(routes[shape.Rules]))
 	put("banners", s.curl(routes[shape.Banners]+"?ordering=-redirect_link_fr"))
@@ -30,39 +37,17 @@ func (s *service) startup() string {
 	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
 	put("purge", cli+" DEL "+s.cfg.Redis.Prefix+string(shape.Banners))
 	put("inspect", cli+" HGETALL "+s.cfg.Redis.Prefix+string(shape.Banners))
-	put("redis", s.redis())
+	put("redis", redis)
 	if s.operator != nil {
-		put("operator", s.operatorCurl())
+		token := "" // which the operator sets in the environment
+		if s.cfg.Admin.Token.Reveal() != "" {
+			token = `-H "Authorization: Bearer $VITRINE_ADMIN_TOKEN" `
+		}
+		put("operator", "curl "+token+urlOf(s.cfg.Admin.Listen, s.operator)+"/api/status")
 	}
 	_, _ = fmt.Fprintln(table)
 	_ = table.Flush() // into a strings.Builder
 	return out.String()
-}
-
-// operatorCurl is a command that requests the status. The operator sets the token in the
-// environment.
-func (s *service) operatorCurl() string {
-	words := "curl "
-	if s.cfg.Admin.Token.Reveal() != "" {
-		words += `-H "Authorization: Bearer $VITRINE_ADMIN_TOKEN" `
-	}
-	return words + urlOf(s.cfg.Admin.Listen, s.operator) + "/api/status"
-}
-
-// contents names the upstream.
-func (s *service) contents() string {
-	if s.cfg.Upstream.URL == "sample:" {
-		return "the bundled sample; set VITRINE_UPSTREAM_URL for a CMS"
-	}
-	return s.client.String()
-}
-
-// redis names the store.
-func (s *service) redis() string {
-	if s.local != nil {
-		return "inside this process at " + s.store.Addr() + "; set VITRINE_REDIS_URL to share one"
-	}
-	return s.store.Addr()
 }
 
 // curl is a command that requests target at the public address.

@@ -168,13 +168,13 @@ func (l *loader) record(ctx context.Context, result upstream.Result, err error) 
 // fail logs a fetch that failed. The error's text does not distinguish kinds of failure: it can
 // contain the port of a connection, which differs each time.
 func (l *loader) fail(ctx context.Context, log *slog.Logger, err error) {
-	message, reason := "cannot fetch", upstream.Code(err)
-	if errors.Is(err, shape.ErrRefused) {
-		message, reason = "refused the CMS's document", "refused"
+	reason, refused := upstream.Code(err), errors.Is(err, shape.ErrRefused)
+	if refused {
+		reason = "refused"
 	}
 	kind := reason
-	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
-		kind += " " + refused.Error()
+	if at, ok := errors.AsType[*shape.RefusedError](err); ok {
+		kind += " " + at.Error()
 	} else if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		kind += fmt.Sprint(" ", status.Code)
 	}
@@ -186,8 +186,13 @@ func (l *loader) fail(ctx context.Context, log *slog.Logger, err error) {
 		f.kind, f.logged, level = kind, now, slog.LevelWarn
 	}
 	f.count++
-	log.Log(ctx, level, message, "reason", reason, "error", err, "failures", f.count,
+	log = log.With("reason", reason, "error", err, "failures", f.count,
 		"for", now.Sub(f.since).Round(time.Second), "serving", l.serving())
+	if refused {
+		log.Log(ctx, level, "refused the CMS's document")
+	} else {
+		log.Log(ctx, level, "cannot fetch")
+	}
 }
 
 // serving describes what visitors get meanwhile.

@@ -142,6 +142,18 @@ func (s *Server) fail(r *request, err error) {
 	}
 }
 
+// writeForwarded writes Cache-Status for an answer without a document.
+func (r *request) writeForwarded(st *cache.Status, err error) {
+	said := *st
+	if said.Fwd == "" {
+		said.Fwd = cache.FwdMiss
+	}
+	if said.Detail == "" {
+		said.Detail = errorDetail(err)
+	}
+	r.ctx.Response.Header.SetBytesV(cacheStatus, appendCacheStatus(nil, &said, 0))
+}
+
 // errorDetail is the detail of Cache-Status for an error of Documents.
 func errorDetail(err error) string {
 	if errors.Is(err, upstream.ErrOpen) {

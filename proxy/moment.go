@@ -66,6 +66,8 @@ func newMoment(t *terms, d *cache.Document, status *cache.Status, now time.Time)
 	return m
 }
 
+const cacheStatus = "Cache-Status"
+
 // appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss;
 // fwd-status=200; stored. The usual detail, a hit in this process's memory, is omitted.
 func appendCacheStatus(dst []byte, s *cache.Status, ttl int64) []byte {
@@ -92,57 +94,4 @@ func appendCacheStatus(dst []byte, s *cache.Status, ttl int64) []byte {
 		dst = append(dst, s.Detail...)
 	}
 	return dst
-}
-
-// A policy is how long one kind of cache can keep an answer; zero means not at all.
-type policy struct{ maxAge, staleWhileRevalidate, staleIfError time.Duration }
-
-// policies are those for browsers, and caches without a field of their own (RFC 9111, section
-// 5.2.2), and for CDNs that support CDN-Cache-Control (RFC 9213, section 2.2).
-//
-// With stale-while-revalidate an answer outlives a purge by one response. A browser, which nobody
-// can purge, does that only if it can keep answers at all; a CDN, which can be purged by
-// Cache-Groups, does it by default.
-func policies(o *Options) (browsers, cdns policy) {
-	browsers = policy{o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError}
-	if o.MaxAge < time.Second {
-		browsers.staleWhileRevalidate = 0
-	}
-	return browsers, policy{o.CDNMaxAge, o.CDNStaleWhileRevalidate, o.StaleIfError}
-}
-
-// append renders the directives for an answer with the given age and remaining freshness, in
-// seconds.
-//
-// The answer can be kept for maxAge without revalidating, and then served while it is revalidated
-// (RFC 5861, section 3), both within its freshness. Since a cache counts max-age from the Date less
-// the Age, the age is added; with no freshness left it is 0. Serving it because vitrine itself
-// fails (RFC 5861, section 4) ends when vitrine would not serve it either.
-func (p *policy) append(dst []byte, age, ttl int64) []byte {
-	keep := max(0, min(wholeSeconds(p.maxAge), ttl))
-	dst = append(dst, "public, max-age="...)
-	if keep == 0 {
-		dst = append(dst, '0')
-	} else {
-		dst = strconv.AppendInt(dst, age+keep, 10)
-	}
-	if s := min(wholeSeconds(p.staleWhileRevalidate), ttl-keep); s > 0 {
-		dst = append(dst, ", stale-while-revalidate="...)
-		dst = strconv.AppendInt(dst, s, 10)
-	}
-	if s := wholeSeconds(p.staleIfError) + min(0, ttl); s > 0 && p.staleIfError > 0 {
-		dst = append(dst, ", stale-if-error="...)
-		dst = strconv.AppendInt(dst, s, 10)
-	}
-	return dst
-}
-
-// wholeSeconds rounds down, including negative durations, so that neither an age nor the remaining
-// freshness is overstated.
-func wholeSeconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second < 0 {
-		s--
-	}
-	return s
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
-	"vitrine/cache"
 	"vitrine/upstream/shape"
 )
 
@@ -29,20 +28,6 @@ func (r *request) writeVary() {
 		r.ctx.Response.Header.Set(fiber.HeaderVary, "Origin")
 	}
 }
-
-// writeForwarded writes Cache-Status for an answer without a document.
-func (r *request) writeForwarded(st *cache.Status, err error) {
-	said := *st
-	if said.Fwd == "" {
-		said.Fwd = cache.FwdMiss
-	}
-	if said.Detail == "" {
-		said.Detail = errorDetail(err)
-	}
-	r.ctx.Response.Header.SetBytesV(cacheStatus, appendCacheStatus(nil, &said, 0))
-}
-
-const cacheStatus = "Cache-Status"
 
 // redirect redirects to the right path, with the query. The answer has no body, and Django's
 // content type.

@@ -6,34 +6,10 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 )
-
-// Server answers the public routes. Make it with [New].
-type Server struct {
-	options   Options
-	app       *fiber.App
-	terms     *terms
-	documents [len(routes)]Documents
-	moments   [len(routes)]moments
-
-	// base is the context for cache lookups. A fasthttp request context must not outlive its
-	// handler. It ends when Shutdown runs out of time.
-	base context.Context
-	stop context.CancelFunc
-
-	draining atomic.Bool
-	open     atomic.Int64 // connections
-	noticed  atomic.Int64 // when too many were last logged, in Unix nanoseconds
-
-	mu        sync.Mutex // guards the two below
-	listeners []net.Listener
-	closed    bool // Shutdown was called
-}
 
 // New makes a server that is ready to Serve. It fails if the options are not usable.
 func New(o Options) (*Server, error) {

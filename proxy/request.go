@@ -77,64 +77,53 @@ func (r *request) readFields(raw []byte) {
 	}
 }
 
-// readField records a header line. Names are compared by length first, since most are none of
-// these.
+// readField records a header line.
 func (r *request) readField(name, value []byte) {
 	if bytes.IndexByte(name, ' ') >= 0 { // RFC 9112, section 5.1
 		r.malformed = true
 		return
 	}
-	is := func(lower string) bool { return negotiate.EqualFold(name, lower) }
-	switch len(name) {
-	case len("accept"):
-		if is("accept") {
-			put(&r.accept, value)
-		} else if is("origin") {
-			put(&r.origin, value)
+	var room [len("access-control-request-method")]byte
+	if len(name) > len(room) {
+		return
+	}
+	lower := room[:len(name)]
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
 		}
-	case len("if-match"):
-		if is("if-match") {
-			put(&r.conditions.IfMatch, value)
-		}
-	case len("connection"):
-		if is("connection") {
-			r.closes = r.closes || negotiate.HasToken(value, "close")
-		} else if is("tracestate") {
-			put(&r.traceState, value)
-		}
-	case len("traceparent"):
-		if is("traceparent") {
-			put(&r.traceParent, value)
-		}
-	case len("x-request-id"):
-		if is("x-request-id") {
-			put(&r.clientID, value)
-		}
-	case len("if-none-match"):
-		if is("if-none-match") {
-			put(&r.conditions.IfNoneMatch, value)
-		}
-	case len("content-length"):
-		r.sized = r.sized || is("content-length")
-	case len("accept-encoding"):
-		if is("accept-encoding") {
-			put(&r.acceptEncoding, value)
-		}
-	case len("transfer-encoding"): // which is as long as if-modified-since
-		if is("if-modified-since") {
-			put(&r.conditions.IfModifiedSince, value)
-		} else if is("transfer-encoding") {
-			r.chunked = true
-			r.malformed = r.malformed || !negotiate.EqualFold(value, "chunked") // identity (RFC 9112, section 6.1)
-		}
-	case len("if-unmodified-since"):
-		if is("if-unmodified-since") {
-			put(&r.conditions.IfUnmodifiedSince, value)
-		}
-	case len("access-control-request-method"):
-		if is("access-control-request-method") {
-			put(&r.requestMethod, value)
-		}
+		lower[i] = c
+	}
+	switch string(lower) {
+	case "accept":
+		put(&r.accept, value)
+	case "accept-encoding":
+		put(&r.acceptEncoding, value)
+	case "access-control-request-method":
+		put(&r.requestMethod, value)
+	case "connection":
+		r.closes = r.closes || negotiate.HasToken(value, "close")
+	case "content-length":
+		r.sized = true
+	case "if-match":
+		put(&r.conditions.IfMatch, value)
+	case "if-modified-since":
+		put(&r.conditions.IfModifiedSince, value)
+	case "if-none-match":
+		put(&r.conditions.IfNoneMatch, value)
+	case "if-unmodified-since":
+		put(&r.conditions.IfUnmodifiedSince, value)
+	case "origin":
+		put(&r.origin, value)
+	case "traceparent":
+		put(&r.traceParent, value)
+	case "tracestate":
+		put(&r.traceState, value)
+	case "transfer-encoding":
+		r.chunked = true
+		r.malformed = r.malformed || !negotiate.EqualFold(value, "chunked") // identity (RFC 9112, section 6.1)
+	case "x-request-id":
+		put(&r.clientID, value)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -247,22 +246,12 @@ const normalizing = "1"
 // that nothing secret can be guessed from it.
 func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe) string {
 	h := sha256.New()
-	decides := []string{normalizing, from}
+	fmt.Fprintf(h, "%q %q", normalizing, from)
 	for _, r := range shape.Resources() {
-		decides = append(decides, recipes[r].Describe())
+		fmt.Fprintf(h, " %q", recipes[r].Describe())
 	}
-	for _, name := range slices.Sorted(maps.Keys(merged(o.Headers, o.Shared.Headers))) {
-		decides = append(decides, "header "+strings.ToLower(name))
-	}
-	if len(o.Shared.Query) > 0 {
-		decides = append(decides, fmt.Sprintf("query %q", slices.Sorted(maps.Keys(o.Shared.Query))))
-	}
-	if o.Shared.Def+o.Shared.Media != "" {
-		decides = append(decides, "def "+o.Shared.Def+" media "+o.Shared.Media)
-	}
-	for _, one := range decides {
-		h.Write(strconv.AppendQuote(nil, one))
-	}
+	headers := slices.Sorted(maps.Keys(merged(o.Headers, o.Shared.Headers)))
+	fmt.Fprintf(h, " %q %q %q %q", strings.ToLower(fmt.Sprint(headers)), slices.Sorted(maps.Keys(o.Shared.Query)), o.Shared.Def, o.Shared.Media)
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 

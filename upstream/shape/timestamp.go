@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -46,12 +47,12 @@ func appendTimestamp(dst []byte, t time.Time) []byte {
 // it is UTC.
 func parseTimestamp(s string) (t time.Time, repair Kind, ok bool) {
 	const minutes, seconds = len("2006-01-02T15:04"), len("2006-01-02T15:04:05")
-	if len(s) < minutes || s[13] != ':' || !strings.Contains("Tt ", s[10:11]) {
+	if len(s) < minutes || !strings.Contains("Tt ", s[10:11]) {
 		return t, "", false
 	}
-	clock, micros, rest := s[11:minutes]+":00", "000000", s[minutes:]
+	clock, micros, rest := s[:minutes], "0", s[minutes:]
 	if len(s) >= seconds && rest[0] == ':' {
-		clock, rest = s[11:seconds], s[seconds:]
+		clock, rest = s[:seconds], s[seconds:]
 		if rest != "" && (rest[0] == '.' || rest[0] == ',') {
 			after := strings.TrimLeft(rest[1:], "0123456789")
 			digits := rest[1 : len(rest)-len(after)]
@@ -61,8 +62,21 @@ func parseTimestamp(s string) (t time.Time, repair Kind, ok bool) {
 			micros, rest = (digits + "00000")[:6], after
 		}
 	}
-	t, err := time.Parse(time.DateOnly+"15:04:05.000000", s[:10]+clock+"."+micros)
-	if err != nil || t.Year() == 0 {
+	for i := range len(clock) {
+		if c := timestampLayout[i]; i != 10 && c != clock[i] && (c < '0' || clock[i] < '0' || clock[i] > '9' || c == ':') {
+			return t, "", false
+		}
+	}
+	two := func(at int) int {
+		if at >= len(clock) {
+			return 0
+		}
+		return int(clock[at]-'0')*10 + int(clock[at+1]-'0')
+	}
+	fraction, _ := strconv.Atoi(micros) // six digits
+	year, month, day, hour, minute, second := two(0)*100+two(2), two(5), two(8), two(11), two(14), two(17)
+	t = time.Date(year, time.Month(month), day, hour, minute, second, fraction*1000, time.UTC)
+	if year == 0 || int(t.Month()) != month || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
 		return t, "", false
 	}
 	switch rest {

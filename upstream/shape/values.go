@@ -88,7 +88,8 @@ func (d *decoder) string(dst []byte) ([]byte, error) {
 // U+2028 and U+2029, as Django REST Framework does. Everything else is literal, <, > and U+007F
 // included.
 func appendString(dst []byte, raw jsontext.Value) []byte {
-	if bytes.IndexByte(raw, '\\') < 0 && !bytes.Contains(raw, []byte("\u2028")) && !bytes.Contains(raw, []byte("\u2029")) {
+	separated := bytes.IndexByte(raw, "\u2028"[0]) >= 0 && (bytes.Contains(raw, []byte("\u2028")) || bytes.Contains(raw, []byte("\u2029")))
+	if bytes.IndexByte(raw, '\\') < 0 && !separated {
 		return append(dst, raw...)
 	}
 	dst, _ = jsontext.AppendFormat(dst, raw, jsontext.EscapeForJS(true)) // valid: the reader read it

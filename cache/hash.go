@@ -66,20 +66,3 @@ func (r *Reader[V]) orphan(token string) {
 	defer r.mu.Unlock()
 	r.orphaned = token
 }
-
-// adopt releases a lease that a look has found to be an orphan.
-func (r *Reader[V]) adopt(rec *lease.Record, mark *watch.Mark) {
-	r.mu.Lock()
-	mine := rec.Lease != "" && rec.Lease == r.orphaned
-	if mine {
-		r.orphaned = ""
-	}
-	r.mu.Unlock()
-	if !mine {
-		return
-	}
-	// While it lasted nothing was purged, so that what the look found still holds.
-	if outcome, after, err := r.release(r.store.ctx, lease.Lease{Record: *rec, Token: rec.Lease}, lease.Word{}); err == nil && outcome == lease.Released {
-		mark.Vouch(&after)
-	}
-}

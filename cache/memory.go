@@ -117,3 +117,11 @@ func (r *Reader[V]) admit(e *entry[V]) {
 		}
 	}
 }
+
+// noteSave makes save look at memory.
+func (r *Reader[V]) noteSave() {
+	select {
+	case r.unsaved <- struct{}{}:
+	default:
+	}
+}

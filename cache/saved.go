@@ -91,14 +91,6 @@ func (r *Reader[V]) withdrawn() bool {
 	return e == nil || e.doc == nil || !r.watched.Up() && r.watched.Withdrawn(&e.mark)
 }
 
-// noteSave makes save look at memory.
-func (r *Reader[V]) noteSave() {
-	select {
-	case r.unsaved <- struct{}{}:
-	default:
-	}
-}
-
 // unsave removes the file of a document that was purged, or may have been.
 func (r *Reader[V]) unsave() {
 	if err := r.file.Remove(); err != nil {

@@ -63,6 +63,22 @@ var troubles = map[string]trouble{
 		come:   func(s *redistest.Server, _ *link) { set(s, "maxmemory", "1") },
 		goes:   func(s *redistest.Server, _ *link) { set(s, "maxmemory", "0") },
 	},
+	"the server's snapshot cannot be written": { // MISCONF: purges are refused as well
+		all: true, absent: true,
+		come: func(s *redistest.Server, _ *link) {
+			set(s, "save", "3600 1")
+			s.Spoil("dump.rdb")
+			s.Client().BgSave(context.Background())
+			for ctx := context.Background(); s.Client().Set(ctx, "elsewhere", "", 0).Err() == nil; {
+				pause(ctx, time.Millisecond)
+			}
+		},
+		goes: func(s *redistest.Server, _ *link) { set(s, "save", "") },
+	},
+	"the server's clock is set back and forth": { // as it looks from there: all times that it has written are off
+		come: func(s *redistest.Server, _ *link) { shift(s, 10*time.Minute) },
+		goes: func(s *redistest.Server, _ *link) { shift(s, -10*time.Minute) },
+	},
 	"fields are overwritten": {
 		come: func(s *redistest.Server, _ *link) {
 			for _, field := range []string{"fresh_until", "fetched_at", "changed_at", "lease_until", "layout", "source"} {
@@ -80,6 +96,16 @@ var troubles = map[string]trouble{
 
 func set(s *redistest.Server, name, value string) {
 	s.Client().ConfigSet(context.Background(), name, value)
+}
+
+// shift moves the times in all documents and leases.
+func shift(s *redistest.Server, by time.Duration) {
+	for _, key := range keys {
+		for _, field := range []string{"fetched_at", "changed_at", "fresh_until", "lease_until"} {
+			_ = s.Client().Eval(context.Background(), `if (tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0) > 1e12 then redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2]) end return 0`,
+				[]string{prefix + key}, field, by.Milliseconds()).Err()
+		}
+	}
 }
 
 // removing purges what is there, and says that what was not there was not purged.

@@ -2,7 +2,9 @@ package coherence
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +29,36 @@ func TestProcessesAreAsCoherent(t *testing.T) {
 	v := c.end()
 	v.report(t, c)
 	c.mostlyHeld(t, v)
+}
+
+// TestAStoppedProcessServesNothingOld stops one process after the other at random moments, and lets
+// it go on after what was true then is no longer: between any two steps of a look, of a flight, and
+// of an answer.
+func TestAStoppedProcessServesNothingOld(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	origins := newOrigins(5*time.Millisecond, keys...)
+	source := serveOrigins(t, origins, nil)
+	c := &campaign{origins: origins, replicas: map[string]replica{}, burst: 1, purge: operator(server.Client()), kinds: all, soft: soft}
+	var processes []*process
+	for i := range 3 {
+		name := fmt.Sprintf("process %d", i+1)
+		p := startProcess(t, spec{Name: name[len("process "):], Redis: server.URL(), Source: source})
+		processes, c.replicas[name] = append(processes, p), p
+	}
+	c.begin(t)
+	chance, stops := rand.New(rand.NewPCG(c.seed, 0)), int64(0)
+	for ; stops < count(200) && !t.Failed(); stops++ {
+		p := processes[chance.IntN(len(processes))].cmd.Process
+		must(t, p.Signal(syscall.SIGSTOP))
+		pause(t.Context(), time.Duration(chance.Int64N(int64(3*bound))))
+		must(t, p.Signal(syscall.SIGCONT))
+		pause(t.Context(), time.Duration(chance.Int64N(int64(bound))))
+	}
+	v := c.end()
+	v.report(t, c)
+	c.mostlyHeld(t, v)
+	t.Logf("%d stops", stops)
 }
 
 // TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease kills whichever process makes the

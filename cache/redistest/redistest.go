@@ -152,3 +152,12 @@ func (s *Server) signal(sig syscall.Signal) {
 		s.t.Fatalf("redis-server: %v: %v", sig, err)
 	}
 }
+
+// Spoil makes a folder of the name in the server's folder, so that no file of that name can be
+// written there.
+func (s *Server) Spoil(name string) {
+	s.t.Helper()
+	if err := os.MkdirAll(filepath.Join(s.dir, name, "in the way"), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,162 @@
+package cache
+
+import (
+	"time"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
+)
+
+// learn admits what was read after mark, from the process run.
+func (r *Reader[V]) learn(prev *entry[V], rec *lease.Record, mark watch.Mark, run string) *entry[V] {
+	r.skew.Store(rec.Now - time.Now().UnixMilli())
+	r.noteFailure(rec, mark)
+	e := r.reconcile(prev, rec, run, &mark)
+	e.mark = mark
+	if rec.Lease != "" {
+		e.leasedUntil = watch.Now() + rec.Left
+	}
+	r.admit(e)
+	if e.doc == nil && prev != nil && r.unsaved != nil {
+		r.unsave()
+	}
+	return e
+}
+
+// reconcile decides between memory and Redis. Redis is right, with three exceptions: it lost its
+// data; it never held the copy in memory; or what it holds is not a document.
+func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string, mark *watch.Mark) *entry[V] {
+	now, redis := watch.Now(), heldIn(rec, run)
+	e := r.entry(rec, prev)
+	if !prev.holds(now) {
+		return e.in(redis)
+	}
+	was := prev.redis
+	softly := redis.freshUntil != was.freshUntil && (redis.freshUntil == 0 || redis.freshUntil < lease.Restored && was.freshUntil != 0)
+	if softly {
+		r.store.purged(r.key, "soft")
+	}
+	// A document that was withdrawn before Redis restarted is purged, not lost.
+	restarted := was.run != run && !r.watched.WithdrawnBefore(run, &prev.mark)
+	// A document that is fresh in Redis is not fetched again, unless Redis refuses writes.
+	older := e != nil && rec.FetchedAt < prev.fetchedAt && (rec.FreshUntil <= rec.Now || prev.detail == DetailRedisRefused)
+	switch {
+	case prev.unstored && (e == nil || older) && r.untouched(prev, &redis, mark):
+		kept := prev.in(redis)
+		kept.soft = rec.Soft() && (softly || !r.watched.Quiet(r.store.ctx, &prev.mark, mark)) // a second 0 is like the first
+		if softly || kept.soft || prev.detail == DetailRedisAway {                            // is due, and can be stored again
+			kept.dueFrom(now)
+		}
+		return kept
+	case older && restarted:
+		return r.lose(prev, redis) // back from an older snapshot
+	case e != nil:
+		return e.in(redis)
+	case rec.Overwritten, restarted && (rec.Dataset == "" || rec.Dataset != was.dataset):
+		return r.lose(prev, redis)
+	}
+	r.store.purged(r.key, "hard")
+	return e.in(redis)
+}
+
+// untouched reports whether Redis holds what it held before a copy was loaded that it does not have:
+// then that copy was not purged, and whatever was announced does not matter. Where it held nothing,
+// anything that was stored and purged since has left no trace but its announcements: one alone is
+// that of the lease that is there now. A copy that Redis has lost is offered until something newer
+// is there.
+func (r *Reader[V]) untouched(prev *entry[V], redis *held, mark *watch.Mark) bool {
+	was := &prev.redis
+	switch {
+	case was.etag != "" || redis.etag != "":
+		return redis.etag == was.etag && redis.fetchedAt == was.fetchedAt && (redis.freshUntil == lease.Restored) == (was.freshUntil == lease.Restored)
+	case was.vacant != "":
+		return redis.vacant == was.vacant
+	case prev.lost:
+		return true
+	}
+	return prev.detail != DetailRedisAway && r.watched.Quiet(r.store.ctx, prev.mark.Allow(redis.vacant != ""), mark)
+}
+
+// in is a copy of the entry for the present state of Redis; of nil, an empty entry.
+func (e *entry[V]) in(redis held) *entry[V] {
+	out := entry[V]{}
+	if e != nil {
+		out = *e
+	}
+	out.redis = redis
+	return &out
+}
+
+// lose keeps a document that Redis has lost: it is loaded again, and served if that fails.
+func (r *Reader[V]) lose(prev *entry[V], redis held) *entry[V] {
+	e := prev.in(redis)
+	e.lost, e.unstored, e.detail = true, true, DetailRedisLost
+	if !prev.lost {
+		r.store.log.Warn("redis lost its data; fetching again, and keeping the last good copy until then", "resource", r.key)
+	}
+	now := watch.Now()
+	e.dueFrom(now)
+	e.revalidateUntil = min(e.revalidateUntil, now)
+	return e
+}
+
+// entry makes an entry from a record, reusing prev's values for the same content; nil if there is
+// no document, or its body does not match its etag.
+func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
+	if !rec.Holds() {
+		return nil
+	}
+	now, wall := watch.Now(), time.Now()
+	ms := func(d int64) time.Duration { return time.Duration(d) * time.Millisecond }
+	same := prev != nil && prev.doc != nil && prev.doc.ETag == rec.ETag
+	doc := &Document{
+		ETag:         rec.ETag,
+		FetchedAt:    wall.Add(-ms(rec.Now - rec.FetchedAt)),
+		ChangedAt:    time.UnixMilli(rec.ChangedAt),
+		FreshUntil:   wall.Add(ms(max(rec.FreshUntil, rec.FetchedAt) - rec.Now)),
+		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
+	}
+	e := &entry[V]{doc: doc, detail: DetailMemory, fetchedAt: rec.FetchedAt, source: rec.Source, soft: rec.Soft(), lost: rec.FreshUntil == lease.Restored}
+	if e.lost {
+		e.detail = DetailRedisLost
+	}
+	switch {
+	case same:
+		doc.Body = prev.doc.Body
+	case rec.Body != nil && ETag(rec.Body) == rec.ETag:
+		doc.Body = rec.Body
+	default:
+		r.damage(rec.ETag, "the body does not match its etag")
+		return nil
+	}
+	if same && prev.doc.ChangedAt.Equal(doc.ChangedAt) {
+		e.value = prev.value
+		if prev.redis.fetchedAt == rec.FetchedAt && prev.redis.freshUntil == rec.FreshUntil && !prev.unstored {
+			e.doc = prev.doc // the same: its times on this clock must not jump by a round trip
+		}
+	} else {
+		value, err := r.prepare(doc)
+		if err != nil {
+			r.damage(rec.ETag, err.Error())
+			return nil
+		}
+		e.value = value
+	}
+	e.setTimes(&r.o, now, ms(rec.Now-rec.FetchedAt), ms(rec.FreshUntil-rec.Now))
+	return e
+}
+
+// damage records that the document in Redis with this etag is unusable, so that the next fetch
+// replaces it.
+func (r *Reader[V]) damage(etag, why string) {
+	r.mu.Lock()
+	known := r.damaged == etag
+	r.damaged = etag
+	r.mu.Unlock()
+	if !known {
+		if r.store.events.Damaged != nil {
+			r.store.events.Damaged(r.key)
+		}
+		r.store.log.Error("redis holds an unusable document; fetching it again", "resource", r.key, "etag", etag, "error", why)
+	}
+}

@@ -84,7 +84,7 @@ func (r *request) readField(name, value []byte) {
 		return
 	}
 	var room [len("access-control-request-method")]byte
-	if len(name) > len(room) {
+	if len(name) == 0 || len(name) > len(room) || strings.IndexByte("aciotx", name[0]|' ') < 0 { // most are none of these
 		return
 	}
 	lower := room[:len(name)]

@@ -245,14 +245,14 @@ const normalizing = "1"
 // headers are sent. It takes the names of the headers, not their values, and no Authorization, so
 // that nothing secret can be guessed from it.
 func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q", normalizing, from)
+	decides := fmt.Appendf(nil, "%q %q", normalizing, from)
 	for _, r := range shape.Resources() {
-		fmt.Fprintf(h, " %q", recipes[r].Describe())
+		decides = fmt.Appendf(decides, " %q", recipes[r].Describe())
 	}
 	headers := slices.Sorted(maps.Keys(merged(o.Headers, o.Shared.Headers)))
-	fmt.Fprintf(h, " %q %q %q %q", strings.ToLower(fmt.Sprint(headers)), slices.Sorted(maps.Keys(o.Shared.Query)), o.Shared.Def, o.Shared.Media)
-	return hex.EncodeToString(h.Sum(nil)[:6])
+	decides = fmt.Appendf(decides, " %q %q %q %q", strings.ToLower(fmt.Sprint(headers)), slices.Sorted(maps.Keys(o.Shared.Query)), o.Shared.Def, o.Shared.Media)
+	sum := sha256.Sum256(decides)
+	return hex.EncodeToString(sum[:6])
 }
 
 // sampleFingerprint changes with the bundled content: that of another release is another source.

@@ -127,7 +127,7 @@ func TestRecordedErrorsAreNoDocumentsWithStatus200Either(t *testing.T) {
 		server := upstreamtest.New(t)
 		server.Handle(shape.Banners, upstreamtest.JSON(string(body)))
 		got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
-		found, ok := errors.AsType[*exchange.Fault](err)
+		found, ok := errors.AsType[*exchange.FaultError](err)
 		if !ok || found.Kind != exchange.FaultPage || got.Attempts != 1 {
 			t.Errorf("%s with status 200: %v after %d attempts", name, err, got.Attempts)
 		}

@@ -17,7 +17,7 @@ import (
 type Limit struct{ Left, Most int64 }
 
 // readBody reads a response to its end, decompressed, if it is JSON in UTF-8 and within its size
-// limit, on the wire and after decompression. Its errors are *Fault and contain nothing of the
+// limit, on the wire and after decompression. Its errors are *FaultError and contain nothing of the
 // body.
 func readBody(resp *http.Response, limit Limit, types []string) ([]byte, error) {
 	if err := checkType(resp.Header, types); err != nil {
@@ -42,7 +42,7 @@ func readBody(resp *http.Response, limit Limit, types []string) ([]byte, error) 
 		}
 		in = &capped{in: unpacked, left: limit.Left, limit: limit.Most}
 	default:
-		return nil, &Fault{Text: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
+		return nil, &FaultError{Text: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	}
 	body, err := readAll(in, resp.ContentLength)
 	if err != nil {
@@ -65,15 +65,15 @@ func readAll(in io.Reader, announced int64) ([]byte, error) {
 
 // damaged turns an error of reading into one of the body: too large, cut off, or damaged.
 func damaged(err error) error {
-	if known, ok := errors.AsType[*Fault](err); ok {
+	if known, ok := errors.AsType[*FaultError](err); ok {
 		return known
 	}
-	return &Fault{Kind: FaultDamaged, Text: "the body is cut short or damaged", Err: err}
+	return &FaultError{Kind: FaultDamaged, Text: "the body is cut short or damaged", Err: err}
 }
 
 // TooLarge is the error of a body, or of several together, beyond the limit.
 func TooLarge(limit int64) error {
-	return &Fault{Text: fmt.Sprintf("the body is larger than %d bytes", limit)}
+	return &FaultError{Text: fmt.Sprintf("the body is larger than %d bytes", limit)}
 }
 
 // capped fails a read beyond its limit, where io.LimitReader would just end.
@@ -105,26 +105,26 @@ func isCutShort(body []byte) bool {
 }
 
 // checkType refuses a response whose Content-Type is missing, not JSON or not UTF-8.
-func checkType(h http.Header, types []string) *Fault {
+func checkType(h http.Header, types []string) *FaultError {
 	kind := h.Get("Content-Type")
 	if kind == "" {
-		return &Fault{Text: "want JSON, got an answer without a Content-Type"}
+		return &FaultError{Text: "want JSON, got an answer without a Content-Type"}
 	}
 	media, params, err := mime.ParseMediaType(kind)
 	switch {
 	case err != nil:
-		return &Fault{Text: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
+		return &FaultError{Text: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
 	case slices.Contains(types, media):
 	case isHTML(media):
-		return &Fault{Kind: FaultPage, Text: fmt.Sprintf("want JSON, got an HTML page (%s)", media)}
+		return &FaultError{Kind: FaultPage, Text: fmt.Sprintf("want JSON, got an HTML page (%s)", media)}
 	case !isJSON(media):
-		return &Fault{Text: fmt.Sprintf("want JSON, got Content-Type %q", clip(media))}
+		return &FaultError{Text: fmt.Sprintf("want JSON, got Content-Type %q", clip(media))}
 	}
 	switch charset := strings.ToLower(params["charset"]); charset {
 	case "", "utf-8", "utf8", "us-ascii", "ascii":
 		return nil
 	default:
-		return &Fault{Text: fmt.Sprintf("want UTF-8, got charset %q", clip(charset))}
+		return &FaultError{Text: fmt.Sprintf("want UTF-8, got charset %q", clip(charset))}
 	}
 }
 
@@ -138,7 +138,7 @@ func checkBody(body []byte) error {
 	case len(trimmed) == 0:
 		return damaged(errEmpty)
 	case trimmed[0] == '<':
-		return &Fault{Kind: FaultPage, Text: "want JSON, got " + pageKind(trimmed) + " that says it is JSON"}
+		return &FaultError{Kind: FaultPage, Text: "want JSON, got " + pageKind(trimmed) + " that says it is JSON"}
 	case isCutShort(trimmed):
 		return damaged(io.ErrUnexpectedEOF)
 	case trimmed[0] == '{' && len(body) <= maxEnvelope:
@@ -147,7 +147,7 @@ func checkBody(body []byte) error {
 			if said.name != "" {
 				reason += " (" + said.name + ")"
 			}
-			return &Fault{Kind: FaultPage, Text: reason}
+			return &FaultError{Kind: FaultPage, Text: reason}
 		}
 	}
 	return nil

@@ -122,14 +122,14 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Fault is any other failure, of one of the kinds that the table in retry.go tells apart.
-type Fault struct {
+// FaultError is any other failure, of one of the kinds that the table in retry.go tells apart.
+type FaultError struct {
 	Kind FaultKind
 	Text string
 	Err  error // may be nil
 }
 
-// FaultKind is a kind of Fault.
+// FaultKind is a kind of FaultError.
 type FaultKind int
 
 // The kinds of faults.
@@ -143,7 +143,7 @@ const (
 	FaultFolder                    // a folder that is gone
 )
 
-func (e *Fault) Error() string {
+func (e *FaultError) Error() string {
 	if e.Err != nil && e.Text != "" {
 		return e.Text + ": " + e.Err.Error()
 	} else if e.Err != nil {
@@ -152,7 +152,7 @@ func (e *Fault) Error() string {
 	return e.Text
 }
 
-func (e *Fault) Unwrap() error { return e.Err }
+func (e *FaultError) Unwrap() error { return e.Err }
 
 // LateError is a fetch that ran out of time.
 type LateError struct {

@@ -100,7 +100,7 @@ func (f *folder) replay(req *http.Request, name string, info fs.FileInfo) (*http
 	named.URL.Path = "/" + name
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), named)
 	if err != nil {
-		return nil, &Fault{Kind: FaultFile, Text: "not a recorded HTTP response"}
+		return nil, &FaultError{Kind: FaultFile, Text: "not a recorded HTTP response"}
 	}
 	resp.Header.Del("ETag")
 	resp.Header.Del("Last-Modified")
@@ -127,7 +127,7 @@ func (f *folder) fault(err error) error {
 		err = wrapped.Err
 	}
 	if _, gone := fs.Stat(f.files, "."); gone != nil {
-		return &Fault{Kind: FaultFolder, Err: err}
+		return &FaultError{Kind: FaultFolder, Err: err}
 	}
-	return &Fault{Kind: FaultFile, Err: err}
+	return &FaultError{Kind: FaultFile, Err: err}
 }

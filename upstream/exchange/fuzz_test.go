@@ -60,7 +60,7 @@ func FuzzWhatAnAnswerSays(f *testing.F) {
 		if err == nil {
 			return
 		}
-		found, ok := errors.AsType[*Fault](err)
+		found, ok := errors.AsType[*FaultError](err)
 		if !ok || found.Kind != FaultDamaged && found.Kind != FaultPage {
 			t.Fatalf("%q: %#v", body, err)
 		}

@@ -22,7 +22,7 @@ func sameList(a, b string) bool {
 // reaches another host.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	refuse := func(format string, args ...any) error {
-		return &Fault{Kind: FaultRedirect, Text: fmt.Sprintf("status %d: ", req.Response.StatusCode) + fmt.Sprintf(format, args...)}
+		return &FaultError{Kind: FaultRedirect, Text: fmt.Sprintf("status %d: ", req.Response.StatusCode) + fmt.Sprintf(format, args...)}
 	}
 	from := via[len(via)-1].URL
 	switch {

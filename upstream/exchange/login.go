@@ -34,7 +34,7 @@ func (l *Login) authorization(ctx context.Context, client *http.Client) (string,
 			err = &StatusError{Code: refused.Response.StatusCode, Name: word(refused.ErrorCode)}
 		}
 		if err != nil {
-			return "", &Fault{Kind: FaultLogin, Text: "log in", Err: bare(err)}
+			return "", &FaultError{Kind: FaultLogin, Text: "log in", Err: bare(err)}
 		}
 		l.token = token
 	}

@@ -88,7 +88,7 @@ func statusIn(from, to int) func(error) bool {
 }
 
 func fault(kind FaultKind) func(error) bool {
-	return has(func(e *Fault) bool { return e.Kind == kind })
+	return has(func(e *FaultError) bool { return e.Kind == kind })
 }
 
 var (

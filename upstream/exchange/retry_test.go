@@ -23,13 +23,13 @@ func TestJudgeIsTheTableOfThePolicy(t *testing.T) {
 	}
 	passing := Verdict{Kind: ErrAnswer, Again: true, Trips: true}
 	rows := []row{
-		{&Fault{Kind: FaultDamaged}, passing},
-		{&Fault{Kind: FaultPage}, Verdict{Kind: ErrAnswer, Trips: true}},
-		{&Fault{}, Verdict{Kind: ErrAnswer}},
-		{&Fault{Kind: FaultFile}, Verdict{Kind: ErrAnswer}},
-		{&Fault{Kind: FaultFolder}, Verdict{Kind: ErrUnreachable}},
+		{&FaultError{Kind: FaultDamaged}, passing},
+		{&FaultError{Kind: FaultPage}, Verdict{Kind: ErrAnswer, Trips: true}},
+		{&FaultError{}, Verdict{Kind: ErrAnswer}},
+		{&FaultError{Kind: FaultFile}, Verdict{Kind: ErrAnswer}},
+		{&FaultError{Kind: FaultFolder}, Verdict{Kind: ErrUnreachable}},
 		{&Error{Kind: ErrAnswer, Err: errors.New("the pages have no end")}, Verdict{Kind: ErrAnswer}},
-		{&url.Error{Err: &Fault{Kind: FaultRedirect}}, Verdict{Kind: ErrAnswer}},
+		{&url.Error{Err: &FaultError{Kind: FaultRedirect}}, Verdict{Kind: ErrAnswer}},
 		{&url.Error{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, Verdict{Kind: ErrUnreachable, Trips: true}},
 		{&url.Error{Err: tls.RecordHeaderError{}}, Verdict{Kind: ErrUnreachable, Trips: true}},
 		{&url.Error{Err: http.ErrSchemeMismatch}, Verdict{Kind: ErrUnreachable, Trips: true}},

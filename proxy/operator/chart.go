@@ -42,9 +42,11 @@ type outline struct{ Class, Path string }
 // windowOf is the length of the axis X, and the distance between its labels. It goes as far back as
 // the history does: a process that has just started has no hour to show.
 func windowOf(h *metrics.History, now time.Time) (length, tick time.Duration) {
-	for _, w := range []struct{ length, tick time.Duration }{{5, 1}, {15, 3}, {30, 5}} {
-		if length = w.length * time.Minute; len(h.At) == 0 || now.Sub(h.At[0]) < length {
-			return length, w.tick * time.Minute
+	for _, w := range []struct{ length, tick time.Duration }{
+		{5 * time.Minute, time.Minute}, {15 * time.Minute, 3 * time.Minute}, {30 * time.Minute, 5 * time.Minute},
+	} {
+		if len(h.At) == 0 || now.Sub(h.At[0]) < w.length {
+			return w.length, w.tick
 		}
 	}
 	return metrics.Window, 15 * time.Minute
@@ -77,14 +79,13 @@ func (c *chart) y(v float64) float64 {
 // space below it.
 func (c *chart) line(class string, at []time.Time, values []*float64, scale func(float64) float64, filled bool) {
 	var path, area strings.Builder
-	start := 0.0 // of the run, on the axis X
 	for i, v := range values {
 		if v == nil {
 			continue
 		}
 		x, y := c.x(at[i]), c.y(scale(*v))
 		if i == 0 || values[i-1] == nil {
-			start = c.x(at[i].Add(-metrics.Step))
+			start := c.x(at[i].Add(-metrics.Step))
 			fmt.Fprintf(&path, "M%.1f %.1f", start, y)
 			fmt.Fprintf(&area, "M%.1f %.1fV%.1f", start, bottom, y)
 		}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"vitrine/cache/lease"
 )
@@ -182,6 +183,10 @@ func (s *Store) Close() {
 	s.cancel()
 	_ = s.listener.Close() // it is not used again
 	s.done.Wait()
+	s.redis.Server().SetPreHook(func(c *server.Peer, _ string, _ ...string) bool { // nothing is left to run on
+		c.Close()
+		return true
+	})
 	s.redis.Close()
 }
 

@@ -3,7 +3,10 @@ package embedded
 import (
 	"bufio"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,6 +65,31 @@ func TestWhatIsStoredIsBounded(t *testing.T) {
 			}
 			testkit.Eventually(t, "there is room again", func() bool { return ask("SET", "x", "y") == "+OK\r\n" })
 		})
+	}
+}
+
+// TestCommandsDuringTheEndAreNotRun has clients that go on sending while the store closes.
+func TestCommandsDuringTheEndAreNotRun(t *testing.T) {
+	var log testkit.Buffer
+	s, err := Start("127.0.0.1:0", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		conn := dial(t, s)
+		all.Go(func() {
+			for err := error(nil); err == nil; {
+				_, err = io.WriteString(conn, strings.Repeat("*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n", 100))
+			}
+		})
+		all.Go(func() { _, _ = io.Copy(io.Discard, conn) })
+	}
+	time.Sleep(50 * time.Millisecond)
+	s.Close()
+	all.Wait()
+	if said := log.String(); said != "" {
+		t.Errorf("%.500s", said)
 	}
 }
 

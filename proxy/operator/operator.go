@@ -121,7 +121,7 @@ func New(o Options) (*Server, error) {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeDetail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
-		Handler:           guardHosts(o, protect(o.Token, mux)),
+		Handler:           guardHosts(o, protect(o.Token, takeTurns(mux))),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute, // a profile takes half of it

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"vitrine/upstream/shape"
+)
+
+// A siege is a vitrine and those who attack it.
+type siege struct {
+	public, operator, store string
+	done                    chan struct{}
+	all                     sync.WaitGroup
+	open                    atomic.Int64 // connections of attackers
+}
+
+// begin begins an attack, and end ends it.
+func (s *siege) begin(attack func(*siege)) {
+	s.done = make(chan struct{})
+	attack(s)
+	s.wait(time.Second)
+}
+
+func (s *siege) end() {
+	close(s.done)
+	s.all.Wait()
+}
+
+// by has n attackers connect to an address, again and again, until the end.
+func (s *siege) by(n int, address string, attack func(c *net.TCPConn, random *rand.Rand)) {
+	done := s.done
+	for i := range n {
+		s.all.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				c, err := net.Dial("tcp", address)
+				if err != nil {
+					s.wait(10 * time.Millisecond) // refused, or there is no port left
+					continue
+				}
+				s.open.Add(1)
+				ended := make(chan struct{})
+				go func() {
+					select {
+					case <-done:
+					case <-ended:
+					}
+					_ = c.Close()
+				}()
+				_ = c.(*net.TCPConn).SetLinger(0)
+				attack(c.(*net.TCPConn), random)
+				close(ended)
+				s.open.Add(-1)
+			}
+		})
+	}
+}
+
+// wait pauses, and reports whether the siege goes on.
+func (s *siege) wait(d time.Duration) bool {
+	select {
+	case <-s.done:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// drip sends a beginning, and then a piece every tenth of a second, for as long as it may.
+func (s *siege) drip(c net.Conn, beginning, piece string) {
+	_, err := io.WriteString(c, beginning)
+	for err == nil && s.wait(100*time.Millisecond) {
+		_, err = io.WriteString(c, piece)
+	}
+}
+
+// repeat sends requests and reads the answers, a piece at a time if slowly.
+func repeat(c net.Conn, slowly bool, method string, request func() string) {
+	from := bufio.NewReaderSize(c, 4<<10)
+	for {
+		if _, err := io.WriteString(c, request()); err != nil {
+			return
+		}
+		response, err := http.ReadResponse(from, &http.Request{Method: method})
+		for err == nil && slowly {
+			_, err = io.CopyN(io.Discard, response.Body, 16<<10)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+		}
+		if err != nil && err != io.EOF {
+			return
+		}
+	}
+}
+
+// neverSeen is a request for an ordering and an indentation that nobody asked for before.
+func neverSeen(method string, random *rand.Rand) string {
+	fields := shape.BannerFields()
+	random.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+	for i := range fields {
+		fields[i] = []string{"", "-"}[random.IntN(2)] + fields[i]
+	}
+	return fmt.Sprintf("%s /gvapp/singlebanner?ordering=%s HTTP/1.1\r\nHost: x\r\nAccept: application/json; indent=%d\r\nAccept-Encoding: %s\r\n\r\n",
+		method, strings.Join(fields, ","), random.IntN(9), []string{"br", "gzip", "zstd", "identity"}[random.IntN(4)])
+}
+
+const ordinary = "HEAD /cms/rules/ HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// visits are what attacks are compared with: as many ordinary clients.
+func visits(s *siege) {
+	s.by(64, s.public, func(c *net.TCPConn, _ *rand.Rand) { repeat(c, false, "HEAD", func() string { return ordinary }) })
+}
+
+const operatorsAddress = "the operator's address"
+
+// attacks are what strangers try.
+var attacks = []struct {
+	name string
+	run  func(s *siege)
+	more int // memory that it may take besides
+}{
+	{"nobody but those who are idle", func(*siege) {}, 0},
+	{"orderings never seen, HEAD", func(s *siege) {
+		s.by(64, s.public, func(c *net.TCPConn, random *rand.Rand) {
+			repeat(c, false, "HEAD", func() string { return neverSeen("HEAD", random) })
+		})
+	}, 0},
+	{"orderings never seen, read slowly", func(s *siege) {
+		s.by(256, s.public, func(c *net.TCPConn, random *rand.Rand) {
+			repeat(c, true, "GET", func() string { return neverSeen("GET", random) })
+		})
+	}, 0},
+	{"answers that nobody reads", func(s *siege) {
+		s.by(256, s.public, func(c *net.TCPConn, random *rand.Rand) {
+			_ = c.SetReadBuffer(1)
+			for range 100 {
+				if _, err := io.WriteString(c, neverSeen("GET", random)); err != nil {
+					return
+				}
+			}
+			s.wait(time.Second)
+		})
+	}, 0},
+	{"headers, slowly", func(s *siege) {
+		s.by(500, s.public, func(c *net.TCPConn, _ *rand.Rand) { s.drip(c, "GET / HTTP/1.1\r\nHost: x\r\n", "X: y\r\n") })
+	}, 0},
+	{"bodies, slowly", func(s *siege) {
+		s.by(500, s.public, func(c *net.TCPConn, _ *rand.Rand) {
+			s.drip(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n", "x")
+		})
+	}, 0},
+	{"connections, opened and closed", func(s *siege) { s.by(32, s.public, func(*net.TCPConn, *rand.Rand) {}) }, 0},
+	{"headers of a thousand lines", func(s *siege) {
+		lines := strings.Repeat("Accept: a/b\r\n", 850)
+		s.by(64, s.public, func(c *net.TCPConn, _ *rand.Rand) {
+			repeat(c, false, "HEAD", func() string { return "HEAD /gvapp/ HTTP/1.1\r\nHost: x\r\n" + lines + "\r\n" })
+		})
+	}, 0},
+	{"headers without end, and no HTTP", func(s *siege) {
+		s.by(64, s.public, func(c *net.TCPConn, random *rand.Rand) {
+			sent := strings.Repeat("X: yyyyyyyyyyyyyyyyyyyyyyy\r\n", 1<<15)
+			if random.IntN(2) == 0 {
+				sent = "\x16\x03\x01\x02\x00" + strings.Repeat("\x01\xff", 1<<15)
+			}
+			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n"+sent)
+		})
+	}, 0},
+	{operatorsAddress, func(s *siege) {
+		s.by(100, s.operator, func(c *net.TCPConn, random *rand.Rand) {
+			request := "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+			if random.IntN(2) == 0 {
+				request = "POST /hooks/content HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\nX-Vitrine-Signature: " +
+					strings.Repeat("ab", 32) + "\r\n\r\n" + strings.Repeat("x", 1_000_000)
+			}
+			repeat(c, false, "GET", func() string { return request })
+		})
+		s.by(300, s.operator, func(c *net.TCPConn, _ *rand.Rand) { s.drip(c, "GET / HTTP/1.1\r\nHost: x\r\n", "X: y\r\n") })
+	}, 32 << 20}, // eight bodies of 1 MiB at a time, and what reading them leaves
+	{"the embedded store", func(s *siege) {
+		s.by(300, s.store, func(c *net.TCPConn, random *rand.Rand) {
+			sent := []string{"*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n", "*2\r\n$4\r\nAUTH\r\n$3\r\nabc\r\n", "*9999\r\n$9999999\r\n"}
+			for range 20 {
+				if _, err := io.WriteString(c, sent[random.IntN(len(sent))]); err != nil {
+					return
+				}
+			}
+			s.wait(100 * time.Millisecond)
+		})
+	}, 0},
+}
+
+// connectionBudget is the memory of a connection: 6 KB, and as much again that the garbage
+// collector, which counts stacks, leaves for later while there is work.
+const connectionBudget = 12_000

@@ -297,7 +297,9 @@ func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) 
 // received since makes it void, and one received later withdraws it.
 func (r *Reader[V]) keep(f *flight[V], e *entry[V], began time.Duration, status int) {
 	took := watch.Now() - began
-	if r.watched.Withdrawn(&e.mark) {
+	// A look that was made meanwhile, at another process, knows of what was purged there.
+	cur := r.memory.Load()
+	if r.watched.Withdrawn(&e.mark) || cur != nil && cur.redis.run != e.redis.run {
 		r.store.fetched(r.key, outcomeLost, took, nil)
 		return // look again
 	}

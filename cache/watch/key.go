@@ -230,8 +230,19 @@ func (k *Key) Write(ctx context.Context, again bool, f func(redis.Cmdable) (chan
 	if err == nil && changed {
 		m.own = 1
 		k.wrote.Store(&write{m, Now()})
+		if s := k.server.Load(); s == nil || !s.live.Load() || s.period.Load() != m.period {
+			m.own = 0 // it may have been announced to nobody, and the next change is another's
+		}
 	}
 	return m, err
+}
+
+// unheard counts a write that was to be announced on a connection that has ended: the next change
+// is not its own.
+func (k *Key) unheard() {
+	if w := k.wrote.Swap(nil); w != nil && k.changes.Load() == w.changes {
+		k.changes.Add(1)
+	}
 }
 
 // change records an invalidation; all means one of everything, which is an operator's: it concerns
@@ -250,6 +261,9 @@ func (k *Key) settle(s *Server, sent time.Duration) (missing bool) {
 	if w == nil || w.ended >= sent {
 		return false
 	}
-	k.wrote.CompareAndSwap(w, nil)
-	return w.period == s.period.Load() && k.changes.Load() == w.changes
+	missing = w.period == s.period.Load() && k.changes.Load() == w.changes
+	if k.wrote.CompareAndSwap(w, nil) && missing {
+		k.changes.Add(1)
+	}
+	return missing
 }

@@ -55,6 +55,9 @@ func (s *Server) listen() {
 		s.listensTo.Store(&unknown)
 		s.live.Store(false)
 		s.heard.Store(never)
+		for _, k := range keys {
+			k.unheard()
+		}
 		s.notify() // waiters will not receive changes
 		if s.ctx.Err() != nil {
 			return

@@ -13,24 +13,28 @@ fi
 count() { echo "$1" >>"$COUNTS"; }
 
 # phase NAME COMMAND...: runs it, unless PHASES names others, and says how long
-# it took. A command that fails without having counted a failure counts as one.
+# it took and how much of the processors. A command that fails without having
+# counted a failure counts as one.
 phase() {
-	local name=$1 start=$SECONDS before status=0
+	local name=$1 all=$COUNTS COUNTS status=0
 	[[ -z ${PHASES:-} || " $PHASES " == *" $name "* ]] || return 0
 	shift
 	printf '\n=== %s\n' "$name"
-	before=$(grep -c '^failed' "$COUNTS" || true)
+	COUNTS=$(mktemp)
+	export COUNTS
+	local TIMEFORMAT="--- $name: %0R s, %0U + %0S s of the processors"
 	# In a process of its own, so that errexit holds inside: a function called
 	# where its status is looked at would run on past its failures.
 	set +e
-	(set -e; "$@")
+	{ time (set -e; "$@" 2>&1); } 2>&1
 	status=$?
 	set -e
-	if [ "$status" -ne 0 ] && [ "$(grep -c '^failed' "$COUNTS" || true)" -eq "$before" ]; then
-		count failed
+	if [ "$status" -ne 0 ]; then
+		echo "FAILED $name ($status)"
+		grep -q '^failed' "$COUNTS" || count failed
 	fi
-	printf -- '--- %s: %s, %d s\n' "$name" "$([ "$status" -eq 0 ] && echo done || echo "FAILED ($status)")" $((SECONDS - start))
-	return 0
+	cat "$COUNTS" >>"$all"
+	rm -f "$COUNTS"
 }
 
 # checked COMMAND...: one check, counted.
@@ -61,6 +65,9 @@ check() {
 	return 0
 }
 
+# failing: has a check of this phase failed?
+failing() { grep -q '^failed' "$COUNTS"; }
+
 finish() {
 	local passed failed skipped
 	passed=$(grep -c '^passed' "$COUNTS" || true)
@@ -70,6 +77,19 @@ finish() {
 	printf '\n%d s in all\n%d passed, %d failed%s\n' "$SECONDS" "$passed" "$failed" \
 		"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 	exit $((failed > 0))
+}
+
+# release VERSION OS/ARCH: makes a release in the folder RELEASES, unless a phase
+# before has made it there, and says where it is.
+release() {
+	local folder=$RELEASES/$1
+	[ -e "$folder/vitrine_${1}_SHA256SUMS" ] || .ci/release "$1" "$folder" "$2" >&2
+	echo "$folder"
+}
+
+# inventory: all that the engine holds, to be compared when everything should be gone again.
+inventory() {
+	{ docker ps -aq; docker volume ls -q; docker network ls -q; docker image ls -aq; docker info -f '{{.Swarm.LocalNodeState}}'; } | sort -u
 }
 
 # build_tools builds the tools of .ci/tools and says in which folder they are.

@@ -12,7 +12,7 @@ import (
 
 // TestAnOwnWriteThatNobodyHeardExcusesNoPurge has the listening connection end before an own lease
 // is announced on it. A purge is received on the next one, and Redis dies before anybody can look: the
-// purge is not taken for that lease. In docs/model this is OWN_ANYWHERE.
+// purge is not taken for that lease.
 func TestAnOwnWriteThatNobodyHeardExcusesNoPurge(t *testing.T) {
 	server := redistest.Start(t)
 	src := newSource()

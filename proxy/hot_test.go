@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -115,7 +116,7 @@ func TestAHitAllocatesNothing(t *testing.T) {
 				if n := testing.AllocsPerRun(2000, func() {
 					h.wire.answered.Reset()
 					h.answer(t, handler)
-				}); n != 0 && !underRace {
+				}); n != 0 && !testkit.Race {
 					t.Errorf("%v allocations", n)
 				}
 			})

@@ -14,7 +14,8 @@ import (
 // tracking emulates CLIENT TRACKING ON BCAST: it notifies connections of changes to keys under
 // their prefixes.
 type tracking struct {
-	redis *miniredis.Miniredis
+	redis  *miniredis.Miniredis
+	server *server.Server // of redis, which forgets it while it closes
 
 	mu       sync.Mutex                // guards the maps
 	trackers map[*server.Peer][]string // by connection, the prefixes it tracks
@@ -26,6 +27,7 @@ type tracking struct {
 func newTracking(redis *miniredis.Miniredis) *tracking {
 	return &tracking{
 		redis:    redis,
+		server:   redis.Server(),
 		trackers: map[*server.Peer][]string{},
 		queued:   map[*server.Peer][]string{},
 		queues:   map[*server.Peer]int{},
@@ -93,7 +95,7 @@ func (t *tracking) enters(c *server.Peer) bool {
 func (t *tracking) pass(c *server.Peer, cmd string, args []string) {
 	t.setPassing(c, true)
 	defer t.setPassing(c, false)
-	t.redis.Server().Dispatch(c, append([]string{cmd}, args...))
+	t.server.Dispatch(c, append([]string{cmd}, args...))
 }
 
 func (t *tracking) setPassing(c *server.Peer, passing bool) {

@@ -37,8 +37,8 @@ var styles = []struct{ name, preset, envelope, program string }{
 // before, the garbage collector's share included. The process that runs programs has 64 MiB and six
 // times what was received besides, and up to 32 MiB more until that is noticed.
 func TestAFetchTakesAtMostSixTimesWhatItReceives(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes")
+	if testing.Short() || testkit.Race {
+		t.Skip("takes minutes, and the race detector's memory is not vitrine's")
 	}
 	deep := strings.Repeat(`{"a":`, 55) + "1" + strings.Repeat("}", 55)
 	var honest strings.Builder

@@ -26,8 +26,8 @@ const idlers = 10_000
 // within 3 times that beside as many ordinary requests, and SIGTERM ends it within the time for
 // that. With -v it prints the table of docs/threats.md.
 func TestUnderSiege(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes")
+	if testing.Short() || testkit.Race {
+		t.Skip("takes minutes, and the race detector's memory is not vitrine's")
 	}
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed: apt-get install wrk")

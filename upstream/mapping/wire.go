@@ -3,9 +3,37 @@ package mapping
 import (
 	"bufio"
 	"encoding/gob"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
+
+	"vitrine/upstream/plain"
+	"vitrine/upstream/shape"
 )
+
+// job is a request to the process: one of the two.
+type job struct {
+	Compose *Composition
+	Open    *Opening
+	Memory  int   // memory limit, in bytes
+	Items   []int // how many each part of Compose has
+}
+
+// reply is the process's response.
+type reply struct {
+	Body    []byte
+	Page    Page
+	Refused *shape.RefusedError // at most one of the errors is set
+	Program *wireError
+	Other   string
+}
+
+// wireError is a ProgramError.
+type wireError struct {
+	Program, Text, Input, Err string
+	Line, File                int
+}
 
 // A wire carries jobs and replies. The bytes of responses follow each message as they are, since
 // gob would copy them several times.
@@ -109,4 +137,29 @@ func (w *wire) receive(message any) ([][]byte, error) {
 		raw[i], all = all[:n:n], all[n:]
 	}
 	return raw, nil
+}
+
+// err returns the error of a reply.
+func (r *reply) err() error {
+	switch {
+	case r.Refused != nil:
+		return r.Refused
+	case r.Program != nil:
+		e := r.Program
+		return &ProgramError{Program: e.Program, Line: e.Line, File: e.File, Text: e.Text, Input: e.Input, Err: errors.New(e.Err)}
+	case r.Other != "":
+		return fmt.Errorf("%w: %s", ErrProgram, r.Other)
+	}
+	return nil
+}
+
+// setErr sets the error of a reply.
+func (r *reply) setErr(err error) {
+	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+		r.Refused = refused
+	} else if e, ok := errors.AsType[*ProgramError](err); ok {
+		r.Program = &wireError{e.Program, e.Text, e.Input, plain.Clip(e.Err.Error(), 500), e.Line, e.File}
+	} else {
+		r.Other = err.Error()
+	}
 }

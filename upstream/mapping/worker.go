@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"sync"
 
 	"vitrine/upstream/plain"
-	"vitrine/upstream/shape"
 )
 
 // Worker maps the responses of one fetch. Work without programs is done in this process, in bounded
@@ -30,29 +28,6 @@ type Worker struct {
 	wire    *wire
 	said    *head // the process's standard error
 	broken  error
-}
-
-// job is a request to the process: one of the two.
-type job struct {
-	Compose *Composition
-	Open    *Opening
-	Memory  int   // memory limit, in bytes
-	Items   []int // how many each part of Compose has
-}
-
-// reply is the process's response.
-type reply struct {
-	Body    []byte
-	Page    Page
-	Refused *shape.RefusedError // at most one of the errors is set
-	Program *wireError
-	Other   string
-}
-
-// wireError is a ProgramError.
-type wireError struct {
-	Program, Text, Input, Err string
-	Line, File                int
 }
 
 // Memory limit of a process that runs programs: a base, plus a multiple of the responses' size.
@@ -170,31 +145,6 @@ func (w *Worker) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stop()
-}
-
-// err returns the error of a reply.
-func (r *reply) err() error {
-	switch {
-	case r.Refused != nil:
-		return r.Refused
-	case r.Program != nil:
-		e := r.Program
-		return &ProgramError{Program: e.Program, Line: e.Line, File: e.File, Text: e.Text, Input: e.Input, Err: errors.New(e.Err)}
-	case r.Other != "":
-		return fmt.Errorf("%w: %s", ErrProgram, r.Other)
-	}
-	return nil
-}
-
-// setErr sets the error of a reply.
-func (r *reply) setErr(err error) {
-	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
-		r.Refused = refused
-	} else if e, ok := errors.AsType[*ProgramError](err); ok {
-		r.Program = &wireError{e.Program, e.Text, e.Input, plain.Clip(e.Err.Error(), 500), e.Line, e.File}
-	} else {
-		r.Other = err.Error()
-	}
 }
 
 // head keeps the beginning of its input.

@@ -22,9 +22,9 @@ import (
 const idlers = 10_000
 
 // TestUnderSiege begins each attack on a vitrine with ten thousand idle connections. Memory stays
-// within 25 MB plus 12 times the documents and 12 KB for each connection, the p99 of ordinary hits
-// within 3 times that beside as many ordinary requests, and SIGTERM ends it within the time for
-// that. With -v it prints the table of docs/threats.md.
+// within 25 MB plus 12 times the documents and 12 KB for each connection, hits are answered, and
+// SIGTERM ends it within the time for that. With -v it prints the table of docs/threats.md, with the
+// p99 of ordinary hits, which on a machine that others use says little.
 func TestUnderSiege(t *testing.T) {
 	if testing.Short() || testkit.Race {
 		t.Skip("takes minutes, and the race detector's memory is not vitrine's")
@@ -52,11 +52,6 @@ func TestUnderSiege(t *testing.T) {
 			if got.memory > got.budget {
 				t.Errorf("%d bytes of memory, want at most %d", got.memory, got.budget)
 			}
-			// It is only reported where others use the machine, and of the operator's address, which
-			// is not for strangers.
-			if times > 3 && got.usual < 5*time.Millisecond && a.name != operatorsAddress {
-				t.Errorf("the p99 of ordinary hits is %v, beside ordinary clients %v", got.p99, got.usual)
-			}
 			if got.ended > siegeShutdown+3*time.Second {
 				t.Errorf("SIGTERM ended it after %v", got.ended)
 			}
@@ -73,7 +68,7 @@ type outcome struct {
 }
 
 // siegeShutdown is the time that SIGTERM leaves.
-const siegeShutdown = 5 * time.Second
+const siegeShutdown = 2 * time.Second
 
 func besiege(t *testing.T, cms string, document int, attack func(*siege)) (got outcome) {
 	t.Helper()
@@ -115,19 +110,11 @@ func besiege(t *testing.T, cms string, document int, attack func(*siege)) (got o
 			}
 		}
 	})
-	for round := range 5 { // others use this machine: the best of some pairs counts
-		s.begin(visits)
-		usual := hitsP99(t, s.public)
-		s.end()
-		s.begin(attack)
-		if p99 := hitsP99(t, s.public); round == 0 || p99*got.usual < got.p99*usual {
-			got.usual, got.p99 = usual, p99
-		}
-		if got.p99 < 2*got.usual || round == 4 {
-			break
-		}
-		s.end()
-	}
+	s.begin(visits)
+	got.usual = hitsP99(t, s.public)
+	s.end()
+	s.begin(attack)
+	got.p99 = hitsP99(t, s.public)
 	close(stop)
 	watching.Wait()
 	began := time.Now()

@@ -32,6 +32,9 @@ type child struct {
 // start starts it, again if it has ended.
 func (c *child) start(t *testing.T) {
 	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("sh is not installed: apt-get install dash")
+	}
 	c.t = t
 	program, limit := c.program, ""
 	if program == "" {

@@ -21,7 +21,7 @@ import (
 func TestGarbageInRedisIsAMiss(t *testing.T) {
 	cli, err := exec.LookPath("redis-cli")
 	if err != nil {
-		t.Fatal(err)
+		t.Skip("redis-cli is not installed: apt-get install redis-tools")
 	}
 	server := redistest.Start(t)
 	vitrine := start(t, "VITRINE_UPSTREAM_URL=http://"+startedCMS(t), "VITRINE_REDIS_URL="+server.URL(), "VITRINE_TTL=1h")

@@ -14,7 +14,7 @@ func distance(l *lab, s settings, r *report) error {
 	}
 	t := table{Name: "distance", Head: []string{"to Redis and back", "purge bound", "us of CPU", "p99, ms", "purge to the replica, ms", "the worst of 10 (goal: the bound)", "first answer after a purge, ms", ""}}
 	hit, delay := line{Name: "p99 of a hit, ms"}, line{Name: "purge delay, ms"}
-	for _, far := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
+	for _, far := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
 		redis, err := l.startRedis()
 		if err != nil {
 			return err

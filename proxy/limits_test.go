@@ -71,7 +71,7 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 		if conns[i], err = net.Dial("tcp", secure.Addr().String()); err != nil {
 			t.Fatal(err)
 		}
-		defer conns[i].Close()
+		t.Cleanup(func() { _ = conns[i].Close() })
 	}
 	began := time.Now()
 	for _, c := range conns {

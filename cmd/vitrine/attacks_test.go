@@ -98,10 +98,13 @@ func repeat(c net.Conn, slowly bool, method string, request func() string) {
 		response, err := http.ReadResponse(from, &http.Request{Method: method})
 		for err == nil && slowly {
 			_, err = io.CopyN(io.Discard, response.Body, 16<<10)
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(10 * time.Millisecond)
 		}
 		if err == nil {
 			_, err = io.Copy(io.Discard, response.Body)
+		}
+		if response != nil {
+			_ = response.Body.Close()
 		}
 		if err != nil && err != io.EOF {
 			return

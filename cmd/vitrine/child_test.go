@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,8 +100,13 @@ type change struct{ file, from, to string }
 
 // anHour lets the signals USR1 and USR2 set the clock of a process forward and back by an hour. The
 // monotonic clock runs on, as when a machine's clock is set.
-func anHour() []change {
-	library := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
+func anHour(t *testing.T) []change {
+	t.Helper()
+	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", "time").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	library := filepath.Join(strings.TrimSpace(string(folder)), "time.go")
 	const now = "	sec, nsec, mono := runtimeNow()\n"
 	return []change{
 		{library, "func Now() Time {\n" + now, "var Step int64\n\nfunc Now() Time {\n" + now + "	sec += Step\n"},
@@ -184,12 +188,12 @@ func redisWithAClock(t *testing.T, args ...string) (server *redistest.Server, se
 		}
 	}
 	set(0)
-	real, err := exec.LookPath("redis-server")
+	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// On the path, for each start of the server.
-	text := fmt.Sprintf("#!/bin/sh\nexec env LD_PRELOAD=%s CLOCK=%s %s \"$@\"\n", library, clock, real)
+	text := fmt.Sprintf("#!/bin/sh\nexec env LD_PRELOAD=%s CLOCK=%s %s \"$@\"\n", library, clock, program)
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ type trial struct {
 func newTrial(t *testing.T) *trial {
 	tr := &trial{content: newContent(t), t: t, operator: freeAddress(t), details: map[string]bool{}}
 	tr.redis, tr.setRedis = redisWithAClock(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "400")
-	tr.vitrine = child{program: build(t, anHour()...), files: 400, log: &tr.log}
+	tr.vitrine = child{program: build(t, anHour(t)...), files: 400, log: &tr.log}
 	tr.public, tr.vitrine.socket = openSocket(t)
 	tr.vitrine.environ = []string{
 		"VITRINE_ADMIN_LISTEN=" + tr.operator, "VITRINE_LOG_FORMAT=json",
@@ -125,18 +125,18 @@ func (tr *trial) visit(client *http.Client) {
 		defer tr.mu.Unlock()
 		tr.wrong = append(tr.wrong, fmt.Sprintf(format, args...))
 	}
-	get := func() (*http.Response, []byte, error) {
+	get := func() (code int, status string, body []byte, err error) {
 		response, err := client.Get("http://" + tr.public + "/gvapp/singlebanner")
 		if err != nil {
-			return nil, nil, err
+			return 0, "", nil, err
 		}
 		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		return response, body, err
+		body, err = io.ReadAll(response.Body)
+		return response.StatusCode, response.Header.Get("Cache-Status"), body, err
 	}
-	response, body, err := get()
+	code, status, body, err := get()
 	if err != nil && tr.killed.Load() >= began.UnixNano() { // cut off with the process: asked again, as a balancer does
-		response, body, err = get()
+		code, status, body, err = get()
 	}
 	if err != nil {
 		complain("%v", err)
@@ -144,9 +144,8 @@ func (tr *trial) visit(client *http.Client) {
 	}
 	took := time.Since(began)
 	tr.answers.Add(1)
-	status := response.Header.Get("Cache-Status")
-	if response.StatusCode != http.StatusOK {
-		complain("status %d, %.60q, %s", response.StatusCode, body, status)
+	if code != http.StatusOK {
+		complain("status %d, %.60q, %s", code, body, status)
 		return
 	}
 	if err := tr.judge(body, began); err != nil {
@@ -189,7 +188,7 @@ func (tr *trial) kill() {
 	release := tr.cms.Block()
 	fetched := tr.cms.Count(shape.Banners)
 	for deadline := time.Now().Add(2 * faultTTL); tr.cms.Count(shape.Banners) == fetched && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	tr.killed.Store(time.Now().Add(time.Second).UnixNano())
 	tr.vitrine.kill()

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"vitrine/cmd/testkit"
+	"vitrine/config"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
+	cms := upstreamtest.New(t)
+	release := cms.Block()
+	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
+	answered := make(chan string, 1)
+	go func() {
+		response, err := http.Get("http://" + vitrine.public.Addr().String() + routes[shape.Banners])
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		_, err = io.Copy(io.Discard, response.Body)
+		answered <- fmt.Sprint(response.StatusCode, err)
+	}()
+	cms.WaitCount(shape.Banners, 1)
+	ready := "http://" + vitrine.operator.Addr().String() + "/readyz"
+	stopped := make(chan error, 1)
+	go func() { stopped <- vitrine.stop() }()
+	// Draining is told while the request is under way, or was before anybody could ask: then the
+	// address is closed already.
+	if err := testkit.Retry(func() error {
+		response, err := http.Get(ready)
+		if err != nil {
+			return nil
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusServiceUnavailable {
+			return errors.New("still ready")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	release()
+	if got := <-answered; got != "200 <nil>" {
+		t.Errorf("the request under way got %s", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
+	cms := upstreamtest.New(t)
+	release := cms.Block()
+	defer release()
+	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_SHUTDOWN_TIMEOUT=50ms")
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if response, err := http.Get("http://" + vitrine.public.Addr().String() + routes[shape.Banners]); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	cms.WaitCount(shape.Banners, 1)
+	began := time.Now()
+	if err := vitrine.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	<-asked
+}
+
+func TestAFailedStartLeavesNothingOpen(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	public := freeAddress(t)
+	cfg, err := config.Load(config.Sources{Environ: []string{
+		"VITRINE_LISTEN=" + public, "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL=embedded:" + taken.Addr().String(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newProcess(t.Context(), cfg.Log, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.begin(t.Context(), cfg) == nil {
+		t.Fatal("an address that is in use was opened")
+	}
+	again, err := net.Listen("tcp", public)
+	if err != nil {
+		t.Fatalf("the public address is still held: %v", err)
+	}
+	_ = again.Close()
+}

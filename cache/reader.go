@@ -127,6 +127,8 @@ type Reader[V any] struct {
 
 	file    lastgood.File // of the last good copy
 	unsaved chan struct{} // capacity 1: wakes save; nil if no copy is kept
+	// unremovable is whether the file could not be removed the last time, which is logged once.
+	unremovable atomic.Bool
 }
 
 // notify makes everybody who waits for a change look at Redis again, including the attendant. It is

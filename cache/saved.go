@@ -93,7 +93,9 @@ func (r *Reader[V]) withdrawn() bool {
 
 // unsave removes the file of a document that was purged, or may have been.
 func (r *Reader[V]) unsave() {
-	if err := r.file.Remove(); err != nil {
-		r.store.log.Warn("the last good copy of a purged document cannot be removed", "resource", r.key, "error", err)
+	if err := r.file.Remove(); err == nil {
+		r.unremovable.Store(false)
+	} else if !r.unremovable.Swap(true) {
+		r.store.log.Warn("the last good copy, which may have been purged, cannot be removed", "resource", r.key, "error", err)
 	}
 }

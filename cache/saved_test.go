@@ -1,12 +1,15 @@
 package cache
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 // keeping are options under which the last good copy is kept, and the file that it is in.
@@ -119,5 +122,26 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 				t.Errorf("got %+v", a)
 			}
 		})
+	}
+}
+
+// A purge is noticed more than once, and a look that finds nothing asks for the file's removal again.
+func TestAFileThatCannotBeRemovedIsLoggedOnce(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	o, path := keeping(t, src)
+	must(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
+	var log testkit.Buffer
+	s, err := Open(t.Context(), Options{URL: server.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	must(t, err)
+	r, err := NewReader(s, "banners", o)
+	must(t, err)
+	for range 3 {
+		eventually(t, "it is fetched", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Status.Detail == DetailMemory })
+		must(t, server.Client().Del(t.Context(), key).Err())
+		eventually(t, "the purge counts", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Status.Detail != DetailMemory })
+	}
+	must(t, s.Close())
+	if n := strings.Count(log.String(), "cannot be removed"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
 }

@@ -30,10 +30,11 @@
 #define OLD  1
 #define NEW  2
 
-/* fresh_until: not there, an operator's 0, the 1 that acquire makes of it, a time to come. */
+/* fresh_until: not there, an operator's 0, what acquire makes of it, a time to come. In the code each
+   acquire makes another number of it: one for all is harder. */
 #define MISSING 0
 #define ZERO    1
-#define ONE     2
+#define PAST    2
 #define LATER   3
 
 /* Taken before something is read; each bit is cleared by what makes it untrue. [watch.Mark] */
@@ -176,7 +177,7 @@ inline newtoken(T) {   /* [cache.Store.token] */
 inline grant(T) {      /* [acquire.lua] */
 	lease = T; expired = 0;
 #ifndef ZERO_STAYS
-	fresh = (fresh == ZERO -> ONE : fresh);
+	fresh = (fresh == ZERO -> PAST : fresh);
 #endif
 	announce()
 }

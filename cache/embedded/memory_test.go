@@ -85,7 +85,7 @@ func TestCommandsDuringTheEndAreNotRun(t *testing.T) {
 		})
 		all.Go(func() { _, _ = io.Copy(io.Discard, conn) })
 	}
-	time.Sleep(50 * time.Millisecond)
+	<-time.After(50 * time.Millisecond)
 	s.Close()
 	all.Wait()
 	if said := log.String(); said != "" {

@@ -2,5 +2,6 @@
 
 package testkit
 
-// Race: the race detector is on. It takes memory and time, and makes sync.Pool forget at random.
+// Race says whether the race detector is on. It takes memory and time, and makes sync.Pool forget at
+// random.
 const Race = false

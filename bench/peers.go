@@ -52,11 +52,15 @@ http {
     uwsgi_temp_path DIR/uwsgi;
     scgi_temp_path DIR/scgi;
     proxy_cache_path DIR/cache levels=1:2 keys_zone=bench:8m max_size=512m use_temp_path=off;
+    upstream origin {
+        server ORIGIN max_fails=0;
+        keepalive 64;
+    }
     server {
         listen LISTEN backlog=16384;
         TLS
         location / {
-            proxy_pass ORIGIN;
+            proxy_pass http://origin;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_cache bench;
@@ -86,7 +90,7 @@ func (l *lab) startNginx(certificate, key string) (*contender, error) {
 		scheme, listen = "https://", addr+" ssl"
 		secure = fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; ssl_protocols TLSv1.2 TLSv1.3;", certificate, key)
 	}
-	conf := strings.NewReplacer("DIR", dir, "LISTEN", listen, "TLS", secure, "ORIGIN", l.origin.url).Replace(nginxConf)
+	conf := strings.NewReplacer("DIR", dir, "LISTEN", listen, "TLS", secure, "ORIGIN", strings.TrimPrefix(l.origin.url, "http://")).Replace(nginxConf)
 	if os.Geteuid() == 0 {
 		conf = "user root;\n" + conf
 	}

@@ -51,8 +51,10 @@ func BenchmarkCheckedAgainstRedis(b *testing.B) {
 }
 
 func warm(tb testing.TB, r *Reader[int64]) {
-	get(tb, r)
-	eventually(tb, "memory", func() bool { return get(tb, r).Status.Detail == DetailMemory })
+	inMemory := func() bool { return get(tb, r).Status.Detail == DetailMemory }
+	eventually(tb, "memory", inMemory)
+	stored := watch.Now()
+	eventually(tb, "the own writes are announced", func() bool { return inMemory() && r.watched.HeardSince(stored) })
 }
 
 func TestHitAllocatesNothing(t *testing.T) {

@@ -52,6 +52,19 @@ func newDuel(t *testing.T) *duel {
 	return d
 }
 
+// settled returns what the second has heard, once nothing more is on its way.
+func (d *duel) settled(t *testing.T) int64 {
+	t.Helper()
+	heard := int64(-1)
+	eventually(t, "nothing more is heard", func() bool {
+		before := heard
+		heard = d.heard.Load()
+		pause(t.Context(), 2*bound)
+		return heard == before
+	})
+	return heard
+}
+
 func (d *duel) purge(t *testing.T) (acked time.Time) {
 	t.Helper()
 	must(t, d.server.Client().Del(t.Context(), prefix+"banners").Err())
@@ -145,7 +158,7 @@ func TestCopyReadBeforeAGapInHearingIsNotTrustedAfterIt(t *testing.T) {
 	want(t, d.one, 1)
 	before := inBackground(t, d.two)
 	<-d.held.entered
-	heard := d.heard.Load()
+	heard := d.settled(t)
 	d.way.cut()
 	d.src1.version.Store(2)
 	d.purge(t)
@@ -166,8 +179,8 @@ func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T)
 	d := newDuel(t)
 	want(t, d.one, 1)
 	want(t, d.two, 1)
+	heard := d.settled(t)
 	d.way.deafen()
-	heard := d.heard.Load()
 	d.src1.version.Store(2)
 	acked := d.purge(t)
 	becomes(t, d.one, 2)

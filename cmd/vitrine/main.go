@@ -15,10 +15,16 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal stops gracefully; without its handler the second one ends the process at
-	// once.
-	context.AfterFunc(ctx, stop)
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // until the process ends
+		<-signals
+		// The first signal stops gracefully. Without a handler the second one ends the process at once:
+		// it has none before anybody can see that the process is stopping.
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		stop()
+	}()
 	os.Exit(run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups}))
 }
 

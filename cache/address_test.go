@@ -120,7 +120,7 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 // over from the other while a document is on its way to Redis.
 func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes fifteen seconds")
+		t.Skip("takes fifteen seconds: run it without -short")
 	}
 	server := redistest.Start(t)
 	way := newRelay(t, server.Addr)

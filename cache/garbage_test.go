@@ -128,7 +128,7 @@ func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
 // TestIdleReplicasCostLittle has a hundred replicas that nobody asks anything.
 func TestIdleReplicasCostLittle(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes ten seconds")
+		t.Skip("takes ten seconds: run it without -short")
 	}
 	const replicas = 100
 	server := redistest.Start(t, "--maxclients", "2000")

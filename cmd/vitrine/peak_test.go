@@ -38,7 +38,7 @@ var styles = []struct{ name, preset, envelope, program string }{
 // times what was received besides, and up to 32 MiB more until that is noticed.
 func TestAFetchTakesAtMostSixTimesWhatItReceives(t *testing.T) {
 	if testing.Short() || testkit.Race {
-		t.Skip("takes minutes, and the race detector's memory is not vitrine's")
+		t.Skip("takes minutes, and the race detector's memory is not vitrine's: run it without -short and -race")
 	}
 	deep := strings.Repeat(`{"a":`, 55) + "1" + strings.Repeat("}", 55)
 	var honest strings.Builder

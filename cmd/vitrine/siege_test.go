@@ -27,7 +27,7 @@ const idlers = 10_000
 // p99 of ordinary hits, which on a machine that others use says little.
 func TestUnderSiege(t *testing.T) {
 	if testing.Short() || testkit.Race {
-		t.Skip("takes minutes, and the race detector's memory is not vitrine's")
+		t.Skip("takes minutes, and the race detector's memory is not vitrine's: run it without -short and -race")
 	}
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed: apt-get install wrk")

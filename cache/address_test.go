@@ -11,6 +11,7 @@ import (
 
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 // TestAnotherServerBehindTheAddressIsNoticed moves new connections to another server while those
@@ -22,10 +23,10 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 	_, r := replica(t, way.url(), options(src))
 	warm(t, r)
 	way.lead(two.Addr)
-	began := time.Now()
+	elapsed := testkit.Stopwatch(t)
 	src.version.Store(2)
 	eventually(t, "what the other server holds counts", func() bool { return get(t, r).Value == 2 })
-	if took := time.Since(began); took > 4*time.Second {
+	if took := elapsed(); took > 4*time.Second {
 		t.Errorf("the change of servers was noticed after %v", took)
 	}
 	warm(t, r)
@@ -75,7 +76,7 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	calls := make(chan error, 10)
 	for range cap(calls) { // ten connections in the pool
 		go func() {
-			calls <- r.watched.Do(t.Context(), false, func(c redis.Cmdable) error { return c.Eval(t.Context(), "return redis.call('TIME')", nil).Err() })
+			calls <- r.watched.Do(t.Context(), func(c redis.Cmdable) error { return c.Eval(t.Context(), "return redis.call('TIME')", nil).Err() })
 		}()
 	}
 	for range cap(calls) {
@@ -84,9 +85,9 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	way.hole()
 	src.version.Store(2)
 	must(t, server.Client().Del(t.Context(), key).Err())
-	began := time.Now()
+	elapsed := testkit.Stopwatch(t)
 	eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
-	if took := time.Since(began); took > 2*time.Second || !store.Up() {
+	if took := elapsed(); took > 2*time.Second || !store.Up() {
 		t.Errorf("after %v, up: %t", took, store.Up())
 	}
 }
@@ -94,25 +95,29 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 // TestADocumentOnItsWayIsNoSilence has a link on which a document takes several times as long as
 // Redis may be silent.
 func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
-	server := redistest.Start(t)
-	way := newRelay(t, server.Addr)
-	src := newSource()
-	o := options(padded(src, 4<<20))
-	store, r := replica(t, way.url(), o)
-	_, other := replica(t, way.url(), o)
-	way.throttle(4 << 20) // a byte a second for each of the document: a second for each way
-	for _, r := range []*Reader[int64]{r, other} {
-		if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisAway || a.Status.Detail == DetailRedisRefused {
-			t.Errorf("got %+v", a.Status)
-		}
-	}
-	src.version.Store(2)
-	must(t, server.Client().Del(t.Context(), key).Err())
-	for _, r := range []*Reader[int64]{r, other} {
-		eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
-	}
-	if n := src.loads.Load(); n != 2 || !store.Up() {
-		t.Errorf("%d loads, want one for the start and one for the purge; up: %t", n, store.Up())
+	for name, relayTo := range map[string]func(testing.TB, string) *relay{"TCP": newRelay, "TLS": newSecureRelay} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			way := relayTo(t, server.Addr)
+			src := newSource()
+			o := options(padded(src, 4<<20))
+			store, r := replica(t, way.url(), o)
+			_, other := replica(t, way.url(), o)
+			way.throttle(4 << 20) // a byte a second for each of the document: a second for each way
+			for _, r := range []*Reader[int64]{r, other} {
+				if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisAway || a.Status.Detail == DetailRedisRefused {
+					t.Errorf("got %+v", a.Status)
+				}
+			}
+			src.version.Store(2)
+			must(t, server.Client().Del(t.Context(), key).Err())
+			for _, r := range []*Reader[int64]{r, other} {
+				eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
+			}
+			if n := src.loads.Load(); n != 2 || !store.Up() {
+				t.Errorf("%d loads, want one for the start and one for the purge; up: %t", n, store.Up())
+			}
+		})
 	}
 }
 
@@ -164,9 +169,9 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	eventually(t, "it is noticed", func() bool { return !store.Listening() })
 	must(t, server.Client().ScriptKill(t.Context()).Err())
 	<-done
-	began := time.Now()
+	elapsed := testkit.Stopwatch(t)
 	eventually(t, "purges are received again", store.Listening)
-	if took := time.Since(began); took > 2*time.Second {
+	if took := elapsed(); took > 2*time.Second {
 		t.Errorf("deaf for %v after it was over", took)
 	}
 }
@@ -174,7 +179,7 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 // TestAMinorityOfSentinelsIsNotBelieved leaves one Sentinel of three, which names a server of its
 // own.
 func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
-	group := redistest.StartSentinels(t)
+	group := startSentinels(t)
 	impostor := redistest.Start(t)
 	src := newSource()
 	store, r := replica(t, group.URL(), options(src))
@@ -185,8 +190,8 @@ func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
 	alone := group.Sentinels[2].Client()
 	host, port, err := net.SplitHostPort(impostor.Addr)
 	must(t, err)
-	must(t, alone.Do(t.Context(), "sentinel", "remove", redistest.MasterName).Err())
-	must(t, alone.Do(t.Context(), "sentinel", "monitor", redistest.MasterName, host, port, "2").Err())
+	must(t, alone.Do(t.Context(), "sentinel", "remove", masterName).Err())
+	must(t, alone.Do(t.Context(), "sentinel", "monitor", masterName, host, port, "2").Err())
 	eventually(t, "memory is not trusted without a majority", func() bool { return get(t, r).Status.Detail == DetailRedis })
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return group.Master.Client().Del(t.Context(), key).Err() })
 	if n := impostor.Client().DBSize(t.Context()).Val(); n != 0 || !store.Up() {

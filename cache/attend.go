@@ -3,10 +3,7 @@ package cache
 import (
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"vitrine/cache/lastgood"
-	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
 
@@ -19,19 +16,16 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 	if err := s.claim(key); err != nil {
 		return nil, err
 	}
-	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.hash = s.hash(key, 2*max(o.FetchTimeout+leaseMargin, o.BackoffMost)+time.Minute)
 	r.watched = s.watch.Key(key, r.notify)
 	if o.LastGood != "" {
 		r.file, r.unsaved = lastgood.At(o.LastGood, key), make(chan struct{}, 1)
 		r.recall()
-		if !s.goTask(r.save) {
-			return nil, errClosed
-		}
+		s.goTask(r.save)
 	}
-	if !s.goTask(r.attend) || !s.goTask(r.sample) {
-		return nil, errClosed
-	}
+	s.goTask(r.attend)
+	s.goTask(r.sample)
 	return r, nil
 }
 
@@ -46,9 +40,7 @@ func (r *Reader[V]) attend() {
 		}
 		if r.watched.Up() { // otherwise everybody is notified when it is back
 			// A look that began before the change may not have seen it.
-			if e, err := r.ask(watch.Now()); err != nil {
-				r.watched.Fail(err)
-			} else if e.soft {
+			if e, err := r.ask(watch.Now()); err == nil && e.wanted && r.paused(watch.Now()) == nil {
 				r.fly(r.store.ctx)
 			}
 		}
@@ -82,23 +74,10 @@ func (r *Reader[V]) differs() bool {
 	if !e.holds(now) || e.unstored || now >= e.freshUntil || !r.watched.Trusts(&e.mark, now) || !r.watched.Up() {
 		return false
 	}
-	var rec lease.Record
-	err := r.watched.Do(r.store.ctx, true, func(c redis.Cmdable) (err error) {
-		rec, err = r.hash.Look(r.store.ctx, c, e.doc.ETag)
-		return err
-	})
+	rec, err := r.read(e.doc.ETag)
 	if err != nil || (rec.ETag == e.doc.ETag && rec.FetchedAt == e.redis.fetchedAt && rec.FreshUntil == e.redis.freshUntil) {
 		return false
 	}
-	// The push that explains the difference may be on its way: it is missing if it has not arrived
-	// when a ping sent from now on has been answered.
-	for asked := watch.Now(); r.watched.Trusts(&e.mark, watch.Now()); {
-		if r.watched.HeardSince(asked) {
-			return r.memory.Load() == e && r.watched.Trusts(&e.mark, watch.Now())
-		}
-		if !watch.Sleep(r.store.ctx, r.store.bound/5) {
-			return false
-		}
-	}
-	return false
+	// The push that explains the difference may be on its way.
+	return r.watched.Quiet(r.store.ctx, &e.mark, &e.mark) && r.memory.Load() == e && r.watched.Trusts(&e.mark, watch.Now())
 }

@@ -1,8 +1,13 @@
 package cache
 
 import (
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 )
 
@@ -29,4 +34,56 @@ func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
 		close(early.done)
 		eventually(t, "it is fetched anew, though nobody reads", func() bool { return src.loads.Load() == 2 })
 	})
+}
+
+// TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain has Redis refuse writes while a document is
+// loaded: neither the fill nor the release reaches it, so that the replica finds a lease of its own.
+func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
+	for name, refuse := range refusals {
+		t.Run(name, func(t *testing.T) {
+			server, src := redistest.Start(t), newSource()
+			_, r := replica(t, server.URL(), options(src))
+			warm(t, r)
+			must(t, server.Client().Del(t.Context(), key).Err())
+			release := src.hold()
+			var reading sync.WaitGroup
+			reading.Go(func() {
+				for src.loads.Load() < 2 { // until the purge is heard
+					_, _ = r.Get(t.Context())
+				}
+			})
+			<-src.entered
+			refuse(t, server)
+			release()
+			reading.Wait()
+			before := src.loads.Load()
+			watch.Sleep(t.Context(), time.Second)
+			if n := src.loads.Load() - before; n > 1 {
+				t.Errorf("loaded %d times in a second, though nobody read", n)
+			}
+		})
+	}
+}
+
+// TestADocumentThatIsDueIsNotTriedWithoutRest has Redis refuse writes and the CMS fail after a soft
+// purge.
+func TestADocumentThatIsDueIsNotTriedWithoutRest(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	o := options(src)
+	o.BackoffFirst, o.BackoffMost = time.Minute, time.Minute
+	_, r := replica(t, server.URL(), o)
+	warm(t, r)
+	src.fail(errDown)
+	_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
+		tx.HSet(t.Context(), key, "fresh_until", "0")
+		tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+		return nil
+	})
+	must(t, err)
+	eventually(t, "the CMS is tried", func() bool { return src.loads.Load() > 1 })
+	before := commands(t, server)
+	watch.Sleep(t.Context(), time.Second)
+	if n := commands(t, server) - before; n > 500 {
+		t.Errorf("%d commands in a second, though nobody read", n)
+	}
 }

@@ -65,10 +65,11 @@ const clockSkew = time.Second
 // removes it again. It fails if Redis cannot be reached.
 func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 	const name = "check"
-	client, err := s.watch.Dial(ctx, name)
+	server, err := s.watch.Server(ctx, name)
 	if err != nil {
 		return e, fmt.Errorf("redis: %w", err)
 	}
+	client := redis.NewClient(server.Dedicated())
 	defer func() { _ = client.Close() }()
 	var pushes announced
 	_ = client.RegisterPushNotificationHandler("invalidate", &pushes, true) // the name is free

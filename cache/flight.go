@@ -2,27 +2,12 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
-
-// flight is one attempt to get a document, shared by every caller in this process that waits for
-// it. It runs on the store's context and keeps only the values of the context it was started with,
-// so that a caller who gives up does not end it for the others.
-type flight[V any] struct {
-	done chan struct{} // closed at the end, after the fields below are set
-
-	entry *entry[V] // nil: look again
-	// at is the time before which a caller must have asked to get entry: no purge acknowledged
-	// before it is later than entry's fetch.
-	at        time.Duration
-	status    Status
-	elsewhere bool // another process had the lease
-	void      bool // a hard purge came while it was loaded
-	err       error
-}
 
 // fly joins the current flight, or starts one.
 func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
@@ -36,8 +21,10 @@ func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	r.mu.Unlock()
 	values := lend(starter) // here, while the starter is in its call
 	run := func() {
-		ctx, cancel := context.WithTimeout(valued{Context: r.store.ctx, values: values}, r.patience())
+		ctx, cancel := context.WithTimeout(values, r.patience())
 		defer cancel()
+		stop := context.AfterFunc(r.store.ctx, cancel)
+		defer stop()
 		r.attempt(ctx, f)
 		r.land(f)
 	}
@@ -56,7 +43,7 @@ func (r *Reader[V]) land(f *flight[V]) {
 	r.mu.Unlock()
 	close(f.done)
 	if r.watched.Listening() {
-		r.wakeAttendant()
+		watch.Signal(r.wake)
 	}
 }
 
@@ -67,7 +54,10 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 		r.loadAlone(ctx, f, DetailRedisAway)
 		return
 	}
-	changed := r.nextChange() // before acquire, so that no fill after it is missed
+	select {
+	case <-r.changed: // before acquire, so that no fill after it is missed
+	default:
+	}
 	l, held, err := r.acquire(ctx)
 	switch {
 	case err != nil && r.store.ctx.Err() != nil:
@@ -75,8 +65,6 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case watch.Replied(err):
 		r.store.refuse("acquire", err)
 		r.loadAlone(ctx, f, DetailRedisRefused)
-	case err != nil:
-		r.watched.Fail(err)
 	case l.Outcome == lease.Granted:
 		r.store.accepted("acquire")
 		r.fetch(ctx, f, l, held)
@@ -84,24 +72,18 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 		f.err = r.paused(watch.Now())
 	case l.Outcome == lease.Held:
 		f.elsewhere = true
-		r.await(ctx, changed, l.Left)
-	}
+		r.await(ctx, l.Left)
+	} // otherwise Redis was not reached: look again
 }
 
 // await waits until the key changes or its lease expires. Without tracking it polls; a connection
 // lost meanwhile counts as a change.
-func (r *Reader[V]) await(ctx context.Context, changed <-chan struct{}, left time.Duration) {
+func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 	left += time.Millisecond
 	if !r.watched.Listening() {
 		left = min(left, watch.Jitter(r.store.bound))
 	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-changed:
-	case <-timer.C:
-	}
+	watch.Wait(ctx, r.changed, left)
 }
 
 // fetch loads under the lease and fills.
@@ -110,107 +92,115 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	if held.doc != nil && l.Holds() && held.doc.ETag == l.ETag && l.Source == r.o.Source {
 		base = held.doc
 	}
-	began := watch.Now()
-	loading, unguard := r.guard(ctx, l)
-	loaded, doc, value, err := r.load(loading, base)
-	void := unguard()
-	took := watch.Now() - began
+	loading, end := r.guard(ctx, f, l)
+	defer end(nil)
+	e, err := r.load(loading, f, base)
 	switch {
 	case r.store.ctx.Err() != nil:
 		_, _, _ = r.release(ctx, l, lease.Word{})
 		f.err = errClosed
 		return
-	case err != nil && void:
-		r.voided(took)
+	case err != nil && errors.Is(context.Cause(loading), errVoid):
+		r.refused(f, nil)
 		_, _, _ = r.release(ctx, l, lease.Word{})
-		f.void = true
 		return
 	case err != nil:
-		r.giveUp(ctx, f, l, held, began, err)
+		r.giveUp(ctx, f, l, held, err)
 		return
 	}
 	filling := lease.Document{
-		Source: r.o.Source, ETag: doc.ETag, Body: doc.Body, TTL: r.o.freshness(), Window: r.o.window(),
-		UpstreamETag: doc.UpstreamETag, UpstreamLastModified: doc.UpstreamLastModified, ChangedAt: r.knownChange(doc.ETag),
+		Source: r.o.Source, ETag: e.doc.ETag, Body: e.doc.Body, TTL: r.o.freshness(), Window: r.o.window(),
+		UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified, ChangedAt: r.knownChange(e.doc.ETag),
 	}
-	if loaded.NotModified {
+	if f.renewed {
 		filling.Body = nil
 	}
 	wrote, mark, err := r.fill(ctx, l, filling)
-	e := &entry[V]{doc: doc, value: value, mark: mark, detail: DetailMemory, source: r.o.Source}
-	switch {
-	case err != nil && r.store.ctx.Err() != nil: // if anything of it was written, it is complete
-		_, _, _ = r.release(ctx, l, lease.Word{})
-		f.err = errClosed
-	case err != nil:
+	e.mark = mark
+	if err == nil && wrote.Outcome != lease.Lost {
+		r.store.accepted("fill")
+		r.stored(f, e, &wrote, l.Dataset)
+		return
+	}
+	outcome := wrote.Outcome
+	if err != nil {
 		// A lease may fit where the document does not: hand it back, so that the others need not
 		// wait.
-		outcome, after, back := r.release(ctx, l, lease.Word{Keep: r.o.TTL + r.o.window()})
-		e.redis, e.mark, e.detail = held.redis, held.mark, DetailRedisRefused
+		var back error
+		outcome, mark, back = r.release(ctx, l, lease.Word{Keep: r.o.TTL + r.o.window()})
+		e.redis, e.mark, e.detail = held.redis, mark, DetailRedisRefused
 		switch {
-		case back == nil && outcome == lease.Lost: // purged while it was loaded, or stored without a reply
-			f.void = true
-			return
-		case back == nil:
-			e.mark = after
-			r.store.refuse("fill", err)
 		case watch.Replied(back):
-			r.store.refuse("fill", err)
-		default:
-			r.watched.Fail(err)
+			e.mark = held.mark
+		case back != nil:
 			e.mark, e.detail = held.mark.Unread(), DetailRedisAway
 		}
-		r.keep(f, e, began, loaded.Status)
-	case wrote.Outcome == lease.Lost:
-		// Purged while it was loaded. If that happens repeatedly, callers who asked before this
-		// load began get it: no purge that they could know of came after it.
-		if r.voided(took) {
-			e.setTimes(&r.o, watch.Now(), 0, r.o.TTL)
-			doc.FetchedAt, doc.FreshUntil = time.Now(), time.Now()
-			f.entry, f.at, f.status = e, began, Status{FwdStatus: loaded.Status}
-		}
-		f.void = true
+	}
+	switch {
+	case err != nil && r.store.ctx.Err() != nil: // if anything of it was written, it is complete
+		f.err = errClosed
+	case outcome == lease.Lost: // purged while it was loaded, or stored without a reply
+		r.refused(f, e)
 	default:
-		r.store.accepted("fill")
-		r.stored(f, e, &wrote, l, loaded, base, began, took)
+		if e.detail == DetailRedisRefused {
+			r.store.refuse("fill", err)
+		}
+		r.keep(f, e)
 	}
 }
 
 // stored admits what Redis holds now.
-func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, l lease.Lease, loaded Loaded, base *Document, began, took time.Duration) {
+func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, dataset string) {
 	outcome := string(wrote.Outcome)
-	if wrote.Outcome == lease.Stored && loaded.NotModified {
+	if wrote.Outcome == lease.Stored && f.renewed {
 		outcome = outcomeRenewed
 	}
-	r.store.fetched(r.key, outcome, took, nil)
-	r.pause.Store(nil)
-	r.mu.Lock()
-	r.voids = 0
-	r.mu.Unlock()
-	left := time.Duration(max(wrote.FreshUntil-wrote.Now, 0)) * time.Millisecond
-	wall, now := time.Now(), watch.Now()
-	e.doc.FetchedAt, e.doc.ChangedAt, e.doc.FreshUntil = wall, time.UnixMilli(wrote.ChangedAt), wall.Add(left)
-	if base != nil && loaded.NotModified {
-		e.doc.ChangedAt = base.ChangedAt
-	}
-	e.fetchedAt = wrote.Now
-	e.redis = held{etag: e.doc.ETag, fetchedAt: wrote.Now, freshUntil: wrote.FreshUntil, dataset: l.Dataset, run: r.watched.Run()}
-	e.setTimes(&r.o, now, 0, left)
-	r.admit(e)
-	f.entry, f.at, f.status = e, e.mark.At(), Status{FwdStatus: loaded.Status, Stored: true}
+	r.store.fetched(r.key, outcome, f.took, nil)
+	e.doc.ChangedAt = time.UnixMilli(wrote.ChangedAt)
+	e.redis = held{etag: e.doc.ETag, fetchedAt: wrote.Now, freshUntil: wrote.FreshUntil, dataset: dataset, run: r.watched.Run()}
+	at := e.mark.At()
 	if wrote.Outcome == lease.Soft { // purged softly at any time since the lease was taken
-		f.at = began
+		at = f.began
+	}
+	f.status.Stored = true
+	r.loaded(f, e, at, time.Duration(max(wrote.FreshUntil-wrote.Now, 0))*time.Millisecond, wrote.Now)
+}
+
+// loaded admits a document that is fresh for so long, and ends the flight with it, for callers who
+// asked before at.
+func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration, fetched int64) {
+	r.pause.Store(nil)
+	r.voids = 0
+	e.fetchedAt = fetched
+	e.setTimes(&r.o, watch.Now(), 0, fresh)
+	f.with(e, at, fresh)
+	r.admit(e)
+}
+
+func (f *flight[V]) with(e *entry[V], at, fresh time.Duration) {
+	wall := time.Now()
+	e.doc.FetchedAt, e.doc.FreshUntil = wall, wall.Add(fresh)
+	f.entry, f.at = e, at
+}
+
+// refused ends the flight after a purge while the document was loaded. If that happens repeatedly,
+// callers who asked before this load began get it: no purge that they could know of came after it.
+func (r *Reader[V]) refused(f *flight[V], e *entry[V]) {
+	r.store.fetched(r.key, outcomeLost, f.took, nil)
+	f.void = true
+	if r.voids++; r.voids > 1 && e != nil {
+		f.with(e, f.began, 0)
 	}
 }
 
 // giveUp records the failure with the lease, and puts back what Redis has lost. A purge received
 // meanwhile makes the load due again.
-func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], began time.Duration, cause error) {
-	word := lease.Word{Failure: lease.Failure{Count: l.Failure.Count + 1, Code: r.o.ErrorCode(cause)}}
-	word.Pause = r.backoff(word.Failure.Count)
-	r.store.fetched(r.key, outcomeFailed, watch.Now()-began, cause)
+func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], cause error) {
+	word := lease.Word{Failure: lease.Failure{Code: r.o.ErrorCode(cause)}}
+	word.Failure.Count, word.Pause = r.penalty(l.Failure.Count, cause)
+	r.store.fetched(r.key, outcomeFailed, f.took, cause)
 	alone := word
-	if held.lostOnly() {
+	if held.lostOnly() && !r.watched.Flushed(&held.mark) {
 		word.Keep = held.servableUntil - watch.Now()
 		word.Lost = &lease.Document{
 			Source: held.source, ETag: held.doc.ETag, Body: held.doc.Body, UpstreamETag: held.doc.UpstreamETag,
@@ -226,15 +216,19 @@ func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, hel
 	case watch.Replied(err):
 		r.store.refuse("release", err)
 		_, mark, _ = r.release(ctx, l, lease.Word{}) // nobody waits for it, then
-	case err != nil:
-		r.watched.Fail(err)
+	case err != nil: // the failure is this process's own
 	case outcome != lease.Released:
 		return
 	default:
-		r.vouch(held, began, mark)
+		r.vouch(held, f.began, mark)
 	}
-	r.pause.Store(&pause{count: word.Failure.Count, until: watch.Now() + word.Pause, err: cause, mark: mark})
-	f.err = &RetryError{After: word.Pause, Err: cause}
+	r.failed(f, word.Failure.Count, word.Pause, mark, cause)
+}
+
+// failed ends the flight with a failure, after which no load is tried for a while.
+func (r *Reader[V]) failed(f *flight[V], count int, wait time.Duration, mark watch.Mark, cause error) {
+	r.pause.Store(&pause{count: count, until: watch.Now() + wait, err: cause, mark: mark})
+	f.err = &RetryError{After: wait, Err: cause}
 }
 
 // vouch renews the mark of what was found when the lease was taken, or after that, once a release
@@ -250,7 +244,7 @@ func (r *Reader[V]) vouch(held *entry[V], since time.Duration, mark watch.Mark) 
 // loadAlone loads for this process only, while Redis is unreachable or refuses a lease. The pause
 // after a failure is this process's own.
 func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) {
-	began, before, prev := watch.Now(), r.watched.Unread(), r.memory.Load()
+	began, before, prev := watch.Now(), r.watched.Mark().Unread(), r.memory.Load()
 	if err := r.paused(began); err != nil {
 		f.err = err
 		return
@@ -258,59 +252,52 @@ func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) 
 	if detail == DetailRedisRefused { // it can be asked what it holds: see untouched
 		var err error
 		if prev, err = r.ask(began); err != nil {
-			r.watched.Fail(err)
 			return // look again
 		}
 		began, before = watch.Now(), prev.mark
 	}
 	var base *Document
-	if prev.holds(began) && !r.watched.Withdrawn(&prev.mark) && prev.source == r.o.Source {
+	if prev.holds(began) && !r.unexplained(prev) && prev.source == r.o.Source {
 		base = prev.doc
 	}
-	loaded, doc, value, err := r.load(ctx, base)
+	e, err := r.load(ctx, f, base)
 	if r.store.ctx.Err() != nil {
 		f.err = errClosed
 		return
 	}
 	if err != nil {
-		r.store.fetched(r.key, outcomeFailed, watch.Now()-began, err)
-		count := 1
+		r.store.fetched(r.key, outcomeFailed, f.took, err)
+		count := 0
 		if p := r.pause.Load(); p != nil {
-			count += p.count
+			count = p.count
 		}
-		wait := r.backoff(count)
-		r.pause.Store(&pause{count: count, until: watch.Now() + wait, err: err, mark: before})
-		f.err = &RetryError{After: wait, Err: err}
+		count, wait := r.penalty(count, err)
+		r.failed(f, count, wait, before, err)
 		return
 	}
-	if at := r.knownChange(doc.ETag); at > 0 {
-		doc.ChangedAt = time.UnixMilli(at)
+	if at := r.knownChange(e.doc.ETag); at > 0 {
+		e.doc.ChangedAt = time.UnixMilli(at)
 	}
-	e := &entry[V]{doc: doc, value: value, mark: before, detail: detail, source: r.o.Source, redis: held{run: r.watched.Run()}}
+	e.mark, e.detail, e.redis.run = before, detail, r.watched.Run()
 	if prev != nil {
 		e.redis = prev.redis
 	}
-	r.keep(f, e, began, loaded.Status)
+	r.keep(f, e)
 }
 
 // keep admits a document that Redis does not hold, with a mark from before its load: a purge
 // received since makes it void, and one received later withdraws it.
-func (r *Reader[V]) keep(f *flight[V], e *entry[V], began time.Duration, status int) {
-	took := watch.Now() - began
+func (r *Reader[V]) keep(f *flight[V], e *entry[V]) {
+	f.status.Detail = e.detail
 	// A look that was made meanwhile, at another process, knows of what was purged there.
 	cur := r.memory.Load()
 	if r.watched.Withdrawn(&e.mark) || cur != nil && cur.redis.run != e.redis.run {
-		r.store.fetched(r.key, outcomeLost, took, nil)
-		return // look again
+		r.refused(f, e)
+		return
 	}
-	r.store.fetched(r.key, outcomeAlone, took, nil)
-	r.pause.Store(nil)
-	wall, now, fresh := time.Now(), watch.Now(), r.o.freshness()
-	e.doc.FetchedAt, e.doc.FreshUntil = wall, wall.Add(fresh)
-	e.unstored, e.fetchedAt = true, wall.UnixMilli()+r.skew.Load()
-	e.setTimes(&r.o, now, 0, fresh)
-	r.admit(e)
-	f.entry, f.at, f.status = e, began, Status{FwdStatus: status, Detail: e.detail}
+	r.store.fetched(r.key, outcomeAlone, f.took, nil)
+	e.unstored = true
+	r.loaded(f, e, f.began, r.o.freshness(), time.Now().UnixMilli()+r.skew.Load())
 }
 
 // refresh starts a flight that nobody waits for, unless another process is known to have the lease,

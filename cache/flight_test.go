@@ -3,12 +3,14 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 func TestAPanicInPrepareIsAnErrorAndHoldsUpNobody(t *testing.T) {
@@ -56,9 +58,9 @@ func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
 				t.Errorf("the others wait for %v", left)
 			}
 			_, other := replica(t, server.URL(), options(newSource()))
-			began := time.Now()
+			elapsed := testkit.Stopwatch(t)
 			get(t, other)
-			if took := time.Since(began); took > leaseMargin {
+			if took := elapsed(); took > leaseMargin {
 				t.Errorf("another replica had an answer after %v", took)
 			}
 		})
@@ -73,11 +75,40 @@ func TestThePauseDoublesUpToItsMost(t *testing.T) {
 		1: time.Minute, 2: 2 * time.Minute, 10: 512 * time.Minute, 11: 10 * time.Hour, 29: 10 * time.Hour, 1000: 10 * time.Hour,
 		math.MaxInt: 10 * time.Hour,
 	} {
-		if got := r.backoff(count); got < want-want/4 || got > want+want/4 {
+		if got := r.backoff(count); got < want-want/4 || got > min(want+want/4, o.BackoffMost) {
 			t.Errorf("after %d failures %v, want %v and a quarter to either side", count, got, want)
 		}
 	}
 	r.backoff(math.MinInt) // what somebody wrote into Redis, and one more
+}
+
+// untried is the error of a breaker that is open for so long.
+type untried time.Duration
+
+func (u untried) Error() string           { return "open" }
+func (u untried) TryAfter() time.Duration { return time.Duration(u) }
+
+// TestALoadThatWasNotTriedIsNoFailureMore lets a breaker open after three failures. The next load is
+// due when it lets a probe through, however often it is asked until then.
+func TestALoadThatWasNotTriedIsNoFailureMore(t *testing.T) {
+	o := options(newSource())
+	o.BackoffFirst, o.BackoffMost = time.Second, time.Hour
+	_, r := replica(t, embeddedURL(t), o)
+	for _, test := range []struct {
+		before, count int
+		cause         error
+		least, most   time.Duration
+	}{
+		{3, 4, errDown, 6 * time.Second, 10 * time.Second},
+		{3, 3, fmt.Errorf("fetch: %w", untried(5*time.Second)), 5 * time.Second, 5 * time.Second},
+		{0, 1, untried(5 * time.Second), 5 * time.Second, 5 * time.Second},
+		{3, 3, untried(0), 750 * time.Millisecond, 1250 * time.Millisecond}, // a probe is under way
+		{3, 3, untried(2 * time.Hour), time.Hour, time.Hour},                // the CMS asked for it
+	} {
+		if count, pause := r.penalty(test.before, test.cause); count != test.count || pause < test.least || pause > test.most {
+			t.Errorf("%v after %d failures: %d, and a pause of %v", test.cause, test.before, count, pause)
+		}
+	}
 }
 
 func TestAnEmptyBodyIsAFailureOfTheLoad(t *testing.T) {

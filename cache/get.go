@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
@@ -21,14 +19,12 @@ import (
 func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 	now := watch.Now()
 	e := r.memory.Load()
-	if e != nil && r.watched.Read(&e.mark, now) && now < e.freshUntil {
+	r.store.watch.NoteRead(now)
+	if e != nil && r.watched.Trusts(&e.mark, now) && now < e.freshUntil {
 		if now >= e.ahead {
 			r.refresh(ctx)
 		}
 		return Answer[V]{Value: e.value, Document: e.doc, Status: Status{Hit: true, Detail: e.detail}}, nil
-	}
-	if e == nil {
-		r.watched.Read(&watch.Mark{}, now)
 	}
 	return r.get(ctx, now)
 }
@@ -37,15 +33,13 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 // [flight], which may end without a document that it can use; then it looks again.
 func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], err error) {
 	var timeout <-chan time.Time
-	waited := Status{} // on a hit after a wait
-	void := false      // the awaited document was purged
+	var waited Status // on a hit after a wait
+	void := false     // the awaited document was purged: a look that began before that is not worth waiting for
 	for try := 0; ; try++ {
 		var e *entry[V]
 		var detail string
 		if !void {
-			began := time.Now()
-			e, detail = r.current()
-			traceLook(ctx, r.key, began, detail)
+			e, detail = r.current(ctx)
 		}
 		now := watch.Now()
 		holds := e.holds(now)
@@ -90,9 +84,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 		case <-f.done:
 			if f.err == nil && f.entry != nil && asked <= f.at+r.store.watch.Trust() {
 				st := f.status
-				if !st.Hit {
-					st.Fwd, st.Collapsed = fwd, st.Collapsed || joined
-				}
+				st.Fwd, st.Collapsed = fwd, joined
 				return f.entry.answer(st), nil
 			}
 			if f.err == nil {
@@ -109,7 +101,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 			failure = fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
 		}
 		// The copy held when the wait began may have been purged since: look again.
-		if e, at := r.current(); e.holds(watch.Now()) {
+		if e, at := r.current(ctx); e.holds(watch.Now()) {
 			if watch.Now() < e.freshUntil {
 				return e.answer(Status{Hit: true, Detail: at}), nil
 			}
@@ -134,32 +126,25 @@ func (e *entry[V]) answer(st Status) Answer[V] {
 	return Answer[V]{Value: e.value, Document: e.doc, Status: st}
 }
 
-// traceLook makes the span of a look at Redis that began then; other requests may share it.
-func traceLook(ctx context.Context, key string, began time.Time, detail string) {
-	if detail == DetailRedis {
-		_, end := lease.Span(ctx, "look", key, trace.WithTimestamp(began))
-		end(nil)
-	}
-}
-
 // current is the entry usable now, and the detail of an answer from it; nil if nothing is known.
 //
-// While Redis is unreachable that is the copy in memory, unless a change was received since that no
-// write of this process explains.
-func (r *Reader[V]) current() (*entry[V], string) {
+// While Redis is unreachable that is the copy in memory, unless it may have been purged.
+func (r *Reader[V]) current(ctx context.Context) (*entry[V], string) {
 	now, e := watch.Now(), r.memory.Load()
 	if e != nil && r.watched.Trusts(&e.mark, now) {
 		return e, e.detail
 	}
 	if r.watched.Up() {
 		if e == nil || !r.watched.Recent(&e.mark, now) {
+			_, end := lease.Span(ctx, "look", r.key) // which other requests may share
 			var err error
-			if e, err = r.ask(now - r.store.watch.Trust()); err != nil {
-				r.watched.Fail(err)
+			e, err = r.ask(now - r.store.watch.Trust())
+			end(err)
+			if err != nil {
 				return r.uncoordinated(), DetailRedisAway
 			}
 		}
-		if e.unstored || e.lost {
+		if e.unstored || e.lost() {
 			return e, e.detail
 		}
 		return e, DetailRedis
@@ -169,8 +154,17 @@ func (r *Reader[V]) current() (*entry[V], string) {
 
 // uncoordinated is the entry usable while Redis is unreachable.
 func (r *Reader[V]) uncoordinated() *entry[V] {
-	if e := r.memory.Load(); e != nil && !r.watched.Withdrawn(&e.mark) {
+	if e := r.memory.Load(); e != nil && !r.unexplained(e) {
 		return e
 	}
 	return nil
+}
+
+// unexplained reports whether a change was received since e was read that no write of this process
+// explains. What others write to a Redis that has restarted since then does not concern e.
+func (r *Reader[V]) unexplained(e *entry[V]) bool {
+	if run := r.watched.Run(); e.redis.run != run {
+		return r.watched.WithdrawnBefore(run, &e.mark)
+	}
+	return r.watched.Withdrawn(&e.mark)
 }

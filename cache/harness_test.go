@@ -177,6 +177,30 @@ func get(t testing.TB, r *Reader[int64]) Answer[int64] {
 	return a
 }
 
+// holdLooks makes looks wait, but for those that a test makes itself, until the returned function is
+// called. They fail then.
+func holdLooks(t testing.TB, r *Reader[int64]) (end func()) {
+	t.Helper()
+	held := &asking[int64]{done: make(chan struct{}), err: errDown}
+	eventually(t, "nobody looks", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.asking != nil {
+			return false
+		}
+		r.asking = held
+		return true
+	})
+	end = sync.OnceFunc(func() {
+		r.mu.Lock()
+		r.asking = nil
+		r.mu.Unlock()
+		close(held.done)
+	})
+	t.Cleanup(end)
+	return end
+}
+
 // eventually waits for something that another goroutine or process is about to bring about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

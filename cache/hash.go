@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,17 +25,15 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 		l, err = r.hash.Acquire(ctx, c, q)
 		return l.Outcome == lease.Granted, err
 	})
-	switch {
-	case err != nil && !watch.Replied(err):
-		r.orphan(q.Token)
-	case err != nil:
-	case run != "" && r.watched.Run() != run: // which process was it?
+	if err != nil {
+		return l, nil, err
+	}
+	if run != "" && r.watched.Run() != run { // which process was it?
 		held = (*entry[V])(nil).in(heldIn(&l.Record, ""))
 		held.mark = mark
-	default:
-		held = r.learn(prev, &l.Record, mark, r.watched.Run())
+		return l, held, nil
 	}
-	return l, held, err
+	return l, r.learn(prev, &l.Record, mark, r.watched.Run()), nil
 }
 
 func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Document) (wrote lease.Filled, mark watch.Mark, err error) {
@@ -59,10 +58,73 @@ func (r *Reader[V]) release(ctx context.Context, l lease.Lease, w lease.Word) (o
 	return outcome, mark, err
 }
 
-// orphan records a lease that Redis may have granted although the reply was lost: the next look
-// releases it, so that nobody waits for a fetch that is not made.
-func (r *Reader[V]) orphan(token string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.orphaned = token
+// asking is one look at Redis, shared by several goroutines.
+type asking[V any] struct {
+	done  chan struct{}
+	at    time.Duration
+	entry *entry[V]
+	err   error
+}
+
+// ask looks at Redis, or shares a look that began after since.
+func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
+	for {
+		r.mu.Lock()
+		a := r.asking
+		if a == nil {
+			a = &asking[V]{done: make(chan struct{}), at: watch.Now()}
+			r.asking = a
+			r.mu.Unlock()
+			a.entry, a.err = r.look()
+			r.mu.Lock()
+			r.asking = nil
+			r.mu.Unlock()
+			close(a.done)
+			return a.entry, a.err
+		}
+		r.mu.Unlock()
+		<-a.done
+		if a.err != nil || a.at > since {
+			return a.entry, a.err
+		}
+	}
+}
+
+// look reads what Redis holds and admits it to memory.
+//
+// The interleavings that the mark, taken before the read, guards against:
+//
+//  1. read, purge received, admit: the entry carries an old mark and is never served.
+//  2. read, connection lost, purge not received, connection back, admit: the same by the period.
+//  3. purge, refill by another, read of the new copy, the purge's push received late: the new copy
+//     carries the old mark and is checked once more; nothing wrong is served.
+//  4. two reads, the older admitted last: it carries an older mark, or the push that separates the
+//     two is still on its way and removes it within the bound.
+func (r *Reader[V]) look() (*entry[V], error) {
+	var rec lease.Record
+	var mark watch.Mark
+	var run string
+	prev := r.memory.Load()
+	for {
+		run, mark = r.watched.Run(), r.watched.Mark()
+		var err error
+		if rec, err = r.read(prev.etag()); err != nil {
+			return nil, err
+		}
+		if now := r.watched.Run(); now == run || run == "" {
+			run = now
+			break // otherwise another process answers by now: was it this one?
+		}
+	}
+	r.void(&rec, mark.At())
+	return r.learn(prev, &rec, mark, run), nil
+}
+
+// read reads the hash, with the body unless its etag is have.
+func (r *Reader[V]) read(have string) (rec lease.Record, err error) {
+	err = r.watched.Do(r.store.ctx, func(c redis.Cmdable) (err error) {
+		rec, err = r.hash.Look(r.store.ctx, c, have)
+		return err
+	})
+	return rec, err
 }

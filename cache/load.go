@@ -19,40 +19,83 @@ const (
 	outcomeFailed  = "failed"
 )
 
+// flight is one attempt to get a document, shared by every caller in this process that waits for
+// it. It runs on the store's context and keeps only the values of the context it was started with,
+// so that a caller who gives up does not end it for the others.
+type flight[V any] struct {
+	done chan struct{} // closed at the end, after the fields below are set
+
+	entry *entry[V] // nil: look again
+	// at is the time before which a caller must have asked to get entry: no purge acknowledged
+	// before it is later than entry's fetch.
+	at        time.Duration
+	status    Status
+	elsewhere bool // another process had the lease
+	void      bool // a hard purge came while it was loaded
+	err       error
+
+	began, took time.Duration // of its load
+	renewed     bool          // the document that Redis holds is current
+
+	// The lease that Redis had when since came, and what ends the load under it: see guard. They are
+	// guarded by the reader's mutex.
+	token string
+	since time.Duration
+	end   context.CancelCauseFunc
+}
+
+// A Lender is a context whose values are valid during a call only, such as a request whose memory
+// is reused. Lend returns a context with the values that a load may need later.
+type Lender interface {
+	context.Context
+	Lend() context.Context
+}
+
+// lend returns the values of ctx, without its end.
+func lend(ctx context.Context) context.Context {
+	if l, ok := ctx.(Lender); ok {
+		ctx = l.Lend()
+	}
+	return context.WithoutCancel(ctx)
+}
+
 // load calls the loader within its timeout, and prepares the result.
-func (r *Reader[V]) load(ctx context.Context, base *Document) (loaded Loaded, doc *Document, value V, err error) {
+func (r *Reader[V]) load(ctx context.Context, f *flight[V], base *Document) (e *entry[V], err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.FetchTimeout)
 	defer cancel()
+	f.began = watch.Now()
 	defer func() {
+		f.took = watch.Now() - f.began
 		if p := recover(); p != nil {
 			err = fmt.Errorf("loading %s: panic: %v\n%s", r.key, p, debug.Stack())
 		}
 	}()
-	loaded, err = r.o.Loader.Load(ctx, r.key, base)
+	loaded, err := r.o.Loader.Load(ctx, r.key, base)
 	if err != nil {
-		return loaded, nil, value, err
+		return nil, err
 	}
-	if loaded.NotModified {
-		if base == nil {
-			return loaded, nil, value, fmt.Errorf("loading %s: not modified, but nothing was held", r.key)
-		}
-		renewed := *base
-		loaded.Body = base.Body
-		doc = &renewed
-		if e := r.memory.Load(); e != nil && e.doc == base {
-			doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified
-			return loaded, doc, e.value, nil
-		}
-	} else {
+	f.renewed, f.status.FwdStatus = loaded.NotModified, loaded.Status
+	doc := &Document{Body: loaded.Body, ChangedAt: time.UnixMilli(time.Now().UnixMilli())}
+	switch {
+	case !loaded.NotModified:
 		r.size.Store(int64(len(loaded.Body)))
 		if len(loaded.Body) == 0 { // which a fill would take for a renewal
-			return loaded, nil, value, fmt.Errorf("loading %s: an empty body", r.key)
+			return nil, fmt.Errorf("loading %s: an empty body", r.key)
 		}
-		doc = &Document{Body: loaded.Body, ETag: ETag(loaded.Body), ChangedAt: time.UnixMilli(time.Now().UnixMilli())}
+		doc.ETag = ETag(loaded.Body)
+	case base == nil:
+		return nil, fmt.Errorf("loading %s: not modified, but nothing was held", r.key)
+	default:
+		*doc = *base
 	}
 	doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified
-	value, err = r.prepare(doc)
-	return loaded, doc, value, err
+	e = &entry[V]{doc: doc, detail: DetailMemory, source: r.o.Source}
+	if held := r.memory.Load(); f.renewed && held != nil && held.doc == base {
+		e.value = held.value
+	} else {
+		e.value, err = r.prepare(doc)
+	}
+	return e, err
 }
 
 // prepare calls Prepare and turns a panic into an error, since waiters would otherwise wait for
@@ -79,48 +122,45 @@ func (r *Reader[V]) knownChange(etag string) int64 {
 	return 0
 }
 
+// Untried is the error of a loader that did not try, such as a circuit breaker's.
+type Untried interface {
+	error
+	TryAfter() time.Duration // when it will, or 0 if that is unknown
+}
+
+// penalty is how many failures there are in a row after one more, and the pause that follows. A load
+// that was not tried is not one more, and is due when it will be.
+func (r *Reader[V]) penalty(count int, cause error) (int, time.Duration) {
+	if u, ok := errors.AsType[Untried](cause); ok {
+		return max(count, 1), min(max(u.TryAfter(), r.backoff(1)), r.o.BackoffMost)
+	}
+	return count + 1, r.backoff(count + 1)
+}
+
 // backoff is the pause after the count-th failure in a row.
 func (r *Reader[V]) backoff(count int) time.Duration {
 	d := min(r.o.BackoffFirst, r.o.BackoffMost)
-	for range count - 1 {
-		if d > r.o.BackoffMost/2 {
-			d = r.o.BackoffMost
-			break
-		}
-		d *= 2
+	for i := 1; i < count && d < r.o.BackoffMost; i++ {
+		d += min(d, r.o.BackoffMost-d)
 	}
-	return max(watch.Jitter(d), time.Millisecond)
+	return max(min(watch.Jitter(d), r.o.BackoffMost), time.Millisecond)
 }
 
 // errVoid ends a load whose fill would be refused.
 var errVoid = errors.New("purged while it was fetched")
 
-// guarded is the current load in this process, if any.
-type guarded struct {
-	token string
-	since time.Duration // Redis had the token when this moment came
-	end   context.CancelCauseFunc
-}
-
-// guard lets a look that finds the lease gone end the load that was made under it, so that a purge
+// guard lets a look that finds the lease gone end the load that is made under it, so that a purge
 // during a slow fetch does not wait for what nobody may have, and the CMS is not asked twice at
-// once for longer than it takes to hear of it. But loads are not thrown away faster than they can
+// once for longer than it takes to receive it. But loads are not thrown away faster than they can
 // end: one that follows another void one goes on.
-func (r *Reader[V]) guard(ctx context.Context, l lease.Lease) (loading context.Context, unguard func() (void bool)) {
-	loading, end := context.WithCancelCause(ctx)
+func (r *Reader[V]) guard(ctx context.Context, f *flight[V], l lease.Lease) (loading context.Context, end context.CancelCauseFunc) {
+	loading, end = context.WithCancelCause(ctx)
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.voids == 0 {
-		r.loading = guarded{token: l.Token, since: watch.Now(), end: end}
+		f.token, f.since, f.end = l.Token, watch.Now(), end
 	}
-	r.mu.Unlock()
-	return loading, func() bool {
-		r.mu.Lock()
-		r.loading = guarded{}
-		r.mu.Unlock()
-		void := errors.Is(context.Cause(loading), errVoid)
-		end(nil)
-		return void
-	}
+	return loading, end
 }
 
 // void ends the current load if a look that began then, after its lease was taken, shows that its
@@ -128,18 +168,9 @@ func (r *Reader[V]) guard(ctx context.Context, l lease.Lease) (loading context.C
 func (r *Reader[V]) void(rec *lease.Record, began time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if g := r.loading; g.token != "" && began > g.since && rec.Lease != g.token {
-		g.end(errVoid)
+	if f := r.flight; f != nil && f.end != nil && began > f.since && rec.Lease != f.token {
+		f.end(errVoid)
 	}
-}
-
-// voided records that a load was void, and reports whether the previous one was too.
-func (r *Reader[V]) voided(took time.Duration) (again bool) {
-	r.store.fetched(r.key, outcomeLost, took, nil)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.voids++
-	return r.voids > 1
 }
 
 // A pause follows a failed attempt to load, by any process.

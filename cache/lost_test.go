@@ -40,50 +40,6 @@ func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
 	}
 }
 
-// TestALeaseAfterALossIsNoPurge has another replica take the lease in the empty Redis after this one
-// has looked at it. Once somebody deletes that lease, the document is purged.
-func TestALeaseAfterALossIsNoPurge(t *testing.T) {
-	server := redistest.Start(t)
-	src := newSource()
-	_, r := replica(t, server.URL(), options(src))
-	warm(t, r)
-	server.Kill()
-	eventually(t, "it is noticed", func() bool { return !r.watched.Up() || get(t, r).Status.Detail == DetailRedisAway })
-	server.Restart()
-	eventually(t, "it is back", func() bool { return r.watched.Up() && r.watched.Listening() })
-	look := func() *entry[int64] {
-		t.Helper()
-		e, err := r.look()
-		must(t, err)
-		return e
-	}
-	if e := look(); e.doc == nil || !e.lost {
-		t.Fatalf("the empty Redis: %+v", e)
-	}
-	another := lease.New("vitrine:", "banners", "another", time.Hour)
-	acquire := func(token string) {
-		t.Helper()
-		mark := r.watched.Mark()
-		l, err := another.Acquire(t.Context(), server.Client(), lease.Request{Token: token, Length: time.Minute, TTL: time.Minute, Source: "test"})
-		must(t, err)
-		if l.Outcome != lease.Granted {
-			t.Fatalf("acquire: %s", l.Outcome)
-		}
-		eventually(t, "it is announced", func() bool { return r.watched.Withdrawn(&mark) })
-	}
-	acquire("another:1")
-	for range 2 {
-		if e := look(); e.doc == nil || !e.lost {
-			t.Fatalf("another's lease: %+v", e)
-		}
-	}
-	must(t, server.Client().Del(t.Context(), key).Err())
-	acquire("another:2")
-	if e := look(); e.doc != nil {
-		t.Errorf("purged: %+v", e)
-	}
-}
-
 // TestAValueOfAnotherTypeIsNoPurge has somebody write a string over the document while the CMS is
 // away. The first replica that fetches removes it, and the others still know.
 func TestAValueOfAnotherTypeIsNoPurge(t *testing.T) {
@@ -106,6 +62,46 @@ func TestAValueOfAnotherTypeIsNoPurge(t *testing.T) {
 			_, err := r.Get(t.Context())
 			return err != nil
 		})
+	})
+}
+
+// TestTheNewestLostCopyIsPutBack has two replicas that hold different versions, as after each has
+// loaded for itself. The one with the older puts its own back first, when the other has already seen
+// that Redis is empty.
+func TestTheNewestLostCopyIsPutBack(t *testing.T) {
+	server := redistest.Start(t)
+	older, newer := newSource(), newSource()
+	newer.version.Store(2)
+	_, a := replica(t, server.URL(), options(older))
+	warm(t, a)
+	server.Kill()
+	b := alone(t, server.URL(), options(newer))
+	if got := get(t, b); got.Value != 2 || got.Status.Detail != DetailRedisAway {
+		t.Fatalf("got %+v", got)
+	}
+	older.fail(errDown)
+	newer.fail(errDown)
+	server.Restart()
+	for _, r := range []*Reader[int64]{a, b} {
+		eventually(t, "it is back", func() bool { return r.watched.Up() && r.watched.Listening() })
+		if e, err := r.look(); err != nil || !e.lostOnly() {
+			t.Fatalf("the empty Redis: %+v, %v", e, err)
+		}
+	}
+	held := func() string { return server.Client().HGet(t.Context(), key, "body").Val() }
+	eventually(t, "the older copy is put back", func() bool { get(t, a); return held() == string(body(1)) })
+	eventually(t, "the newer copy is put back", func() bool {
+		if got := get(t, b); got.Value != 2 {
+			t.Fatalf("the newer copy is given up: %+v", got)
+		}
+		return held() == string(body(2))
+	})
+	eventually(t, "all have it", func() bool { return get(t, a).Value == 2 })
+	must(t, server.Client().Del(t.Context(), key).Err())
+	eventually(t, "a purge ends both", func() bool {
+		_, errA := a.Get(t.Context())
+		_, errB := b.Get(t.Context())
+		return errA != nil && errB != nil
 	})
 }
 
@@ -209,10 +205,7 @@ func TestAnOwnWriteWithdrawsNoCopy(t *testing.T) {
 			warm(t, r)
 			r.o.TTL = time.Millisecond // it is due
 			src.fail(errDown)
-			lost := &asking[int64]{done: make(chan struct{}), err: errDown}
-			r.mu.Lock()
-			r.asking = lost // a look that does not come back
-			r.mu.Unlock()
+			looks := holdLooks(t, r)
 			mark := r.watched.Mark()
 			eventually(t, "the lease is given", func() bool {
 				l, _, err := r.acquire(t.Context())
@@ -226,10 +219,7 @@ func TestAnOwnWriteWithdrawsNoCopy(t *testing.T) {
 				eventually(t, "the purge is announced", func() bool { return r.watched.Changed(&mark) })
 			}
 			server.Kill()
-			r.mu.Lock()
-			r.asking = nil
-			r.mu.Unlock()
-			close(lost.done)
+			looks()
 			eventually(t, "Redis is away", func() bool {
 				a, err := r.Get(t.Context())
 				switch {

@@ -16,15 +16,14 @@ type entry[V any] struct {
 	mark watch.Mark
 	// redis is what Redis held at that time.
 	redis held
-	// detail is the detail of an answer from memory.
+	// detail is the detail of an answer from memory: [DetailMemory], or a problem with Redis.
 	detail string
 	// unstored: Redis does not hold the document, since it was unreachable, refused it or has lost
 	// it.
 	unstored bool
-	// lost: Redis has lost the document. It is served only if nothing can be loaded.
-	lost bool
-	// soft: an operator has declared it stale, and nobody is fetching it yet.
-	soft bool
+	// wanted: it is to be fetched without waiting for a read, since an operator has declared it stale,
+	// or this process has the lease and nobody here is fetching: the reply of its acquire was lost.
+	wanted bool
 	// fetchedAt is by Redis's clock, Unix milliseconds.
 	fetchedAt int64
 	source    string
@@ -61,8 +60,11 @@ func (e *entry[V]) etag() string {
 	return e.doc.ETag
 }
 
+// lost reports whether Redis has lost the document. It is served only if nothing can be loaded.
+func (e *entry[V]) lost() bool { return e.detail == DetailRedisLost }
+
 // lostOnly reports whether there is a document that Redis has lost, and nobody has put back.
-func (e *entry[V]) lostOnly() bool { return e.holds(watch.Now()) && e.lost && e.unstored }
+func (e *entry[V]) lostOnly() bool { return e.holds(watch.Now()) && e.lost() && e.unstored }
 
 // holds reports whether there is a document that can still be served.
 func (e *entry[V]) holds(now time.Duration) bool {
@@ -81,14 +83,17 @@ func (e *entry[V]) setTimes(o *ReaderOptions[V], now, age, left time.Duration) {
 	stale := max(natural, e.freshUntil)
 	e.revalidateUntil = stale + o.StaleWhileRevalidate
 	e.servableUntil = max(e.revalidateUntil, stale+o.StaleIfError)
-	if e.lost {
-		e.ahead, e.freshUntil, e.revalidateUntil = min(e.ahead, now), min(e.freshUntil, now), min(e.revalidateUntil, now)
+	if e.lost() {
+		e.dueFrom(now)
 	}
 }
 
-// dueFrom makes the document stale from now on.
+// dueFrom makes the document stale from now on. One that Redis has lost is not served instead of waiting.
 func (e *entry[V]) dueFrom(now time.Duration) {
 	e.ahead, e.freshUntil = min(e.ahead, now), min(e.freshUntil, now)
+	if e.lost() {
+		e.revalidateUntil = min(e.revalidateUntil, now)
+	}
 	doc := *e.doc
 	if at := time.Now(); doc.FreshUntil.After(at) {
 		doc.FreshUntil = at
@@ -112,16 +117,8 @@ func (r *Reader[V]) admit(e *entry[V]) {
 			return
 		}
 		if r.memory.CompareAndSwap(cur, e) {
-			r.noteSave()
+			watch.Signal(r.unsaved)
 			return
 		}
-	}
-}
-
-// noteSave makes save look at memory.
-func (r *Reader[V]) noteSave() {
-	select {
-	case r.unsaved <- struct{}{}:
-	default:
 	}
 }

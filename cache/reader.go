@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -63,10 +64,10 @@ func (o *ReaderOptions[V]) validate() error {
 	case o.Prepare == nil:
 		return errors.New("cache: Prepare is required")
 	}
-	setDefault(&o.FetchTimeout, 10*time.Second)
-	setDefault(&o.StaleWait, 2*time.Second)
-	setDefault(&o.BackoffFirst, 500*time.Millisecond)
-	setDefault(&o.BackoffMost, 10*time.Second)
+	o.FetchTimeout = cmp.Or(o.FetchTimeout, 10*time.Second)
+	o.StaleWait = cmp.Or(o.StaleWait, 2*time.Second)
+	o.BackoffFirst = cmp.Or(o.BackoffFirst, 500*time.Millisecond)
+	o.BackoffMost = cmp.Or(o.BackoffMost, 10*time.Second)
 	if o.ErrorCode == nil {
 		o.ErrorCode = func(error) string { return "error" }
 	}
@@ -74,12 +75,6 @@ func (o *ReaderOptions[V]) validate() error {
 		o.CodeError = func(code string) error { return fmt.Errorf("%w: %s", ErrLoad, code) }
 	}
 	return nil
-}
-
-func setDefault(d *time.Duration, v time.Duration) {
-	if *d == 0 {
-		*d = v
-	}
 }
 
 // window is how long past its freshness a document is kept.
@@ -113,14 +108,12 @@ type Reader[V any] struct {
 	size    atomic.Int64          // of the last body that was loaded, bytes
 	nextAsk atomic.Int64          // when a read may ask for a refresh again
 	wake    chan struct{}         // capacity 1: wakes the attendant
+	changed chan struct{}         // capacity 1: wakes the flight that waits for another process's
+	voids   int                   // loads in a row that a hard purge made void; for the present flight alone
 
-	mu       sync.Mutex    // guards the fields below
-	changed  chan struct{} // closed at the next change
+	mu       sync.Mutex // guards the fields below
 	asking   *asking[V]
 	flight   *flight[V]
-	loading  guarded
-	voids    int    // loads in a row that a hard purge made void
-	orphaned string // the token of a lease that this process may hold without knowing
 	lastETag string // of the document last held, purged or not,
 	lastAt   int64  // and when its content changed, Unix milliseconds
 	damaged  string // the etag of a body in Redis that cannot be used
@@ -137,25 +130,8 @@ func (r *Reader[V]) notify(changed bool) {
 	if changed && r.store.events.Invalidated != nil {
 		r.store.events.Invalidated(r.key)
 	}
-	r.mu.Lock()
-	close(r.changed)
-	r.changed = make(chan struct{})
-	r.mu.Unlock()
-	r.wakeAttendant()
-}
-
-// nextChange is closed at the next change.
-func (r *Reader[V]) nextChange() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
-}
-
-func (r *Reader[V]) wakeAttendant() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	watch.Signal(r.changed)
+	watch.Signal(r.wake)
 }
 
 // patience is how long a caller waits with nothing held. It is longer than a lease: if the lease's

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"strings"
 	"time"
 
 	"vitrine/cache/lease"
@@ -15,6 +16,7 @@ func (r *Reader[V]) learn(prev *entry[V], rec *lease.Record, mark watch.Mark, ru
 	e.mark = mark
 	if rec.Lease != "" {
 		e.leasedUntil = watch.Now() + rec.Left
+		e.wanted = e.wanted || r.store.refused.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
 	}
 	r.admit(e)
 	if e.doc == nil && prev != nil && r.unsaved != nil {
@@ -37,14 +39,14 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string, mar
 		r.store.purged(r.key, "soft")
 	}
 	// A document that was withdrawn before Redis restarted is purged, not lost.
-	restarted := was.run != run && !r.watched.WithdrawnBefore(run, &prev.mark)
+	restarted := was.run != run && !r.unexplained(prev)
 	// A document that is fresh in Redis is not fetched again, unless Redis refuses writes.
 	older := e != nil && rec.FetchedAt < prev.fetchedAt && (rec.FreshUntil <= rec.Now || prev.detail == DetailRedisRefused)
 	switch {
-	case prev.unstored && (e == nil || older) && r.untouched(prev, &redis, mark):
+	case prev.unstored && (e == nil || older || rec.FetchedAt > rec.Now) && r.untouched(prev, &redis, mark):
 		kept := prev.in(redis)
-		kept.soft = rec.Soft() && (softly || !r.watched.Quiet(r.store.ctx, &prev.mark, mark)) // a second 0 is like the first
-		if softly || kept.soft || prev.detail == DetailRedisAway {                            // is due, and can be stored again
+		kept.wanted = rec.Soft() && (softly || !r.watched.Quiet(r.store.ctx, &prev.mark, mark)) // a second 0 is like the first
+		if softly || kept.wanted || prev.detail == DetailRedisAway {                            // is due, and can be stored again
 			kept.dueFrom(now)
 		}
 		return kept
@@ -60,21 +62,29 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string, mar
 }
 
 // untouched reports whether Redis holds what it held before a copy was loaded that it does not have:
-// then that copy was not purged, and whatever was announced does not matter. Where it held nothing,
-// anything that was stored and purged since has left no trace but its announcements: one alone is
-// that of the lease that is there now. A copy that Redis has lost is offered until something newer
-// is there.
+// then that copy was not purged, and whatever was announced does not matter. The name of a hash that
+// had no document says so even once another replica has put back what it had. Where Redis held
+// nothing, anything that was stored and purged since has left no trace but its announcements: one
+// alone is that of the lease that is there now.
+//
+// An empty Redis is told apart without them, since others write there while a lost copy is offered:
+// the first lease gives one name to the data set and to the hash, and a hash made after a purge has
+// another.
 func (r *Reader[V]) untouched(prev *entry[V], redis *held, mark *watch.Mark) bool {
-	was := &prev.redis
+	was, restored := &prev.redis, redis.freshUntil == lease.Restored
 	switch {
-	case was.etag != "" || redis.etag != "":
-		return redis.etag == was.etag && redis.fetchedAt == was.fetchedAt && (redis.freshUntil == lease.Restored) == (was.freshUntil == lease.Restored)
+	case prev.lost() && r.watched.Flushed(&prev.mark):
+		return false
 	case was.vacant != "":
 		return redis.vacant == was.vacant
-	case prev.lost:
-		return true
+	case was.etag != "":
+		return redis.etag == was.etag && redis.fetchedAt == was.fetchedAt && restored == (was.freshUntil == lease.Restored)
+	case redis.etag != "" && !restored:
+		return false
+	case prev.lost() && was.dataset == "":
+		return redis.vacant == redis.dataset
 	}
-	return prev.detail != DetailRedisAway && r.watched.Quiet(r.store.ctx, prev.mark.Allow(redis.vacant != ""), mark)
+	return redis.etag == "" && prev.detail != DetailRedisAway && r.watched.Quiet(r.store.ctx, prev.mark.Allow(redis.vacant != ""), mark)
 }
 
 // in is a copy of the entry for the present state of Redis; of nil, an empty entry.
@@ -90,13 +100,11 @@ func (e *entry[V]) in(redis held) *entry[V] {
 // lose keeps a document that Redis has lost: it is loaded again, and served if that fails.
 func (r *Reader[V]) lose(prev *entry[V], redis held) *entry[V] {
 	e := prev.in(redis)
-	e.lost, e.unstored, e.detail = true, true, DetailRedisLost
-	if !prev.lost {
+	e.unstored, e.detail = true, DetailRedisLost
+	if !prev.lost() {
 		r.store.log.Warn("redis lost its data; fetching again, and keeping the last good copy until then", "resource", r.key)
 	}
-	now := watch.Now()
-	e.dueFrom(now)
-	e.revalidateUntil = min(e.revalidateUntil, now)
+	e.dueFrom(watch.Now())
 	return e
 }
 
@@ -106,18 +114,18 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 	if !rec.Holds() {
 		return nil
 	}
-	now, wall := watch.Now(), time.Now()
+	now, wall, fetched := watch.Now(), time.Now(), min(rec.FetchedAt, rec.Now)
 	ms := func(d int64) time.Duration { return time.Duration(d) * time.Millisecond }
 	same := prev != nil && prev.doc != nil && prev.doc.ETag == rec.ETag
 	doc := &Document{
 		ETag:         rec.ETag,
-		FetchedAt:    wall.Add(-ms(rec.Now - rec.FetchedAt)),
+		FetchedAt:    wall.Add(-ms(rec.Now - fetched)),
 		ChangedAt:    time.UnixMilli(rec.ChangedAt),
-		FreshUntil:   wall.Add(ms(max(rec.FreshUntil, rec.FetchedAt) - rec.Now)),
+		FreshUntil:   wall.Add(ms(max(rec.FreshUntil, fetched) - rec.Now)),
 		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
 	}
-	e := &entry[V]{doc: doc, detail: DetailMemory, fetchedAt: rec.FetchedAt, source: rec.Source, soft: rec.Soft(), lost: rec.FreshUntil == lease.Restored}
-	if e.lost {
+	e := &entry[V]{doc: doc, detail: DetailMemory, fetchedAt: fetched, source: rec.Source, wanted: rec.Soft()}
+	if rec.FreshUntil == lease.Restored {
 		e.detail = DetailRedisLost
 	}
 	switch {
@@ -142,7 +150,7 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 		}
 		e.value = value
 	}
-	e.setTimes(&r.o, now, ms(rec.Now-rec.FetchedAt), ms(rec.FreshUntil-rec.Now))
+	e.setTimes(&r.o, now, ms(rec.Now-fetched), ms(rec.FreshUntil-rec.Now))
 	return e
 }
 

@@ -2,7 +2,9 @@ package cache
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 // relay is a way to a server that can be cut, and that can lead to another server.
 type relay struct {
 	listener net.Listener
+	secure   bool // its clients speak TLS
 	tasks    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -27,6 +30,22 @@ func newRelay(t testing.TB, target string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
+	return relayOn(t, l, target)
+}
+
+// newSecureRelay ends TLS on the way.
+func newSecureRelay(t testing.TB, target string) *relay {
+	t.Helper()
+	certified := httptest.NewTLSServer(nil)
+	certified.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates})
+	must(t, err)
+	r := relayOn(t, l, target)
+	r.secure = true
+	return r
+}
+
+func relayOn(t testing.TB, l net.Listener, target string) *relay {
 	r := &relay{listener: l, target: target, conns: map[net.Conn]bool{}, holes: map[net.Conn]bool{}}
 	r.tasks.Go(r.accept)
 	t.Cleanup(func() {
@@ -37,7 +56,12 @@ func newRelay(t testing.TB, target string) *relay {
 	return r
 }
 
-func (r *relay) url() string { return "redis://" + r.listener.Addr().String() }
+func (r *relay) url() string {
+	if r.secure {
+		return "rediss://" + r.listener.Addr().String() + "?skip_verify=true"
+	}
+	return "redis://" + r.listener.Addr().String()
+}
 
 func (r *relay) accept() {
 	for {

@@ -9,13 +9,16 @@ import (
 	"vitrine/cache/watch"
 )
 
-// saveEvery bounds how often a document is written.
-const saveEvery = time.Second
+// savePause bounds how often a document is written.
+const savePause = 100 * time.Millisecond
 
 // recall puts the document of the last good file into memory, as one that Redis has lost: it is
 // served only if nothing can be loaded. The first look at Redis decides whether it was lost or
 // purged; without Redis it is served.
 func (r *Reader[V]) recall() {
+	if err := r.file.Clean(); err != nil {
+		r.store.log.Warn("what a crash has left beside the last good copy cannot be removed", "resource", r.key, "error", err)
+	}
 	d, err := r.file.Load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -34,7 +37,7 @@ func (r *Reader[V]) recall() {
 		return
 	}
 	e := &entry[V]{
-		doc: doc, value: value, mark: r.watched.Unread(), detail: DetailRedisLost, lost: true, unstored: true,
+		doc: doc, value: value, mark: r.watched.Mark().Unread(), detail: DetailRedisLost, unstored: true,
 		fetchedAt: d.FetchedAt, source: d.Source,
 		redis: held{etag: d.ETag, fetchedAt: d.FetchedAt, dataset: d.Dataset, run: d.Run},
 	}
@@ -59,7 +62,7 @@ func (r *Reader[V]) save() {
 		case <-r.unsaved:
 		}
 		e := r.memory.Load()
-		if e == nil || e.doc == nil || e.lost || r.watched.Withdrawn(&e.mark) {
+		if e == nil || e.doc == nil || e.lost() || r.unexplained(e) {
 			continue // removed already, or about to be looked at
 		}
 		d := lastgood.Document{
@@ -80,7 +83,7 @@ func (r *Reader[V]) save() {
 			last = lastgood.Document{}
 			r.unsave()
 		}
-		watch.Sleep(r.store.ctx, saveEvery)
+		watch.Sleep(r.store.ctx, savePause)
 	}
 }
 
@@ -88,7 +91,7 @@ func (r *Reader[V]) save() {
 // change that Redis can be asked about need not be a purge.
 func (r *Reader[V]) withdrawn() bool {
 	e := r.memory.Load()
-	return e == nil || e.doc == nil || !r.watched.Up() && r.watched.Withdrawn(&e.mark)
+	return e == nil || e.doc == nil || !r.watched.Up() && r.unexplained(e)
 }
 
 // unsave removes the file of a document that was purged, or may have been.

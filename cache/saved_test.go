@@ -87,6 +87,26 @@ func TestWhatWasPurgedIsNotKept(t *testing.T) {
 	eventually(t, "it is removed", func() bool { return !exists(path) })
 }
 
+// A document that is fetched after a purge is kept soon, however recently its predecessor was.
+func TestWhatIsFetchedAfterAPurgeIsKeptSoon(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	o, path := keeping(t, src)
+	_, r := replica(t, server.URL(), o)
+	warm(t, r)
+	soonest := time.Hour
+	for range 5 {
+		eventually(t, "the copy is kept", func() bool { return exists(path) })
+		must(t, server.Client().Del(t.Context(), key).Err())
+		eventually(t, "the purge removes it", func() bool { return !exists(path) })
+		elapsed := testkit.Stopwatch(t)
+		eventually(t, "it is kept again", func() bool { _, err := r.Get(t.Context()); return err == nil && exists(path) })
+		soonest = min(soonest, elapsed())
+	}
+	if soonest > time.Second/2 {
+		t.Errorf("kept again after %v", soonest)
+	}
+}
+
 func TestAnEmptyStoreIsFilledFromTheLastGoodCopy(t *testing.T) {
 	src := newSource()
 	o, path := keeping(t, src)

@@ -28,9 +28,6 @@ type Snapshot struct {
 	Failing bool
 	// Fetching reports whether this process is loading, or waiting for the process that is.
 	Fetching bool
-	// LeasedUntil is when the lease that another process was last seen to hold ends; zero when none
-	// was seen.
-	LeasedUntil time.Time
 }
 
 // Snapshot returns what is held without reading it: it asks neither Redis nor the loader and starts
@@ -51,8 +48,5 @@ func (r *Reader[V]) Snapshot() Snapshot {
 	}
 	s.Coherent = r.watched.Trusts(&e.mark, now)
 	s.ServableUntil = wall.Add(e.servableUntil - now)
-	if e.leasedUntil > now {
-		s.LeasedUntil = wall.Add(e.leasedUntil - now)
-	}
 	return s
 }

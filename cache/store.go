@@ -75,9 +75,8 @@ type Store struct {
 	// refused is why Redis refused the last write, or nil.
 	refused atomic.Pointer[refusal]
 
-	mu     sync.Mutex // guards keys and closed
-	keys   map[string]bool
-	closed bool
+	mu   sync.Mutex // guards keys, and the end of ctx
+	keys map[string]bool
 
 	ctx    context.Context // of everything this store runs
 	cancel context.CancelFunc
@@ -104,8 +103,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	holder := holderName()
 	s := &Store{
-		watch: w, roster: lease.NewRoster(o.Prefix), prefix: o.Prefix, holder: holderName(), bound: o.PurgeBound,
+		watch: w, roster: lease.NewRoster(o.Prefix, holder), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
 		log: o.Logger, events: o.Events, keys: map[string]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -124,7 +124,7 @@ func holderName() string {
 	return fmt.Sprintf("%s/%d/%x.%d", host, os.Getpid(), time.Now().UnixMicro(), stores.Add(1))
 }
 
-// Addr is the address for redis-cli, host:port: that of the first server if there are several.
+// Addr is the address in the URL, host:port, or several with commas between them.
 func (s *Store) Addr() string { return s.watch.Addr() }
 
 // Prefix is the prefix of every key.
@@ -196,33 +196,21 @@ func (s *Store) Purge(ctx context.Context, key string, soft bool) (held bool, er
 	return held, err
 }
 
-// do calls f with the server of a key.
+// do calls f, whose errors say that they are Redis's, with the server of a key.
 func (s *Store) do(ctx context.Context, key string, f func(redis.Cmdable) error) error {
 	server, err := s.watch.Server(ctx, key)
-	if err == nil {
-		err = server.Do(ctx, true, f)
-	}
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	return nil
+	return server.Do(ctx, true, f)
 }
 
 func (s *Store) hash(key string, most time.Duration) *lease.Hash {
 	return lease.New(s.prefix, key, s.holder, most)
 }
 
-// A Replica is a process on the same Redis and prefix, as it last reported itself.
-type Replica struct {
-	// Name is the host, the process id, and a number that distinguishes it from an earlier process.
-	Name string
-	// Self reports whether it is this process.
-	Self bool
-	// Age is how long ago it reported.
-	Age time.Duration
-	// Report is its report.
-	Report []byte
-}
+// A Replica is a process on the same Redis and prefix.
+type Replica = lease.Replica
 
 // rosterKey is the key whose server has the roster; in a Cluster any server would do.
 const rosterKey = "replicas"
@@ -230,38 +218,29 @@ const rosterKey = "replicas"
 // Announce reports this process to the others. A process that does not report again within lasting
 // is dropped.
 func (s *Store) Announce(ctx context.Context, report []byte, lasting time.Duration) error {
-	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Write(ctx, c, s.holder, report, lasting) })
+	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Write(ctx, c, report, lasting) })
 }
 
 // Replicas lists those that have reported themselves within lasting, by name.
-func (s *Store) Replicas(ctx context.Context, lasting time.Duration) ([]Replica, error) {
-	var reports []lease.Report
-	err := s.do(ctx, rosterKey, func(c redis.Cmdable) (err error) {
-		reports, err = s.roster.Read(ctx, c, lasting)
+func (s *Store) Replicas(ctx context.Context, lasting time.Duration) (all []Replica, err error) {
+	err = s.do(ctx, rosterKey, func(c redis.Cmdable) (err error) {
+		all, err = s.roster.Read(ctx, c, lasting)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Replica, len(reports))
-	for i, r := range reports {
-		all[i] = Replica{Name: r.Name, Self: r.Name == s.holder, Age: r.Age, Report: r.Text}
-	}
-	return all, nil
+	return all, err
 }
 
 // Withdraw removes this process from the list, before it ends.
 func (s *Store) Withdraw(ctx context.Context) error {
-	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Withdraw(ctx, c, s.holder) })
+	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Withdraw(ctx, c) })
 }
 
 // Close ends everything the store runs, including fetches in flight, and waits for it. Leases held
 // are released.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.cancel()
+	s.mu.Unlock()
 	s.tasks.Wait()
 	s.watch.Close()
 	return nil
@@ -271,7 +250,7 @@ func (s *Store) Close() error {
 func (s *Store) goTask(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.ctx.Err() != nil {
 		return false
 	}
 	s.tasks.Go(f)
@@ -285,7 +264,7 @@ func (s *Store) token() string { return fmt.Sprintf("%s/%d", s.holder, s.tokens.
 func (s *Store) claim(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.ctx.Err() != nil {
 		return errClosed
 	}
 	if s.keys[key] {

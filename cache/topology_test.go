@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"vitrine/cache/redistest"
 )
 
 // failoverBound is how long after a failover is over, seen from the Sentinels or the Cluster, a
@@ -13,7 +11,7 @@ import (
 const failoverBound = 2 * time.Second
 
 func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
-	group := redistest.StartSentinels(t)
+	group := startSentinels(t)
 	src := newSource()
 	var readers []*Reader[int64]
 	for range 2 {
@@ -43,7 +41,7 @@ func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
 }
 
 func TestClusterSlotMoveAndFailoverDoNotKeepPurgesFromMemory(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := startCluster(t)
 	client := cluster.Client()
 	src := newSource()
 	var readers []*Reader[int64]

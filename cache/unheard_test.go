@@ -2,6 +2,7 @@ package cache
 
 import (
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,10 +21,7 @@ func TestAnOwnWriteThatNobodyHeardExcusesNoPurge(t *testing.T) {
 	warm(t, r)
 	r.o.TTL = time.Millisecond // it is due
 	src.fail(errDown)
-	lost := &asking[int64]{done: make(chan struct{}), err: errDown}
-	r.mu.Lock()
-	r.asking = lost // a look that does not come back
-	r.mu.Unlock()
+	looks := holdLooks(t, r)
 	granted := func() bool { // also while it has the lease: its reply could have been lost
 		l, _, err := r.acquire(t.Context())
 		must(t, err)
@@ -47,11 +45,53 @@ func TestAnOwnWriteThatNobodyHeardExcusesNoPurge(t *testing.T) {
 	must(t, server.Client().Del(t.Context(), key).Err())
 	heard()
 	server.Kill()
-	r.mu.Lock()
-	r.asking = nil
-	r.mu.Unlock()
-	close(lost.done)
+	looks()
 	if a, err := r.Get(t.Context()); err == nil {
 		t.Errorf("what was purged is served: %+v", a.Status)
+	}
+}
+
+// TestOwnWritesThatAreAnnouncedTooLateWithdrawNothing has both a lease and its fill received only
+// after the fill's reply, and Redis die before anybody can look, with the CMS down.
+func TestOwnWritesThatAreAnnouncedTooLateWithdrawNothing(t *testing.T) {
+	server := redistest.Start(t)
+	src := newSource()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(entered); <-leave })
+	store, err := Open(t.Context(), Options{URL: server.URL(), PurgeBound: 5 * time.Second, Events: Events{Invalidated: func(key string) {
+		if key == "rules" {
+			hold() // receives nothing more until then
+		}
+	}}})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	o := options(src)
+	r, err := NewReader(store, "banners", o)
+	must(t, err)
+	_, err = NewReader(store, "rules", o)
+	must(t, err)
+	eventually(t, "purges are received", store.Listening)
+	warm(t, r)
+	r.o.TTL = time.Millisecond // it is due
+	looks := holdLooks(t, r)
+	must(t, server.Client().Set(t.Context(), "vitrine:rules", "", 0).Err())
+	<-entered
+	src.version.Store(2)
+	mark := r.watched.Mark()
+	eventually(t, "it is stored", func() bool {
+		f, _ := r.fly(t.Context())
+		<-f.done
+		return f.status.Stored
+	})
+	src.fail(errDown)
+	server.Kill()
+	close(leave)
+	eventually(t, "the end of the connection is received", func() bool { return !r.watched.Listening() })
+	if !r.watched.Withdrawn(&mark) {
+		t.Error("the own writes were not announced: nothing is shown")
+	}
+	looks()
+	if a := get(t, r); a.Value != 2 || a.Status.Detail != DetailRedisAway {
+		t.Errorf("got %+v", a)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
+	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 )
 
@@ -65,18 +66,16 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 		store, r := replica(t, b.url, options(src))
 		_, other := replica(t, b.url, options(src))
 		// Redis gives this process a lease, and the answer does not come.
-		lose := func() string {
-			token := store.token()
-			l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: token, Source: "test", Length: time.Minute, TTL: time.Minute})
+		lose := func() {
+			l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: store.token(), Source: "test", Length: time.Minute, TTL: time.Minute})
 			must(t, err)
 			if l.Outcome != lease.Granted {
 				t.Fatalf("not granted: %+v", l)
 			}
-			return token
 		}
-		r.orphan(lose())
+		lose()
 		r.notify(false)
-		get(t, other) // waits no longer than it takes to give the lease back
+		get(t, other) // waits no longer than the first's load, which nobody waits for there
 		if n := src.loads.Load(); n != 1 {
 			t.Errorf("%d loads, want 1", n)
 		}
@@ -84,7 +83,7 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 		warm(t, r)
 		must(t, b.client.Del(t.Context(), key).Err())
 		eventually(t, "the purge is heard", func() bool { return r.memory.Load().doc == nil })
-		lose() // and this time nobody even knows of it: the process takes over from itself
+		lose()
 		get(t, r)
 		if n := src.loads.Load(); n != 2 {
 			t.Errorf("%d loads, want 2", n)
@@ -159,4 +158,36 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
 			t.Error("purges were taken for failures of the CMS")
 		}
 	})
+}
+
+// TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone is the same for a process on its own that
+// still receives purges: its calls time out, or Redis refuses them.
+func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone(t *testing.T) {
+	for _, detail := range []string{DetailRedisAway, DetailRedisRefused} {
+		t.Run(detail, func(t *testing.T) {
+			server := redistest.Start(t)
+			src := newSource()
+			var r *Reader[int64]
+			purged := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+				loaded, err := src.Load(ctx, k, held)
+				mark := r.watched.Mark()
+				must(t, server.Client().HSet(t.Context(), key, "fresh_until", 1).Err())
+				must(t, server.Client().Del(t.Context(), key).Err())
+				since := watch.Now()
+				eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) && r.watched.HeardSince(since) })
+				return loaded, err
+			})
+			_, r = replica(t, server.URL(), options(purged))
+			for try := range 3 {
+				f := &flight[int64]{}
+				r.loadAlone(t.Context(), f, detail)
+				if f.err != nil || r.voids != try+1 || (f.entry != nil) != (try > 0) {
+					t.Errorf("load %d: %+v", try+1, f)
+				}
+				if r.memory.Load().holds(watch.Now()) {
+					t.Error("what was purged is in memory")
+				}
+			}
+		})
+	}
 }

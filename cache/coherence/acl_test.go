@@ -63,7 +63,7 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	must(t, admin.ScriptFlush(ctx).Err())
 
 	log := &lines{}
-	store, err := cache.Open(ctx, cache.Options{URL: "redis://vitrine:secret@" + server.Addr, Logger: log.logger()})
+	store, err := cache.Open(ctx, cache.Options{URL: "redis://vitrine:secret@" + server.Addr, Timeout: patient, Logger: log.logger()})
 	must(t, err)
 	defer func() { must(t, store.Close()) }()
 	src := newOrigin(0)

@@ -30,7 +30,7 @@ func TestCheckerHoldsAnswersToTheBound(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := newChecker()
+			c := newChecker(bound)
 			good, bad := c.observer("good"), c.observer("bad")
 			c.acknowledgedAt(test.purge)
 			for at := time.Duration(0); at < 600*ms; at += ms {

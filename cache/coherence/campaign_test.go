@@ -30,6 +30,7 @@ type campaign struct {
 	purge func(ctx context.Context, kind, key string) (purged []string, err error)
 	kinds []string        // none: it only reads
 	soft  map[string]bool // the kinds that leave the old version to be served as stale
+	bound time.Duration   // 0 is the usual one
 
 	checkers map[string]*checker
 	sources  map[string]*sync.Map     // by replica, Status.Detail: what answers said of where they came from
@@ -44,6 +45,7 @@ type campaign struct {
 func (c *campaign) begin(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
+	c.bound = max(c.bound, bound)
 	c.seed = rand.Uint64()
 	if text := os.Getenv("CAMPAIGN_SEED"); text != "" {
 		var err error
@@ -56,7 +58,7 @@ func (c *campaign) begin(t *testing.T) {
 		c.sources[name], c.away[name] = &sync.Map{}, &atomic.Int64{}
 	}
 	for key := range c.origins {
-		c.checkers[key] = newChecker()
+		c.checkers[key] = newChecker(c.bound)
 		for name, r := range c.replicas {
 			for range max(c.readers, 1) {
 				o := c.checkers[key].observer(name)
@@ -71,7 +73,7 @@ func (c *campaign) begin(t *testing.T) {
 	}
 }
 
-// read asks in short bursts, one in a millisecond.
+// read asks in short bursts, one in a millisecond, and half of the time at the most.
 func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string, o *observer) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -80,6 +82,7 @@ func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string
 		burst = 5
 	}
 	for ctx.Err() == nil {
+		began := o.now()
 		for range burst {
 			asked := o.now()
 			version, status, err := r.get(ctx, key)
@@ -97,6 +100,9 @@ func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string
 			}
 			o.saw(asked, version, status)
 		}
+		if took := o.now() - began; took > time.Millisecond {
+			pause(ctx, min(took, bound))
+		}
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -106,9 +112,12 @@ func (c *campaign) read(ctx context.Context, t *testing.T, r replica, key string
 
 // purgeOften purges at random moments: most follow each other closely, so that they hit fetches
 // under way, and after one in ten there is quiet for longer than the bound, so that what stays
-// wrong is seen to be wrong.
+// wrong is seen to be wrong, and for as long as a fetch takes on this machine.
 func (c *campaign) purgeOften(ctx context.Context, key string) {
-	chance := rand.New(rand.NewPCG(c.seed, uint64(key[0])))
+	chance, most := rand.New(rand.NewPCG(c.seed, uint64(key[0]))), 6*time.Millisecond
+	if c.origins[key].size > 0 {
+		most = 200 * time.Millisecond // a fetch takes longer
+	}
 	for ctx.Err() == nil {
 		kind := c.kinds[chance.IntN(len(c.kinds))]
 		versions := map[string]int64{}
@@ -117,15 +126,18 @@ func (c *campaign) purgeOften(ctx context.Context, key string) {
 				versions[k] = o.version.Add(1)
 			}
 		}
-		if keys, err := c.purge(ctx, kind, key); err == nil {
+		began := time.Now()
+		keys, err := c.purge(ctx, kind, key)
+		took := time.Since(began)
+		if err == nil {
 			for _, k := range keys {
 				c.checkers[k].acknowledged(versions[k], kind, c.soft[kind])
 			}
 			c.acked.Add(1)
 		}
-		gap := time.Duration(chance.Int64N(int64(6 * time.Millisecond)))
+		gap := time.Duration(chance.Int64N(int64(most)))
 		if chance.IntN(10) == 0 {
-			gap = bound + 10*time.Millisecond + time.Duration(chance.Int64N(int64(30*time.Millisecond)))
+			gap = c.bound + 10*time.Millisecond + time.Duration(chance.Int64N(int64(30*time.Millisecond))) + 10*took
 		}
 		pause(ctx, gap)
 	}

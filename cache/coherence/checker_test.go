@@ -21,6 +21,7 @@ const bound = 50 * time.Millisecond
 // version or a later one.
 type checker struct {
 	start time.Time
+	bound time.Duration
 
 	mu        sync.Mutex
 	observers []*observer
@@ -35,7 +36,7 @@ type purged struct {
 	soft    bool // the old version may still be answered, if it is said to be stale
 }
 
-func newChecker() *checker { return &checker{start: time.Now()} }
+func newChecker(bound time.Duration) *checker { return &checker{start: time.Now(), bound: bound} }
 
 // acknowledged notes that a purge which followed the raising of the version has just been
 // acknowledged.
@@ -129,7 +130,7 @@ func (c *checker) check() verdict {
 		if !p.soft {
 			v.delays = append(v.delays, late)
 		}
-		if late > bound {
+		if late > c.bound {
 			v.violations = append(v.violations, fmt.Sprintf("%s raised the version to %d and was acknowledged at %v; %s was asked %v later and answered %d (%+v)",
 				p.kind, p.version, p.acked, old.replica, late, old.version, old.status))
 		}

@@ -70,7 +70,7 @@ func TestWithoutTrackingEveryAnswerIsChecked(t *testing.T) {
 			for range 4 {
 				log := &lines{}
 				logs = append(logs, log)
-				nodes = append(nodes, startNode(t, server.URL(), origins, setup{options: long, logger: log.logger()}))
+				nodes = append(nodes, startNode(t, server.URL(), origins, setup{timeout: patient, options: long, logger: log.logger()}))
 			}
 			for _, log := range logs {
 				eventually(t, "it is said", func() bool { return len(log.warnings()) > 0 })

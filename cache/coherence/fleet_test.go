@@ -122,7 +122,7 @@ var (
 )
 
 // operator purges as redis-cli would, on a connection that has nothing to do with any replica.
-func operator(client *redis.Client) func(ctx context.Context, kind, key string) ([]string, error) {
+func operator(client redis.Cmdable) func(ctx context.Context, kind, key string) ([]string, error) {
 	return func(ctx context.Context, kind, key string) ([]string, error) {
 		full := prefix + key
 		one := []string{key}

@@ -13,10 +13,10 @@ import (
 // A link is a TCP connection's way between a replica and its server, and what can happen on it.
 type link struct {
 	listener net.Listener
-	target   string
 	tasks    sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	changed chan struct{} // closed when what follows changes
 	severed bool          // connections are closed, and new ones at once
 	hung    bool          // nothing passes, and nobody is told
@@ -49,6 +49,9 @@ func (l *link) deafen()               { l.set(func() { l.deaf = true }) }
 func (l *link) slow(by time.Duration) { l.set(func() { l.delay = by }) }
 func (l *link) heal()                 { l.set(func() { l.severed, l.hung, l.deaf, l.delay = false, false, false, 0 }) }
 
+// lead takes new connections to another server. Those that there are stay.
+func (l *link) lead(target string) { l.set(func() { l.target = target }) }
+
 // drop closes what there is, once.
 func (l *link) drop() {
 	l.mu.Lock()
@@ -77,8 +80,11 @@ func (l *link) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", l.target)
-		if err != nil || !l.keep(client, server) {
+		l.mu.Lock()
+		target := l.target
+		l.mu.Unlock()
+		server, err := net.Dial("tcp", target)
+		if err != nil || !l.keep(target, client, server) {
 			_ = client.Close()
 			if err == nil {
 				_ = server.Close()
@@ -89,10 +95,10 @@ func (l *link) accept() {
 	}
 }
 
-func (l *link) keep(conns ...net.Conn) bool {
+func (l *link) keep(target string, conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.severed || l.closed {
+	if l.severed || l.closed || l.target != target {
 		return false
 	}
 	for _, conn := range conns {

@@ -46,7 +46,7 @@ func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 	})[0]
 	want(t, n, 1)
 	failing.Store(true)
-	before := heard.Load()
+	before := settled(t, &heard)
 	purgeAndHang(t, server.Client(), "banners")
 	eventually(t, "the purge is received", func() bool { return heard.Load() > before })
 	server.Kill()

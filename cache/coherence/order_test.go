@@ -38,12 +38,16 @@ type duel struct {
 	heard      *atomic.Int64 // invalidations that the second has heard
 }
 
-func newDuel(t *testing.T) *duel {
+func newDuel(t *testing.T) *duel { return newHurriedDuel(t, patient) }
+
+// newHurriedDuel is newDuel with as long as a replica waits for Redis.
+func newHurriedDuel(t *testing.T, timeout time.Duration) *duel {
 	d := &duel{server: redistest.Start(t), src1: newOrigin(0), src2: newOrigin(0), held: newGate(), heard: &atomic.Int64{}}
 	d.way = newLink(t, d.server.Addr)
-	d.one = startFleet(t, d.server.URL(), 1, map[string]*origin{"banners": d.src1}, setup{options: long})[0]
+	d.one = startFleet(t, d.server.URL(), 1, map[string]*origin{"banners": d.src1}, setup{timeout: timeout, options: long})[0]
 	d.two = startFleet(t, d.way.url(), 1, map[string]*origin{"banners": d.src2}, setup{
-		events: cache.Events{Invalidated: func(string) { d.heard.Add(1) }},
+		timeout: timeout,
+		events:  cache.Events{Invalidated: func(string) { d.heard.Add(1) }},
 		options: func(key string, o *cache.ReaderOptions[int64]) {
 			long(key, o)
 			o.Prepare = d.held.prepare
@@ -52,17 +56,20 @@ func newDuel(t *testing.T) *duel {
 	return d
 }
 
-// settled returns what the second has heard, once nothing more is on its way.
-func (d *duel) settled(t *testing.T) int64 {
+// settled returns what was heard, once nothing more is on its way.
+func settled(t *testing.T, heard *atomic.Int64) int64 {
 	t.Helper()
-	heard := int64(-1)
+	last, quiet := int64(-1), 0
 	eventually(t, "nothing more is heard", func() bool {
-		before := heard
-		heard = d.heard.Load()
+		before := last
+		last = heard.Load()
+		if quiet++; last != before {
+			quiet = 0
+		}
 		pause(t.Context(), 2*bound)
-		return heard == before
+		return quiet == 3
 	})
-	return heard
+	return last
 }
 
 func (d *duel) purge(t *testing.T) (acked time.Time) {
@@ -158,7 +165,7 @@ func TestCopyReadBeforeAGapInHearingIsNotTrustedAfterIt(t *testing.T) {
 	want(t, d.one, 1)
 	before := inBackground(t, d.two)
 	<-d.held.entered
-	heard := d.settled(t)
+	heard := settled(t, d.heard)
 	d.way.cut()
 	d.src1.version.Store(2)
 	d.purge(t)
@@ -179,7 +186,7 @@ func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T)
 	d := newDuel(t)
 	want(t, d.one, 1)
 	want(t, d.two, 1)
-	heard := d.settled(t)
+	heard := settled(t, d.heard)
 	d.way.deafen()
 	d.src1.version.Store(2)
 	acked := d.purge(t)
@@ -252,7 +259,7 @@ func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
 // that purging it removes nothing and nobody is told.
 func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 	t.Parallel()
-	d := newDuel(t)
+	d := newHurriedDuel(t, 0)
 	d.server.Pause() // for less than it takes to give the watching connection up
 	version, status, err := d.two.get(t.Context(), "banners")
 	must(t, err)

@@ -40,7 +40,7 @@ func (c *checker) judge() (wrong []string) {
 	defer c.mu.Unlock()
 	var all, fresh []porcupine.Operation
 	for i, o := range c.observers {
-		all, fresh = append(all, reads(i, o.all)...), append(fresh, reads(i, o.fresh)...)
+		all, fresh = append(all, c.reads(i, o.all)...), append(fresh, c.reads(i, o.fresh)...)
 	}
 	for _, p := range c.purges {
 		op := operation(len(c.observers), access{true, p.version}, p.acked)
@@ -58,10 +58,10 @@ func (c *checker) judge() (wrong []string) {
 }
 
 // reads are the last of each run: if it may read that version, so may those before it.
-func reads(client int, runs []run) []porcupine.Operation {
+func (c *checker) reads(client int, runs []run) []porcupine.Operation {
 	ops := make([]porcupine.Operation, 0, len(runs))
 	for _, r := range runs {
-		ops = append(ops, operation(client, access{false, r.version}, r.last-bound))
+		ops = append(ops, operation(client, access{false, r.version}, r.last-c.bound))
 	}
 	return ops
 }

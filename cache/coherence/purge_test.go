@@ -121,23 +121,24 @@ func TestSoftPurgeIsRefreshedAtOnce(t *testing.T) {
 		must(t, err)
 		return a.Value == version && a.Status.Detail == cache.DetailMemory
 	}
-	var took delays
+	var took, worked delays
+	elapsed := testkit.Stopwatch(t)
 	for i := range count(50) {
 		for _, n := range nodes {
 			eventually(t, "memory", func() bool { return holds(n, i+1) })
 		}
 		version := origins["banners"].version.Add(1)
 		must(t, client.HSet(t.Context(), prefix+"banners", "fresh_until", 0).Err())
-		acked := time.Now()
+		acked, at := time.Now(), elapsed()
 		for _, n := range nodes {
 			eventually(t, "the new version", func() bool { return holds(n, version) })
 		}
-		took = append(took, time.Since(acked)-latency)
+		took, worked = append(took, time.Since(acked)-latency), append(worked, elapsed()-at-latency)
 	}
 	t.Logf("from the acknowledgement until all replicas hold the new version, less the %v of the fetch: %v", latency, took)
 	// How soon something is done depends on the machine too; that nothing wrong is done meanwhile
 	// does not.
-	if usual := took.quantile(0.5); usual > bound {
+	if usual := worked.quantile(0.5); usual > bound {
 		t.Errorf("usually %v, want %v", usual, bound)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -11,20 +12,14 @@ import (
 
 // served are the commands that vitrine uses, and those that operators inspect and purge with.
 // Others could allocate or wait without limit: SETRANGE at a large offset, BLPOP, COPY, SUBSCRIBE.
-var served = func() map[string]bool {
-	all := map[string]bool{}
-	for cmd := range strings.FieldsSeq(`
+var served = strings.Fields(`
 		AUTH CLIENT COMMAND ECHO HELLO INFO PING QUIT SELECT TIME
 		DBSIZE DEL EXISTS EXPIRE EXPIREAT FLUSHALL FLUSHDB KEYS PERSIST PEXPIRE PEXPIREAT PTTL RANDOMKEY RENAME RENAMENX SCAN
 		TOUCH TTL TYPE UNLINK
 		GET GETDEL GETSET MGET MSET SET SETNX STRLEN
 		HDEL HEXISTS HGET HGETALL HINCRBY HKEYS HLEN HMGET HMSET HSCAN HSET HSETNX HSTRLEN HVALS
 		DISCARD EXEC MULTI
-		EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT`) {
-		all[cmd] = true
-	}
-	return all
-}()
+		EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT`)
 
 // commands decides which commands run, and recovers from their panics.
 type commands struct {
@@ -38,7 +33,7 @@ type commands struct {
 
 // hook sees each command before miniredis does, and reports whether it has handled it.
 func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled bool) {
-	if !s.track.enters(c) {
+	if !s.track.enters(c, cmd, args) {
 		return false // of the hook itself, or of a script
 	}
 	handled = true
@@ -52,15 +47,17 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 		s.panics(cmd)
 	}
 	switch {
-	case !served[cmd]:
+	case !slices.Contains(served, cmd):
 		c.WriteError(fmt.Sprintf("ERR unknown command '%.32s', the embedded store has those that vitrine and its operator need", cmd))
 	case s.isForeign(cmd, args):
 		c.WriteError("NOPERM the embedded store runs vitrine's own scripts only")
+	case isCostly(cmd, args):
+		c.WriteError("ERR too costly a pattern for the embedded store")
 	case cmd == "SELECT" && len(args) == 1 && args[0] != "0":
 		c.WriteError("ERR DB index is out of range")
-	case (cmd == "CLIENT" || cmd == "HELLO") && sizeOf(args) > maxStranger, !s.track.mayQueue(c, cmd, sizeOf(args)):
+	case (cmd == "CLIENT" || cmd == "HELLO") && sizeOf(args) > maxStranger, !s.track.mayQueue(c, cmd, args):
 		c.WriteError("ERR too long for the embedded store")
-	case writes(cmd) && !frees(cmd) && !s.memory.fits(sizeOf(args)):
+	case writes(cmd) && !frees(cmd) && !s.memory.fits(sizeOf(args)+len(args)*(storedCost-wordCost)):
 		c.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
 	case cmd == "INFO":
 		c.WriteBulk("# Server\r\nrun_id:" + s.run + "\r\n")
@@ -68,6 +65,20 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 		s.track.run(c, cmd, args)
 	}
 	return handled
+}
+
+// The bounds of a pattern. Miniredis makes a regular expression of it, matches that with all names
+// under its lock, and nothing ends it.
+const (
+	maxPattern = 256 // bytes
+	maxStars   = 4
+)
+
+// isCostly reports whether a command may have a pattern beyond the bounds.
+func isCostly(cmd string, args []string) bool {
+	return (cmd == "KEYS" || strings.HasSuffix(cmd, "SCAN")) && slices.ContainsFunc(args, func(arg string) bool {
+		return len(arg) > maxPattern || strings.Count(arg, "*") > maxStars
+	})
 }
 
 // isForeign reports whether a command has a script that is not vitrine's.

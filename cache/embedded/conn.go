@@ -15,11 +15,12 @@ import (
 
 // The bounds of one connection.
 const (
-	maxWords     = 1 << 16
+	maxWords     = 1 << 14
 	maxCommand   = 128 << 20       // bytes of a command; a document with its fields is one
 	maxStranger  = 4 << 10         // bytes of a command before authentication
 	strangerTime = 5 * time.Second // time limit for authentication
-	writeTimeout = time.Second     // for a client that does not read
+	writeTimeout = time.Second     // for a client that does not read, by command
+	slowest      = 8 << 20         // bytes per second that a client reads at least, besides
 )
 
 // errProtocol ends a connection.
@@ -34,6 +35,7 @@ type conn struct {
 	password string        // required password; "" after authentication, or if none is needed
 	pending  *atomic.Int64 // bytes of commands, of all connections
 	held     int64         // this connection's
+	patience atomic.Int64  // what is left of writeTimeout, in nanoseconds
 	release  func()
 }
 
@@ -52,7 +54,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		if c.command.Cap() > 64<<10 {
 			c.command = bytes.Buffer{} // it held a document
 		}
-		if err := c.next(); err != nil {
+		err := c.next()
+		c.patience.Store(int64(writeTimeout))
+		if err != nil {
 			c.dropHeld()
 			if errors.Is(err, errProtocol) {
 				_, _ = c.Write([]byte("-ERR Protocol error: want an array of bulk strings, within the bounds of the embedded store\r\n"))
@@ -156,15 +160,18 @@ func shows(words []string, password string) bool {
 	return false
 }
 
-// Write gives up on a client that does not read, since notifications would wait for it.
+// Write gives up on a client that reads nothing, or too slowly: while it is waited for, miniredis
+// holds its lock, and notifications wait.
 func (c *conn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	began, due := time.Now(), time.Duration(len(p))*time.Second/slowest
+	if err := c.SetWriteDeadline(began.Add(due + time.Duration(c.patience.Load()))); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		_ = c.Conn.Close()
 	}
+	c.patience.Add(-int64(max(0, time.Since(began)-due)))
 	return n, err
 }
 

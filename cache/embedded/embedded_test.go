@@ -8,11 +8,15 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+
+	"vitrine/cmd/testkit"
 )
 
 const own = "return redis.call('PING')"
@@ -111,11 +115,11 @@ func TestCommandsThatVitrineDoesNotNeedAreUnknown(t *testing.T) {
 
 func write(t *testing.T, w io.Writer, words ...string) {
 	t.Helper()
-	text := fmt.Sprintf("*%d\r\n", len(words))
+	text := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, word := range words {
-		text += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+		text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(word), word)
 	}
-	if _, err := io.WriteString(w, text); err != nil {
+	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -157,19 +161,25 @@ func TestConnectionsToTheStoreAreBounded(t *testing.T) {
 	}
 }
 
-// A client that does not read must not hold up those who write.
-func TestATrackerThatDoesNotReadIsCutOff(t *testing.T) {
-	s := newStore(t, "127.0.0.1:0")
-	deaf := dial(t, s)
-	in := bufio.NewReader(deaf)
-	write(t, deaf, "HELLO", "3")
-	write(t, deaf, "CLIENT", "TRACKING", "ON", "BCAST")
+// track makes a connection to which all changes are announced.
+func track(t *testing.T, s *Store) {
+	t.Helper()
+	c := dial(t, s)
+	in := bufio.NewReader(c)
+	write(t, c, "HELLO", "3")
+	write(t, c, "CLIENT", "TRACKING", "ON", "BCAST")
 	for line := ""; line != "+OK\r\n"; {
 		var err error
 		if line, err = in.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A client that does not read must not hold up those who write.
+func TestATrackerThatDoesNotReadIsCutOff(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	track(t, s)
 	options, err := redis.ParseURL(s.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +195,40 @@ func TestATrackerThatDoesNotReadIsCutOff(t *testing.T) {
 	}
 }
 
+// TestAScriptRepliesAfterItsChangesAreAnnounced has one script's announcement take up another's key.
+func TestAScriptRepliesAfterItsChangesAreAnnounced(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	track(t, s)
+	busy, free := make(chan struct{}), make(chan struct{})
+	for listener := range s.track.listeners() {
+		go listener.Block(func(*server.Writer) {
+			close(busy)
+			<-free
+		})
+	}
+	<-busy
+	s.track.written["key"] = true // by the first script
+	var announced sync.WaitGroup
+	announced.Go(func() { s.track.announce("EVALSHA", nil) }) // by the second one, which ended first
+	testkit.Eventually(t, "the key is being announced", func() bool {
+		s.track.mu.Lock()
+		defer s.track.mu.Unlock()
+		return len(s.track.written) == 0
+	})
+	replies := make(chan struct{})
+	announced.Go(func() {
+		s.track.announce("EVALSHA", nil) // by the first one
+		close(replies)
+	})
+	select {
+	case <-replies:
+		t.Error("the first script replies before its change is announced")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(free)
+	announced.Wait()
+}
+
 func TestAStoreThatOthersReachWantsItsPassword(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0"} {
 		if s, err := Start(address, nil); err == nil || !strings.Contains(err.Error(), "password") {
@@ -195,6 +239,12 @@ func TestAStoreThatOthersReachWantsItsPassword(t *testing.T) {
 		}
 	}
 	s := newStore(t, "a-long-password@127.0.0.1:0")
+	silent := dial(t, s)
+	defer func() {
+		if _, err := io.Copy(io.Discard, silent); err != nil {
+			t.Errorf("a client that says nothing is waited for: %v", err)
+		}
+	}()
 	if !strings.Contains(s.URL(), ":a-long-password@") {
 		t.Error("the URL has no password")
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 )
 
 const (
@@ -16,6 +15,9 @@ const (
 	maxQueued = 64 << 10
 	// wordCost is the memory of a word besides its bytes.
 	wordCost = 64
+	// storedCost is what a name or a value that is stored counts besides its bytes: more than it
+	// takes, since miniredis walks through all keys, under its lock, to expire one.
+	storedCost = 4 << 10
 	// countEvery is how often what is stored is counted, at most.
 	countEvery = time.Second
 )
@@ -68,32 +70,16 @@ func (m *memory) fits(size int) bool {
 func (m *memory) count() int {
 	size := 0
 	for _, key := range m.redis.Keys() {
-		size += len(key) + wordCost
+		size += len(key) + storedCost
 		if m.redis.Type(key) == "string" {
 			text, _ := m.redis.Get(key)
-			size += len(text) + wordCost
+			size += len(text) + storedCost
 			continue
 		}
 		names, _ := m.redis.HKeys(key)
 		for _, name := range names {
-			size += len(name) + len(m.redis.HGet(key, name)) + 2*wordCost
+			size += len(name) + len(m.redis.HGet(key, name)) + 2*storedCost
 		}
 	}
 	return size
-}
-
-// mayQueue reports whether there is room for a command if the connection is in MULTI.
-func (t *tracking) mayQueue(c *server.Peer, cmd string, size int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	queue, in := t.queues[c]
-	switch {
-	case cmd == "EXEC" || cmd == "DISCARD":
-		delete(t.queues, c)
-	case in && queue+size > maxQueued:
-		return false
-	case in || cmd == "MULTI":
-		t.queues[c] = queue + size + wordCost
-	}
-	return true
 }

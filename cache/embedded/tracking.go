@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -14,81 +13,88 @@ import (
 // tracking emulates CLIENT TRACKING ON BCAST: it notifies connections of changes to keys under
 // their prefixes.
 type tracking struct {
-	redis  *miniredis.Miniredis
-	server *server.Server // of redis, which forgets it while it closes
+	server *server.Server // of miniredis, which forgets it while it closes
+
+	announcing sync.Mutex // held while what scripts wrote is announced: no reply comes before that
 
 	mu       sync.Mutex                // guards the maps
 	trackers map[*server.Peer][]string // by connection, the prefixes it tracks
-	queued   map[*server.Peer][]string // by connection in MULTI, the keys that EXEC will change
-	queues   map[*server.Peer]int      // by connection in MULTI, the size of what EXEC will run
+	queues   map[*server.Peer]*queue   // by connection in MULTI, what EXEC will run
 	peers    map[*server.Peer]bool     // connections, and whether the hook has passed on a command of theirs
+	written  map[string]bool           // the keys that scripts have written to since they were announced
+}
+
+// A queue is what EXEC will run.
+type queue struct {
+	commands [][]string
+	size     int
 }
 
 func newTracking(redis *miniredis.Miniredis) *tracking {
 	return &tracking{
-		redis:    redis,
 		server:   redis.Server(),
 		trackers: map[*server.Peer][]string{},
-		queued:   map[*server.Peer][]string{},
-		queues:   map[*server.Peer]int{},
+		queues:   map[*server.Peer]*queue{},
 		peers:    map[*server.Peer]bool{},
+		written:  map[string]bool{},
 	}
 }
 
 // run has miniredis run a command of a connection, and notifies of its changes.
 func (t *tracking) run(c *server.Peer, cmd string, args []string) {
-	t.mu.Lock()
-	watched := len(t.trackers) > 0
-	t.mu.Unlock()
-	switch {
-	case cmd == "CLIENT" && len(args) > 0 && strings.EqualFold(args[0], "TRACKING"):
+	if cmd == "CLIENT" && len(args) > 0 && strings.EqualFold(args[0], "TRACKING") {
 		t.command(c, args[1:])
 		return
-	case !watched || t.redis.IsReadOnlyCommand(cmd) || !writes(cmd):
-		t.pass(c, cmd, args)
-		return
-	}
-
-	script := strings.HasPrefix(cmd, "EVAL")
-	keys := t.keysIn(args)
-	var before []state
-	if script {
-		before = t.states(keys)
 	}
 	t.pass(c, cmd, args)
+	switch q := t.queueOf(c, cmd == "EXEC" || cmd == "DISCARD"); {
+	case q == nil:
+		t.announce(cmd, args)
+	case cmd == "EXEC":
+		for _, words := range q.commands {
+			t.announce(words[0], words[1:])
+		}
+	}
+}
+
+// announce notifies of what a command has changed. An argument that merely looks like a key costs a
+// needless check.
+func (t *tracking) announce(cmd string, args []string) {
 	switch {
 	case cmd == "FLUSHALL" || cmd == "FLUSHDB":
 		t.flushed()
-	case cmd == "MULTI":
-		t.queue(c, nil)
-	case cmd == "DISCARD":
-		t.unqueue(c)
-	case cmd == "EXEC":
-		t.changed(t.unqueue(c)...)
-	case t.inMulti(c):
-		t.queue(c, keys)
-	case script:
-		// A script that only reads must not look like a write, or reading would invalidate what was
-		// read.
-		t.changed(differing(keys, before, t.states(keys))...)
-	default:
+	case strings.HasPrefix(cmd, "EVAL"):
+		t.announcing.Lock()
+		defer t.announcing.Unlock()
+		t.mu.Lock()
+		keys := slices.Collect(maps.Keys(t.written))
+		clear(t.written)
+		t.mu.Unlock()
 		t.changed(keys...)
+	case writes(cmd) && !t.server.IsReadOnlyCommand(cmd):
+		t.changed(args...)
 	}
 }
 
 // enters reports whether the command comes from a connection, not from the hook itself or a script.
-// A script calls on a peer of its own, made with a context, under miniredis's lock; a connection
-// has none before its first command.
-func (t *tracking) enters(c *server.Peer) bool {
+// A script calls on a peer of its own, made with a context, under miniredis's lock, so that whoever
+// is notified of what it writes before it ends waits for its end; a connection has none before its first
+// command.
+func (t *tracking) enters(c *server.Peer, cmd string, args []string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	passing, known := t.peers[c]
-	if !known && c.Ctx == nil {
+	switch {
+	case known:
+		return !passing
+	case c.Ctx == nil:
 		t.peers[c] = false
 		c.OnDisconnect(func() { t.forget(c) })
 		return true
+	case len(args) > 0 && writes(cmd) && !t.server.IsReadOnlyCommand(cmd):
+		t.written[args[0]] = true
 	}
-	return known && !passing
+	return false
 }
 
 // pass lets miniredis run the command.
@@ -104,7 +110,7 @@ func (t *tracking) setPassing(c *server.Peer, passing bool) {
 	t.peers[c] = passing
 }
 
-// writes lists commands that cannot change a key, though miniredis does not mark them read-only.
+// writes reports whether a command may change a key, of those that miniredis does not mark read-only.
 func writes(cmd string) bool {
 	switch cmd {
 	case "HELLO", "AUTH", "CLIENT", "PING", "ECHO", "SELECT", "QUIT", "INFO", "COMMAND", "SCRIPT", "TIME":
@@ -158,7 +164,6 @@ func (t *tracking) forget(c *server.Peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.trackers, c)
-	delete(t.queued, c)
 	delete(t.queues, c)
 	delete(t.peers, c)
 }
@@ -196,77 +201,32 @@ func push(c *server.Peer, keys func(*server.Writer)) {
 	})
 }
 
-// keysIn returns the arguments under a tracked prefix. One that merely looks like a key costs a
-// needless check.
-func (t *tracking) keysIn(args []string) []string {
+// queueOf is what EXEC will run, nil if the connection is not in MULTI. If over, MULTI ends.
+func (t *tracking) queueOf(c *server.Peer, over bool) *queue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var keys []string
-	for _, arg := range args {
-		for _, prefixes := range t.trackers {
-			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(arg, p) }) && !slices.Contains(keys, arg) {
-				keys = append(keys, arg)
-			}
-		}
+	q := t.queues[c]
+	if over {
+		delete(t.queues, c)
 	}
-	return keys
+	return q
 }
 
-func (t *tracking) queue(c *server.Peer, keys []string) {
+// mayQueue reports whether there is room for a command if the connection is in MULTI.
+func (t *tracking) mayQueue(c *server.Peer, cmd string, args []string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queued[c] = append(t.queued[c], keys...)
-}
-
-func (t *tracking) unqueue(c *server.Peer) []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	keys := t.queued[c]
-	delete(t.queued, c)
-	return keys
-}
-
-func (t *tracking) inMulti(c *server.Peer) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, in := t.queued[c]
-	return in
-}
-
-// state is everything about a key that a script can change.
-type state struct {
-	kind   string
-	ttl    time.Duration
-	fields map[string]string
-}
-
-func (t *tracking) states(keys []string) []state {
-	states := make([]state, len(keys))
-	for i, key := range keys {
-		s := state{kind: t.redis.Type(key), ttl: t.redis.TTL(key)}
-		if s.kind == "hash" {
-			s.fields = map[string]string{}
-			names, err := t.redis.HKeys(key)
-			if err != nil {
-				continue // it expired in between: differs from any hash
-			}
-			for _, name := range names {
-				s.fields[name] = t.redis.HGet(key, name)
-			}
-		}
-		states[i] = s
+	q, size := t.queues[c], sizeOf(args)+wordCost
+	switch {
+	case cmd == "EXEC" || cmd == "DISCARD":
+	case q == nil && cmd == "MULTI":
+		t.queues[c] = &queue{}
+	case q == nil:
+	case q.size+size > maxQueued:
+		return false
+	default:
+		q.size += size
+		q.commands = append(q.commands, append([]string{cmd}, args...))
 	}
-	return states
-}
-
-func differing(keys []string, before, after []state) []string {
-	var changed []string
-	for i, key := range keys {
-		a, b := before[i], after[i]
-		opaque := a.kind != "" && a.kind != "hash" // other kinds are not compared
-		if opaque || a.kind != b.kind || a.ttl != b.ttl || !maps.Equal(a.fields, b.fields) {
-			changed = append(changed, key)
-		}
-	}
-	return changed
+	return true
 }

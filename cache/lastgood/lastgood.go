@@ -1,7 +1,8 @@
 // Package lastgood keeps one document in a file, for a start with neither Redis nor a loader.
 //
-// A file is written beside its place and renamed, so that after a crash it is either the old or the
-// new one, and has a checksum, so that damage is noticed. Only its owner can read it.
+// A file is written beside its place, under a name that no other process uses, and renamed, so that
+// after a crash it is either the old or the new one, and has a checksum, so that damage is noticed.
+// Only its owner can read it.
 package lastgood
 
 import (
@@ -11,14 +12,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // A File is the place of a document.
-type File struct{ path string }
+type File struct {
+	path string
+	// saving serializes the writers of the file in one process: once it is removed, no save that began
+	// before puts it back.
+	saving *sync.Mutex
+}
 
 // Document is the content of a file.
 type Document struct {
@@ -40,13 +50,18 @@ type Document struct {
 var ErrDamaged = errors.New("the file is damaged")
 
 // At is the file of the document called key, in a folder that exists.
-func At(folder, key string) File { return File{filepath.Join(folder, key+".lastgood")} }
+func At(folder, key string) File {
+	path := filepath.Join(folder, key+".lastgood")
+	saving, _ := writers.LoadOrStore(path, new(sync.Mutex))
+	return File{path, saving.(*sync.Mutex)} //nolint:errcheck // it holds nothing else
+}
 
 // Path is where the file is.
 func (f File) Path() string { return f.path }
 
-// saving serializes the writers of one process, since a file has one temporary name.
-var saving sync.Mutex
+// writers has the lock of each file, by path: a configuration that is replaced and its successor
+// write the same ones.
+var writers sync.Map
 
 // Save writes the file.
 func (f File) Save(d *Document) error {
@@ -56,23 +71,23 @@ func (f File) Save(d *Document) error {
 	}
 	content := append(append(head, '\n'), d.Body...)
 	sum := sha256.Sum256(content)
-	saving.Lock()
-	defer saving.Unlock()
-	temporary := f.path + ".new"
-	if err := write(temporary, append(hex.AppendEncode(nil, sum[:]), '\n'), content); err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	if err := os.Rename(temporary, f.path); err != nil {
+	f.saving.Lock()
+	defer f.saving.Unlock()
+	temporary, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".*"+unfinished) // readable by its owner
+	if err != nil {
 		return err
+	}
+	err = write(temporary, append(hex.AppendEncode(nil, sum[:]), '\n'), content)
+	if err == nil {
+		err = os.Rename(temporary.Name(), f.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary.Name()))
 	}
 	return f.sync()
 }
 
-func write(path string, pieces ...[]byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
+func write(file *os.File, pieces ...[]byte) (err error) {
 	for _, p := range pieces {
 		if err == nil {
 			_, err = file.Write(p)
@@ -82,6 +97,28 @@ func write(path string, pieces ...[]byte) error {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
+}
+
+const (
+	// unfinished ends the name of a file that is being written.
+	unfinished = ".new"
+	// abandoned is how old such a file must be for its writer to have crashed.
+	abandoned = time.Minute
+)
+
+// Clean removes what processes that crashed while they saved have left beside the file.
+func (f File) Clean() error {
+	beside, err := os.ReadDir(filepath.Dir(f.path))
+	for _, entry := range beside {
+		name := entry.Name()
+		if !strings.HasPrefix(name, filepath.Base(f.path)+".") || !strings.HasSuffix(name, unfinished) {
+			continue
+		}
+		if info, statErr := entry.Info(); statErr == nil && time.Since(info.ModTime()) > abandoned {
+			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(f.path), name)))
+		}
+	}
+	return err
 }
 
 // sync makes the rename durable.
@@ -95,7 +132,7 @@ func (f File) sync() error {
 
 // Load reads the file. Its error is fs.ErrNotExist if there is none, or [ErrDamaged].
 func (f File) Load() (*Document, error) {
-	content, err := os.ReadFile(f.path)
+	content, err := read(f.path)
 	if err != nil {
 		return nil, err
 	}
@@ -112,10 +149,34 @@ func (f File) Load() (*Document, error) {
 	return d, nil
 }
 
+// maxSize bounds a file: a larger one is not a document.
+const maxSize = 512 << 20
+
+// read reads a file. Opening does not wait for the writer of a pipe.
+func read(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSize {
+		return nil, fmt.Errorf("%s: %w: not a file of at most %d bytes", path, ErrDamaged, maxSize)
+	}
+	content := make([]byte, info.Size())
+	if _, err := io.ReadFull(file, content); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
+	}
+	return content, nil
+}
+
 // Remove removes the file, if there is one.
 func (f File) Remove() error {
-	saving.Lock()
-	defer saving.Unlock()
+	f.saving.Lock()
+	defer f.saving.Unlock()
 	err := os.Remove(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -3,9 +3,17 @@ package lastgood
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -52,6 +60,101 @@ func TestADocumentIsReadAsItWasWrittenAndPrivate(t *testing.T) {
 	}
 }
 
+// writerFolder tells a process of this test where to save, again and again.
+const writerFolder = "LASTGOOD_TEST_FOLDER"
+
+func TestMain(m *testing.M) {
+	folder := os.Getenv(writerFolder)
+	if folder == "" {
+		os.Exit(m.Run())
+	}
+	for n := range 50 {
+		if err := At(folder, "banners").Save(document(strings.Repeat("x", n<<13))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// Processes that share a folder, as during an upgrade, do not write into each other's files.
+func TestProcessesCanShareAFolder(t *testing.T) {
+	folder := t.TempDir()
+	var writers []*exec.Cmd
+	for range 3 {
+		w := exec.Command(os.Args[0])
+		w.Env, w.Stderr = append(os.Environ(), writerFolder+"="+folder), t.Output()
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		writers = append(writers, w)
+	}
+	var reading atomic.Bool
+	reading.Store(true)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for reading.Load() {
+			if _, err := At(folder, "banners").Load(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for _, w := range writers {
+		if err := w.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	reading.Store(false)
+	reader.Wait()
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
+		t.Errorf("left behind: %v, %v", files, err)
+	}
+}
+
+func TestAFileWaitsForNoOther(t *testing.T) {
+	folder := t.TempDir()
+	busy, other := At(folder, "banners"), At(folder, "rules")
+	busy.saving.Lock()
+	defer busy.saving.Unlock()
+	if err := errors.Join(other.Save(document("[]")), other.Remove()); err != nil {
+		t.Fatal(err)
+	}
+	if again := At(folder, "banners").saving; again.TryLock() {
+		again.Unlock()
+		t.Error("the successor of whoever writes a file does not wait for it")
+	}
+}
+
+// What a crash has left is removed; what another process is writing, or keeps, is not.
+func TestCleanRemovesWhatACrashHasLeft(t *testing.T) {
+	folder := t.TempDir()
+	for name, age := range map[string]time.Duration{
+		"banners.lastgood": time.Hour, "banners.lastgood.1.new": time.Hour, "banners.lastgood.2.new": 0, "rules.lastgood.3.new": time.Hour,
+	} {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := At(folder, "banners").Clean(); err != nil {
+		t.Error(err)
+	}
+	var names []string
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, file.Name())
+	}
+	if diff := cmp.Diff([]string{"banners.lastgood", "banners.lastgood.2.new", "rules.lastgood.3.new"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Whatever a crash or a disk makes of a file is not taken for a document.
 func TestADamagedFileIsNoticed(t *testing.T) {
 	f := At(t.TempDir(), "banners")
@@ -82,4 +185,84 @@ func TestAFolderThatCannotBeWrittenIsAnError(t *testing.T) {
 	if err := f.Save(document("[]")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestWhatIsNotAFileIsNeitherReadNorWrittenTo has pipes, links and holes in the place of
+// the document.
+func TestWhatIsNotAFileIsNeitherReadNorWrittenTo(t *testing.T) {
+	folder := t.TempDir()
+	elsewhere := filepath.Join(folder, "elsewhere")
+	for name, put := range map[string]func(path string) error{
+		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a link":   func(path string) error { return os.Symlink(elsewhere, path) },
+		"no end":   func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a hole of 100 GB": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 100<<30))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(elsewhere, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f := At(folder, "banners")
+			if err := put(f.Path()); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := f.Load(); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%v, %v", d, err)
+			}
+			if name == "a folder" {
+				_ = os.Remove(f.Path()) // which nothing can be renamed to
+			}
+			if err := f.Save(document("[]")); err != nil {
+				t.Error(err)
+			}
+			if _, err := f.Load(); err != nil {
+				t.Error(err)
+			}
+			if text, err := os.ReadFile(elsewhere); err != nil || string(text) != "mine" {
+				t.Errorf("it was written to: %q, %v", text, err)
+			}
+			if err := f.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// FuzzLoad: any content of the file is the document that was written, or damaged.
+func FuzzLoad(f *testing.F) {
+	place := At(f.TempDir(), "banners")
+	for _, body := range []string{"[]", "", "[\n1\n]\n"} {
+		if err := place.Save(document(body)); err != nil {
+			f.Fatal(err)
+		}
+		content, err := os.ReadFile(place.Path())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+	f.Add([]byte("\n\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		place := At(t.TempDir(), "banners")
+		if err := os.WriteFile(place.Path(), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := place.Load()
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if err := place.Save(d); err != nil {
+			t.Fatal(err)
+		}
+		again, err := place.Load()
+		if diff := cmp.Diff(d, again); err != nil || diff != "" {
+			t.Fatal(err, diff)
+		}
+	})
 }

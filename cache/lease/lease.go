@@ -17,8 +17,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Layout is the version of the hash's fields; a document of another is a miss.
+// Layout is the version of the hash's fields. Those of another are left alone: a version that changes
+// the number has fields of its own in the hash (see load), and is fetched for itself.
 const Layout = "1"
+
+// space is what the names of a layout's fields begin with: nothing for the first.
+var space = strings.TrimPrefix(Layout+":", "1:")
 
 // SourceGrace is how old a document of another source must be before it is fetched again, so that
 // two replicas with different configurations do not alternate endlessly.
@@ -40,11 +44,11 @@ type Hash struct {
 // than any lease or pause of a process; one that seems to last longer is over.
 func New(prefix, resource, holder string, most time.Duration) *Hash {
 	key := prefix + resource
-	return &Hash{name: resource, keys: []string{key, prefix + "dataset:{" + key + "}"}, holder: holder, most: most}
+	return &Hash{name: resource, keys: []string{key, prefix + "dataset:" + space + "{" + key + "}"}, holder: holder, most: most}
 }
 
 // A Record is the hash at the server's time Now. Times are Unix milliseconds by that clock, 0 where
-// missing or not a number.
+// missing or not a number. FetchedAt is later than Now if the clock was set back: the document is due.
 type Record struct {
 	Now int64
 	// Dataset names Redis's data: another name means that Redis lost its data, or was emptied.
@@ -61,7 +65,8 @@ type Record struct {
 	Failure                            Failure
 	Left                               time.Duration
 	UpstreamETag, UpstreamLastModified string
-	// Vacant names a hash without a document, such as a lease alone: after a purge it is another.
+	// Vacant names a hash without a document, such as a lease alone, or with one that was put back:
+	// after a purge it is another.
 	Vacant string
 	// Overwritten: a client has put a value of another type in the document's place.
 	Overwritten bool
@@ -126,12 +131,8 @@ type Lease struct {
 
 // Acquire takes the lease if a fetch is due and the lease is free.
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
-	lost := 0
-	if q.Lost {
-		lost = 1
-	}
 	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Have, q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
-		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", lost)
+		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Lost)
 	return Lease{Record: r.record(), Outcome: Outcome(r.text(16)), Token: q.Token}, err
 }
 
@@ -161,16 +162,9 @@ type Filled struct {
 
 // Fill writes the document fetched by the holder of the lease.
 func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Document) (Filled, error) {
-	changed := ""
-	if d.ChangedAt > 0 {
-		changed = strconv.FormatInt(d.ChangedAt, 10)
-	}
 	r, err := h.run(ctx, c, fill, l.Token, l.mark, Layout, d.Source, d.ETag, d.Body, d.TTL.Milliseconds(), d.Window.Milliseconds(),
-		d.UpstreamETag, d.UpstreamLastModified, changed)
-	if err != nil {
-		return Filled{}, err
-	}
-	return Filled{Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3)}, nil
+		d.UpstreamETag, d.UpstreamLastModified, d.ChangedAt)
+	return Filled{Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3)}, err
 }
 
 // A Word is what a lease that is given back leaves behind.
@@ -195,15 +189,8 @@ func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, w Word) (
 // Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists. It
 // reports whether there was a document.
 func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft bool) (held bool, err error) {
-	kind := "hard"
-	if soft {
-		kind = "soft"
-	}
-	r, err := h.run(ctx, c, purge, kind)
-	if err != nil {
-		return false, err
-	}
-	return r.int(0) > 0, nil
+	r, err := h.run(ctx, c, purge, soft)
+	return r.int(0) > 0, err
 }
 
 // A Failure is the record of failed fetches for other processes: how many in a row, and their kind.

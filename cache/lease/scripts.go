@@ -42,7 +42,7 @@ var (
 )
 
 func load(name string) script {
-	text := ""
+	text := fmt.Sprintf("local space = %q\n", space)
 	for _, file := range []string{"prelude", name} {
 		b, err := lua.ReadFile("lua/" + file + ".lua")
 		if err != nil {
@@ -100,14 +100,13 @@ func (r reply) millis(i int) time.Duration { return time.Duration(r.int(i)) * ti
 
 // Span begins the span of a call to Redis within that of ctx, if that is recorded. It contains no
 // error text, which may repeat data from Redis.
-func Span(ctx context.Context, operation, resource string, o ...trace.SpanStartOption) (spanned context.Context, end func(error)) {
+func Span(ctx context.Context, operation, resource string) (spanned context.Context, end func(error)) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, func(error) {}
 	}
-	o = append(o, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+	ctx, span := parent.TracerProvider().Tracer("vitrine/cache").Start(ctx, "redis "+operation, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", operation), attribute.String("vitrine.resource", resource)))
-	ctx, span := parent.TracerProvider().Tracer("vitrine/cache").Start(ctx, "redis "+operation, o...)
 	return ctx, func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, "")

@@ -26,21 +26,31 @@ type Server struct {
 	Addr string // host:port
 	Port int
 
-	t     testing.TB
-	dir   string
-	args  []string // beside the usual ones
-	whole []string // instead of all, when set
-	cmd   *exec.Cmd
-	conn  *redis.Client
+	t    testing.TB
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+	conn *redis.Client
 }
 
 // Start starts a server with the given extra arguments, such as "--maxmemory", "1mb". Where no
 // redis-server is installed the test is skipped, but fails in CI.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return StartAs(t, func(dir string, port int) []string {
+		return append([]string{
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
+			"--save", "", "--appendonly", "no", "--logfile", filepath.Join(dir, "redis.log"),
+		}, args...)
+	})
+}
+
+// StartAs is [Start] with nothing but the arguments that of returns.
+func StartAs(t testing.TB, of func(dir string, port int) []string) *Server {
+	t.Helper()
 	Require(t)
-	s := &Server{t: t, dir: t.TempDir(), args: args}
-	s.Port = FreePort(t)
+	s := &Server{t: t, dir: t.TempDir(), Port: FreePort(t)}
+	s.args = of(s.dir, s.Port)
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 	s.run()
 	t.Cleanup(s.Kill)
@@ -84,39 +94,41 @@ func (s *Server) Client() *redis.Client {
 // run starts the process and waits for its first answer.
 func (s *Server) run() {
 	s.t.Helper()
-	args := append([]string{
-		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--logfile", filepath.Join(s.dir, "redis.log"),
-	}, s.args...)
-	if s.whole != nil {
-		args = s.whole
-	}
-	s.cmd = exec.Command("redis-server", args...)
+	s.cmd = exec.Command("redis-server", s.args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
 	if err := s.wait(); err != nil {
 		log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
-		s.t.Fatalf("redis-server %v: %v\n%s", args, err, log)
+		s.t.Fatalf("redis-server %v: %v\n%s", s.args, err, log)
 	}
 }
 
 func (s *Server) wait() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
+	return within(startTimeout, func() error {
+		err := client.Ping(context.Background()).Err()
+		if reply := redis.Error(nil); errors.As(err, &reply) {
+			return nil // an error reply (NOAUTH, LOADING) is an answer too
+		}
+		return err
+	})
+}
+
+// within calls try until it returns nil, and returns its last error if that takes too long.
+func within(limit time.Duration, try func() error) error {
+	deadline := time.After(limit)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := client.Ping(ctx).Err()
-		var reply redis.Error
-		if err == nil || errors.As(err, &reply) {
-			return nil // an error reply (NOAUTH, LOADING) is an answer too
+		err := try()
+		if err == nil {
+			return nil
 		}
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no answer within %v: %w", startTimeout, err)
+		case <-deadline:
+			return fmt.Errorf("not within %v: %w", limit, err)
 		case <-tick.C:
 		}
 	}

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,9 +19,10 @@ import (
 
 // A connector is a parsed URL: one server, the master that Sentinels name, or a Cluster.
 type connector struct {
-	single   *redis.Options
-	failover *redis.FailoverOptions
-	cluster  *redis.ClusterOptions
+	seeds    []string       // the addresses in the URL
+	server   *redis.Options // for a server, but for its address
+	voter    *redis.Options // likewise for a Sentinel or a Cluster node that is asked for the masters; nil for one server
+	master   string         // its name for Sentinels; "" without them
 	patience time.Duration
 }
 
@@ -36,13 +38,25 @@ func parseURL(raw string, patience time.Duration) (*connector, error) {
 	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
 		return nil, fmt.Errorf("redis URL: want redis://, rediss:// or unix://, got the scheme %q", u.Scheme)
 	case query.Has("master_name"):
-		c.failover, err = redis.ParseFailoverURL(raw)
 		kind = " (Sentinel)"
+		var o *redis.FailoverOptions
+		if o, err = redis.ParseFailoverURL(raw); err == nil {
+			c.seeds, c.master = o.SentinelAddrs, o.MasterName
+			c.server = &redis.Options{Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}
+			c.voter = &redis.Options{Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLSConfig}
+		}
 	case query.Has("addr"):
-		c.cluster, err = redis.ParseClusterURL(raw)
 		kind = " (Cluster)"
+		var o *redis.ClusterOptions
+		if o, err = redis.ParseClusterURL(raw); err == nil {
+			c.seeds = o.Addrs
+			c.server = &redis.Options{Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig}
+			c.voter = c.server
+		}
 	default:
-		c.single, err = redis.ParseURL(raw)
+		if c.server, err = redis.ParseURL(raw); err == nil {
+			c.seeds = []string{c.server.Addr}
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("redis URL%s: %s", kind, redacted(err, u)) // its text may contain a password
@@ -59,51 +73,11 @@ func redacted(err error, u *url.URL) string {
 	return text
 }
 
-// seeds are the addresses in the URL.
-func (c *connector) seeds() []string {
-	switch {
-	case c.failover != nil:
-		return c.failover.SentinelAddrs
-	case c.cluster != nil:
-		return c.cluster.Addrs
-	}
-	return []string{c.single.Addr}
-}
-
-// addr is the address for redis-cli.
-func (c *connector) addr() string { return strings.Join(c.seeds(), ",") }
-
-// options are for connections to the server at addr. A failed call is repeated by [Server.Do] only,
+// options are those of of for connections to addr. A failed call is repeated by [Server.Do] only,
 // and times out after a silence rather than in total: see patient.
-func (c *connector) options(addr string) *redis.Options {
-	var o redis.Options
-	switch {
-	case c.failover != nil:
-		o = redis.Options{Username: c.failover.Username, Password: c.failover.Password, DB: c.failover.DB, TLSConfig: c.failover.TLSConfig}
-	case c.cluster != nil:
-		o = redis.Options{Username: c.cluster.Username, Password: c.cluster.Password, TLSConfig: c.cluster.TLSConfig}
-	default:
-		o = *c.single
-	}
-	if o.Network != "unix" {
-		o.Network = "tcp"
-	}
-	o.Addr = addr
-	c.tune(&o)
-	return &o
-}
-
-// voterOptions are for a Sentinel or a Cluster node that is asked for the masters.
-func (c *connector) voterOptions(addr string) *redis.Options {
-	if c.cluster != nil {
-		return c.options(addr)
-	}
-	o := redis.Options{Network: "tcp", Addr: addr, Username: c.failover.SentinelUsername, Password: c.failover.SentinelPassword, TLSConfig: c.failover.TLSConfig}
-	c.tune(&o)
-	return &o
-}
-
-func (c *connector) tune(o *redis.Options) {
+func (c *connector) options(of *redis.Options, addr string) *redis.Options {
+	o := *of
+	o.Network, o.Addr = cmp.Or(o.Network, "tcp"), addr
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.patience, c.patience, c.patience
 	o.DialTimeout = max(c.patience, time.Second) // for the round trips of TLS, and a lost packet's first repetition
@@ -118,16 +92,19 @@ func (c *connector) tune(o *redis.Options) {
 		if err != nil {
 			return nil, err
 		}
+		p := &patient{Conn: cn}
 		if config == nil {
-			return &patient{Conn: cn}, nil
+			return p, nil
 		}
-		secure := tls.Client(&patient{Conn: cn}, config)
+		secure := tls.Client(cn, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = cn.Close()
 			return nil, err
 		}
-		return secure, nil
+		p.Conn = secure
+		return struct{ net.Conn }{p}, nil // without SyscallConn: what has come is not all data
 	}
+	return &o
 }
 
 // serverName makes TLS check the certificate of the server dialled, not of the one that the URL
@@ -143,13 +120,15 @@ func serverName(c *tls.Config, addr string) *tls.Config {
 	return c
 }
 
-// A patient connection takes a deadline as the length of a silence: each byte that gets through
-// extends it, and so does each byte that may still be on its way, so that a big document is not
-// taken for a server that hangs.
+// A patient connection extends a deadline for each byte that gets through, and for each that may
+// still be on its way, so that a big document is not taken for a server that hangs: by the time
+// that it takes on the slowest link when reading, since a server could send one at a time for ever.
 type patient struct {
 	net.Conn
-	read, write time.Duration // 0: no deadline
-	unanswered  atomic.Int64  // bytes written since the last read
+	read       time.Time     // the deadline; zero for none
+	write      time.Duration // 0: no deadline
+	unanswered atomic.Int64  // bytes written since the last read
+	guard      guard
 }
 
 const (
@@ -161,9 +140,13 @@ const (
 
 func (p *patient) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
+	if wrong := p.guard.check(b[:n]); wrong != nil {
+		return 0, wrong
+	}
 	p.unanswered.Store(0)
-	if n > 0 && p.read > 0 {
-		_ = p.Conn.SetReadDeadline(time.Now().Add(p.read))
+	if n > 0 && !p.read.IsZero() {
+		p.read = p.read.Add(time.Duration(n) * time.Second / Slowest)
+		_ = p.Conn.SetReadDeadline(p.read)
 	}
 	return n, err
 }
@@ -194,28 +177,17 @@ func (p *patient) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (p *patient) SetDeadline(t time.Time) error {
-	p.read, p.write = length(t), length(t)
-	return p.Conn.SetDeadline(t)
-}
-
 func (p *patient) SetReadDeadline(t time.Time) error {
-	p.read = length(t)
-	if p.read > 0 {
+	if !t.IsZero() {
 		t = t.Add(p.arriving())
 	}
+	p.read = t
 	return p.Conn.SetReadDeadline(t)
 }
 
 func (p *patient) SetWriteDeadline(t time.Time) error {
-	p.write = length(t)
-	return p.Conn.SetWriteDeadline(t)
-}
-
-// length is the time until t, or 0 without a deadline.
-func length(t time.Time) time.Duration {
-	if t.IsZero() {
-		return 0
+	if p.write = 0; !t.IsZero() {
+		p.write = max(time.Until(t), 1)
 	}
-	return max(time.Until(t), 1)
+	return p.Conn.SetWriteDeadline(t)
 }

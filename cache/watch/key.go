@@ -2,7 +2,7 @@ package watch
 
 import (
 	"context"
-	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,11 +16,17 @@ type Key struct {
 	notify func(changed bool)
 
 	server atomic.Pointer[Server]
-	// changes counts the invalidations received, earlier those received on connections before the
-	// present one.
-	changes, earlier atomic.Uint64
-	// wrote is from before the last write of this process, if its invalidation is outstanding.
-	wrote atomic.Pointer[write]
+	// changes counts the invalidations received: earlier those on connections before the present one,
+	// flushed those until everything was invalidated for the last time.
+	changes, earlier, flushed atomic.Uint64
+
+	mu sync.Mutex // guards the fields below, and changes to those above
+	// session is the connection on which changes are received, or were last: the number of its period.
+	session uint64
+	// own is how many changes there will have been once the own writes of this session have been
+	// announced, the last of which was over at wrote.
+	own   uint64
+	wrote time.Duration
 }
 
 // A Mark is taken before a key is read, and shows later whether the result is still valid. Nothing
@@ -28,29 +34,29 @@ type Key struct {
 // change could put an old copy back.
 //
 // A write of this process is announced like any other. What its reply says of the key is as new as
-// the write, so the next invalidation, which is its own or of something before it, says nothing new:
-// that one withdraws nothing. Without a reply it counts like any other.
+// the write, and so is what is read later, so the next invalidation, which is its own or of something
+// before it, says nothing new: that one withdraws nothing. Without a reply it counts like any other.
 type Mark struct {
 	at      time.Duration
 	period  uint64 // of uninterrupted listening to one server
 	changes uint64
-	own     uint64 // 1 if it was taken before a write that the key's state is known from
+	allowed uint64 // so many changes can have been received while the state read after it still holds
 }
 
 // Mark returns the present mark.
 func (k *Key) Mark() Mark {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	m := Mark{at: Now(), changes: k.changes.Load()}
+	m.allowed = max(k.own, m.changes)
 	if s := k.server.Load(); s != nil {
 		m.period = s.period.Load()
 	}
 	return m
 }
 
-// Unread is the mark of a value that was not read from Redis: it is never trusted, and withdrawn as
-// if it had been read now.
-func (k *Key) Unread() Mark { return k.Mark().Unread() }
-
-// Unread is m for a value that was not read from Redis after all.
+// Unread is m for a value that was not read from Redis: it is never trusted, and withdrawn as if it
+// had been read then.
 func (m Mark) Unread() Mark {
 	m.at, m.period = never, 0
 	return m
@@ -59,29 +65,16 @@ func (m Mark) Unread() Mark {
 // At is when the mark was taken.
 func (m *Mark) At() time.Duration { return m.at }
 
-// Vouch makes m cover a write that was made after w, and that showed the state read after m to hold.
-func (m *Mark) Vouch(w *Mark) {
-	if w.changes == m.changes {
-		m.own = w.own
-	}
-}
-
 // Allow is m for a state that one change more would not contradict, if more is set.
 func (m Mark) Allow(more bool) *Mark {
 	if more {
-		m.own++
+		m.allowed++
 	}
 	return &m
 }
 
 // After reports whether m was taken after o, a change having been received in between.
 func (m *Mark) After(o *Mark) bool { return m.period >= o.period && m.changes > o.changes }
-
-// Read is Trusts for a read, which keeps the heartbeats going that trust needs.
-func (k *Key) Read(m *Mark, now time.Duration) bool {
-	k.w.noteRead(now)
-	return k.Trusts(m, now)
-}
 
 // Trusts reports whether a value read after m is what Redis holds, except for changes acknowledged
 // within the bound. It takes no lock.
@@ -99,14 +92,17 @@ func (k *Key) Recent(m *Mark, now time.Duration) bool {
 // Changed reports whether a change was received since m.
 func (k *Key) Changed(m *Mark) bool { return k.changes.Load() != m.changes }
 
-// Withdrawn reports whether a change was received since m beyond that of an own write.
-func (k *Key) Withdrawn(m *Mark) bool { return k.changes.Load() > m.changes+m.own }
+// Withdrawn reports whether a change was received since m beyond those of own writes.
+func (k *Key) Withdrawn(m *Mark) bool { return k.changes.Load() > m.allowed }
 
-// WithdrawnBefore is Withdrawn by what was received before the process run answered: what another
-// replica writes there afterwards does not concern a copy from its predecessor.
+// Flushed reports whether everything was invalidated since m, which an operator alone does.
+func (k *Key) Flushed(m *Mark) bool { return k.flushed.Load() > m.changes }
+
+// WithdrawnBefore is Withdrawn by what was received before the process run answered, or by a flush:
+// what another replica writes there afterwards does not concern a copy from its predecessor.
 func (k *Key) WithdrawnBefore(run string, m *Mark) bool {
 	if s := k.server.Load(); s != nil && *s.listensTo.Load() == run {
-		return k.earlier.Load() > m.changes+m.own
+		return k.earlier.Load() > m.allowed || k.Flushed(m)
 	}
 	return k.Withdrawn(m)
 }
@@ -118,13 +114,13 @@ func (k *Key) Quiet(ctx context.Context, m, after *Mark) bool {
 	for asked := Now(); ; {
 		s := k.server.Load()
 		switch {
-		case s == nil || after.changes > m.changes+m.own:
+		case s == nil || after.changes > m.allowed:
 			return false
-		case !s.live.Load():
+		case !s.listening():
 			return s.deaf.Load() && !k.Withdrawn(after)
 		case s.period.Load() != m.period || k.Withdrawn(after):
 			return false
-		case s.heard.Load() >= int64(asked):
+		case k.HeardSince(asked):
 			return !k.Withdrawn(after)
 		}
 		s.poke()
@@ -143,14 +139,14 @@ func (k *Key) HeardSince(t time.Duration) bool {
 // Listening reports whether changes are received.
 func (k *Key) Listening() bool {
 	s := k.server.Load()
-	return s != nil && s.live.Load()
+	return s != nil && s.listening()
 }
 
 // Up reports whether the key's server answered when it was last asked.
 func (k *Key) Up() bool {
 	s := k.server.Load()
 	if s != nil {
-		return !s.away.Load()
+		return s.away.Load() == 0
 	}
 	select {
 	case <-k.w.settled:
@@ -168,102 +164,97 @@ func (k *Key) Run() string {
 	return ""
 }
 
-// Do calls f with the key's server. If the connection fails, the pool is replaced, and if again is
-// set f is called once more.
-func (k *Key) Do(ctx context.Context, again bool, f func(redis.Cmdable) error) error {
-	until := Now() + k.w.o.Patience
-	for {
-		s, err := k.server.Load(), ErrNoServer
-		if s != nil {
-			err = s.Do(ctx, again, f)
-		}
-		if err == nil {
-			return nil
-		}
-		moved := k.w.dial.single == nil && (s == nil || s != k.server.Load() || isRedirection(err))
-		if !moved || Now() > until {
-			return &serverError{s, err}
-		}
-		k.w.poke() // another server has the key, or is about to
-		if !Sleep(ctx, redirectPause) {
-			return &serverError{s, err}
-		}
-	}
-}
-
-// A serverError is the failure of a call to a server.
-type serverError struct {
-	server *Server
-	err    error
-}
-
-func (e *serverError) Error() string { return e.err.Error() }
-func (e *serverError) Unwrap() error { return e.err }
-
 // redirectPause is the pause before asking again after a reply that another server has the key.
 const redirectPause = 10 * time.Millisecond
 
-// Fail records that the server of a failed call to [Key.Do] cannot be read: nobody else tries until
-// it is reached again.
-func (k *Key) Fail(err error) {
-	var failed *serverError
-	if errors.As(err, &failed) && failed.server != nil {
-		failed.server.fail(failed.err)
+// call calls f with the key's server, and returns that.
+func (k *Key) call(ctx context.Context, again bool, f func(redis.Cmdable) error) (s *Server, err error) {
+	until := Now() + k.w.o.Patience
+	for {
+		if s, err = k.server.Load(), ErrNoServer; s != nil {
+			err = s.Do(ctx, again, f)
+		}
+		moved := err != nil && k.w.dial.voter != nil && (s == nil || s != k.server.Load() || isRedirection(err))
+		if !moved || Now() > until {
+			return s, err
+		}
+		k.w.poke() // another server has the key, or is about to
+		if !Sleep(ctx, redirectPause) {
+			return s, err
+		}
 	}
 }
 
-// A write is one of this process's own. One that is not announced shows that the connection on which
-// changes are received is not to the server that was written to, or that pushes are dropped.
-type write struct {
-	Mark
-	ended time.Duration
+// Do calls f, which reads, with the key's server, and once more if the connection fails. A server
+// that cannot be read is left alone by everybody until it is reached again.
+func (k *Key) Do(ctx context.Context, f func(redis.Cmdable) error) error {
+	s, err := k.call(ctx, true, f)
+	if err != nil && s != nil && ctx.Err() == nil {
+		s.fail(err)
+	}
+	return err
 }
 
-// Write is Do for a write, with a mark from before it. F reports whether the key was changed.
+// Write is Do for a write, which a server can refuse and yet be read, with a mark from before it. F
+// reports whether the key was changed. It is called once more only if again is set, and otherwise
+// its failure does not show that the server is unreachable.
 func (k *Key) Write(ctx context.Context, again bool, f func(redis.Cmdable) (changed bool, err error)) (m Mark, err error) {
 	m = k.Mark()
 	changed := false
-	err = k.Do(ctx, again, func(c redis.Cmdable) (err error) {
+	s, err := k.call(ctx, again, func(c redis.Cmdable) (err error) {
 		changed, err = f(c)
 		return err
 	})
-	if err == nil && changed {
-		m.own = 1
-		k.wrote.Store(&write{m, Now()})
-		if s := k.server.Load(); s == nil || !s.live.Load() || s.period.Load() != m.period {
-			m.own = 0 // it may have been announced to nobody, and the next change is another's
-		}
+	if err != nil && again && !Replied(err) && s != nil && ctx.Err() == nil {
+		s.fail(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// If there is another connection by now, it may have been announced to nobody, and the next
+	// change be another's.
+	if err == nil && changed && m.period == k.session {
+		m.allowed++
+		k.own, k.wrote = max(k.own, m.allowed), Now()
 	}
 	return m, err
 }
 
-// unheard counts a write that was to be announced on a connection that has ended: the next change
-// is not its own.
-func (k *Key) unheard() {
-	if w := k.wrote.Swap(nil); w != nil && k.changes.Load() == w.changes {
-		k.changes.Add(1)
+// listen begins to receive changes from s on another connection, on which no write from before it is
+// announced.
+func (k *Key) listen(s *Server, session uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.server.Load() == s { // otherwise another server has the key by now
+		k.session = session
+		k.unannounced()
+		k.earlier.Store(k.changes.Load())
 	}
 }
 
-// change records an invalidation; all means one of everything, which is an operator's: it concerns
-// copies of what an earlier process held as well.
-func (k *Key) change(all bool) {
-	if n := k.changes.Add(1); all {
-		k.earlier.Store(n)
+// unannounced counts the changes of own writes that are outstanding, so that the next is not taken
+// for one of them, and reports whether there were any. It is called with mu held.
+func (k *Key) unannounced() bool {
+	if k.changes.Load() >= k.own {
+		return false
 	}
+	k.changes.Store(k.own)
+	return true
+}
+
+// change records an invalidation; all means one of everything.
+func (k *Key) change(all bool) {
+	k.mu.Lock()
+	if n := k.changes.Add(1); all {
+		k.flushed.Store(n)
+	}
+	k.mu.Unlock()
 	k.notify(true)
 }
 
-// settle reports a write that was over when a ping that has now been answered was sent, and that
-// was not announced.
-func (k *Key) settle(s *Server, sent time.Duration) (missing bool) {
-	w := k.wrote.Load()
-	if w == nil || w.ended >= sent {
-		return false
-	}
-	missing = w.period == s.period.Load() && k.changes.Load() == w.changes
-	if k.wrote.CompareAndSwap(w, nil) && missing {
-		k.changes.Add(1)
-	}
-	return missing
+// settle reports a write that was over when a ping that has now been answered was sent, and was not
+// announced: pushes come from another server than was written to, or are dropped on their way.
+func (k *Key) settle(session uint64, sent time.Duration) (missing bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.session == session && k.wrote < sent && k.unannounced()
 }

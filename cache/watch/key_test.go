@@ -11,14 +11,14 @@ import (
 
 // listening is a key whose server is connected, in its n-th period.
 func listening(n uint64) (*Key, *Server) {
-	s, run := &Server{poked: make(chan struct{}, 1), w: &Watch{heartbeat: time.Millisecond, dial: &connector{single: &redis.Options{}}}}, "run"
+	s, run := &Server{poked: make(chan struct{}, 1), w: &Watch{heartbeat: time.Millisecond, dial: &connector{}}}, "run"
 	s.listensTo.Store(&run)
-	s.live.Store(true)
 	s.period.Store(n)
 	s.heard.Store(forever)
 	s.pool.Store(redis.NewClient(&redis.Options{}))
 	k := &Key{w: s.w, notify: func(bool) {}}
 	k.server.Store(s)
+	k.listen(s, n)
 	return k, s
 }
 
@@ -78,19 +78,87 @@ func TestOwnWriteAccountsForOneChange(t *testing.T) {
 	}
 }
 
+// TestOwnWritesAccountForAChangeEach has a lease and a fill follow each other faster than they are
+// announced.
+func TestOwnWritesAccountForAChangeEach(t *testing.T) {
+	k, _ := listening(1)
+	acquire := written(t, k, 0, true, nil)
+	fill := written(t, k, 0, true, nil)
+	look := k.Mark()
+	k.change(false)
+	k.change(false)
+	if k.Withdrawn(&fill) || k.Withdrawn(&look) {
+		t.Error("its own announcements withdraw what a process knows from its writes, or has read since")
+	}
+	if !k.Withdrawn(&acquire) {
+		t.Error("what was known before the fill does not allow for it")
+	}
+	k.change(false)
+	if !k.Withdrawn(&fill) || !k.Withdrawn(&look) {
+		t.Error("a purge is taken for an own write")
+	}
+}
+
+// TestAnOwnWriteWhoseConnectionEnds has the listening connection end before the reply is there.
+func TestAnOwnWriteWhoseConnectionEnds(t *testing.T) {
+	tests := map[string]struct {
+		before    int  // changes received on that connection
+		another   bool // there is another one before the reply,
+		after     int  // on which so many are received
+		withdrawn bool
+	}{
+		"announced":             {before: 1},
+		"announced, and purged": {before: 2, withdrawn: true},
+		"announced, and purged on another connection": {before: 1, after: 1, withdrawn: true},
+		"not announced":                                    {},
+		"not announced, and purged later":                  {after: 1, withdrawn: true},
+		"not announced, and purged before the reply":       {another: true, after: 1, withdrawn: true},
+		"announced or not, on another one for all we know": {another: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			k, s := listening(1)
+			another := func() {
+				k.listen(s, 2)
+				for range test.after {
+					k.change(false)
+				}
+			}
+			m, err := k.Write(t.Context(), false, func(redis.Cmdable) (bool, error) {
+				for range test.before {
+					k.change(false)
+				}
+				s.heard.Store(never)
+				if test.another {
+					another()
+				}
+				return true, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !test.another {
+				another()
+			}
+			if k.Withdrawn(&m) != test.withdrawn {
+				t.Errorf("withdrawn: %t, want %t", !test.withdrawn, test.withdrawn)
+			}
+		})
+	}
+}
+
 func TestAWriteThatIsNotAnnouncedIsMissed(t *testing.T) {
-	k, s := listening(1)
+	k, _ := listening(1)
 	written(t, k, 0, true, nil)
-	if sent := k.wrote.Load().ended; k.settle(s, sent) || !k.settle(s, sent+1) || k.settle(s, sent+1) {
+	if sent := k.wrote; k.settle(1, sent) || !k.settle(1, sent+1) || k.settle(1, sent+1) {
 		t.Error("want it missed once, when a ping that was sent after it is answered")
 	}
 	written(t, k, 1, true, nil)
-	if k.settle(s, Now()+1) {
+	if k.settle(1, Now()+1) {
 		t.Error("it was announced")
 	}
 	written(t, k, 0, true, nil)
-	s.period.Store(2)
-	if k.settle(s, Now()+1) {
+	if k.settle(2, Now()+1) {
 		t.Error("it may have been announced on the connection before")
 	}
 }
@@ -126,7 +194,10 @@ func TestQuietIsUninterrupted(t *testing.T) {
 		"nothing is ever announced":   {period: 1, deaf: true, quiet: true},
 		"refused before, and not now": {live: true, deaf: true, period: 2},
 	} {
-		s.live.Store(test.live)
+		s.heard.Store(never)
+		if test.live {
+			s.heard.Store(forever)
+		}
 		s.deaf.Store(test.deaf)
 		s.period.Store(test.period)
 		now := k.Mark()
@@ -134,9 +205,8 @@ func TestQuietIsUninterrupted(t *testing.T) {
 			t.Errorf("%s: quiet: %t", name, !test.quiet)
 		}
 	}
-	s.live.Store(true)
 	s.period.Store(1)
-	s.heard.Store(never)
+	s.heard.Store(0)
 	now := k.Mark()
 	go func() {
 		<-s.poked
@@ -146,10 +216,10 @@ func TestQuietIsUninterrupted(t *testing.T) {
 	if k.Quiet(t.Context(), &m, &now) {
 		t.Error("a change was received before the answer to a ping")
 	}
-	if own := (Mark{own: 1}); !k.Quiet(t.Context(), &m, &own) {
+	if own := (Mark{allowed: 1}); !k.Quiet(t.Context(), &m, &own) {
 		t.Error("it was an own one")
 	}
-	if own := (Mark{changes: 1, own: 1}); k.Quiet(t.Context(), &m, &own) {
+	if own := (Mark{changes: 1, allowed: 2}); k.Quiet(t.Context(), &m, &own) {
 		t.Error("it was received before the own write")
 	}
 }

@@ -16,8 +16,8 @@ func Open(ctx context.Context, o Options) (*Watch, error) {
 	w.read.Store(never)
 	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	w.confirmed.Store(never)
-	if dial.single != nil {
-		w.redirect(func(string) string { return dial.single.Addr })
+	if dial.voter == nil {
+		w.redirect(func(string) string { return dial.seeds[0] })
 		w.confirmed.Store(forever)
 		close(w.settled)
 	} else {

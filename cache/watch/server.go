@@ -29,16 +29,15 @@ type Server struct {
 
 	pool atomic.Pointer[redis.Client]
 	run  atomic.Pointer[string] // run_id of the process, or "" if unknown
-	away atomic.Bool
+	away atomic.Int64           // since when it cannot be read; 0: it can
 
 	// The listening connection: see session.go.
 	listensTo atomic.Pointer[string] // run_id of the process at the other end; "" while not connected
-	live      atomic.Bool            // connected, and changes are received
 	deaf      atomic.Bool            // the server refuses tracking
 	period    atomic.Uint64          // numbers the periods of uninterrupted connection, over all servers
-	heard     atomic.Int64           // when the last answered ping was sent
+	heard     atomic.Int64           // when the last answered ping was sent; never while not connected
 	roundTrip atomic.Int64
-	far       atomic.Bool
+	far       bool // the round trip is too long for the bound
 
 	poked  chan struct{} // capacity 1: ping now
 	broken chan struct{} // capacity 1: the server is unreachable
@@ -57,29 +56,31 @@ func (s *Server) end() {
 }
 
 func (s *Server) newPool() *redis.Client {
-	o := s.w.dial.options(s.addr)
+	o := s.w.dial.options(s.w.dial.server, s.addr)
 	o.OnConnect = s.identify
 	return redis.NewClient(o)
+}
+
+// Dedicated are the options of a client with one connection, which pushes can come on.
+func (s *Server) Dedicated() *redis.Options {
+	o := s.w.dial.options(s.w.dial.server, s.addr)
+	o.Protocol, o.PoolSize = 3, 1
+	return o
 }
 
 // Do calls f with the pool. If the connection fails, the pool is replaced, since all connections
 // may be broken, and if again is set f is called once more.
 func (s *Server) Do(ctx context.Context, again bool, f func(redis.Cmdable) error) error {
-	for {
-		pool := s.pool.Load()
-		err := f(pool)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		if Replied(err) {
-			return err
-		}
-		s.renew(pool)
-		if !again {
-			return err
-		}
-		again = false
+	pool := s.pool.Load()
+	err := f(pool)
+	if err == nil || ctx.Err() != nil || Replied(err) {
+		return err
 	}
+	s.renew(pool)
+	if again {
+		return s.Do(ctx, false, f)
+	}
+	return err
 }
 
 // Replied reports whether err is an error reply of Redis, which is reachable and refuses.
@@ -127,25 +128,10 @@ func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
 	return nil
 }
 
-// check checks at intervals, on a new connection, which process answers at the address: if a name
-// or a balancer leads elsewhere, older connections do not.
-func (s *Server) check() {
-	last := Now()
-	for Sleep(s.ctx, Jitter(checkEvery)) {
-		now := Now()
-		if s.away.Load() || len(s.w.on(s)) == 0 || s.w.idle(now) && now-last < checkIdle {
-			continue
-		}
-		last = now
-		_ = s.reach() // if it fails, the next call notices
-	}
-}
-
 // reach pings on a new connection.
 func (s *Server) reach() error {
-	o := s.w.dial.options(s.addr)
+	o := s.Dedicated()
 	o.OnConnect = s.identify
-	o.PoolSize = 1
 	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
 	return c.Ping(s.ctx).Err()
@@ -153,41 +139,47 @@ func (s *Server) reach() error {
 
 // fail records that the server cannot be read.
 func (s *Server) fail(err error) {
-	if s.ctx.Err() != nil || s.away.Swap(true) {
+	if s.ctx.Err() != nil || !s.away.CompareAndSwap(0, int64(Now())) {
 		return
 	}
 	s.w.o.Log.Warn("redis unreachable; serving from memory and the CMS, uncoordinated", "redis", s.addr, "error", err)
-	signal(s.broken)
+	Signal(s.broken)
 }
 
-// probe waits until the server cannot be read, and then pings until it answers again, with growing
-// pauses.
+// probe checks at intervals, on a new connection, which process answers at the address: if a name
+// or a balancer leads elsewhere, older connections do not. While the server cannot be read, it does
+// so until there is an answer, with growing pauses.
 func (s *Server) probe() {
-	pause, back := probeFirst, time.Now()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-s.broken:
+	pause, last := probeFirst, Now()
+	for Wait(s.ctx, s.broken, Jitter(checkEvery)) {
+		since := Now()
+		if s.away.Load() == 0 {
+			if len(s.w.on(s)) > 0 && (!s.w.idle(since) || since-last >= checkIdle) {
+				last = since
+				_ = s.reach() // if it fails, the next call notices
+			}
+			// It may refuse what a ping does not need: while it is back only briefly, pauses grow.
+			pause = max(pause/2, probeFirst)
+			continue
 		}
-		// It may refuse what a ping does not need: while it is back only briefly, pauses grow.
-		if time.Since(back) > 10*probeMost {
-			pause = probeFirst
-		}
-		since := time.Now()
-		for {
+		for s.away.Load() != 0 { // until it is reached here, or listened to again
 			if !Sleep(s.ctx, Jitter(pause)) {
 				return
 			}
 			pause = min(2*pause, probeMost)
 			if s.reach() == nil {
-				break
+				s.back()
 			}
 		}
-		back = time.Now()
-		s.renew(s.pool.Load())
-		s.away.Store(false)
-		s.w.o.Log.Info("redis is back", "redis", s.addr, "after", time.Since(since).Round(time.Millisecond))
+	}
+}
+
+// back records that the server answers on a new connection.
+func (s *Server) back() {
+	old := s.pool.Load()
+	if since := s.away.Swap(0); since != 0 {
+		s.renew(old)
+		s.w.o.Log.Info("redis is back", "redis", s.addr, "after", (Now() - time.Duration(since)).Round(time.Millisecond))
 		s.notify()
 	}
 }
@@ -199,12 +191,15 @@ func (s *Server) notify() {
 	}
 }
 
-func (s *Server) poke() { signal(s.poked) }
+func (s *Server) poke() { Signal(s.poked) }
 
 // Jitter spreads d by a quarter to either side.
 func Jitter(d time.Duration) time.Duration {
 	return d - d/4 + rand.N(d/2+1)
 }
+
+// listening reports whether changes are received.
+func (s *Server) listening() bool { return s.heard.Load() != never }
 
 // heardOf reports whether every change acknowledged before now minus the trust has been received.
 func (s *Server) heardOf(now time.Duration) bool {
@@ -212,4 +207,4 @@ func (s *Server) heardOf(now time.Duration) bool {
 }
 
 // relisten ends the session for a new one.
-func (s *Server) relisten() { signal(s.again) }
+func (s *Server) relisten() { Signal(s.again) }

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/push"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	// watchdog is how long a ping can go unanswered before the connection is replaced.
+	// watchdog is how long nothing need come before the connection is replaced, beside the pause
+	// between two pings.
 	watchdog = time.Second
 	// idleBeat is how often the connection is pinged while nobody reads.
 	idleBeat = time.Second
@@ -36,27 +37,26 @@ var (
 func (s *Server) listen() {
 	pause := probeFirst
 	for s.ctx.Err() == nil {
+		select {
+		case <-s.again: // before keys is read, so that no later one is missed
+		default:
+		}
 		keys := s.w.on(s)
 		if len(keys) == 0 { // nobody wants to know
-			if !wait(s.ctx, s.again, time.Hour) {
+			if !Wait(s.ctx, s.again, time.Hour) {
 				return
 			}
 			continue
 		}
-		select {
-		case <-s.again: // keys has it all
-		default:
-		}
-		was, unknown := Now(), ""
+		was, unknown, period := Now(), "", s.w.periods.Add(1)
 		for _, k := range keys {
-			k.earlier.Store(k.changes.Load())
+			k.listen(s, period)
 		}
-		lasted, err := s.session(keys)
+		lasted, err := s.session(keys, period)
 		s.listensTo.Store(&unknown)
-		s.live.Store(false)
 		s.heard.Store(never)
-		for _, k := range keys {
-			k.unheard()
+		if lasted {
+			s.deaf.Store(false)
 		}
 		s.notify() // waiters will not receive changes
 		if s.ctx.Err() != nil {
@@ -80,7 +80,7 @@ func (s *Server) listen() {
 		default:
 			s.w.o.Log.Debug("not receiving changes", "redis", s.addr, "error", err)
 		}
-		if !wait(s.ctx, s.again, Jitter(pause)) {
+		if !Wait(s.ctx, s.again, Jitter(pause)) {
 			return
 		}
 		pause = min(2*pause, probeMost)
@@ -104,53 +104,40 @@ func refusesTracking(err error) bool {
 // Redis writes the invalidations that a command causes before it writes that command's reply, and a
 // connection keeps its order: when the answer to a ping sent at time t has been read, every change
 // acknowledged before t has been received. That is what memory is trusted on.
-func (s *Server) session(keys []*Key) (lasted bool, err error) {
+func (s *Server) session(keys map[string]*Key, period uint64) (lasted bool, err error) {
 	client := redis.NewClient(s.listenOptions(keys))
 	defer func() { _ = client.Close() }()
-	changes := &invalidations{keys: map[string]*Key{}}
-	for _, k := range keys {
-		changes.keys[k.name] = k
-	}
+	b := &beats{s: s, keys: keys, period: period}
 	// The name is free and the processor is not nil, so registering cannot fail.
-	_ = client.RegisterPushNotificationHandler("invalidate", changes, true)
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
-	ps := client.Subscribe(ctx) // no channels: only the connection is needed
-	b := &beats{s: s, ps: ps}
+	_ = client.RegisterPushNotificationHandler("invalidate", b, true)
+	b.ps = client.Subscribe(s.ctx) // no channels: only the connection is needed
 	// The first ping connects; a server without tracking fails in OnConnect.
-	if err := b.ping(ctx); err != nil {
-		_ = ps.Close()
+	if err := b.ping(s.ctx); err != nil {
+		_ = b.ps.Close()
 		return false, err
 	}
-	var beating sync.WaitGroup
-	var ended error
-	var once sync.Once
-	end := func(err error) { once.Do(func() { ended = err; _ = ps.Close() }) }
-	beating.Go(func() { end(b.run(ctx)) })
-	err = b.receive(ctx, ps, keys)
-	end(err)
-	cancel()
-	beating.Wait()
-	return changes.received.Load(), ended
+	tasks, ctx := errgroup.WithContext(s.ctx) // whose Wait ends ctx
+	tasks.Go(func() error { return b.run(ctx) })
+	tasks.Go(func() error { return b.receive(ctx) })
+	tasks.Go(func() error { <-ctx.Done(); return b.ps.Close() }) // one of the two has ended
+	err = tasks.Wait()
+	return b.received.Load(), err
 }
 
-// beats are the pings of one session.
+// beats are the pings of one session, and the changes received between their answers.
 type beats struct {
-	s       *Server
-	ps      *redis.PubSub
-	latest  atomic.Int64 // when the last ping was sent
-	waiting atomic.Int64 // since when a reply is missing, or 0
+	s        *Server
+	ps       *redis.PubSub
+	keys     map[string]*Key
+	period   uint64      // begins with the first answer
+	received atomic.Bool // a change
 }
 
 func (b *beats) ping(ctx context.Context) error {
-	now := int64(Now())
-	b.latest.Store(now)
-	b.waiting.CompareAndSwap(0, now)
-	return b.ps.Ping(ctx, strconv.FormatInt(now, 10))
+	return b.ps.Ping(ctx, strconv.FormatInt(int64(Now()), 10))
 }
 
-// run pings until ctx ends or the connection seems dead: often while keys are read, otherwise
-// rarely.
+// run pings until ctx ends: often while keys are read, otherwise rarely.
 func (b *beats) run(ctx context.Context) error {
 	timer := time.NewTimer(b.s.w.heartbeat)
 	defer timer.Stop()
@@ -163,25 +150,23 @@ func (b *beats) run(ctx context.Context) error {
 		case <-b.s.poked:
 		case <-timer.C:
 		}
-		now := Now()
-		if since := time.Duration(b.waiting.Load()); since != 0 && now-since > max(watchdog, 2*b.s.w.o.Bound) {
-			return fmt.Errorf("no answer to a ping for %v", (now - since).Round(time.Millisecond))
-		}
+		pause := b.s.w.pace(b.s.w.heartbeat, idleBeat)
 		if err := b.ping(ctx); err != nil {
 			return err
 		}
-		if b.s.w.idle(now) {
-			timer.Reset(idleBeat)
-		} else {
-			timer.Reset(b.s.w.heartbeat)
-		}
+		timer.Reset(pause)
 	}
 }
 
-// receive reads until the connection fails. Pushes are handled inside Receive, in order of arrival.
-func (b *beats) receive(ctx context.Context, ps *redis.PubSub, keys []*Key) error {
+// receive reads until the connection fails, or seems dead. Pushes are handled inside Receive, in
+// order of arrival.
+func (b *beats) receive(ctx context.Context) error {
 	for first := true; ; {
-		msg, err := ps.ReceiveTimeout(ctx, 0)
+		silence := max(watchdog, 2*b.s.w.o.Bound)
+		if b.s.w.idle(Now()) {
+			silence += idleBeat
+		}
+		msg, err := b.ps.ReceiveTimeout(ctx, silence)
 		if err != nil {
 			return err
 		}
@@ -193,26 +178,20 @@ func (b *beats) receive(ctx context.Context, ps *redis.PubSub, keys []*Key) erro
 		if err != nil {
 			return fmt.Errorf("answer to a ping: %w", err)
 		}
-		now := Now()
-		if sent == b.latest.Load() {
-			b.waiting.Store(0)
-		} else {
-			b.waiting.Store(int64(now))
-		}
-		b.s.measure(now - time.Duration(sent))
+		b.s.measure(Now() - time.Duration(sent))
 		if first {
 			// Tracking is on. Earlier reads may have missed a change, and have another period.
-			b.s.period.Store(b.s.w.periods.Add(1))
-			b.s.live.Store(true)
+			b.s.period.Store(b.period)
 		}
-		for _, k := range keys {
-			if k.settle(b.s, time.Duration(sent)) {
+		for _, k := range b.keys {
+			if k.settle(b.period, time.Duration(sent)) {
 				return errUnannounced
 			}
 		}
 		b.s.heard.Store(sent)
 		if first {
 			first = false
+			b.s.back()
 			b.s.notify()
 		}
 	}
@@ -223,9 +202,8 @@ func (s *Server) measure(took time.Duration) {
 	average := time.Duration(s.roundTrip.Load())
 	average += (took - average) / 8
 	s.roundTrip.Store(int64(average))
-	if far := average > s.w.trust-s.w.heartbeat; far != s.far.Load() && (far || average < (s.w.trust-s.w.heartbeat)/2) {
-		s.far.Store(far)
-		if far {
+	if far := average > s.w.trust-s.w.heartbeat; far != s.far && (far || average < (s.w.trust-s.w.heartbeat)/2) {
+		if s.far = far; far {
 			s.w.o.Log.Warn("redis is too far away for the purge bound: every request waits for it", "redis", s.addr,
 				"round_trip", average.Round(time.Millisecond), "purge_bound", s.w.o.Bound, "enough", Enough(average))
 		}
@@ -239,9 +217,8 @@ func Enough(roundTrip time.Duration) time.Duration {
 
 // listenOptions are for a connection that receives pushes. Tracking is switched on as part of
 // connecting, so that it is never connected without tracking.
-func (s *Server) listenOptions(keys []*Key) *redis.Options {
-	o := s.w.dial.options(s.addr)
-	o.Protocol, o.PoolSize = 3, 1
+func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
+	o := s.Dedicated()
 	o.ReadTimeout, o.WriteTimeout = watchdog, watchdog
 	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if err := s.identify(ctx, cn); err != nil {
@@ -258,48 +235,29 @@ func (s *Server) listenOptions(keys []*Key) *redis.Options {
 			return errReplica
 		}
 		track := []any{"client", "tracking", "on", "bcast"}
-		for _, k := range keys {
-			if !nested(k, keys) {
-				track = append(track, "prefix", k.name)
-			}
+		for name := range keys {
+			track = append(track, "prefix", name)
 		}
 		return cn.Do(ctx, track...).Err()
 	}
 	return o
 }
 
-// nested reports whether the name of another key is a prefix of k's: Redis takes no two such.
-func nested(k *Key, keys []*Key) bool {
-	for _, other := range keys {
-		if other != k && strings.HasPrefix(k.name, other.name) {
-			return true
-		}
-	}
-	return false
-}
-
-// invalidations handles the pushes: the keys that changed, or null for all.
-type invalidations struct {
-	keys     map[string]*Key
-	received atomic.Bool
-}
-
-// HandlePushNotification implements push.NotificationHandler.
-func (i *invalidations) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, n []any) error {
-	i.received.Store(true)
+// HandlePushNotification implements push.NotificationHandler: the keys that changed, or null for all.
+func (b *beats) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, n []any) error {
+	b.received.Store(true)
 	var names []any
 	if len(n) > 1 {
 		names, _ = n[1].([]any)
 	}
 	if names == nil { // null, or an unknown form: anything may have changed
-		for _, k := range i.keys {
+		for _, k := range b.keys {
 			k.change(true)
 		}
-		return nil
 	}
 	for _, name := range names {
-		if name, ok := name.(string); ok && i.keys[name] != nil {
-			i.keys[name].change(false)
+		if name, ok := name.(string); ok && b.keys[name] != nil {
+			b.keys[name].change(false)
 		}
 	}
 	return nil
@@ -315,6 +273,5 @@ func newServer(w *Watch, addr string) *Server {
 	s.pool.Store(s.newPool())
 	s.tasks.Go(s.probe)
 	s.tasks.Go(s.listen)
-	s.tasks.Go(s.check)
 	return s
 }

@@ -15,11 +15,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Options are the settings of a [Watch].
@@ -88,8 +87,8 @@ func (w *Watch) Close() {
 	}
 }
 
-// Addr is the address for redis-cli, host:port: that of the first server if there are several.
-func (w *Watch) Addr() string { return w.dial.addr() }
+// Addr is the address in the URL, host:port, or several with commas between them.
+func (w *Watch) Addr() string { return strings.Join(w.dial.seeds, ",") }
 
 // Trust is how long a value read can be served without another sign of life from Redis.
 func (w *Watch) Trust() time.Duration { return w.trust }
@@ -125,17 +124,6 @@ func (w *Watch) Server(ctx context.Context, name string) (*Server, error) {
 	return w.serverAt(w.route(w.o.Prefix + name)), nil
 }
 
-// Dial makes a client of one connection, in RESP3, to the server of a key that is not watched.
-func (w *Watch) Dial(ctx context.Context, name string) (*redis.Client, error) {
-	s, err := w.Server(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	o := w.dial.options(s.addr)
-	o.Protocol, o.PoolSize = 3, 1
-	return redis.NewClient(o), nil
-}
-
 // all are the servers of the keys, or of keys if there were any.
 func (w *Watch) all() []*Server {
 	w.mu.Lock()
@@ -156,7 +144,7 @@ func (w *Watch) all() []*Server {
 func (w *Watch) Up() bool {
 	all := w.all()
 	for _, s := range all {
-		if s.away.Load() {
+		if s.away.Load() != 0 {
 			return false
 		}
 	}
@@ -167,7 +155,7 @@ func (w *Watch) Up() bool {
 func (w *Watch) Listening() bool {
 	all, now := w.all(), Now()
 	for _, s := range all {
-		if !s.live.Load() || !w.idle(now) && !s.heardOf(now) {
+		if !s.listening() || !w.idle(now) && !s.heardOf(now) {
 			return false
 		}
 	}
@@ -194,55 +182,52 @@ func (w *Watch) serverAt(addr string) *Server {
 
 // redirect moves each key to the server that route names, and closes servers without keys. Values
 // read from another server are not trusted, since their marks have its period.
-func (w *Watch) redirect(route func(key string) string) (changed bool) {
+func (w *Watch) redirect(route func(key string) string) {
 	w.mu.Lock()
 	w.route = route
-	used := map[*Server]bool{w.serverAt(route(w.o.Prefix)): true}
+	used := map[string]*Server{}
+	use := func(key string) *Server {
+		addr := route(key)
+		used[addr] = w.serverAt(addr)
+		return used[addr]
+	}
+	use(w.o.Prefix)
 	var moved []*Key
 	for _, k := range w.keys {
-		s := w.serverAt(route(k.name))
-		used[s] = true
-		if k.server.Swap(s) != s {
+		if s := use(k.name); k.server.Swap(s) != s {
 			moved = append(moved, k)
 		}
 	}
-	var gone []*Server
-	for addr, s := range w.servers {
-		if !used[s] {
-			gone = append(gone, s)
-			delete(w.servers, addr)
-		}
-	}
+	before := w.servers
+	w.servers = maps.Clone(used)
 	w.mu.Unlock()
-	for s := range used {
-		if len(moved) > 0 {
+	if len(moved) > 0 {
+		for _, s := range used {
 			s.relisten()
 		}
+		w.o.Log.Info("redis masters changed", "redis", slices.Sorted(maps.Keys(used)))
 	}
 	for _, k := range moved {
 		k.notify(false)
 	}
-	for _, s := range gone {
-		s.end()
+	for addr, s := range before {
+		if used[addr] == nil {
+			s.end()
+		}
 	}
-	return len(moved) > 0 || len(gone) > 0
 }
 
 // on are the keys of s.
-func (w *Watch) on(s *Server) []*Key {
+func (w *Watch) on(s *Server) map[string]*Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var keys []*Key
-	for _, k := range w.keys {
-		if k.server.Load() == s {
-			keys = append(keys, k)
-		}
-	}
+	keys := maps.Clone(w.keys)
+	maps.DeleteFunc(keys, func(_ string, k *Key) bool { return k.server.Load() != s })
 	return keys
 }
 
-// noteRead records that a key is read, so that heartbeats continue.
-func (w *Watch) noteRead(now time.Duration) {
+// NoteRead records that a key is read, so that the heartbeats which trust needs continue.
+func (w *Watch) NoteRead(now time.Duration) {
 	last := w.read.Load()
 	if int64(now)-last < int64(readTick) || !w.read.CompareAndSwap(last, int64(now)) {
 		return
@@ -258,11 +243,19 @@ func (w *Watch) noteRead(now time.Duration) {
 // idle reports whether nobody has read for a while.
 func (w *Watch) idle(now time.Duration) bool { return int64(now)-w.read.Load() > int64(idleAfter) }
 
-// poke asks for the masters at once.
-func (w *Watch) poke() { signal(w.poked) }
+// pace is the pause between two signs of life: often while keys are read, otherwise idle.
+func (w *Watch) pace(often, idle time.Duration) time.Duration {
+	if w.idle(Now()) {
+		return idle
+	}
+	return often
+}
 
-// signal wakes the receiver of a channel of capacity 1.
-func signal(c chan struct{}) {
+// poke asks for the masters at once.
+func (w *Watch) poke() { Signal(w.poked) }
+
+// Signal wakes the receiver of a channel of capacity 1.
+func Signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -270,10 +263,10 @@ func signal(c chan struct{}) {
 }
 
 // Sleep waits for d, and reports false if ctx ended first.
-func Sleep(ctx context.Context, d time.Duration) bool { return wait(ctx, nil, d) }
+func Sleep(ctx context.Context, d time.Duration) bool { return Wait(ctx, nil, d) }
 
-// wait sleeps, and wakes early on a receive from c.
-func wait(ctx context.Context, c <-chan struct{}, d time.Duration) bool {
+// Wait sleeps, and wakes early on a receive from c.
+func Wait(ctx context.Context, c <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -52,6 +53,26 @@ func retry(limit time.Duration, check func() error) error {
 			return err
 		}
 	}
+}
+
+// Stopwatch measures time as a process has it: a millisecond for each that it has slept, however
+// long that took on a busy machine. Bounds on what a process does hold by this clock everywhere.
+func Stopwatch(t testing.TB) (elapsed func() time.Duration) {
+	var slept atomic.Int64
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Millisecond):
+				slept.Add(int64(time.Millisecond))
+			}
+		}
+	}()
+	t.Cleanup(func() { close(end); <-ended })
+	return func() time.Duration { return time.Duration(slept.Load()) }
 }
 
 // Buffer is an output that can be read while it is written. The zero value is empty.

@@ -22,16 +22,20 @@ if h.kind ~= 'hash' and h.kind ~= 'none' then
   h.vacant = 'overwritten:' .. ARGV[3]
 end
 local ttl = redis.call('PTTL', key)
-redis.call('HSET', key, 'lease', ARGV[3], 'lease_until', int(now + ARGV[4]))
+put('lease', ARGV[3], 'lease_until', int(now + ARGV[4]))
 if h.etag == '' then -- both stay when the lease is given back: see release
   if h.vacant == '' then h.vacant = ARGV[3] end -- names this hash without a document: after a purge it is another
-  redis.call('HSET', key, 'source', ARGV[6], 'vacant', h.vacant)
+  put('source', ARGV[6], 'vacant', h.vacant)
 end
 -- What fresh_until is now: whoever changes it while the lease lasts has purged softly. 0 becomes a number of its own, still
 -- long ago, so that any other HSET to 0 is seen as well, whoever looks.
 if soft then
   h.fresh, h.mark = -now, int(-now)
-  redis.call('HSET', key, 'fresh_until', h.mark)
+  if h.zero then
+    h.soft = h.mark
+    redis.call('HSET', key, 'fresh_until', h.mark, 'soft', h.soft)
+  end
+  put('fresh_until', h.mark, 'soft', h.soft)
 end
 local need = ARGV[4] + 1000
 if ttl == -2 or (ttl >= 0 and ttl < need) then redis.call('PEXPIRE', key, int(need)) end

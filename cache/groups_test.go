@@ -1,0 +1,166 @@
+package cache
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
+)
+
+// masterName is the name of the master of [startSentinels].
+const masterName = "vitrine-test"
+
+// sentinels is a master with a replica, and three Sentinels that watch them.
+type sentinels struct {
+	Master, Replica *redistest.Server
+	Sentinels       []*redistest.Server
+}
+
+// startSentinels starts the five processes and waits until the Sentinels know each other and the
+// replica. The Sentinels consider the master down after half a second.
+func startSentinels(t *testing.T) *sentinels {
+	t.Helper()
+	g := &sentinels{Master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
+	g.Replica = redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(g.Master.Port))
+	for range 3 {
+		s := redistest.StartAs(t, func(dir string, port int) []string {
+			conf := filepath.Join(dir, "sentinel.conf")
+			text := fmt.Sprintf("port %[1]d\nbind 127.0.0.1\ndir %[2]s\nlogfile %[2]s/redis.log\nsentinel monitor %[3]s 127.0.0.1 %[4]d 2\n"+
+				"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 3000\n", port, dir, masterName, g.Master.Port)
+			must(t, os.WriteFile(conf, []byte(text), 0o600))
+			return []string{conf, "--sentinel"}
+		})
+		g.Sentinels = append(g.Sentinels, s)
+	}
+	testkit.Eventually(t, "the Sentinels to know each other and the replica", func() bool {
+		for _, s := range g.Sentinels {
+			m := s.Client().Do(t.Context(), "sentinel", "master", masterName)
+			text := fmt.Sprint(m.Val())
+			if !strings.Contains(text, "num-other-sentinels:2") || !strings.Contains(text, "num-slaves:1") {
+				return false
+			}
+		}
+		return true
+	})
+	return g
+}
+
+// URL is the group as a setting.
+func (g *sentinels) URL() string {
+	return fmt.Sprintf("redis://%s?master_name=%s&addr=%s&addr=%s", g.Sentinels[0].Addr, masterName, g.Sentinels[1].Addr, g.Sentinels[2].Addr)
+}
+
+// A cluster is six nodes, three of them masters with a third of the slots each.
+type cluster struct {
+	Nodes []*redistest.Server // the first three are the first masters
+	t     *testing.T
+}
+
+// startCluster starts the six processes and waits until they form a Cluster.
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	for range 6 {
+		c.Nodes = append(c.Nodes, redistest.Start(t, "--repl-diskless-sync-delay", "0", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(redistest.FreePort(t))))
+	}
+	ctx := t.Context()
+	for i, n := range c.Nodes[:3] {
+		from, to := i*5461, (i+1)*5461-1
+		if i == 2 {
+			to = 16383
+		}
+		must(t, n.Client().Do(ctx, "cluster", "addslotsrange", from, to).Err())
+	}
+	first := c.Nodes[0]
+	for _, n := range c.Nodes[1:] {
+		must(t, n.Client().Do(ctx, "cluster", "meet", "127.0.0.1", first.Port, busPort(t, first)).Err())
+	}
+	testkit.Eventually(t, "the nodes to meet", func() bool {
+		for _, n := range c.Nodes {
+			if strings.Count(n.Client().ClusterNodes(ctx).Val(), "connected") < 6 {
+				return false
+			}
+		}
+		return true
+	})
+	for i, n := range c.Nodes[3:] {
+		id := c.Nodes[i].Client().ClusterMyID(ctx).Val()
+		testkit.Eventually(t, "a node to become a replica", func() bool { return n.Client().ClusterReplicate(ctx, id).Err() == nil })
+	}
+	for _, n := range c.Nodes[3:] {
+		// A replica that has never had its master's data cannot take over.
+		testkit.Eventually(t, "a replica to have its data", func() bool {
+			return strings.Contains(n.Client().Info(ctx, "replication").Val(), "master_link_status:up")
+		})
+	}
+	testkit.Eventually(t, "the Cluster to be complete", func() bool {
+		for _, n := range c.Nodes {
+			if !strings.Contains(n.Client().ClusterInfo(ctx).Val(), "cluster_state:ok") {
+				return false
+			}
+		}
+		return strings.Count(first.Client().ClusterNodes(ctx).Val(), "slave") == 3
+	})
+	return c
+}
+
+func busPort(t *testing.T, s *redistest.Server) string {
+	t.Helper()
+	v, err := s.Client().ConfigGet(t.Context(), "cluster-port").Result()
+	must(t, err)
+	return v["cluster-port"]
+}
+
+// URL is the Cluster as a setting.
+func (c *cluster) URL() string {
+	return fmt.Sprintf("redis://%s?addr=%s&addr=%s", c.Nodes[0].Addr, c.Nodes[1].Addr, c.Nodes[2].Addr)
+}
+
+// Client is a client of the whole Cluster, closed with the test.
+func (c *cluster) Client() *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs:       []string{c.Nodes[0].Addr, c.Nodes[1].Addr, c.Nodes[2].Addr},
+		DialTimeout: time.Second, ReadTimeout: 300 * time.Millisecond, WriteTimeout: 300 * time.Millisecond, MaxRetries: -1,
+	})
+	c.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Owner is the master that holds the key's slot, and the slot.
+func (c *cluster) Owner(key string) (*redistest.Server, int) {
+	c.t.Helper()
+	ctx := c.t.Context()
+	slot := int(c.Nodes[0].Client().ClusterKeySlot(ctx, key).Val())
+	for _, n := range c.Nodes {
+		// The others answer MOVED.
+		if n.Client().Exists(ctx, key).Err() == nil {
+			return n, slot
+		}
+	}
+	c.t.Fatalf("no master holds slot %d", slot)
+	return nil, 0
+}
+
+// Move moves the key's slot, with the key, to another master.
+func (c *cluster) Move(key string, to *redistest.Server) {
+	c.t.Helper()
+	ctx := c.t.Context()
+	from, slot := c.Owner(key)
+	source, target := from.Client(), to.Client()
+	sourceID, targetID := source.ClusterMyID(ctx).Val(), target.ClusterMyID(ctx).Val()
+	must(c.t, target.Do(ctx, "cluster", "setslot", slot, "importing", sourceID).Err())
+	must(c.t, source.Do(ctx, "cluster", "setslot", slot, "migrating", targetID).Err())
+	for _, k := range source.ClusterGetKeysInSlot(ctx, slot, 100).Val() {
+		must(c.t, source.Migrate(ctx, "127.0.0.1", strconv.Itoa(to.Port), k, 0, 5*time.Second).Err())
+	}
+	must(c.t, target.Do(ctx, "cluster", "setslot", slot, "node", targetID).Err())
+	must(c.t, source.Do(ctx, "cluster", "setslot", slot, "node", targetID).Err())
+}

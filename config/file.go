@@ -24,7 +24,7 @@ type fileReader struct {
 func (v values) file(sources Sources) []error {
 	path, named := sources.File, origin{name: "--config", layer: fromFlag}
 	if path == "" {
-		path, named = variable(sources.Environ, envConfig), origin{name: envConfig, layer: fromEnvironment}
+		path, named = Variable(sources.Environ, envConfig), origin{name: envConfig, layer: fromEnvironment}
 	}
 	if path == "" {
 		return nil
@@ -80,7 +80,7 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	o := origin{name: key, file: fmt.Sprintf("%s:%d", r.path, line), layer: fromFile}
 	refuse := func(err error) { r.errs = append(r.errs, err) }
 	if first, again := r.lines[key]; again {
-		refuse(mistake(o, "want it once, got it on line %d already", first))
+		refuse(mistake(o, "already set on line %d", first))
 		return
 	}
 	r.lines[key] = line
@@ -125,7 +125,10 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 // content returns the text of a value, or a description for errors if s cannot have such a value.
 func content(s Setting, value *yaml.Node) (g given, err error) {
 	if s.isParts() {
-		g.node = bare(value, 0)
+		left := maxValues
+		if g.node, err = bare(value, &left); err != nil {
+			return g, err
+		}
 		g.text, err = canonical(g.node) // before references are replaced
 		return g, err
 	}

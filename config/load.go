@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -166,10 +167,10 @@ func (v values) read(s Setting, file given) error {
 // incomplete finds settings that need another one that is missing.
 func incomplete(given values) []error {
 	cert, key := given["tls.cert_file"], given["tls.key_file"]
-	switch {
-	case cert.text != "" && key.text == "":
+	if cert.text != "" && key.text == "" {
 		return []error{mistake(cert.origin, "want the key as well, in VITRINE_TLS_KEY_FILE")}
-	case cert.text == "" && key.text != "":
+	}
+	if cert.text == "" && key.text != "" {
 		return []error{mistake(key.origin, "want the certificate as well, in VITRINE_TLS_CERT_FILE")}
 	}
 	return nil
@@ -199,18 +200,12 @@ func collisions(c *Config, given values) []error {
 func overlap(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
-	if errA != nil || errB != nil || portA != portB || portA == "0" {
-		return false
-	}
-	return hostA == hostB || everywhere(hostA) || everywhere(hostB)
+	return errA == nil && errB == nil && portA == portB && portA != "0" && (hostA == hostB || everywhere(hostA) || everywhere(hostB))
 }
 
 func everywhere(host string) bool {
-	if host == "" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsUnspecified()
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 // exposed finds an operator's address that is not loopback and has no token. An invalid token is

@@ -215,6 +215,10 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 			environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION_FILE=" + empty},
 			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want a file that can be read and is not empty, got "` + empty + `": it is empty`,
 		},
+		"endless secret": {
+			environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION_FILE=/dev/zero"},
+			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want a file that can be read and is not empty, got "/dev/zero": it has more than 64KiB`,
+		},
 		"unusable secret": {
 			environ: []string{"VITRINE_REDIS_URL_FILE=" + unusable},
 			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not contain embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,

@@ -3,10 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -32,20 +34,27 @@ func canonical(n *yaml.Node) (string, error) {
 	return out.String(), encoder.Close()
 }
 
-// bare copies n without comments, aliases and redundant tags.
-func bare(n *yaml.Node, depth int) *yaml.Node {
-	const deepest = 16 // an alias can contain itself
-	if depth > deepest {
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+// maxValues bounds a setting's values, with those of aliases, which can be of aliases in turn, or
+// contain themselves.
+const maxValues = 10_000
+
+// bare copies n without comments, aliases and redundant tags. The values left include its own.
+func bare(n *yaml.Node, left *int) (*yaml.Node, error) {
+	if *left--; *left < 0 {
+		return nil, fmt.Errorf("want at most %d values, those of aliases included", maxValues)
 	}
 	if n.Kind == yaml.AliasNode {
-		return bare(n.Alias, depth+1)
+		return bare(n.Alias, left)
 	}
 	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line}
 	for _, inner := range n.Content {
-		c.Content = append(c.Content, bare(inner, depth+1))
+		b, err := bare(inner, left)
+		if err != nil {
+			return nil, err
+		}
+		c.Content = append(c.Content, b)
 	}
-	return c
+	return c, nil
 }
 
 // reference is ${env:NAME} or ${file:PATH}.
@@ -85,7 +94,7 @@ func refer(kind, name string, environ []string) (string, error) {
 	case "file":
 		return readSecret(name)
 	case "env":
-		if value := variable(environ, name); value != "" {
+		if value := Variable(environ, name); value != "" {
 			return value, nil
 		}
 		return "", errors.New("it is not set")
@@ -93,8 +102,8 @@ func refer(kind, name string, environ []string) (string, error) {
 	return "", errors.New("there is no such kind")
 }
 
-// variable is the value of name in an environment, or "".
-func variable(environ []string, name string) string {
+// Variable is the value of name in an environment, or "".
+func Variable(environ []string, name string) string {
 	for _, line := range environ {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
 			return value
@@ -151,18 +160,19 @@ func maskNode(n *yaml.Node) (hides bool) {
 const secretLimit = 64 << 10
 
 func readSecret(path string) (string, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+	file, err := os.Open(path)
+	if err != nil {
 		return "", cause(err)
-	case info.IsDir():
-		return "", errors.New("it is a folder")
-	case info.Size() > secretLimit:
-		return "", fmt.Errorf("it has more than %s", Size(secretLimit))
 	}
-	content, err := os.ReadFile(path)
+	defer file.Close()                                              //nolint:errcheck // it was only read
+	content, err := io.ReadAll(io.LimitReader(file, secretLimit+1)) // a device or a pipe does not say how much it has
 	text := strings.TrimSpace(string(content))
-	if err == nil && text == "" {
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return "", errors.New("it is a folder")
+	case err == nil && len(content) > secretLimit:
+		return "", fmt.Errorf("it has more than %s", Size(secretLimit))
+	case err == nil && text == "":
 		return "", errors.New("it is empty")
 	}
 	return text, cause(err)

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Equal reports whether both hold the same text.
+// Equal reports whether both hold the same text. Package cmp calls it.
 func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
 // String returns what may be seen.
@@ -70,28 +71,19 @@ func maskURL(text string) string {
 	if err != nil || u.Scheme != "file" && u.Scheme != "unix" && strings.Contains(u.Opaque+u.Path, "@") {
 		return mask
 	}
-	masked := false
-	if _, has := u.User.Password(); has {
-		u.User, masked = url.UserPassword(u.User.Username(), "xxxxx"), true
-	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return mask
 	}
+	_, masked := u.User.Password()
 	for name, values := range query {
-		lower := strings.ToLower(name)
-		if !strings.Contains(lower, "password") && !strings.Contains(lower, "token") {
-			continue
-		}
-		for i := range values {
-			values[i], masked = "xxxxx", true
+		if lower := strings.ToLower(name); strings.Contains(lower, "password") || strings.Contains(lower, "token") {
+			query[name], masked = slices.Repeat([]string{"xxxxx"}, len(values)), true
 		}
 	}
 	if !masked {
 		return text
 	}
-	if u.RawQuery != "" {
-		u.RawQuery = query.Encode()
-	}
-	return u.String()
+	u.RawQuery = query.Encode()
+	return u.Redacted()
 }

@@ -92,3 +92,21 @@ func TestAnAddressThatIsWrongDoesNotShowItsPassword(t *testing.T) {
 		}
 	}
 }
+
+// TestNoFlagTakesASecret: other users of the machine see the command line of a process.
+func TestNoFlagTakesASecret(t *testing.T) {
+	secrets := 0
+	for _, s := range config.Settings() {
+		for _, suffix := range []string{"_AUTHORIZATION", "_TOKEN", "_SECRET"} {
+			if strings.HasSuffix(s.Env, suffix) {
+				secrets++
+				if s.Flag != "" {
+					t.Errorf("%s has the flag --%s", s.Key, s.Flag)
+				}
+			}
+		}
+	}
+	if secrets < 3 {
+		t.Errorf("%d secrets are known", secrets)
+	}
+}

@@ -69,11 +69,14 @@ func (s *Server) answer(r *request) error {
 		r.describe(routes[i].resource, indent)
 		return nil
 	}
-	return methodError(ctx.Method())
+	return errMethod
 }
 
 // read answers with the document, or with 304 or 412 by the request's conditions.
 func (s *Server) read(r *request, i int, key represent.Key) error {
+	encoding := negotiate.ChooseEncoding(r.acceptEncoding)
+	c := connOf(r.ctx)
+	c.leave()
 	a, err := s.documents[i].Get(r)
 	r.observeDocument(&a.Status, err)
 	if err != nil {
@@ -85,7 +88,7 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 		now = time.Now()
 	}
 	m := s.moments[i].at(s.terms, a.Document, &a.Status, now)
-	rep, lease := a.Value.Get(key, negotiate.ChooseEncoding(r.acceptEncoding))
+	rep, lease := a.Value.Get(key, encoding)
 	verdict := r.conditions.Evaluate(rep.Tag, m.lastModified, m.modified, now)
 	if verdict == negotiate.Failed {
 		lease.Release()
@@ -124,6 +127,6 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 		}
 	}
 	resp.SkipBody = true // the connection has it
-	connOf(r.ctx).prepare(out)
+	c.prepare(out)
 	return nil
 }

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -36,13 +39,6 @@ var (
 	errTooManyConnections = errors.New("too many connections")
 )
 
-// A methodError is an errMethod with the method.
-type methodError string
-
-func (e methodError) Error() string { return string(e) + ": " + errMethod.Error() }
-
-func (e methodError) Is(target error) bool { return target == errMethod }
-
 // retryAfter is the default Retry-After.
 const retryAfter = 5 * time.Second
 
@@ -66,7 +62,7 @@ var failures = []failure{
 	{err: errNoRoute, status: http.StatusNotFound, detail: "Not found."},
 	{err: errFormat, status: http.StatusNotFound, detail: "Not found.", atRoute: true},
 	{err: errNotAcceptable, status: http.StatusNotAcceptable, detail: "Could not satisfy the request Accept header.", atRoute: true},
-	{err: errMethod, status: http.StatusMethodNotAllowed, detail: `Method "%s" not allowed.`, atRoute: true},
+	{err: errMethod, status: http.StatusMethodNotAllowed, detail: `Method "METHOD" not allowed.`, atRoute: true},
 	{err: errPrecondition, status: http.StatusPreconditionFailed, detail: "Precondition failed.", atRoute: true, cacheControl: noStore},
 
 	{err: errTargetTooLong, status: http.StatusRequestURITooLong, detail: "Request target too long.", cacheControl: noStore},
@@ -113,10 +109,7 @@ func (s *Server) fail(r *request, err error) {
 	s.options.Logger.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
 		"status", f.status, "request_id", r.id(), "error", err)
 
-	detail := f.detail
-	if method, ok := errors.AsType[methodError](err); ok {
-		detail = fmt.Sprintf(f.detail, string(method))
-	}
+	detail := strings.ReplaceAll(f.detail, "METHOD", string(ctx.Method()))
 	r.writeCommon()
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(f.status)
@@ -136,7 +129,8 @@ func (s *Server) fail(r *request, err error) {
 	if f.retry {
 		h.Set(fiber.HeaderRetryAfter, strconv.FormatInt(retrySeconds(err), 10))
 	}
-	ctx.SetBody(appendDetail(nil, detail))
+	body, _ := json.Marshal(map[string]string{"detail": detail}) // a text
+	ctx.SetBody(body)
 	if r.bytes = len(ctx.Response.Body()); ctx.IsHead() {
 		r.bytes = 0
 	}
@@ -145,12 +139,7 @@ func (s *Server) fail(r *request, err error) {
 // writeForwarded writes Cache-Status for an answer without a document.
 func (r *request) writeForwarded(st *cache.Status, err error) {
 	said := *st
-	if said.Fwd == "" {
-		said.Fwd = cache.FwdMiss
-	}
-	if said.Detail == "" {
-		said.Detail = errorDetail(err)
-	}
+	said.Fwd, said.Detail = cmp.Or(said.Fwd, cache.FwdMiss), cmp.Or(said.Detail, errorDetail(err))
 	r.ctx.Response.Header.SetBytesV(cacheStatus, appendCacheStatus(nil, &said, 0))
 }
 
@@ -172,18 +161,6 @@ func retrySeconds(err error) int64 {
 		after = r.After
 	}
 	return max(1, int64((after+time.Second-1)/time.Second))
-}
-
-// appendDetail appends the body of an error.
-func appendDetail(dst []byte, detail string) []byte {
-	dst = append(dst, `{"detail":"`...)
-	for i := range len(detail) {
-		if c := detail[i]; c == '"' || c == '\\' {
-			dst = append(dst, '\\')
-		}
-		dst = append(dst, detail[i])
-	}
-	return append(dst, `"}`...)
 }
 
 // failUnread answers a request that fasthttp could not read; the connection is closed after it.

@@ -203,7 +203,7 @@ func TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps(t *testing.T) {
 	seen := map[string]bool{}
 	for _, sent := range []string{"", "two words", strings.Repeat("x", 129), `a"b`, "é"} {
 		got := r.get(t, "/cms/rules/", "X-Request-Id: "+sent).Header.Get("X-Request-Id")
-		if len(got) < 20 || !saneRequestID([]byte(got)) || seen[got] {
+		if len(got) < 20 || !requestID.Match([]byte(got)) || seen[got] {
 			t.Errorf("%q: %q", sent, got)
 		}
 		seen[got] = true

@@ -11,9 +11,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"vitrine/upstream/shape"
 )
 
 func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
@@ -239,5 +242,82 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 				t.Errorf("%d %v", got.StatusCode, got.Header)
 			}
 		})
+	}
+}
+
+// TestLargeRequestsWaitForAPlace has large headers wait while others are read, and neither what is
+// small, nor what waits for a client or a document.
+func TestLargeRequestsWaitForAPlace(t *testing.T) {
+	r := newRig(t, Options{})
+	for range cap(places) {
+		places <- struct{}{}
+	}
+	accept := "Accept: */*" + strings.Repeat(", a/b", largeRequest/4)
+	large := "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n" + accept + "\r\n\r\n"
+	c := r.dial(t)
+	defer c.Close()
+	if _, err := io.WriteString(c, large); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int)
+	go func() {
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Error(err)
+			close(answered)
+			return
+		}
+		_ = resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	for range 100 {
+		if got := r.get(t, "/gvapp/"); got.StatusCode != http.StatusOK {
+			t.Fatalf("status %d of a small request", got.StatusCode)
+		}
+	}
+	select {
+	case <-answered:
+		t.Error("answered without a place")
+	default:
+	}
+	for range cap(places) {
+		<-places
+	}
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+
+	catalogue := r.sources[shape.Catalogue]
+	catalogue.mu.Lock() // whoever wants that document waits
+	for _, unfinished := range []string{
+		large, strings.TrimSuffix(large, "\r\n"), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + accept,
+	} {
+		for range cap(places) + 1 {
+			c := r.dial(t)
+			t.Cleanup(func() { _ = c.Close() })
+			if _, err := io.WriteString(c, unfinished); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 10 {
+		if got := r.get(t, "/cms/rules/", accept); got.StatusCode != http.StatusOK {
+			t.Errorf("status %d beside those that wait", got.StatusCode)
+		}
+	}
+	catalogue.mu.Unlock()
+}
+
+func TestWhatIsNotHTTPTakesLittleMemory(t *testing.T) {
+	r := newRig(t, Options{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const times = 50
+	for range times {
+		r.send(t, "\x16 \x03\x01\x02"+strings.Repeat("\x01\xff", 5000))
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 100_000 {
+		t.Errorf("%d bytes for each request, in quotes that nobody reads", each)
 	}
 }

@@ -15,10 +15,7 @@ import (
 
 func newMeter(t testing.TB) *metrics.Meter {
 	t.Helper()
-	m, err := metrics.New(metrics.Options{Look: func() metrics.State { return metrics.State{} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(func() metrics.State { return metrics.State{} })
 	return m
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,22 +109,13 @@ func (o *Options) validate() error {
 }
 
 func (o *Options) setDefaults() {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	setDefault(&o.ClientHeader, "X-Forwarded-For")
-	setDefault(&o.MaxTargetBytes, 4<<10)
-	setDefault(&o.MaxHeaderBytes, 12<<10)
-	setDefault(&o.MaxBodyBytes, 64<<10)
-	setDefault(&o.MaxConnections, 256<<10)
-	setDefault(&o.ReadTimeout, 10*time.Second)
-	setDefault(&o.WriteTimeout, time.Minute)
-	setDefault(&o.IdleTimeout, 2*time.Minute)
-}
-
-func setDefault[T comparable](p *T, def T) {
-	var zero T
-	if *p == zero {
-		*p = def
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.ClientHeader = cmp.Or(o.ClientHeader, "X-Forwarded-For")
+	o.MaxTargetBytes = cmp.Or(o.MaxTargetBytes, 4<<10)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 12<<10)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 64<<10)
+	o.MaxConnections = cmp.Or(o.MaxConnections, 256<<10)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 10*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, time.Minute)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 2*time.Minute)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"regexp"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -173,7 +174,7 @@ func (r *request) client() string {
 
 // id is the client's id for the request if it is valid, otherwise a new one.
 func (r *request) id() string {
-	if saneRequestID(r.clientID) {
+	if requestID.Match(r.clientID) {
 		return string(r.clientID)
 	}
 	if r.madeID == "" {
@@ -182,12 +183,5 @@ func (r *request) id() string {
 	return r.madeID
 }
 
-// maxRequestID is the longest request id accepted from a client.
-const maxRequestID = 128
-
-// saneRequestID reports whether a client's id can be repeated in a header and in the log.
-func saneRequestID(id []byte) bool {
-	return len(id) > 0 && len(id) <= maxRequestID && !bytes.ContainsFunc(id, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.:=+/@", c)
-	})
-}
+// requestID is an id of a client that can be repeated in a header and in the log.
+var requestID = regexp.MustCompile(`^[\w.:=+/@-]{1,128}$`)

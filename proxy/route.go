@@ -28,7 +28,7 @@ var routes = [...]route{
 func findRoute(path []byte) (index int, exact bool) {
 	if bytes.IndexByte(path, '%') >= 0 {
 		var scratch [64]byte
-		path = negotiate.AppendDecodedPath(scratch[:0], path)
+		path = negotiate.AppendDecoded(scratch[:0], path, '+')
 	}
 	for i := range routes {
 		if string(path) == routes[i].path {

@@ -64,10 +64,11 @@ func (s *Server) newApp(o *Options) *fiber.App {
 		return none
 	}
 	server.ErrorHandler = s.failUnread
+	server.SecureErrorLogMessage = true // other errors quote the header, which takes a millisecond
 	server.CloseOnShutdown = true
 	server.ConnState = func(c net.Conn, state fasthttp.ConnState) {
-		if t, ok := c.(turns); ok {
-			t.turn(state)
+		if own := ownConn(c); own != nil {
+			own.turn(state)
 		}
 	}
 	return app

@@ -74,12 +74,12 @@ func TestSizeIsBoundedOnTheWireAndUnpacked(t *testing.T) {
 	}{
 		"exactly the limit":             {upstreamtest.JSON(exact), true},
 		"one more":                      {upstreamtest.JSON(exact + " "), false},
-		"exactly the limit, unframed":   {upstreamtest.Unframed(exact), true},
-		"one more, unframed":            {upstreamtest.Unframed(exact + "\n"), false},
-		"endless":                       {upstreamtest.Endless(), false},
-		"exactly the limit, compressed": {upstreamtest.Gzip(exact), true},
-		"one more, compressed":          {upstreamtest.Gzip(exact + " "), false},
-		"a bomb":                        {upstreamtest.Gzip(strings.Repeat(" ", 50<<20) + "[]"), false},
+		"exactly the limit, unframed":   {unframed(exact), true},
+		"one more, unframed":            {unframed(exact + "\n"), false},
+		"endless":                       {blanks(), false},
+		"exactly the limit, compressed": {raw(packed(t, exact)), true},
+		"one more, compressed":          {raw(packed(t, exact+" ")), false},
+		"a bomb":                        {raw(packed(t, strings.Repeat(" ", 50<<20)+"[]")), false},
 		"empty members without end":     {raw(slices.Repeat(packed(t, ""), limit)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,9 +106,9 @@ func TestBodyCutShortIsRetriedAndThenRefused(t *testing.T) {
 	whole := packed(t, body)
 	for name, h := range map[string]http.Handler{
 		"announced length":   upstreamtest.Truncated(body, 10),
-		"no length at all":   upstreamtest.Unframed(body[:10]),
-		"nothing at all":     upstreamtest.Unframed(""),
-		"one bracket":        upstreamtest.Unframed("["),
+		"no length at all":   unframed(body[:10]),
+		"nothing at all":     unframed(""),
+		"one bracket":        unframed("["),
 		"compressed, cut":    raw(whole[:len(whole)-4]),
 		"compressed, begun":  raw(whole[:5]),
 		"compressed, broken": raw(append(slices.Clone(whole[:len(whole)-8]), "\x00\x00\x00\x00\x00\x00\x00\x00"...)),
@@ -133,7 +133,7 @@ func TestBodyCutShortIsRetriedAndThenRefused(t *testing.T) {
 
 func TestBodyWithoutALengthIsTakenWhenWhole(t *testing.T) {
 	cms := upstreamtest.New(t)
-	cms.Handle(shape.Banners, upstreamtest.Unframed("[] \n"))
+	cms.Handle(shape.Banners, unframed("[] \n"))
 	if got := mustFetch(t, newClient(t, cms.URL, nil), shape.Banners); string(got.Document.Body) != "[]" {
 		t.Errorf("got %s", got.Document.Body)
 	}
@@ -184,4 +184,31 @@ func packed(t *testing.T, body string) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// unframed sends body without its length: it ends with the connection, so that a body cut short
+// looks complete.
+func unframed(body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err) // HTTP/1 over TCP can always be taken over
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = rw.WriteString("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
+		_ = rw.Flush()
+	})
+}
+
+// blanks sends spaces, which JSON allows, for as long as the client reads.
+func blanks() http.Handler {
+	some := strings.Repeat(" ", 32<<10)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for req.Context().Err() == nil {
+			if _, err := io.WriteString(w, some); err != nil {
+				return
+			}
+		}
+	})
 }

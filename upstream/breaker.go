@@ -75,10 +75,13 @@ func (b *breaker) allow(name string) (done func(error), err error) {
 	}
 	report, err := b.Allow()
 	if err != nil {
-		b.mu.Lock()
-		left := breakerOpenFor - time.Since(b.since)
-		b.mu.Unlock()
-		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: &exchange.OpenError{After: max(left, 0)}}
+		left := time.Duration(0)
+		if errors.Is(err, gobreaker.ErrOpenState) {
+			b.mu.Lock()
+			left = max(breakerOpenFor-time.Since(b.since), 0)
+			b.mu.Unlock()
+		}
+		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: &exchange.OpenError{After: left}}
 	}
 	return func(err error) {
 		if after := exchange.RetryAfter(err); after > 0 {

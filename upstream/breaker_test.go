@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -90,8 +91,8 @@ func TestBreakerOpensAfterFailuresOfAnyResourceAndClosesByAProbe(t *testing.T) {
 		wantState(t, c, "open")
 		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
 		wantError(t, err, ErrOpen, "fetch banners: GET http://cms: circuit breaker open after repeated failures")
-		if Code(err) != "open" || !errors.Is(FromCode("open"), ErrOpen) || RetryAfter(err) != 10*time.Second {
-			t.Errorf("code %q, again after %v", Code(err), RetryAfter(err))
+		if Code(err) != "open" || !errors.Is(FromCode("open"), ErrOpen) || exchange.RetryAfter(err) != 10*time.Second {
+			t.Errorf("code %q, again after %v", Code(err), exchange.RetryAfter(err))
 		}
 		if s.count() != 5 {
 			t.Errorf("asked %d times, want 5", s.count())
@@ -151,7 +152,12 @@ func TestOneProbeAtATime(t *testing.T) {
 		s.hang = true
 		var probes sync.WaitGroup
 		for _, r := range shape.Resources() {
-			probes.Go(func() { _, _ = c.Fetch(t.Context(), r, Validators{}) })
+			probes.Go(func() {
+				_, err := c.Fetch(t.Context(), r, Validators{})
+				if after := exchange.RetryAfter(err); after != 0 {
+					t.Errorf("again after %v, though the probe may end at once", after)
+				}
+			})
 		}
 		synctest.Wait()
 		if s.count() != 6 {
@@ -172,7 +178,7 @@ func TestRetryAfterIsKeptBetweenFetches(t *testing.T) {
 			pass(10 * time.Second)
 			_, err := c.Fetch(t.Context(), shape.Rules, Validators{})
 			wantError(t, err, ErrOpen, "fetch rules: GET http://cms: paused, as the CMS asked (Retry-After)")
-			if after := RetryAfter(err); after <= 0 || after > 50*time.Second {
+			if after := exchange.RetryAfter(err); after <= 0 || after > 50*time.Second {
 				t.Errorf("again after %v", after)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -41,9 +42,6 @@ func Code(err error) string { return exchange.Code(err) }
 // FromCode returns the sentinel of a code.
 func FromCode(code string) error { return exchange.FromCode(code) }
 
-// RetryAfter returns how long to wait after an error before the next fetch, or 0.
-func RetryAfter(err error) time.Duration { return exchange.RetryAfter(err) }
-
 // StatusError is a response with a status that has no document.
 type StatusError = exchange.StatusError
 
@@ -56,7 +54,7 @@ type Client struct {
 	recipes     map[shape.Resource]*list.Recipe
 	fingerprint string
 	timeout     time.Duration
-	lists       *lists
+	lists       sync.Map // those of the latest document, by resource
 	tracer      trace.Tracer
 	breaker     *breaker
 	log         *slog.Logger
@@ -125,14 +123,14 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 			runtime.GC() // what was received, and mapping's garbage, are several times the body
 		}
 		normalizing := time.Now()
-		result.Document, err = normalize(ctx, r, got.Body)
+		result.Document, err = c.normalize(ctx, r, got.Body)
 		result.Steps.Normalize = time.Since(normalizing)
 		if err != nil {
 			return &exchange.Error{Op: got.At(err), Kind: ErrAnswer, Err: err}
 		}
 	}
 	result.NotModified, result.Validators = got.NotModified, got.Validators
-	result.Suspicions = c.lists.suspect(r, got, result.Document)
+	result.Suspicions = suspect(&c.lists, r, got, result.Document)
 	return nil
 }
 
@@ -170,11 +168,11 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// normalize is shape.Normalize within a span.
-func normalize(ctx context.Context, r shape.Resource, body []byte) (shape.Document, error) {
+// normalize is [list.Recipe.Normalize] within a span.
+func (c *Client) normalize(ctx context.Context, r shape.Resource, body []byte) (shape.Document, error) {
 	_, span := exchange.StartSpan(ctx, "normalize", string(r))
 	defer span.End()
-	document, err := shape.Normalize(r, body)
+	document, err := c.recipes[r].Normalize(body)
 	if span.IsRecording() {
 		span.SetAttributes(attribute.Int("vitrine.items", document.Items), attribute.Int("vitrine.repairs", document.Repairs.Total()))
 		if err != nil {
@@ -195,13 +193,9 @@ func (c *Client) Breaker() Breaker {
 // Recall informs the client of a document fetched before, perhaps by another process, with which
 // the next one is compared. Body is a result of [shape.Normalize]; any other is ignored.
 func (c *Client) Recall(r shape.Resource, body []byte) {
-	document, err := shape.Normalize(r, body)
-	if err != nil {
-		return
+	if document, err := shape.Normalize(r, body); err == nil {
+		c.lists.Store(r, document.Lists)
 	}
-	c.lists.mu.Lock()
-	defer c.lists.mu.Unlock()
-	c.lists.seen[r] = document.Lists
 }
 
 // Fingerprint identifies the upstream and the mapping: short, hexadecimal, and without secrets.

@@ -30,10 +30,10 @@ func TestCodeAndFromCodeAreInverse(t *testing.T) {
 
 func TestRetryAfterIsFoundInAnyDepth(t *testing.T) {
 	err := fmt.Errorf("again: %w", &exchange.Error{Kind: ErrAnswer, Err: &StatusError{Code: 429, RetryAfter: time.Minute}})
-	if got := RetryAfter(err); got != time.Minute {
+	if got := exchange.RetryAfter(err); got != time.Minute {
 		t.Errorf("got %v", got)
 	}
-	if got := RetryAfter(errors.New("other")); got != 0 {
+	if got := exchange.RetryAfter(errors.New("other")); got != 0 {
 		t.Errorf("of another error: %v", got)
 	}
 }

@@ -13,11 +13,11 @@ import (
 
 // Explanation shows how one item of a part becomes part of the document.
 type Explanation struct {
-	Path    string // of the part: catalogue.artist
-	Op      string // how it was obtained
-	Steps   []list.Step
-	Repairs shape.Repairs // of the result
-	Error   error         // of the step that failed
+	Path    string        `json:"path"`    // of the part: catalogue.artist
+	Op      string        `json:"request"` // how it was obtained
+	Steps   []list.Step   `json:"steps"`
+	Repairs shape.Repairs `json:"repairs"`         // of the result
+	Error   string        `json:"error,omitempty"` // of the step that failed
 }
 
 // Explain fetches r once, and shows for the first item of each part what was received, what each
@@ -33,18 +33,20 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 	if err != nil {
 		err = fmt.Errorf("fetch %s: %w", r, err)
 	}
-	var all []Explanation
+	all := []Explanation{}
 	for _, sample := range got.Samples {
-		e := Explanation{Path: sample.Path, Op: sample.Op}
-		if e.Steps, e.Error = c.recipes[r].Explain(ctx, sample); e.Error == nil && len(e.Steps) > 0 && !c.recipes[r].Joined() {
-			e.serve(r)
+		e, recipe := Explanation{Path: sample.Path, Op: sample.Op}, c.recipes[r]
+		var failed error
+		if e.Steps, failed = recipe.Explain(ctx, sample); failed == nil && len(e.Steps) > 0 && !recipe.Joined() {
+			failed = e.serve(r, recipe)
 		}
+		e.fail(failed)
 		all = append(all, e)
 	}
 	if len(got.Samples) == 0 { // the response is the document
-		for path, item := range firstOf(r, got.Body) {
-			e := Explanation{Path: path, Op: got.Op, Steps: []list.Step{{Name: "received", JSON: item}}}
-			e.serve(r)
+		for path, item := range FirstItems(r, got.Body) {
+			e := Explanation{Path: path, Op: got.Op, Steps: []list.Step{{Name: "received", Value: []json.RawMessage{item}}}}
+			e.fail(e.serve(r, c.recipes[r]))
 			all = append(all, e)
 		}
 		slices.SortFunc(all, func(a, b Explanation) int { return strings.Compare(a.Path, b.Path) })
@@ -52,8 +54,8 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 	return all, err
 }
 
-// firstOf returns the first item of each list of a document, by the list's path.
-func firstOf(r shape.Resource, body []byte) map[string]json.RawMessage {
+// FirstItems returns the first item of each list of a document, by the list's path.
+func FirstItems(r shape.Resource, body []byte) map[string]json.RawMessage {
 	lists := map[string][]json.RawMessage{}
 	if r == shape.Catalogue {
 		_ = json.Unmarshal(body, &lists) // the fetch reports what is wrong with it
@@ -74,9 +76,19 @@ func firstOf(r shape.Resource, body []byte) map[string]json.RawMessage {
 
 var catalogueLists = []string{"artist", "artwork", "gallery"}
 
+func (e *Explanation) fail(err error) {
+	if err != nil {
+		e.Error = err.Error()
+	}
+}
+
 // serve adds the last step: the item as it is served.
-func (e *Explanation) serve(r shape.Resource) {
-	item := string(e.Steps[len(e.Steps)-1].JSON)
+func (e *Explanation) serve(r shape.Resource, recipe *list.Recipe) error {
+	var items []string
+	for _, value := range e.Steps[len(e.Steps)-1].Value {
+		items = append(items, string(value))
+	}
+	item := strings.Join(items, ",")
 	name := strings.TrimPrefix(strings.TrimPrefix(e.Path, string(r)), ".")
 	document := "[" + item + "]"
 	switch {
@@ -86,15 +98,17 @@ func (e *Explanation) serve(r shape.Resource) {
 		lists := map[string]string{"artist": "", "artwork": "", "gallery": "", name: item}
 		document = fmt.Sprintf(`{"artist":[%s],"artwork":[%s],"gallery":[%s]}`, lists["artist"], lists["artwork"], lists["gallery"])
 	}
-	doc, err := shape.Normalize(r, []byte(document))
+	doc, err := recipe.Normalize([]byte(document))
 	if err != nil {
-		e.Error = err
-		return
+		return err
 	}
-	served := json.RawMessage(doc.Body)
-	if r != shape.Catalogue || name != "" {
-		served = firstOf(r, doc.Body)[e.Path]
+	served := list.Step{Name: "served", Value: []json.RawMessage{}}
+	if item := FirstItems(r, doc.Body)[e.Path]; r == shape.Catalogue && name == "" {
+		served.Value = append(served.Value, doc.Body)
+	} else if item != nil {
+		served.Value = append(served.Value, item)
 	}
 	e.Repairs = doc.Repairs
-	e.Steps = append(e.Steps, list.Step{Name: "served", JSON: served})
+	e.Steps = append(e.Steps, served)
+	return nil
 }

@@ -142,7 +142,7 @@ func TestWhatIsForACMSDoesNotDisturbOtherSources(t *testing.T) {
 		client := newClient(t, url, func(o *Options) {
 			o.Resources = map[shape.Resource]list.Resource{shape.Rules: {Path: "api/rules?limit=-1"}}
 			o.Authorization = "Bearer abc"
-			o.Headers = map[string]string{"X-Site": "nl"}
+			o.Shared.Headers = map[string]string{"X-Site": "nl"}
 		})
 		mustFetch(t, client, shape.Rules)
 	}

@@ -59,7 +59,7 @@ func TestRequestSaysWhatIsAccepted(t *testing.T) {
 	cms := upstreamtest.New(t)
 	client := newClient(t, cms.URL, func(o *Options) {
 		o.Authorization = "Bearer abc"
-		o.Headers = map[string]string{"X-Site": "nl", "user-agent": "vitrine/1.2"}
+		o.Shared.Headers = map[string]string{"X-Site": "nl", "user-agent": "vitrine/1.2"}
 	})
 	mustFetch(t, client, shape.Catalogue)
 	got := cms.Last()
@@ -137,7 +137,7 @@ func TestRedirectElsewhereIsRefusedAndCarriesNothing(t *testing.T) {
 		{"", "status 302, an HTML page"},
 	} {
 		cms := upstreamtest.New(t)
-		cms.Handle(shape.Catalogue, upstreamtest.Redirect(302, c.location))
+		cms.Handle(shape.Catalogue, redirect(302, c.location))
 		client := newClient(t, cms.URL, func(o *Options) { o.Authorization = "Bearer abc" })
 		got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
 		wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+"/gvapp/: "+c.suffix)
@@ -155,7 +155,7 @@ func TestRedirectElsewhereIsRefusedAndCarriesNothing(t *testing.T) {
 
 func TestRedirectsAreBounded(t *testing.T) {
 	cms := upstreamtest.New(t)
-	cms.Handle(shape.Catalogue, upstreamtest.Redirect(301, "/gvapp/"))
+	cms.Handle(shape.Catalogue, redirect(301, "/gvapp/"))
 	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{})
 	wantError(t, err, ErrAnswer, "status 301: more than 5 redirects")
 	if n := cms.Count(shape.Catalogue); n != 6 {
@@ -167,7 +167,7 @@ func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
 	var mu sync.Mutex
 	var secured []*http.Request
 	plain := upstreamtest.New(t)
-	plain.Handle(shape.Banners, upstreamtest.Redirect(301, "https://example.com/gvapp/singlebanner"))
+	plain.Handle(shape.Banners, redirect(301, "https://example.com/gvapp/singlebanner"))
 	tls := newTLS(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -188,7 +188,7 @@ func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
 
 func TestRedirectFromHTTPSBackToHTTPIsRefused(t *testing.T) {
 	plain := upstreamtest.New(t)
-	tls := newTLS(t, upstreamtest.Redirect(302, "http://example.com/gvapp/singlebanner"))
+	tls := newTLS(t, redirect(302, "http://example.com/gvapp/singlebanner"))
 	client := newClient(t, "https://example.com", func(o *Options) {
 		o.Transport = dialing(t, tls.Client(), map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
 	})
@@ -281,4 +281,13 @@ func TestTheTraceOfARequestGoesOnToTheCMSUnchanged(t *testing.T) {
 	if h := cms.Last().Header; h.Values("traceparent") != nil {
 		t.Errorf("a fetch that is part of no trace is traced: %v", h)
 	}
+}
+
+// redirect answers with a Location as it is, which need not be a URL.
+func redirect(code int, location string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Location", location)
+		w.WriteHeader(code)
+	})
 }

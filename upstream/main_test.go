@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newClient makes a client of cms that retries at once. change may be nil.
 func newClient(t *testing.T, url string, change func(*Options)) *Client {
 	t.Helper()
-	o := Options{URL: url, Retries: 2, RetryWait: time.Millisecond, MaxRetryWait: 2 * time.Millisecond}
+	o := Options{URL: url, Options: exchange.Options{Retries: 2, RetryWait: time.Millisecond, MaxRetryWait: 2 * time.Millisecond}}
 	if change != nil {
 		change(&o)
 	}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -45,12 +45,6 @@ type Options struct {
 	Authorization string
 	// Timeout bounds one Fetch as a whole, its retries and waits included. Zero means 10s.
 	Timeout time.Duration
-	// Retries is how often a failed attempt may be made again. Zero means never.
-	Retries int
-	// RetryWait is the wait before the first retry. It doubles with each further one up to
-	// MaxRetryWait, and up to half of it is taken off at random. Zero means 200ms and 2s. A
-	// Retry-After of the CMS may ask for more.
-	RetryWait, MaxRetryWait time.Duration
 	// MaxBytes is the largest answer for one resource, counted on the wire and again after
 	// decompression. Zero means 32 MiB.
 	MaxBytes int64
@@ -61,16 +55,8 @@ type Options struct {
 	Resources map[shape.Resource]list.Resource
 	// Shared is what all parts have in common.
 	Shared list.Shared
-	// Headers are sent with every request, for what a CMS wants beyond Authorization. Nil sends
-	// none.
-	Headers map[string]string
-	// Transport reaches the CMS. Nil is net/http's, with bounds.
-	Transport http.RoundTripper
-	// Record gets each answer as a file that a folder can replay, its name and content, secrets
-	// left out. It is called from several goroutines. Nil does not.
-	Record func(name string, raw []byte)
-	// Logger logs retries and the breaker. Nil discards.
-	Logger *slog.Logger
+	// Options are those of each request. Origin, Headers and Query follow from the fields above.
+	exchange.Options
 	// Tracer makes the spans of fetches. Nil makes none.
 	Tracer trace.Tracer
 }
@@ -85,7 +71,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{timeout: o.Timeout, lists: newLists(), tracer: o.Tracer, log: o.Logger}
+	c := &Client{timeout: o.Timeout, tracer: o.Tracer, log: o.Logger}
 	if c.recipes, err = recipes(o); err != nil {
 		return nil, err
 	}
@@ -100,10 +86,9 @@ func New(o Options) (*Client, error) {
 
 // open finds out where the content comes from, and returns what that adds to the fingerprint.
 func (c *Client) open(o Options) (from string, err error) {
-	options := exchange.Options{
-		Origin: exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Login}, Headers: merged(o.Headers, o.Shared.Headers), Query: o.Shared.Query, Logger: o.Logger, Transport: o.Transport, Record: o.Record,
-		Retries: o.Retries, RetryWait: o.RetryWait, MaxRetryWait: o.MaxRetryWait,
-	}
+	options := o.Options
+	options.Origin = exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Login}
+	options.Headers, options.Query = o.Shared.Headers, o.Shared.Query
 	switch {
 	case o.URL == "":
 		return "", errors.New("missing; want sample:, file:DIR, http://… or https://…")
@@ -127,16 +112,6 @@ func (c *Client) open(o Options) (from string, err error) {
 	}
 	c.cms = exchange.New(base, options)
 	return strings.TrimRight(base.String(), "/"), nil
-}
-
-// merged is a with what b has.
-func merged(a, b map[string]string) map[string]string {
-	all := maps.Clone(a)
-	if all == nil {
-		all = make(map[string]string)
-	}
-	maps.Copy(all, b)
-	return all
 }
 
 func hasParts(r list.Resource) bool { return len(r.Parts) > 0 || r.Map != "" }
@@ -177,34 +152,22 @@ func (o Options) withDefaults() (Options, error) {
 	case !exchange.IsHeaderValue(o.Authorization):
 		return o, errors.New("upstream authorization: holds a control character, perhaps the newline at the end of a file")
 	}
-	if name, err := exchange.CheckHeaders(o.Headers); err != nil {
-		return o, fmt.Errorf("upstream header %q: %w", name, err)
-	}
 	for r := range o.Resources {
 		if !r.Valid() {
 			return o, fmt.Errorf("upstream resources: no resource %q", r)
 		}
 	}
-	setDefault(&o.Preset, "drf")
-	setDefault(&o.Timeout, defaultTimeout)
-	setDefault(&o.MaxBytes, defaultMaxBytes)
-	setDefault(&o.RetryWait, defaultRetryWait)
-	setDefault(&o.MaxRetryWait, max(defaultMaxRetryWait, o.RetryWait))
-	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
+	o.Preset = cmp.Or(o.Preset, "drf")
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	o.RetryWait = cmp.Or(o.RetryWait, defaultRetryWait)
+	o.MaxRetryWait = cmp.Or(o.MaxRetryWait, max(defaultMaxRetryWait, o.RetryWait))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.RetryWait > o.MaxRetryWait {
 		return o, fmt.Errorf("upstream retry wait: the least, %v, is above the most, %v", o.RetryWait, o.MaxRetryWait)
 	}
-	if o.Tracer == nil {
-		o.Tracer = noop.NewTracerProvider().Tracer("vitrine/upstream")
-	}
+	o.Tracer = cmp.Or(o.Tracer, noop.NewTracerProvider().Tracer("vitrine/upstream"))
 	return o, nil
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // folderPath reads file:DIR, file:/DIR and file:///DIR, and looks whether the folder is there. The
@@ -249,7 +212,7 @@ func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe
 	for _, r := range shape.Resources() {
 		decides = fmt.Appendf(decides, " %q", recipes[r].Describe())
 	}
-	headers := slices.Sorted(maps.Keys(merged(o.Headers, o.Shared.Headers)))
+	headers := slices.Sorted(maps.Keys(o.Shared.Headers))
 	decides = fmt.Appendf(decides, " %q %q %q %q", strings.ToLower(fmt.Sprint(headers)), slices.Sorted(maps.Keys(o.Shared.Query)), o.Shared.Def, o.Shared.Media)
 	sum := sha256.Sum256(decides)
 	return hex.EncodeToString(sum[:6])

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -19,7 +20,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	const userinfo = "upstream URL: a user or password is not allowed; use the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)"
-	const form = "upstream URL: want sample:, file:DIR, http://… or https://…"
+	const form = "upstream URL: the scheme is missing or unknown"
 	for _, c := range []struct {
 		o    Options
 		want string
@@ -46,15 +47,15 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{Options{URL: "file:" + file + ".gone"}, "upstream URL: no folder " + file + ".gone"},
 		{Options{URL: "file:" + file}, "upstream URL: " + file + " is not a folder"},
 		{Options{URL: "sample:", Timeout: -1}, "upstream timeout: want a duration above 0, got -1ns"},
-		{Options{URL: "sample:", Retries: -1}, "upstream retries: want 0 or more, got -1"},
+		{Options{URL: "sample:", Options: exchange.Options{Retries: -1}}, "upstream retries: want 0 or more, got -1"},
 		{Options{URL: "sample:", MaxBytes: -1}, "upstream max bytes: want a size above 0, got -1"},
-		{Options{URL: "sample:", RetryWait: -1}, "upstream retry wait: want durations above 0, got -1ns to 0s"},
-		{Options{URL: "sample:", RetryWait: 2, MaxRetryWait: 1}, "upstream retry wait: the least, 2ns, is above the most, 1ns"},
+		{Options{URL: "sample:", Options: exchange.Options{RetryWait: -1}}, "upstream retry wait: want durations above 0, got -1ns to 0s"},
+		{Options{URL: "sample:", Options: exchange.Options{RetryWait: 2, MaxRetryWait: 1}}, "upstream retry wait: the least, 2ns, is above the most, 1ns"},
 		{Options{URL: "http://cms", Authorization: "Bearer hush\n"}, "upstream authorization: holds a control character, perhaps the newline at the end of a file"},
-		{Options{URL: "http://cms", Headers: map[string]string{"a b": "c"}}, `upstream header "a b": want the name of a header, got "a b"`},
-		{Options{URL: "http://cms", Headers: map[string]string{"": "c"}}, `upstream header "": want the name of a header, got ""`},
-		{Options{URL: "http://cms", Headers: map[string]string{"authorization": "hush"}}, `upstream header "authorization": want upstream.authorization for this`},
-		{Options{URL: "http://cms", Headers: map[string]string{"X-Key": "hush\r\n"}}, `upstream header "X-Key": want a value without control characters`},
+		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"a b": "c"}}}, `upstream shared.headers.a b: want the name of a header, got "a b"`},
+		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"": "c"}}}, `upstream shared.headers.: want the name of a header, got ""`},
+		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"authorization": "hush"}}}, `upstream shared.headers.authorization: want upstream.authorization for this`},
+		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"X-Key": "hush\r\n"}}}, `upstream shared.headers.X-Key: want a value without control characters`},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banner": {Path: "x"}}}, `upstream resources: no resource "banner"`},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "http://other/x"}}}, "upstream resource banners: path: want a path relative to the upstream URL, got a URL"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "//other/x"}}}, "upstream resource banners: path: want a path relative to the upstream URL, got a URL"},
@@ -85,7 +86,7 @@ func TestZeroOptionsMeanWhatTheySay(t *testing.T) {
 		o.RetryWait != 200*time.Millisecond || o.MaxRetryWait != 2*time.Second || o.Logger == nil {
 		t.Errorf("%+v", o)
 	}
-	o, err = Options{URL: "http://cms", RetryWait: time.Minute}.withDefaults()
+	o, err = Options{URL: "http://cms", Options: exchange.Options{RetryWait: time.Minute}}.withDefaults()
 	if err != nil || o.MaxRetryWait != time.Minute {
 		t.Errorf("a first wait of a minute, and then %v, %v", o.MaxRetryWait, err)
 	}
@@ -135,7 +136,7 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 		"another path":   newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "rules"}} }),
 		"another query":  newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "cms/rules/?all=1"}} }),
 		"without slash":  newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "cms/rules"}} }),
-		"a header":       newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Site": "a"} }),
+		"a header":       newClient(t, "http://cms", func(o *Options) { o.Shared.Headers = map[string]string{"X-Site": "a"} }),
 		"the sample":     newClient(t, "sample:", nil),
 		"a folder":       newClient(t, "file:"+dir, nil),
 		"another folder": newClient(t, "file:"+filepath.Dir(dir), nil),
@@ -147,8 +148,8 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 		}
 		seen[c.Fingerprint()] = name
 	}
-	a := newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Key": "a"} })
-	b := newClient(t, "http://cms", func(o *Options) { o.Headers = map[string]string{"X-Key": "b"} })
+	a := newClient(t, "http://cms", func(o *Options) { o.Shared.Headers = map[string]string{"X-Key": "a"} })
+	b := newClient(t, "http://cms", func(o *Options) { o.Shared.Headers = map[string]string{"X-Key": "b"} })
 	if a.Fingerprint() != b.Fingerprint() {
 		t.Error("the value of a header is in the source")
 	}

@@ -149,7 +149,7 @@ func TestUnexpandedJunctionsAreRefused(t *testing.T) {
 		o.Resources = map[shape.Resource]list.Resource{shape.Rules: {Parts: []list.Part{{Paging: list.Paging{Style: list.PagingNone}}}}}
 	})
 	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
-	wantError(t, err, ErrAnswer, "rules[0].page_rules[0]: want an object, got an id: the relation is not expanded, or not permitted")
+	wantError(t, err, ErrAnswer, "rules[0].exlude_pages[0]: want an object, got an id: the relation is not expanded, or not permitted")
 }
 
 func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {

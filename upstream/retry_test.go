@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -74,8 +75,8 @@ func TestRetryAfterThatDoesNotFitIsReportedAtOnce(t *testing.T) {
 		cms.Fail(status, "Retry-After", "3600")
 		got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
 		wantError(t, err, ErrAnswer, fmt.Sprintf("status %d", status))
-		if RetryAfter(err) != time.Hour {
-			t.Errorf("%v carries %v, want 1h", err, RetryAfter(err))
+		if exchange.RetryAfter(err) != time.Hour {
+			t.Errorf("%v carries %v, want 1h", err, exchange.RetryAfter(err))
 		}
 		if got.Attempts != 1 {
 			t.Errorf("status %d: %d attempts, want 1", status, got.Attempts)
@@ -123,7 +124,7 @@ func TestUnreachableIsRetriedAndSaysSo(t *testing.T) {
 
 func TestHangupIsUnreachable(t *testing.T) {
 	cms := upstreamtest.New(t)
-	cms.Handle(shape.Rules, upstreamtest.Hangup())
+	cms.Handle(shape.Rules, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Rules, Validators{})
 	wantError(t, err, ErrUnreachable, "EOF")
 }

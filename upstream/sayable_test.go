@@ -61,8 +61,7 @@ func TestWhatIsMeantForTheCMSGoesToNoOtherServer(t *testing.T) {
 	other.HandlePath("/x/banners", upstreamtest.JSON("["+bannerList(1, 1)+"]"))
 	client := newClient(t, cms.URL, func(o *Options) {
 		o.Authorization = "Bearer of the CMS"
-		o.Headers = map[string]string{"X-Key": "of the CMS"}
-		o.Shared = list.Shared{Headers: map[string]string{"X-Shared": "of the CMS"}, Query: map[string][]string{"api_key": {"of the CMS"}}}
+		o.Shared = list.Shared{Headers: map[string]string{"X-Key": "of the CMS", "X-Shared": "of the CMS"}, Query: map[string][]string{"api_key": {"of the CMS"}}}
 		o.Resources = map[shape.Resource]list.Resource{shape.Banners: {Parts: []list.Part{{
 			Path: "banners", URL: other.URL + "/x", Authorization: "Token own", Headers: map[string]string{"X-Own": "yes"},
 		}}}}

@@ -133,7 +133,7 @@ func TestTimestampsInsideOfWhatPassesThroughAreWrittenLikeAllOthers(t *testing.T
 			}
 		})
 		got := mustFetch(t, client, shape.Rules)
-		if !strings.Contains(string(got.Document.Body), want) || got.Document.Repairs.Count(shape.KindTimestamp) != 1 {
+		if !strings.Contains(string(got.Document.Body), want) || got.Document.Repairs.Of(shape.KindTimestamp).Count != 1 {
 			t.Errorf("%s: %s", preset, got.Document.Body)
 		}
 	}
@@ -191,7 +191,7 @@ func TestRelationsThatDidNotComeAreSuspected(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Set(shape.Rules, `[{"id":1,"page_rules":[{"id":1},{"id":2,"page":null}]},{"id":2}]`)
 	got := mustFetch(t, newClient(t, cms.URL, nil), shape.Rules)
-	want := "rules: 2 relations did not come, not expanded or not permitted perhaps: rules[0].page_rules[0].page, rules[1].page_rules"
+	want := "rules: 2 relations are missing (not expanded, or not permitted?): rules[0].page_rules[0].page, rules[1].page_rules"
 	if len(got.Suspicions) != 1 || got.Suspicions[0].Kind != Unrelated || got.Suspicions[0].String() != want {
 		t.Errorf("%v", got.Suspicions)
 	}

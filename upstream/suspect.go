@@ -43,24 +43,16 @@ func (s Suspicion) String() string {
 	case Drafts:
 		return fmt.Sprintf("%s: %d marked as unpublished", s.Path, s.Count)
 	case Unrelated:
-		return fmt.Sprintf("%s: %d relations did not come, not expanded or not permitted perhaps: %s", s.Path, s.Count, s.Shown)
+		return fmt.Sprintf("%s: %d relations are missing (not expanded, or not permitted?): %s", s.Path, s.Count, s.Shown)
 	case Unpaged:
 		return fmt.Sprintf("%s: %d items taken for all, though the answer has %s (see paging)", s.Path, s.Count, s.Shown)
 	}
 	return string(s.Kind)
 }
 
-// lists remembers how long each list of a document was.
-type lists struct {
-	mu   sync.Mutex
-	seen map[shape.Resource][]shape.List // of the latest document
-}
-
-func newLists() *lists { return &lists{seen: make(map[shape.Resource][]shape.List)} }
-
-// suspect compares a fetch with the previous document. A list is reported once, when it becomes
-// empty, not as long as it stays empty.
-func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
+// suspect compares a fetch with the previous document, whose lists it keeps. A list is reported once,
+// when it becomes empty, not as long as it stays empty.
+func suspect(lists *sync.Map, r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
 	if got.Drafts > 0 {
 		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.Drafts})
 	}
@@ -73,14 +65,12 @@ func (l *lists) suspect(r shape.Resource, got list.Result, now shape.Document) (
 	for _, u := range got.Unpaged {
 		found = append(found, Suspicion{Kind: Unpaged, Path: u.Path, Count: u.Items, Shown: u.Shown})
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, before := range l.seen[r] {
-		empty := slices.Contains(now.Lists, shape.List{Path: before.Path})
-		if before.Items > 0 && empty {
+	last, _ := lists.Swap(r, now.Lists)
+	held, _ := last.([]shape.List) // none at first
+	for _, before := range held {
+		if before.Items > 0 && slices.Contains(now.Lists, shape.List{Path: before.Path}) {
 			found = append(found, Suspicion{Kind: Emptied, Path: before.Path, Count: before.Items})
 		}
 	}
-	l.seen[r] = now.Lists
 	return found
 }

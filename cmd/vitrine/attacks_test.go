@@ -2,14 +2,21 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"vitrine/upstream/shape"
@@ -18,21 +25,51 @@ import (
 // A siege is a vitrine and those who attack it.
 type siege struct {
 	public, operator, store string
+	secure                  bool // the public address has TLS
 	done                    chan struct{}
 	all                     sync.WaitGroup
-	open                    atomic.Int64 // connections of attackers
+	open, most              atomic.Int64 // connections of attackers
 }
 
-// begin begins an attack, and end ends it.
-func (s *siege) begin(attack func(*siege)) {
-	s.done = make(chan struct{})
-	attack(s)
-	s.wait(time.Second)
-}
-
-func (s *siege) end() {
+// besieger is a process of attackers: an attack, and the addresses. It ends with its input, and then
+// prints how many connections it had at most.
+func besieger() {
+	s := &siege{public: os.Args[2], operator: os.Args[3], store: os.Args[4], secure: os.Args[5] == "true", done: make(chan struct{})}
+	for _, a := range append(attacks, attack{name: visits, run: visitsOf}) {
+		if a.name == os.Args[1] {
+			a.run(s)
+		}
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
 	close(s.done)
 	s.all.Wait()
+	fmt.Print(s.most.Load())
+}
+
+// begin starts an attack in a process of the lowest priority, and returns what ends it and returns
+// the most connections that it had.
+func (s *siege) begin(t *testing.T, name string) (end func() int) {
+	t.Helper()
+	attackers := exec.Command("nice", "-n", "19", "besieger", name, s.public, s.operator, s.store, strconv.FormatBool(s.secure))
+	attackers.Stderr = t.Output()
+	var out bytes.Buffer
+	attackers.Stdout = &out
+	in, err := attackers.StdinPipe()
+	if err == nil {
+		err = attackers.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(time.Second)
+	return func() (most int) {
+		_ = in.Close()
+		if err := attackers.Wait(); err != nil {
+			t.Errorf("the attackers: %v", err)
+		}
+		_, _ = fmt.Sscan(out.String(), &most)
+		return most
+	}
 }
 
 // by has n attackers connect to an address, again and again, until the end.
@@ -52,7 +89,10 @@ func (s *siege) by(n int, address string, attack func(c *net.TCPConn, random *ra
 					s.wait(10 * time.Millisecond) // refused, or there is no port left
 					continue
 				}
-				s.open.Add(1)
+				open := s.open.Add(1)
+				for most := s.most.Load(); open > most && !s.most.CompareAndSwap(most, open); {
+					most = s.most.Load()
+				}
 				ended := make(chan struct{})
 				go func() {
 					select {
@@ -68,6 +108,40 @@ func (s *siege) by(n int, address string, attack func(c *net.TCPConn, random *ra
 			}
 		})
 	}
+}
+
+// over is c with TLS, if the public address has it. The certificate is made up.
+func (s *siege) over(c net.Conn) net.Conn {
+	if !s.secure {
+		return c
+	}
+	return tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+}
+
+// dial connects to the public address.
+func (s *siege) dial() (net.Conn, error) {
+	c, err := net.Dial("tcp", s.public)
+	if err != nil {
+		return nil, err
+	}
+	return s.over(c), nil
+}
+
+// visit wants 200.
+func (s *siege) visit(path string) error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := fmt.Fprintf(c, "HEAD %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err == nil && !strings.Contains(line, " 200 ") {
+		err = errors.New(line)
+	}
+	return err
 }
 
 // wait pauses, and reports whether the siege goes on.
@@ -126,29 +200,39 @@ func neverSeen(method string, random *rand.Rand) string {
 const ordinary = "HEAD /cms/rules/ HTTP/1.1\r\nHost: x\r\n\r\n"
 
 // visits are what attacks are compared with: as many ordinary clients.
-func visits(s *siege) {
-	s.by(64, s.public, func(c *net.TCPConn, _ *rand.Rand) { repeat(c, false, "HEAD", func() string { return ordinary }) })
+const visits = "ordinary clients"
+
+func visitsOf(s *siege) {
+	s.by(64, s.public, func(c *net.TCPConn, _ *rand.Rand) {
+		repeat(s.over(c), false, "HEAD", func() string { return ordinary })
+	})
 }
+
+const idleOnly = "nobody but those who are idle"
 
 const operatorsAddress = "the operator's address"
 
-// attacks are what strangers try.
-var attacks = []struct {
+// An attack is something that strangers try.
+type attack struct {
 	name string
 	run  func(s *siege)
 	more int // memory that it may take besides
-}{
-	{"nobody but those who are idle", func(*siege) {}, 0},
+
+	secure bool // over TLS
+}
+
+var attacks = []attack{
+	{idleOnly, func(*siege) {}, 0, false},
 	{"orderings never seen, HEAD", func(s *siege) {
 		s.by(64, s.public, func(c *net.TCPConn, random *rand.Rand) {
 			repeat(c, false, "HEAD", func() string { return neverSeen("HEAD", random) })
 		})
-	}, 0},
+	}, 0, false},
 	{"orderings never seen, read slowly", func(s *siege) {
 		s.by(256, s.public, func(c *net.TCPConn, random *rand.Rand) {
 			repeat(c, true, "GET", func() string { return neverSeen("GET", random) })
 		})
-	}, 0},
+	}, 0, false},
 	{"answers that nobody reads", func(s *siege) {
 		s.by(256, s.public, func(c *net.TCPConn, random *rand.Rand) {
 			_ = c.SetReadBuffer(1)
@@ -159,22 +243,22 @@ var attacks = []struct {
 			}
 			s.wait(time.Second)
 		})
-	}, 0},
+	}, 0, false},
 	{"headers, slowly", func(s *siege) {
 		s.by(500, s.public, func(c *net.TCPConn, _ *rand.Rand) { s.drip(c, "GET / HTTP/1.1\r\nHost: x\r\n", "X: y\r\n") })
-	}, 0},
+	}, 0, false},
 	{"bodies, slowly", func(s *siege) {
 		s.by(500, s.public, func(c *net.TCPConn, _ *rand.Rand) {
 			s.drip(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n", "x")
 		})
-	}, 0},
-	{"connections, opened and closed", func(s *siege) { s.by(32, s.public, func(*net.TCPConn, *rand.Rand) {}) }, 0},
+	}, 0, false},
+	{"connections, opened and closed", func(s *siege) { s.by(32, s.public, func(*net.TCPConn, *rand.Rand) {}) }, 0, false},
 	{"headers of a thousand lines", func(s *siege) {
 		lines := strings.Repeat("Accept: a/b\r\n", 850)
 		s.by(64, s.public, func(c *net.TCPConn, _ *rand.Rand) {
 			repeat(c, false, "HEAD", func() string { return "HEAD /gvapp/ HTTP/1.1\r\nHost: x\r\n" + lines + "\r\n" })
 		})
-	}, 0},
+	}, 0, false},
 	{"headers without end, and no HTTP", func(s *siege) {
 		s.by(64, s.public, func(c *net.TCPConn, random *rand.Rand) {
 			sent := strings.Repeat("X: yyyyyyyyyyyyyyyyyyyyyyy\r\n", 1<<15)
@@ -183,7 +267,7 @@ var attacks = []struct {
 			}
 			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n"+sent)
 		})
-	}, 0},
+	}, 0, false},
 	{operatorsAddress, func(s *siege) {
 		s.by(100, s.operator, func(c *net.TCPConn, random *rand.Rand) {
 			request := "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -193,8 +277,18 @@ var attacks = []struct {
 			}
 			repeat(c, false, "GET", func() string { return request })
 		})
+		s.by(100, s.operator, func(c *net.TCPConn, random *rand.Rand) {
+			cheap := []string{"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n", "POST /hooks/content HTTP/1.1\r\nHost: localhost\r\n\r\n"}
+			repeat(c, false, "GET", func() string { return cheap[random.IntN(len(cheap))] })
+		})
 		s.by(300, s.operator, func(c *net.TCPConn, _ *rand.Rand) { s.drip(c, "GET / HTTP/1.1\r\nHost: x\r\n", "X: y\r\n") })
-	}, 32 << 20}, // eight bodies of 1 MiB at a time, and what reading them leaves
+	}, 32 << 20, false}, // eight bodies of 1 MiB at a time, and what reading them leaves
+	{"handshakes of TLS, whole and unfinished", func(s *siege) {
+		s.by(64, s.public, func(c *net.TCPConn, _ *rand.Rand) {
+			_ = s.over(c).(*tls.Conn).Handshake() // and that is all
+		})
+		s.by(500, s.public, func(c *net.TCPConn, _ *rand.Rand) { s.drip(c, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "x") })
+	}, 0, true},
 	{"the embedded store", func(s *siege) {
 		s.by(300, s.store, func(c *net.TCPConn, random *rand.Rand) {
 			sent := []string{"*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n", "*2\r\n$4\r\nAUTH\r\n$3\r\nabc\r\n", "*9999\r\n$9999999\r\n"}
@@ -205,9 +299,14 @@ var attacks = []struct {
 			}
 			s.wait(100 * time.Millisecond)
 		})
-	}, 0},
+	}, 0, false},
 }
 
-// connectionBudget is the memory of a connection: 6 KB, and as much again that the garbage
-// collector, which counts stacks, leaves for later while there is work.
-const connectionBudget = 12_000
+// The memory of a connection: 6 KB when it is idle, and as much again that the garbage collector,
+// which counts stacks, leaves for later while there is work. One whose handshake has not ended takes
+// another 6 KB for that.
+const (
+	idleBudget       = 6_000
+	connectionBudget = 2 * idleBudget
+	secureBudget     = 6_000
+)

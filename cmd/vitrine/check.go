@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,7 +57,7 @@ type fetchedReport struct {
 	Bytes        int                  `json:"bytes"` // normalized
 	Milliseconds float64              `json:"milliseconds"`
 	Steps        stepsReport          `json:"steps"`
-	Repairs      []repairsReport      `json:"repairs"` // those of the kind unknown were dropped
+	Repairs      shape.Repairs        `json:"repairs"` // those of the kind unknown were dropped
 	Suspicions   []upstream.Suspicion `json:"suspicions"`
 	Refused      string               `json:"refused,omitempty"` // path, wanted and found
 	Error        string               `json:"error,omitempty"`
@@ -77,13 +76,6 @@ type stepsReport struct {
 	Fetch     float64 `json:"fetch"`
 	Map       float64 `json:"map"`
 	Normalize float64 `json:"normalize"`
-}
-
-// repairsReport counts repairs of one kind and names the first few.
-type repairsReport struct {
-	Kind  shape.Kind `json:"kind"`
-	Count int        `json:"count"`
-	Paths []string   `json:"paths"`
 }
 
 // Run checks everything concurrently, and reports in order.
@@ -168,14 +160,12 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 		Pages:        result.Pages,
 		Received:     result.Bytes,
 		Items:        result.Document.Items,
-		Lists:        listsOf(result.Document),
+		Lists:        listsOf(resource, result.Document),
 		Bytes:        len(result.Document.Body),
 		Milliseconds: milliseconds(result.Duration),
-		Steps: stepsReport{
-			Fetch: milliseconds(result.Steps.Fetch), Map: milliseconds(result.Steps.Map), Normalize: milliseconds(result.Steps.Normalize),
-		},
-		Repairs:    repairsOf(result.Document.Repairs),
-		Suspicions: append([]upstream.Suspicion{}, result.Suspicions...),
+		Steps:        stepsReport{milliseconds(result.Steps.Fetch), milliseconds(result.Steps.Map), milliseconds(result.Steps.Normalize)},
+		Repairs:      result.Document.Repairs,
+		Suspicions:   append([]upstream.Suspicion{}, result.Suspicions...),
 	}
 	if err == nil {
 		return r
@@ -194,23 +184,14 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 const mostOfItem = 120
 
 // listsOf returns the lists of doc, each with the beginning of its first item.
-func listsOf(doc shape.Document) []listReport {
-	out := []listReport{}
-	byName := map[string][]json.RawMessage{}
-	_ = json.Unmarshal(doc.Body, &byName) // vitrine wrote it
+func listsOf(r shape.Resource, doc shape.Document) []listReport {
+	out, items := []listReport{}, upstream.FirstItems(r, doc.Body)
 	for _, list := range doc.Lists {
-		items := byName[list.Path[strings.LastIndexByte(list.Path, '.')+1:]]
-		if len(doc.Lists) == 1 {
-			_ = json.Unmarshal(doc.Body, &items) // the document is the list
+		first := string(items[list.Path])
+		if runes := []rune(first); len(runes) > mostOfItem {
+			first = string(runes[:mostOfItem-1]) + "…"
 		}
-		report := listReport{Path: list.Path, Items: list.Items}
-		if len(items) > 0 {
-			report.First = string(items[0])
-			if first := []rune(report.First); len(first) > mostOfItem {
-				report.First = string(first[:mostOfItem-1]) + "…"
-			}
-		}
-		out = append(out, report)
+		out = append(out, listReport{Path: list.Path, Items: list.Items, First: first})
 	}
 	return out
 }
@@ -266,8 +247,8 @@ func (v checkView) sum(r report, bad int) painted {
 
 func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	if f.OK {
-		v.printf("%-10s %s      status %d, %d items, %d bytes, %.0f ms\n",
-			resource, v.good("ok"), f.Status, f.Items, f.Bytes, f.Milliseconds)
+		v.printf("%-10s %s      status %d, %s, %d bytes, %.0f ms\n",
+			resource, v.good("ok"), f.Status, operator.Count(f.Items, "item", "items"), f.Bytes, f.Milliseconds)
 	} else {
 		v.printf("%-10s %s  %s\n", resource, v.bad("FAILED"), f.Error)
 	}
@@ -278,7 +259,7 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	v.line("from", "%s, %s", came, operator.Count(f.Attempts, "attempt", "attempts"))
 	v.line("time", "fetch %.1f ms, map %.1f ms, normalize %.1f ms", f.Steps.Fetch, f.Steps.Map, f.Steps.Normalize)
 	if f.Said != "" {
-		v.line("the CMS", "%s", f.Said)
+		v.line("CMS said", "%s", f.Said)
 	}
 	if f.Refused != "" {
 		v.line("refused", "%s", f.Refused)
@@ -294,13 +275,13 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	for _, s := range f.Suspicions {
 		v.line("suspicious", "%s", v.warn(s.String()))
 	}
-	v.repairs("repaired", slices.DeleteFunc(slices.Clone(f.Repairs), func(r repairsReport) bool { return r.Kind == shape.KindUnknown }))
-	v.repairs("dropped", slices.DeleteFunc(slices.Clone(f.Repairs), func(r repairsReport) bool { return r.Kind != shape.KindUnknown }))
+	v.repairs("repaired", slices.DeleteFunc(slices.Clone(f.Repairs), func(r shape.Repair) bool { return r.Kind == shape.KindUnknown }))
+	v.repairs("dropped", shape.Repairs{f.Repairs.Of(shape.KindUnknown)})
 }
 
 // repairs lists each kind with its count and the first paths, one to a line.
-func (v checkView) repairs(label string, done []repairsReport) {
-	for _, r := range done {
+func (v checkView) repairs(label string, all shape.Repairs) {
+	for _, r := range all {
 		for i, path := range r.Paths {
 			if i == 0 {
 				v.line(label, "%-10s %6d  %s", r.Kind, r.Count, path)

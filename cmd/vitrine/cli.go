@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -51,7 +52,7 @@ Examples:
   watch vitrine status
   vitrine status --json | jq .resources.banners
   VITRINE_ADMIN_TOKEN_FILE=/run/secrets/operator vitrine status --url http://10.0.0.7:9090`,
-	"config": `The output can be used as the file. Secrets are masked.
+	"config": `The output can be used as the file, once its secrets, which are masked, are filled in.
 
 Examples:
 
@@ -86,7 +87,7 @@ func run(ctx context.Context, args []string, p program) int {
 	helped := false
 	parser, err := kong.New(&commands,
 		kong.Name("vitrine"),
-		kong.Description("A caching proxy in front of a gallery's CMS. Settings come from flags, over environment, over a YAML file, over defaults."),
+		kong.Description("A caching proxy in front of a gallery's CMS. Flags override environment variables, which override the YAML file, which overrides the defaults."),
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -98,6 +99,9 @@ func run(ctx context.Context, args []string, p program) int {
 	}
 	for _, command := range parser.Model.Children {
 		command.Detail = details[command.Name]
+	}
+	if slices.Equal(args, []string{"--version"}) { // as most programs have it
+		args = []string{"version"}
 	}
 	parsed, err := parser.Parse(args)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"vitrine/upstream"
@@ -35,36 +36,9 @@ func (r *recorder) install(o *upstream.Options) {
 	}
 }
 
-// explained is an upstream.Explanation as JSON.
-type explained struct {
-	Path    string          `json:"path"`
-	Request string          `json:"request"`
-	Steps   []explainedStep `json:"steps"`
-	Repairs []repairsReport `json:"repairs"`
-	Error   string          `json:"error,omitempty"`
-}
-
-type explainedStep struct {
-	Name  string            `json:"name"`
-	Value []json.RawMessage `json:"value"` // none or several, as the program yields
-}
-
 // explain shows how the first items of a resource become part of its document.
 func explain(ctx context.Context, client *upstream.Client, r shape.Resource, asJSON bool, p program) error {
-	all, failed := client.Explain(ctx, r)
-	report := []explained{}
-	for _, e := range all {
-		one := explained{Path: e.Path, Request: e.Op, Repairs: repairsOf(e.Repairs)}
-		for _, step := range e.Steps {
-			made := explainedStep{Name: step.Name, Value: []json.RawMessage{}}
-			_ = json.Unmarshal(bytes.Join([][]byte{[]byte("["), step.JSON, []byte("]")}, nil), &made.Value) // JSON, or nothing
-			one.Steps = append(one.Steps, made)
-		}
-		if e.Error != nil {
-			one.Error = e.Error.Error()
-		}
-		report = append(report, one)
-	}
+	report, failed := client.Explain(ctx, r)
 	screen := newScreen(p)
 	if asJSON {
 		if err := p.printJSON(report); err != nil {
@@ -87,19 +61,14 @@ func explain(ctx context.Context, client *upstream.Client, r shape.Resource, asJ
 	if err := screen.flush(); err != nil {
 		return err
 	}
-	for _, e := range report {
-		if e.Error != "" {
-			return errReported
-		}
-	}
-	if failed != nil {
+	if failed != nil || slices.ContainsFunc(report, func(e upstream.Explanation) bool { return e.Error != "" }) {
 		return errReported
 	}
 	return nil
 }
 
-func (v checkView) explained(e explained) {
-	v.printf("%s, the first item of %s\n", e.Path, e.Request)
+func (v checkView) explained(e upstream.Explanation) {
+	v.printf("%s, the first item of %s\n", e.Path, e.Op)
 	for _, step := range e.Steps {
 		v.printf("  %s\n", step.Name)
 		if len(step.Value) == 0 {
@@ -119,12 +88,4 @@ func (v checkView) explained(e explained) {
 		v.printf("  %s %s\n", v.bad("FAILED"), e.Error)
 	}
 	v.repairs("repaired", e.Repairs)
-}
-
-func repairsOf(repairs shape.Repairs) []repairsReport {
-	all := []repairsReport{}
-	for _, kind := range repairs.Kinds() {
-		all = append(all, repairsReport{Kind: kind, Count: repairs.Count(kind), Paths: repairs.Paths(kind)})
-	}
-	return all
 }

@@ -29,13 +29,13 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 			continue
 		}
 		key := "hook.match." + string(r)
-		program, err := mapping.Compile(key, source)
+		program, err := mapping.Compile("", key, source)
 		if err != nil {
 			return nil, cfg.Refuse(key, err)
 		}
 		parts = append(parts, mapping.Items{Name: string(r), Root: "delivery", List: true, Map: program, MaxItems: 100})
 	}
-	return webhook.New(webhook.Options{
+	hook := webhook.New(webhook.Options{
 		Secret:          c.Secret.Reveal(),
 		SignatureHeader: c.SignatureHeader,
 		Match: func(ctx context.Context, body []byte) ([]shape.Resource, error) {
@@ -48,6 +48,7 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 		Count:  meter.Delivered,
 		Logger: log,
 	})
+	return hook, nil
 }
 
 // match adds to always the resources whose program yields anything but false and null. Programs run

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
 	"vitrine/upstream"
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 )
@@ -26,9 +28,8 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing, changes .
 		Preset:        cfg.Upstream.Preset,
 		Authorization: cfg.Upstream.Authorization.Reveal(),
 		Timeout:       cfg.Upstream.Timeout,
-		Retries:       cfg.Upstream.Retries,
 		MaxBytes:      int64(cfg.Upstream.MaxBytes),
-		Logger:        log,
+		Options:       exchange.Options{Retries: cfg.Upstream.Retries, Logger: log},
 		Tracer:        traces.tracer("vitrine/upstream"),
 	}
 	if err := o.Shared.Parse(cfg.Upstream.Shared.Node); err != nil {
@@ -58,7 +59,7 @@ func refuseUpstream(cfg config.Config, err error) error {
 		return cfg.RefuseBelow("upstream.resources."+string(wrong.Resource), wrong.Key, wrong.Line, wrong.Err)
 	}
 	if err != nil {
-		return cfg.Refuse("upstream.url", err)
+		return cfg.Refuse("upstream.url", cmp.Or(errors.Unwrap(err), err)) // which names the setting itself
 	}
 	return nil
 }

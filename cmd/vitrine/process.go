@@ -48,9 +48,7 @@ func newProcess(ctx context.Context, log config.Log, stderr io.Writer) (*process
 	if p.passed, err = inherited(); err != nil {
 		return nil, err
 	}
-	if p.meter, err = metrics.New(metrics.Options{Look: p.look}); err != nil {
-		return nil, err
-	}
+	p.meter = metrics.New(p.look)
 	p.tracing = openTracing(ctx, newLogger(stderr, log))
 	return p, nil
 }

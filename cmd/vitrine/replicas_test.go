@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -143,9 +144,31 @@ var balancers = map[string]func(r *replicas) (address string){
 	},
 }
 
+// purgeSoftly marks the document as stale once a new version of it is published, and waits until each
+// replica answers with that.
+func (r *replicas) purgeSoftly(t *testing.T, patience time.Duration) {
+	t.Helper()
+	r.publish()
+	if err := r.redis.Client().HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range r.public {
+		v := &visit{address: address, asked: new(atomic.Int64)}
+		testkit.Within(t, patience, "the new version", func() bool {
+			body, err := v.get(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := bannerID.FindSubmatch(body)
+			return found != nil && string(found[1]) == fmt.Sprint(r.version.Load())
+		})
+		v.close()
+	}
+}
+
 // underLoad lets visitors ask the address while f runs, and asserts that the CMS was asked once per
-// TTL and purge.
-func (r *replicas) underLoad(address string, f func()) {
+// TTL, purge and layout.
+func (r *replicas) underLoad(address string, layouts int, f func()) {
 	r.t.Helper()
 	r.purges = 0
 	began, fetches := time.Now(), map[shape.Resource]int{}
@@ -156,7 +179,7 @@ func (r *replicas) underLoad(address string, f func()) {
 	f()
 	stop()
 	took := time.Since(began)
-	most := int(took/rollingTTL) + 1 + r.purges
+	most := layouts * (int(took/rollingTTL) + 1 + r.purges)
 	for _, resource := range shape.Resources() {
 		if n := r.cms.Count(resource) - fetches[resource]; n > most {
 			r.t.Errorf("%s: fetched %d times in %v with %d purges, want at most %d", resource, n, took, r.purges, most)
@@ -175,7 +198,7 @@ func TestRollingRestartsBehindABalancerFailNoRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startReplicas(t)
 			address := start(r)
-			r.underLoad(address, func() {
+			r.underLoad(address, 1, func() {
 				r.roll()
 				r.roll()
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
+	"vitrine/config"
 	"vitrine/upstream/plain"
 )
 
@@ -27,19 +28,9 @@ type painted string
 func newScreen(p program) *screen {
 	s := &screen{w: p.stdout}
 	if f, ok := p.stdout.(*os.File); ok {
-		s.colour = isatty.IsTerminal(f.Fd()) && variable(p.environ, "NO_COLOR") == "" && variable(p.environ, "TERM") != "dumb"
+		s.colour = isatty.IsTerminal(f.Fd()) && config.Variable(p.environ, "NO_COLOR") == "" && config.Variable(p.environ, "TERM") != "dumb"
 	}
 	return s
-}
-
-// variable is the value of name in an environment, or "".
-func variable(environ []string, name string) string {
-	for _, line := range environ {
-		if value, ok := strings.CutPrefix(line, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // printf formats like [fmt.Printf]. Arguments are made safe, unless they are painted or have a verb

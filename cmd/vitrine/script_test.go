@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"vitrine": main})
+	testscript.Main(m, map[string]func(){"vitrine": main, "besieger": besieger})
 }
 
 // Each script runs the real command, and begins with why it is there. Beside testscript's own

@@ -47,8 +47,9 @@ type service struct {
 	group   *errgroup.Group
 }
 
-// open opens the addresses first, so that one in use is reported before anything else happens, then
-// the store, and wires the rest. Neither Redis nor the CMS needs to be reachable.
+// open reads the rest of the configuration first, then opens the addresses, so that mistakes and an
+// address in use are reported before anything else happens, then the store, and wires the rest.
+// Neither Redis nor the CMS needs to be reachable.
 func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err error) {
 	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
 	defer func() {
@@ -56,6 +57,9 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 			err = errors.Join(err, s.close())
 		}
 	}()
+	if s.client, err = newUpstream(cfg, s.log, p.tracing); err != nil { //nolint:contextcheck // the breaker logs changes of state, which belong to no request
+		return nil, err
+	}
 	if err = s.openPublic(ctx); err != nil {
 		return nil, err
 	}
@@ -65,9 +69,6 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 			return nil, err
 		}
 		s.operator = socket.Listen(nil)
-	}
-	if s.client, err = newUpstream(cfg, s.log, p.tracing); err != nil { //nolint:contextcheck // the breaker logs changes of state, which belong to no request
-		return nil, err
 	}
 	if s.local, err = p.embedded(cfg, s.log); err != nil { //nolint:contextcheck // it outlives the service
 		return nil, err
@@ -184,8 +185,8 @@ func (s *service) openServers() (err error) {
 	if s.hook != nil {
 		options.Hook = s.hook
 	}
-	s.admin, err = operator.New(options)
-	return err
+	s.admin = operator.New(options)
+	return nil
 }
 
 // start starts serving.

@@ -26,7 +26,7 @@ import (
 type running struct {
 	*service                                // the first one
 	stop     func() error                   // asks it to stop, and returns when it has
-	reload   func(next config.Config) error // as a SIGHUP would
+	reload   func(next config.Config) error // as a SIGHUP would, and until the service before has ended
 }
 
 // settings loads the given ones, over free ports and an embedded store.
@@ -79,6 +79,8 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 				reloadErr = errors.New(text[strings.LastIndex(text, refused):])
 			} else if p.present.Load() == before {
 				return errors.New("nothing happens")
+			} else if before.running.Err() == nil {
+				return errors.New("the service before has requests still")
 			}
 			return nil
 		})

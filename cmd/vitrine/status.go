@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"runtime/debug"
+	"regexp"
 	"strings"
 	"time"
 
@@ -16,9 +16,8 @@ import (
 // status returns the status of this process. It makes no requests, so looking keeps nothing fresh.
 func (s *service) status() operator.Status {
 	now := time.Now()
-	info, _ := debug.ReadBuildInfo()
 	out := operator.Status{
-		Version: versionOf(version, info),
+		Version: release(),
 		Started: s.started,
 		Public:  urlOf(s.cfg.Listen, s.public),
 		Upstream: operator.Upstream{
@@ -70,12 +69,12 @@ func (s *service) commands() []operator.Command {
 	return all
 }
 
+// plainWord needs no quotes in a shell.
+var plainWord = regexp.MustCompile(`^[\w:./@%+-]+$`)
+
 // quoted is a word quoted for a shell.
 func quoted(word string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(":._-/@%+", r)
-	}
-	if strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 && word != "" {
+	if plainWord.MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -173,8 +172,7 @@ func (s *service) report(ctx context.Context) {
 }
 
 func (s *service) reportOnce(ctx context.Context) error {
-	info, _ := debug.ReadBuildInfo()
-	report := operator.Report{Version: versionOf(version, info), Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
+	report := operator.Report{Version: release(), Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
 		if d := reader.Snapshot().Document; d != nil {
 			report.ETags[r] = d.ETag

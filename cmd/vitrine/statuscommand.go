@@ -109,10 +109,10 @@ func seconds(n float64) time.Duration {
 func (s *screen) level(l metrics.Level) painted {
 	switch l {
 	case metrics.Good:
-		return s.good(l.String())
+		return s.good(string(l))
 	case metrics.Down:
-		return s.bad(l.String())
+		return s.bad(string(l))
 	case metrics.Degraded, metrics.Unknown:
 	}
-	return s.warn(l.String())
+	return s.warn(string(l))
 }

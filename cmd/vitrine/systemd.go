@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -13,14 +16,18 @@ import (
 
 // inherited returns the public socket if systemd opened it (sd_listen_fds(3)), otherwise nil.
 func inherited() (net.Listener, error) {
+	count, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
+	if err == nil && count > 1 && os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) { // before memory is taken for each
+		return nil, fmt.Errorf("systemd passed %d sockets, want one stream socket, the public address", count)
+	}
 	passed, err := activation.Listeners()
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("sockets of systemd: %w", err)
 	case len(passed) == 0:
 		return nil, nil //nolint:nilnil // systemd is not involved
-	case len(passed) > 1 || passed[0] == nil:
-		return nil, fmt.Errorf("systemd passed %d sockets, want one stream socket, the public address", len(passed))
+	case passed[0] == nil:
+		return nil, errors.New("systemd passed no stream socket")
 	}
 	return passed[0], nil
 }

@@ -4,7 +4,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,5 +49,13 @@ func TestSystemdPassesThePublicSocketAndHearsWhenItIsServed(t *testing.T) {
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK || !strings.HasPrefix(string(body), `{"artist":`) {
 		t.Errorf("status %d, %.80q, %v", response.StatusCode, body, err)
+	}
+}
+
+func TestSocketsThatSystemdCannotHavePassedAreRefused(t *testing.T) {
+	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+	t.Setenv("LISTEN_FDS", "1000000000") // more than there is memory for
+	if l, err := inherited(); err == nil || l != nil {
+		t.Errorf("%v, %v", l, err)
 	}
 }

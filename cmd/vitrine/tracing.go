@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -38,47 +34,27 @@ type tracing struct {
 // openTracing exports over OTLP if OpenTelemetry's own variables name an endpoint; otherwise it is
 // nil. The sampler, sizes and times are read by the SDK.
 func openTracing(ctx context.Context, log *slog.Logger) *tracing {
-	if !tracingWanted(ctx, log) {
+	to, err := newCollector()
+	if err != nil {
+		log.WarnContext(ctx, "no traces", "error", err)
+	}
+	if to == nil {
 		return nil
 	}
 	otel.SetErrorHandler(&traceErrors{log: log})
 	otel.SetLogger(logr.FromSlogHandler(misread{slog.DiscardHandler, log}))
-	info, _ := debug.ReadBuildInfo()
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", versionOf(version, info))),
+		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", release())),
 		resource.WithFromEnv(), // overrides the above
 	)
 	if err != nil {
 		// The error repeats the value, which may hold a secret.
 		log.WarnContext(ctx, "ignoring part of OTEL_RESOURCE_ATTRIBUTES")
 	}
-	to, err := newCollector()
-	if err != nil {
-		log.WarnContext(ctx, "no traces", "error", err)
-		return nil
-	}
 	return &tracing{sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(otlptrace.NewUnstarted(to)), sdktrace.WithResource(about),
 	)}
-}
-
-// tracingWanted reports what the standard's variables ask for.
-func tracingWanted(ctx context.Context, log *slog.Logger) bool {
-	exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER"))
-	switch {
-	case otelVariable("ENDPOINT") == "", exporter == "none",
-		strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true"):
-		return false
-	case exporter != "" && exporter != "otlp":
-		log.WarnContext(ctx, "no traces: OTEL_TRACES_EXPORTER must be otlp or none", "found", exporter)
-		return false
-	}
-	if protocol := otelVariable("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
-		log.WarnContext(ctx, "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf", "found", protocol)
-		return false
-	}
-	return true
 }
 
 // tracer makes the spans of a package, or is nil.
@@ -109,6 +85,9 @@ func bareURL(err error) error {
 	}
 	return err
 }
+
+// exportTimeout is the standard's default for one export.
+const exportTimeout = 10 * time.Second
 
 // traceErrorsEvery is how often failed exports are logged.
 const traceErrorsEvery = time.Minute
@@ -153,34 +132,37 @@ func (m misread) Handle(ctx context.Context, r slog.Record) error {
 // collector sends spans over OTLP/HTTP. It implements otlptrace.Client; OpenTelemetry's own one for
 // HTTP links all of gRPC. https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 type collector struct {
-	http    *http.Client
+	http    http.Client
 	url     string
 	headers http.Header
-	gzip    bool
 }
 
 // otelVariable is OTEL_EXPORTER_OTLP_TRACES_name, or otherwise OTEL_EXPORTER_OTLP_name.
 func otelVariable(name string) string {
-	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
-		if value := strings.TrimSpace(os.Getenv(prefix + name)); value != "" {
-			return value
-		}
-	}
-	return ""
+	return cmp.Or(strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_"+name)), strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_"+name)))
 }
 
-// newCollector reads OpenTelemetry's variables. Its errors do not repeat them, since some contain
-// credentials.
+// newCollector reads OpenTelemetry's variables. It is nil if they want no traces. Its errors do not
+// repeat what may contain credentials.
 func newCollector() (*collector, error) {
-	c := &collector{headers: http.Header{"Content-Type": {"application/x-protobuf"}}}
-	u, err := url.Parse(otelVariable("ENDPOINT"))
+	endpoint, exporter := otelVariable("ENDPOINT"), cmp.Or(os.Getenv("OTEL_TRACES_EXPORTER"), "otlp")
+	if endpoint == "" || exporter == "none" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return nil, nil //nolint:nilnil // see above
+	}
+	if exporter != "otlp" {
+		return nil, fmt.Errorf("OTEL_TRACES_EXPORTER must be otlp or none, not %s", exporter)
+	}
+	if protocol := cmp.Or(otelVariable("PROTOCOL"), "http/protobuf"); protocol != "http/protobuf" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf, not %s", protocol)
+	}
+	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT is not an http or https URL")
 	}
 	if os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		u = u.JoinPath("v1", "traces")
 	}
-	c.url = u.String()
+	headers := http.Header{"Content-Type": {"application/x-protobuf"}}
 	for header := range strings.SplitSeq(otelVariable("HEADERS"), ",") {
 		name, value, ok := strings.Cut(header, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
@@ -189,56 +171,15 @@ func newCollector() (*collector, error) {
 		case !ok || err != nil:
 			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS is not a list of NAME=VALUE")
 		default:
-			c.headers.Set(strings.TrimSpace(name), value)
+			headers.Set(strings.TrimSpace(name), value)
 		}
 	}
-	timeout := 10_000
-	if text := otelVariable("TIMEOUT"); text != "" {
-		if timeout, err = strconv.Atoi(text); err != nil || timeout <= 0 {
-			return nil, errors.New("OTEL_EXPORTER_OTLP_TIMEOUT is not a number of milliseconds")
-		}
-	}
-	switch otelVariable("COMPRESSION") {
-	case "", "none":
-	case "gzip":
-		c.gzip = true
-		c.headers.Set("Content-Encoding", "gzip")
-	default:
-		return nil, errors.New("OTEL_EXPORTER_OTLP_COMPRESSION must be gzip or none")
-	}
-	secure, err := collectorTLS()
-	if err != nil {
-		return nil, err
-	}
-	c.http = &http.Client{
-		Timeout:   time.Duration(timeout) * time.Millisecond,
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure},
+	return &collector{url: u.String(), headers: headers, http: http.Client{
+		Timeout:   exportTimeout,
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment},
 		// The headers may contain credentials for the collector only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return c, nil
-}
-
-// collectorTLS uses the configured certificates, and is nil without any.
-func collectorTLS() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := otelVariable("CERTIFICATE"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
-		}
-		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("OTEL_EXPORTER_OTLP_CERTIFICATE contains no certificate")
-		}
-	}
-	if file := otelVariable("CLIENT_CERTIFICATE"); file != "" {
-		pair, err := tls.LoadX509KeyPair(file, otelVariable("CLIENT_KEY"))
-		if err != nil {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
+	}}, nil
 }
 
 // Start implements otlptrace.Client.
@@ -256,15 +197,6 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpan
 	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
-	}
-	if c.gzip {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		_, err := w.Write(body)
-		if err := errors.Join(err, w.Close()); err != nil {
-			return err
-		}
-		body = packed.Bytes()
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -36,16 +35,7 @@ func newCollectorStandIn(t *testing.T) *collectorStandIn {
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		var sentBody io.Reader = r.Body
-		if r.Header.Get("Content-Encoding") == "gzip" {
-			packed, err := gzip.NewReader(r.Body)
-			if err != nil {
-				c.faults = append(c.faults, err.Error())
-				return
-			}
-			sentBody = packed
-		}
-		body, err := io.ReadAll(sentBody)
+		body, err := io.ReadAll(r.Body)
 		var sent otlp.TracesData
 		if err == nil {
 			err = proto.Unmarshal(body, &sent)
@@ -158,7 +148,7 @@ func startTraced(t *testing.T, to *collectorStandIn, cms *tracedCMS, environ ...
 
 func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
 	to, cms := newCollectorStandIn(t), newTracedCMS(t)
-	vitrine := startTraced(t, to, cms, "OTEL_SERVICE_NAME=gallery", "OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
+	vitrine := startTraced(t, to, cms, "OTEL_SERVICE_NAME=gallery", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
 	visitCold(t, vitrine, "01")
 	if err := vitrine.stop(); err != nil { // which exports what is left
 		t.Fatal(err)
@@ -244,7 +234,7 @@ func TestNothingIsExportedThatIsNotToBe(t *testing.T) {
 func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
 	to, cms := newCollectorStandIn(t), newTracedCMS(t)
 	to.Close()
-	vitrine := startTraced(t, to, cms, "OTEL_EXPORTER_OTLP_TIMEOUT=500")
+	vitrine := startTraced(t, to, cms)
 	visitCold(t, vitrine, "01")
 	if err := vitrine.stop(); err != nil {
 		t.Errorf("the stop failed: %v", err)

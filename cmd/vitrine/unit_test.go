@@ -149,10 +149,7 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 
 func newMeter(t *testing.T) *metrics.Meter {
 	t.Helper()
-	meter, err := metrics.New(metrics.Options{Look: func() metrics.State { return metrics.State{} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	meter := metrics.New(func() metrics.State { return metrics.State{} })
 	return meter
 }
 

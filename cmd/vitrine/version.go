@@ -46,6 +46,12 @@ func (c versionCommand) Run(p program) error {
 	return err
 }
 
+// release is the version of this binary.
+func release() string {
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(version, info)
+}
+
 // versionOf returns the version set by the linker, otherwise that of the module, which the go
 // command derives from the commit, otherwise "dev".
 func versionOf(linked string, info *debug.BuildInfo) string {

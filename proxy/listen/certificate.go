@@ -1,14 +1,13 @@
 package listen
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -27,42 +26,19 @@ type CertificateOptions struct {
 //
 // The files are polled instead of being watched. Watching does not work everywhere: not over NFS,
 // nor for a file that was mounted by itself and then replaced, and Kubernetes replaces the files by
-// moving a link two folders above. Reading two small files a second costs nothing measurable.
+// moving a link two folders above. Once a second, two small files cost next to nothing.
 type Certificate struct {
 	options CertificateOptions
-	current atomic.Pointer[pair]
+	current atomic.Pointer[tls.Certificate]
 }
-
-// A pair is a certificate and the files' content.
-type pair struct {
-	sums [2][sha256.Size]byte // of the two files
-	cert *tls.Certificate
-}
-
-// errNoFile is a file that was not named.
-var errNoFile = errors.New("both a certificate file and a key file are needed")
 
 // NewCertificate reads the files. It fails if they do not contain a certificate and its key.
 func NewCertificate(o CertificateOptions) (*Certificate, error) {
-	if o.CertFile == "" || o.KeyFile == "" {
-		return nil, errNoFile
-	}
-	if o.Interval < 0 {
-		return nil, fmt.Errorf("the interval is negative: %v", o.Interval)
-	}
-	if o.Interval == 0 {
-		o.Interval = time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Interval, o.Logger = cmp.Or(o.Interval, time.Second), cmp.Or(o.Logger, slog.Default())
 	c := &Certificate{options: o}
-	p, err := c.read(nil)
-	if err != nil {
-		return nil, err
-	}
-	c.current.Store(p)
-	return c, nil
+	current, err := c.read()
+	c.current.Store(current)
+	return c, err
 }
 
 // Watch replaces the certificate whenever the files contain another one, until ctx ends. Invalid
@@ -78,51 +54,31 @@ func (c *Certificate) Watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		held := c.current.Load()
-		p, err := c.read(held)
+		current, err := c.read()
 		if err != nil {
 			if text := err.Error(); text == last && text != logged {
 				logged = text
-				c.options.Logger.WarnContext(ctx, "TLS certificate not reloaded: invalid files", "error", err)
+				c.options.Logger.WarnContext(ctx, "TLS certificate not reloaded: invalid files",
+					"file", c.options.CertFile, "key", c.options.KeyFile, "error", err)
 			}
 			last = err.Error()
 			continue
 		}
 		last, logged = "", ""
-		if p == held {
-			continue
+		if held := c.current.Swap(current); !slices.EqualFunc(held.Certificate, current.Certificate, bytes.Equal) {
+			c.options.Logger.InfoContext(ctx, "new TLS certificate", "file", c.options.CertFile,
+				"subject", current.Leaf.Subject.String(), "not_after", current.Leaf.NotAfter)
 		}
-		c.current.Store(p)
-		c.options.Logger.InfoContext(ctx, "new TLS certificate", "file", c.options.CertFile,
-			"subject", p.cert.Leaf.Subject.String(), "not_after", p.cert.Leaf.NotAfter)
 	}
 }
 
-// read reads the files. If they have not changed, it returns held. Its error contains nothing of
-// the key.
-func (c *Certificate) read(held *pair) (*pair, error) {
-	cert, err := os.ReadFile(c.options.CertFile)
-	if err != nil {
-		return nil, err
+// read reads the files. Its error contains nothing of the key.
+func (c *Certificate) read() (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(c.options.CertFile, c.options.KeyFile)
+	if err == nil && pair.Leaf == nil { // with GODEBUG=x509keypairleaf=0
+		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
 	}
-	key, err := os.ReadFile(c.options.KeyFile)
-	if err != nil {
-		return nil, err
-	}
-	sums := [2][sha256.Size]byte{sha256.Sum256(cert), sha256.Sum256(key)}
-	if held != nil && held.sums == sums {
-		return held, nil
-	}
-	parsed, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", c.options.CertFile, c.options.KeyFile, err)
-	}
-	if parsed.Leaf == nil { // with GODEBUG=x509keypairleaf=0
-		if parsed.Leaf, err = x509.ParseCertificate(parsed.Certificate[0]); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.options.CertFile, err)
-		}
-	}
-	return &pair{sums: sums, cert: &parsed}, nil
+	return &pair, err
 }
 
 // Config returns a server configuration that always uses the current certificate. It is for
@@ -138,7 +94,7 @@ func (c *Certificate) Config() *tls.Config {
 		},
 		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return c.current.Load().cert, nil
+			return c.current.Load(), nil
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 )
@@ -146,6 +147,36 @@ type cork struct {
 	net.Conn
 	mu   sync.Mutex // guards held: Close may write an alert at any time
 	held []byte     // nil unless it holds; a record always fits
+
+	shakes, placed bool // in the handshake, and with one of places; for the one goroutine that is in it
+}
+
+// places are for handshakes, while they use a processor: the other processors are for hits.
+var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+
+// shake is called before the handshake, and again after it.
+func (c *cork) shake(begins bool) {
+	c.leave()
+	c.shakes = begins
+}
+
+// leave gives up the place, before whatever waits.
+func (c *cork) leave() {
+	if c.placed {
+		c.placed = false
+		<-places
+	}
+}
+
+// Read reads, and waits for a place in the handshake.
+func (c *cork) Read(p []byte) (int, error) {
+	c.leave()
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.shakes {
+		places <- struct{}{}
+		c.placed = true
+	}
+	return n, err
 }
 
 func (c *cork) hold(room []byte) {

@@ -309,6 +309,8 @@ func (c *secureConn) Handshake() error {
 	if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
 		return err
 	}
+	c.cork.shake(true)
+	defer c.cork.shake(false)
 	return c.secure.HandshakeContext(context.Background()) // the deadline set above bounds it
 }
 

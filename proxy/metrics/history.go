@@ -23,28 +23,20 @@ const (
 )
 
 // A Level is the health of the CMS or of Redis.
-type Level uint8
+type Level string
 
 // The levels of the CMS and of Redis.
 const (
-	Unknown Level = iota // not looked at
-	Good
-	Degraded // the CMS: some resources cannot be fetched; Redis: it answers, but purges are not received
-	Down     // the CMS: no resource can be fetched; Redis: it does not answer
+	Unknown  Level = "unknown" // not looked at
+	Good     Level = "good"
+	Degraded Level = "degraded" // the CMS: some resources cannot be fetched; Redis: it answers, but purges are not received
+	Down     Level = "down"     // the CMS: no resource can be fetched; Redis: it does not answer
 )
 
-var levelNames = []string{"unknown", "good", "degraded", "down"}
-
-// String is the name of the level in JSON.
-func (l Level) String() string { return levelNames[l] }
-
-// MarshalText writes the level as its name.
-func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// UnmarshalText reads the name; one that is not known is Unknown.
-func (l *Level) UnmarshalText(text []byte) error {
-	*l = Level(max(0, slices.Index(levelNames, string(text)))) //nolint:gosec // below 4
-	return nil
+// worse is the worse of two levels.
+func worse(a, b Level) Level {
+	all := []Level{Unknown, Good, Degraded, Down}
+	return all[max(0, slices.Index(all, a), slices.Index(all, b))]
 }
 
 // The kinds of events.
@@ -210,10 +202,10 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	if h.before != nil {
 		cmsBefore, redisBefore := h.before.levels()
 		if cms != cmsBefore {
-			h.note(Event{At: now, Kind: KindCMS, Detail: cms.String()})
+			h.note(Event{At: now, Kind: KindCMS, Detail: string(cms)})
 		}
 		if redis != redisBefore {
-			h.note(Event{At: now, Kind: KindRedis, Detail: redis.String()})
+			h.note(Event{At: now, Kind: KindRedis, Detail: string(redis)})
 		}
 	}
 	h.before = &state
@@ -223,7 +215,7 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 			h.versions[t] = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
 		}
 	}
-	h.worst.cms, h.worst.redis = max(h.worst.cms, cms), max(h.worst.redis, redis)
+	h.worst.cms, h.worst.redis = worse(h.worst.cms, cms), worse(h.worst.redis, redis)
 	if n := len(h.points); n > 0 && now.Sub(h.points[n-1].at) < Step {
 		return
 	}
@@ -298,7 +290,7 @@ func (h *history) overview(now time.Time, state State, sums totals) Overview {
 		last, from := &h.points[n-1], &h.points[max(0, n-recently)]
 		o.Traffic = traffic(sums.since(from.sums), now.Sub(from.at))
 		if now.Sub(last.at) >= Step/5 { // the step under way is a point once it is long enough for a rate
-			o.History.add(now, traffic(sums.since(last.sums), now.Sub(last.at)), max(h.worst.cms, o.CMS), max(h.worst.redis, o.Redis))
+			o.History.add(now, traffic(sums.since(last.sums), now.Sub(last.at)), worse(h.worst.cms, o.CMS), worse(h.worst.redis, o.Redis))
 		}
 	}
 	o.Traffic.Requests, o.Traffic.Failures = sums.requests, sums.failures

@@ -1,9 +1,9 @@
 // Package metrics counts: for Prometheus, and for the last hour on the operator's page.
 //
-// For one answer the proxy calls [Meter.Observe], which adds to counters of this package. Fetches, purges and refusals are rare and arrive as the cache's events.
-// Once a second [Meter.Run] samples the state of the resources, the CMS and Redis, and every ten
-// seconds it keeps the sums, so that the last hour can be drawn ([Meter.Overview]). [Meter.Gather]
-// gives Prometheus all of it.
+// For one answer the proxy calls [Meter.Observe], which adds to counters of this package. Fetches,
+// purges and refusals are rare and arrive as the cache's events. Once a second [Meter.Run] samples
+// the state of the resources, the CMS and Redis, and every ten seconds it keeps the sums, so that
+// the last hour can be drawn ([Meter.Overview]). [Meter.Gather] gives Prometheus all of it.
 //
 // Every label has a fixed set of values: nothing that a client sends makes a new series.
 package metrics
@@ -15,20 +15,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	dto "github.com/prometheus/client_model/go"
 
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
-
-// Options are the settings of a [Meter].
-type Options struct {
-	// Look returns the present state. It is called once a second and for every scrape, and must not
-	// block. Required.
-	Look func() State
-}
 
 // A Meter counts. Make it with [New]; [Meter.Run] keeps the last hour. It is a prometheus.Gatherer.
 type Meter struct {
@@ -54,12 +46,10 @@ var (
 	purgeKinds       = []string{"hard", "soft"}
 )
 
-// New makes a meter.
-func New(o Options) (*Meter, error) {
-	if o.Look == nil {
-		return nil, errors.New("metrics: Look is required")
-	}
-	m := &Meter{look: o.Look, Registry: prometheus.NewRegistry()}
+// New makes a meter. Look returns the present state; it is called once a second and for every
+// scrape, and must not block.
+func New(look func() State) *Meter {
+	m := &Meter{look: look, Registry: prometheus.NewRegistry()}
 	factory := promauto.With(m.Registry)
 	counterVec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
@@ -109,9 +99,10 @@ func New(o Options) (*Meter, error) {
 	}, func() float64 { return m.look().RoundTrip.Seconds() })
 	gauge("tracking_up", "1 if purges are received from Redis.", func(s State) bool { return s.Tracking })
 	gauge("breaker_open", "1 while the circuit breaker keeps the CMS from being asked.", func(s State) bool { return s.BreakerOpen })
-	m.MustRegister(&m.requests, freshness(o.Look), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m, nil
+	// Package collectors, where these moved, links database/sql.
+	m.MustRegister(&m.requests, freshness(look), prometheus.NewGoCollector(), prometheus.NewBuildInfoCollector(), //nolint:staticcheck // see above
+		prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{})) //nolint:staticcheck // see above
+	return m
 }
 
 // freshness is a gauge for each document held.

@@ -2,6 +2,7 @@ package negotiate
 
 import (
 	"bytes"
+	"slices"
 	"unicode"
 
 	"vitrine/upstream/shape"
@@ -37,7 +38,7 @@ func (t Term) Descending() bool { return t%2 == 1 }
 // repeated field counts.
 func ParseOrdering(encoded []byte) (o Ordering) {
 	var scratch [256]byte // enough for each field once; a longer value costs an allocation
-	value := appendDecoded(scratch[:0], encoded)
+	value := AppendDecoded(scratch[:0], encoded, ' ')
 	var seen [shape.BannerFieldCount]bool
 	for len(value) > 0 && int(o.n) < len(o.terms) {
 		var term []byte
@@ -47,7 +48,7 @@ func ParseOrdering(encoded []byte) (o Ordering) {
 		if descending {
 			term = term[1:]
 		}
-		i := indexOfField(term)
+		i := slices.IndexFunc(orderingFields, func(name string) bool { return name == string(term) })
 		if i < 0 || seen[i] {
 			continue
 		}
@@ -60,15 +61,6 @@ func ParseOrdering(encoded []byte) (o Ordering) {
 		o.n++
 	}
 	return o
-}
-
-func indexOfField(name []byte) int {
-	for i := range orderingFields {
-		if orderingFields[i] == string(name) {
-			return i
-		}
-	}
-	return -1
 }
 
 // isBlank is Python's str.isspace for one character: Unicode white space and the four separators of

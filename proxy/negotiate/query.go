@@ -41,22 +41,13 @@ func decodesTo(encoded []byte, want string) bool {
 	return len(encoded) == 0
 }
 
-// appendDecoded appends the decoded form of encoded.
-func appendDecoded(dst, encoded []byte) []byte {
-	for len(encoded) > 0 {
-		c, width := decodeByte(encoded)
-		dst = append(dst, c)
-		encoded = encoded[width:]
-	}
-	return dst
-}
-
-// AppendDecodedPath appends the decoded form of a percent-encoded path; a plus sign is literal.
-func AppendDecodedPath(dst, encoded []byte) []byte {
+// AppendDecoded appends the decoded form of encoded. A plus sign becomes plus: a space in a query,
+// and itself in a path.
+func AppendDecoded(dst, encoded []byte, plus byte) []byte {
 	for len(encoded) > 0 {
 		c, width := decodeByte(encoded)
 		if encoded[0] == '+' {
-			c = '+'
+			c = plus
 		}
 		dst = append(dst, c)
 		encoded = encoded[width:]

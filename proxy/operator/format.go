@@ -53,14 +53,17 @@ func clock(at, now time.Time) string {
 }
 
 // milliseconds writes a number of them in the unit that suits it.
-func milliseconds(ms float64) string {
-	switch {
-	case ms < 1:
-		return fmt.Sprintf("%.3g µs", ms*1000)
-	case ms < 1000:
-		return fmt.Sprintf("%.3g ms", ms)
+func milliseconds(ms float64) string { return scaled(1000*ms, " µs", " ms", " s") }
+
+// compact writes a number with three digits at most.
+func compact(v float64) string { return scaled(v, "", "k", "M") }
+
+// scaled writes a number with the unit that suits it, each a thousand of the one before.
+func scaled(v float64, units ...string) string {
+	for v >= 1000 && len(units) > 1 {
+		v, units = v/1000, units[1:]
 	}
-	return fmt.Sprintf("%.3g s", ms/1000)
+	return fmt.Sprintf("%.3g%s", v, units[0])
 }
 
 // percent never rounds up to all, nor down to nothing.
@@ -74,17 +77,6 @@ func percent(ratio float64) string {
 		return "0.1%"
 	}
 	return fmt.Sprintf("%.1f%%", 100*ratio)
-}
-
-// compact writes a number with three digits at most.
-func compact(v float64) string {
-	switch {
-	case v >= 1e6:
-		return fmt.Sprintf("%.3gM", v/1e6)
-	case v >= 1e3:
-		return fmt.Sprintf("%.3gk", v/1e3)
-	}
-	return fmt.Sprintf("%.3g", v)
 }
 
 // size writes a number of bytes: 512 B, 5.3 KiB, 12 MiB.

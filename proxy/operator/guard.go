@@ -1,13 +1,9 @@
 package operator
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"strings"
 
 	"vitrine/proxy/operator/webhook"
@@ -20,14 +16,12 @@ var open = map[string]bool{"/livez": true, "/readyz": true, webhook.Path: true}
 
 // protect requires the token, unless it is empty, for everything but the open paths.
 func protect(token string, next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(token)) // digests are of one length: comparing them leaks nothing
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, ok := bearer(r)
+		given, ok := webhook.Bearer(r)
 		if !ok {
 			_, given, ok = r.BasicAuth()
 		}
-		digest := sha256.Sum256([]byte(given))
-		if token == "" || open[r.URL.Path] || subtle.ConstantTimeCompare(digest[:], want[:]) == 1 && ok {
+		if token == "" || open[r.URL.Path] || webhook.Same(given, token) && ok {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -38,49 +32,6 @@ func protect(token string, next http.Handler) http.Handler {
 		writeDetail(w, http.StatusUnauthorized, "Authentication credentials were not provided or are wrong.")
 	})
 }
-
-// bearer returns the token of an Authorization header of that scheme (RFC 6750, section 2.1).
-func bearer(r *http.Request) (string, bool) {
-	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
-}
-
-// takeTurns has half as many answers made at a time as there are processors, since visitors come
-// first. They are written afterwards: a client that does not read holds nobody up.
-func takeTurns(next http.Handler) http.Handler {
-	turns := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if open[r.URL.Path] || strings.HasPrefix(r.URL.Path, "/debug/") {
-			next.ServeHTTP(w, r)
-			return
-		}
-		select {
-		case turns <- struct{}{}:
-		case <-r.Context().Done():
-			return
-		}
-		answer := &heldBack{ResponseWriter: w, status: http.StatusOK}
-		func() {
-			defer func() { <-turns }()
-			next.ServeHTTP(answer, r)
-		}()
-		w.WriteHeader(answer.status)
-		_, _ = w.Write(answer.body.Bytes()) // a client that has gone needs no answer
-	})
-}
-
-// A heldBack answer is not written yet.
-type heldBack struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (h *heldBack) WriteHeader(status int) { h.status = status }
-
-// Write implements [http.ResponseWriter].
-func (h *heldBack) Write(p []byte) (int, error) { return h.body.Write(p) }
 
 // guardHosts refuses requests for other hosts: a page that an operator looks at elsewhere could
 // otherwise rebind its own name to this address, and read everything here as its own. A request

@@ -13,6 +13,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,15 +42,13 @@ type Options struct {
 	// under a context that ends with ReadyTimeout, and must end with it. Empty means that the
 	// process is ready while it is not draining.
 	Checks map[string]func(context.Context) error
-	// Status returns the status, without the numbers of Meter. It must not block. Nil means that
-	// little is known.
+	// Status returns the status, without the numbers of Meter. It must not block. Required.
 	Status func() Status
-	// Document returns the copy held of a resource, nil when there is none. Nil means that no
-	// documents are shown.
+	// Document returns the copy held of a resource, nil when there is none. Required.
 	Document func(shape.Resource) *cache.Document
-	// Meter has the numbers. Nil means none, and no /metrics.
+	// Meter has the numbers. Required.
 	Meter *metrics.Meter
-	// OpenAPI is the body of /openapi.json. Nil means that there is no such path.
+	// OpenAPI is the body of /openapi.json.
 	OpenAPI []byte
 	// Profiles enables Go's profiles at /debug/pprof/.
 	Profiles bool
@@ -77,38 +76,21 @@ type Server struct {
 	collector
 }
 
-// New makes a server that is ready to Serve. It fails if the options are not usable.
-func New(o Options) (*Server, error) {
-	if o.ReadyTimeout < 0 {
-		return nil, fmt.Errorf("operator: ReadyTimeout is negative: %v", o.ReadyTimeout)
-	}
-	for name, check := range o.Checks {
-		if check == nil {
-			return nil, fmt.Errorf("operator: no check for %s", name)
-		}
-	}
-	if o.ReadyTimeout == 0 {
-		o.ReadyTimeout = 2 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	s := &Server{options: o, collector: collector{status: o.Status, document: o.Document, meter: o.Meter}}
+// New makes a server that is ready to Serve.
+func New(o Options) *Server {
+	o.ReadyTimeout, o.Logger = cmp.Or(o.ReadyTimeout, 2*time.Second), cmp.Or(o.Logger, slog.Default())
+	s := &Server{options: o, collector: collector{status: o.Status, document: o.Document, meter: o.Meter, log: o.Logger}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", get(func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))
 	}))
 	mux.HandleFunc("/readyz", get(s.readyz))
 	mux.HandleFunc("/api/status", get(func(w http.ResponseWriter, _ *http.Request) { writeValue(w, http.StatusOK, s.collect()) }))
-	(&pages{&s.collector, o.Logger}).register(mux)
-	if o.Meter != nil {
-		mux.Handle("/metrics", get(promhttp.HandlerFor(o.Meter, promhttp.HandlerOpts{
-			ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelError), ErrorHandling: promhttp.HTTPErrorOnError,
-		}).ServeHTTP))
-	}
-	if o.OpenAPI != nil {
-		mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
-	}
+	s.register(mux)
+	mux.Handle("/metrics", get(promhttp.HandlerFor(o.Meter, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelError), ErrorHandling: promhttp.HTTPErrorOnError,
+	}).ServeHTTP))
+	mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
 	if o.Profiles {
 		mux.HandleFunc("/debug/pprof/", get(pprof.Index))
 		mux.HandleFunc("/debug/pprof/cmdline", get(pprof.Cmdline))
@@ -129,12 +111,12 @@ func New(o Options) (*Server, error) {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
-	return s, nil
+	return s
 }
 
 // Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(netutil.LimitListener(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(netutil.LimitListener(&pacedListener{Listener: ln}, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("operator: serve %s: %w", ln.Addr(), err)
 	}
 	return nil

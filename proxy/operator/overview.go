@@ -15,7 +15,6 @@ type overview struct {
 	Status
 	Verdict   []sentence
 	Cards     []card
-	Window    string // how far back the charts go
 	Charts    []*chart
 	PublicURL string // Public where it can be followed
 }
@@ -39,15 +38,12 @@ type card struct {
 }
 
 func overviewOf(st Status) overview {
-	o := overview{Status: st, Verdict: verdictOf(&st), Charts: chartsOf(&st), Window: "The last hour"}
+	o := overview{Status: st, Verdict: verdictOf(&st), Charts: chartsOf(&st)}
 	for _, r := range shape.Resources() {
 		o.Cards = append(o.Cards, cardOf(r, &st))
 	}
 	if strings.HasPrefix(st.Public, "http://") || strings.HasPrefix(st.Public, "https://") {
 		o.PublicURL = st.Public
-	}
-	if length, _ := windowOf(&st.History, st.Now); length < metrics.Window {
-		o.Window = fmt.Sprintf("The last %d minutes", int(length.Minutes()))
 	}
 	return o
 }

@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"path"
 	"strings"
@@ -45,21 +44,16 @@ func secure(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// pages serves the pages for people.
-type pages struct {
-	*collector
-	log *slog.Logger
-}
-
-func (p *pages) register(mux *http.ServeMux) {
-	mux.HandleFunc("/{$}", get(p.overviewPage))
-	mux.HandleFunc("/documents/{resource}", get(p.documentPage))
-	mux.HandleFunc("/assets/{name}", get(p.asset))
+// register adds the pages for people.
+func (c *collector) register(mux *http.ServeMux) {
+	mux.HandleFunc("/{$}", get(c.overviewPage))
+	mux.HandleFunc("/documents/{resource}", get(c.documentPage))
+	mux.HandleFunc("/assets/{name}", get(asset))
 	mux.Handle("/favicon.ico", http.RedirectHandler("/assets/icon.svg", http.StatusMovedPermanently))
 }
 
 // asset serves a style sheet, script or icon. Browsers revalidate it each time.
-func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
+func asset(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(r.PathValue("name"))
 	body, err := fs.ReadFile(assets, "assets/"+name)
 	if err != nil || strings.HasSuffix(name, ".html") {
@@ -72,10 +66,10 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 }
 
-func (p *pages) render(w http.ResponseWriter, name string, data any) {
+func (c *collector) render(w http.ResponseWriter, name string, data any) {
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, name, data); err != nil {
-		p.log.Error("operator's page not rendered", "page", name, "error", err)
+		c.log.Error("operator's page not rendered", "page", name, "error", err)
 		writeDetail(w, http.StatusInternalServerError, "Internal server error.")
 		return
 	}
@@ -85,19 +79,18 @@ func (p *pages) render(w http.ResponseWriter, name string, data any) {
 	_, _ = io.WriteString(w, visible(body.String())) // a client that has gone needs no page
 }
 
-func (p *pages) overviewPage(w http.ResponseWriter, _ *http.Request) {
-	st := p.collect()
-	p.render(w, "overview.html", overviewOf(st))
+func (c *collector) overviewPage(w http.ResponseWriter, _ *http.Request) {
+	c.render(w, "overview.html", overviewOf(c.collect()))
 }
 
 // documentPage serves the copy held of a resource, indented for people.
-func (p *pages) documentPage(w http.ResponseWriter, r *http.Request) {
+func (c *collector) documentPage(w http.ResponseWriter, r *http.Request) {
 	resource := shape.Resource(r.PathValue("resource"))
-	if !resource.Valid() || p.document == nil {
+	if !resource.Valid() {
 		writeDetail(w, http.StatusNotFound, "Not found.")
 		return
 	}
-	doc := p.document(resource)
+	doc := c.document(resource)
 	if doc == nil {
 		writeDetail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
 		return

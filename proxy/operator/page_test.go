@@ -37,10 +37,7 @@ func stocked(t *testing.T) Options {
 			Body: doc.Body, ETag: cache.ETag(doc.Body), FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
 		}
 	}
-	meter, err := metrics.New(metrics.Options{Look: func() metrics.State { return metrics.State{RedisUp: true, Tracking: true} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	meter := metrics.New(func() metrics.State { return metrics.State{RedisUp: true, Tracking: true} })
 	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
 	meter.Purged("banners", "hard")
 	meter.Observe(metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
@@ -80,10 +77,7 @@ func fetch(s *Server, path string) *httptest.ResponseRecorder {
 var inline = regexp.MustCompile(`(?i)<script(?: [^>]*)?>[^<]|<style|\sstyle=|\son[a-z]+="|href="(javascript|data):|<img`)
 
 func TestPagesHoldNothingInlineAndEscapeEverything(t *testing.T) {
-	s, err := New(stocked(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, stocked(t))
 	for _, path := range []string{"/"} {
 		resp := fetch(s, path)
 		body := resp.Body.String()
@@ -108,10 +102,7 @@ func TestPagesHoldNothingInlineAndEscapeEverything(t *testing.T) {
 }
 
 func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
-	s, err := New(stocked(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, stocked(t))
 	body := fetch(s, "/").Body.String()
 	for _, want := range []string{
 		"rules[0].id: want an integer", "Banners purged.", "something else", "The replicas do not hold the same content.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
@@ -155,10 +146,7 @@ func TestControlCharactersOfTheCMSAreShownAndNotSent(t *testing.T) {
 		}
 		return &d
 	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, o)
 	for _, path := range []string{"/", "/api/status", "/documents/rules"} {
 		body := fetch(s, path).Body.String()
 		if i := strings.IndexFunc(body, invisible); i >= 0 {
@@ -175,10 +163,7 @@ func TestControlCharactersOfTheCMSAreShownAndNotSent(t *testing.T) {
 }
 
 func TestAPageThatKnowsNothingSaysSo(t *testing.T) {
-	s, err := New(Options{Document: func(shape.Resource) *cache.Document { return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, Options{})
 	for path, want := range map[string]string{
 		"/": "nothing is held", "/documents/rules": "Nothing is held now.", "/documents/pictures": "Not found",
 		"/assets/overview.html": "Not found", "/assets/..%2fpage.go": "Not found", "/assets/nope.css": "Not found",
@@ -190,10 +175,7 @@ func TestAPageThatKnowsNothingSaysSo(t *testing.T) {
 }
 
 func TestTheAssetsAreSmallAndAskedForOnce(t *testing.T) {
-	s, err := New(stocked(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, stocked(t))
 	all := fetch(s, "/").Body.Len()
 	for _, name := range []string{"style.css", "script.js", "icon.svg"} {
 		resp := fetch(s, "/assets/"+name)
@@ -231,7 +213,7 @@ func TestTimesAndNumbersAreWrittenAsAPersonSaysThem(t *testing.T) {
 		}
 	}
 	for most, want := range map[float64]float64{0: 1, 0.3: 0.4, 3: 4, 41: 50, 1000: 1000} {
-		if _, got := ceiling([]*float64{&most}); got < want*0.999 || got > want*1.001 {
+		if got := ceiling([]*float64{&most}); got < want*0.999 || got > want*1.001 {
 			t.Errorf("ceiling(%v) = %v, want %v", most, got, want)
 		}
 	}

@@ -10,10 +10,7 @@ import (
 
 func TestProfilesAreThereOnlyWhenSwitchedOnAndWithTheToken(t *testing.T) {
 	for _, on := range []bool{false, true} {
-		s, err := New(Options{Profiles: on, Token: "a-token-of-some-length"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newServer(t, Options{Profiles: on, Token: "a-token-of-some-length"})
 		server := httptest.NewServer(s.http.Handler)
 		t.Cleanup(server.Close)
 		ask := func(token string) (int, string) {

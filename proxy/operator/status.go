@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,35 +146,23 @@ type collector struct {
 	status   func() Status
 	document func(shape.Resource) *cache.Document
 	meter    *metrics.Meter
+	log      *slog.Logger
 	draining atomic.Bool
 	items    sync.Map // of the documents last looked at, by resource
 }
 
-// present is the status without the numbers.
-func (c *collector) present() Status {
-	var st Status
-	if c.status != nil {
-		st = c.status()
-	}
-	st.Now, st.Draining = time.Now(), c.draining.Load()
-	return st
-}
-
 // collect is the whole status.
 func (c *collector) collect() Status {
-	st := c.present()
+	st, o := c.status(), c.meter.Overview()
+	st.Now, st.Draining = time.Now(), c.draining.Load()
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
-	}
-	var o metrics.Overview
-	if c.meter != nil {
-		o = c.meter.Overview()
 	}
 	st.Upstream.Level, st.Redis.Level = o.CMS, o.Redis
 	st.Traffic, st.Events, st.History = o.Traffic, append([]metrics.Event{}, o.Events...), o.History // a list in JSON is never null
 	for i, r := range shape.Resources() {
 		resource := st.Resources[r]
-		if held := resource.Held; held != nil && c.document != nil {
+		if held := resource.Held; held != nil {
 			if d := c.document(r); d != nil && d.ETag == held.ETag {
 				held.Items = c.countItems(r, d)
 			}

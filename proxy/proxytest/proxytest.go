@@ -14,6 +14,7 @@ import (
 	"vitrine/proxy"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 )
 
@@ -47,7 +48,7 @@ func Start(t testing.TB, cms, redis string, o Options) *Vitrine {
 		}
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	client, err := upstream.New(upstream.Options{URL: cms, Logger: quiet})
+	client, err := upstream.New(upstream.Options{URL: cms, Options: exchange.Options{Logger: quiet}})
 	must(err)
 	store, err := cache.Open(t.Context(), cache.Options{URL: redis, Logger: quiet})
 	must(err)

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -36,10 +37,7 @@ func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 
 // attempts makes the request until an attempt succeeds or the policy gives up.
 func (c *Client) attempts(ctx context.Context, want Request) (Answer, error) {
-	a := &attempts{client: c, want: want, origin: want.Origin, got: Answer{Op: c.op(want), Asked: c.shown(want)}}
-	if a.origin == nil {
-		a.origin = &c.options.Origin
-	}
+	a := &attempts{client: c, want: want, origin: cmp.Or(want.Origin, &c.options.Origin), got: Answer{Op: c.op(want), Asked: c.shown(want)}}
 	err := a.run(ctx)
 	if err == nil {
 		return a.got, nil
@@ -52,13 +50,13 @@ func (c *Client) attempts(ctx context.Context, want Request) (Answer, error) {
 }
 
 func (a *attempts) run(ctx context.Context) error {
-	method, body := http.MethodGet, any(nil)
-	a.held = a.want.Held.usable()
+	var body any
 	if a.want.Body != nil {
-		method, body = http.MethodPost, a.want.Body
-		a.held = Validators{} // conditions are for GET
+		body = a.want.Body
+	} else { // conditions are for GET
+		a.held = a.want.Held.usable()
 	}
-	req, err := retryablehttp.NewRequestWithContext(ctx, method, a.client.target(a.want).String(), body)
+	req, err := retryablehttp.NewRequestWithContext(ctx, a.want.method(), a.client.target(a.want).String(), body)
 	if err != nil {
 		return err
 	}

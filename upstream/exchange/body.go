@@ -10,11 +10,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Limit is how many bytes a response may have: what the other responses of the same document have
-// left of their common maximum.
-type Limit struct{ Left, Most int64 }
+// left of their common maximum. A body takes its bytes while it is read, and gives them back unless
+// it is returned.
+type Limit struct {
+	Left *atomic.Int64
+	Most int64
+}
 
 // readBody reads a response to its end, decompressed, if it is JSON in UTF-8 and within its size
 // limit, on the wire and after decompression. Its errors are *FaultError and contain nothing of the
@@ -28,28 +33,42 @@ func readBody(resp *http.Response, limit Limit, types []string) ([]byte, error) 
 		}
 		return nil, err
 	}
-	if resp.ContentLength > limit.Left {
-		return nil, TooLarge(limit.Most)
+	left := max(limit.Left.Load(), 1)
+	if resp.ContentLength > left {
+		return nil, tooLarge(limit.Most)
 	}
-	var in io.Reader = &capped{in: resp.Body, left: limit.Left, limit: limit.Most}
+	in := io.Reader(resp.Body)
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
 	switch encoding {
 	case "", "identity":
 	case "gzip", "x-gzip":
-		unpacked, err := gzip.NewReader(in)
+		packed := new(atomic.Int64)
+		packed.Store(left)
+		unpacked, err := gzip.NewReader(&capped{in: in, limit: Limit{packed, limit.Most}})
 		if err != nil {
 			return nil, damaged(err)
 		}
-		in = &capped{in: unpacked, left: limit.Left, limit: limit.Most}
+		in = unpacked
 	default:
 		return nil, &FaultError{Text: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	}
-	body, err := readAll(in, resp.ContentLength)
+	counted := &capped{in: in, limit: limit}
+	body, err := readAll(counted, resp.ContentLength)
 	if err != nil {
-		return nil, damaged(err)
+		err = damaged(err)
+	} else {
+		err = checkBody(body)
 	}
-	return body, checkBody(body)
+	if err != nil {
+		limit.Left.Add(counted.taken)
+		return nil, err
+	}
+	return body, nil
 }
+
+// believed is how much memory an announced length gets before anything came. Later it is four times
+// what came.
+const believed = 512 << 10
 
 // readAll reads in to its end. An announced length avoids growing the buffer; for a compressed body
 // it is a lower bound.
@@ -57,10 +76,20 @@ func readAll(in io.Reader, announced int64) ([]byte, error) {
 	if announced < 0 {
 		return io.ReadAll(in)
 	}
-	var into bytes.Buffer
-	into.Grow(int(announced) + bytes.MinRead)
-	_, err := into.ReadFrom(in)
-	return into.Bytes(), err
+	whole := int(announced) + 1 // for the end
+	body := make([]byte, 0, min(whole, believed))
+	for {
+		n, err := in.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			return nil, err
+		case len(body) == cap(body):
+			body = append(make([]byte, 0, max(min(whole, 4*len(body)), 2*len(body))), body...)
+		}
+	}
 }
 
 // damaged turns an error of reading into one of the body: too large, cut off, or damaged.
@@ -71,22 +100,23 @@ func damaged(err error) error {
 	return &FaultError{Kind: FaultDamaged, Text: "the body is cut short or damaged", Err: err}
 }
 
-// TooLarge is the error of a body, or of several together, beyond the limit.
-func TooLarge(limit int64) error {
+// tooLarge is the error of a body, or of several together, beyond the limit.
+func tooLarge(limit int64) error {
 	return &FaultError{Text: fmt.Sprintf("the body is larger than %d bytes", limit)}
 }
 
 // capped fails a read beyond its limit, where io.LimitReader would just end.
 type capped struct {
-	in          io.Reader
-	left, limit int64
+	in    io.Reader
+	limit Limit
+	taken int64
 }
 
 func (c *capped) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
-	c.left -= int64(n)
-	if c.left < 0 {
-		return 0, TooLarge(c.limit)
+	c.taken += int64(n)
+	if c.limit.Left.Add(-int64(n)) < 0 {
+		return 0, tooLarge(c.limit.Most)
 	}
 	return n, err
 }

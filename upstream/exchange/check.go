@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ func ParseBase(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, errors.New("a user or password is not allowed; use the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("want sample:, file:DIR, http://… or https://…")
+		return nil, errors.New("the scheme is missing or unknown")
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("no host after %s://", u.Scheme)
 	case u.RawQuery != "" || u.ForceQuery:
@@ -64,7 +65,7 @@ func CheckPath(p string) error {
 func CheckHeaders(headers map[string]string) (name string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch {
-		case !isToken(name):
+		case !token.MatchString(name):
 			return name, fmt.Errorf("want the name of a header, got %q", name)
 		case strings.EqualFold(name, "Authorization"):
 			return name, errors.New("want upstream.authorization for this")
@@ -82,10 +83,5 @@ func IsHeaderValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// isToken reports whether s is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
-}
+// token is that of RFC 9110, section 5.6.2.
+var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")

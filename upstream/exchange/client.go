@@ -16,6 +16,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -44,9 +45,7 @@ type Client struct {
 
 // New makes a client of the CMS at base, a result of [ParseBase].
 func New(base *url.URL, o Options) *Client {
-	if o.Transport == nil {
-		o.Transport = Transport()
-	}
+	o.Transport = cmp.Or(o.Transport, http.RoundTripper(Transport()))
 	return &Client{
 		options: o, base: base, name: withoutQuery(base),
 		http: &http.Client{CheckRedirect: checkRedirect, Transport: bareLocation{o.Transport}},
@@ -137,10 +136,7 @@ func (c *Client) op(want Request) string {
 	if c.files != nil {
 		return c.files.op(c.target(want))
 	}
-	op := "GET " + withoutQuery(c.target(want))
-	if want.Body != nil {
-		op = "POST " + withoutQuery(c.target(want))
-	}
+	op := want.method() + " " + withoutQuery(c.target(want))
 	if want.Page > 1 {
 		op += " (page " + strconv.Itoa(want.Page) + ")"
 	}
@@ -157,19 +153,13 @@ func (c *Client) target(want Request) *url.URL {
 		base, shared = want.Origin.Base, nil
 	}
 	u := resolve(base, want.Path)
-	addQuery(u, want.Query)
-	addQuery(u, shared.Encode())
-	return u
-}
-
-func addQuery(u *url.URL, query string) {
-	switch {
-	case query == "":
-	case u.RawQuery == "":
-		u.RawQuery = query
-	default:
-		u.RawQuery += "&" + query
+	for _, query := range []string{want.Query, shared.Encode()} {
+		if u.RawQuery != "" && query != "" {
+			u.RawQuery += "&"
+		}
+		u.RawQuery += query
 	}
+	return u
 }
 
 // resolve joins a checked path, with its query, to base.

@@ -98,7 +98,7 @@ func (e *StatusError) Error() string {
 
 // OpenError is a fetch that the breaker prevented.
 type OpenError struct {
-	After time.Duration // when the breaker lets a probe through
+	After time.Duration // when the breaker lets a probe through, or 0 while there is one
 	Asked bool          // by the CMS, with Retry-After
 }
 
@@ -109,6 +109,9 @@ func (e *OpenError) Error() string {
 	}
 	return "circuit breaker open after repeated failures"
 }
+
+// TryAfter is After.
+func (e *OpenError) TryAfter() time.Duration { return e.After }
 
 // RetryAfter returns how long to wait before the next fetch, by the CMS's Retry-After or the
 // breaker, or 0.

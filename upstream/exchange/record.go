@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -41,29 +42,21 @@ func (c *Client) record(want Request, resp *http.Response, authorization string,
 // secrets are the secret values of a request.
 func (c *Client) secrets(want Request, authorization string) (all []string) {
 	const shortest = 4 // a shorter value would match everywhere
-	add := func(values ...string) {
-		for _, v := range values {
-			if len(v) >= shortest {
-				all = append(all, v)
-			}
-		}
-	}
-	add(authorization)
 	_, token, _ := strings.Cut(authorization, " ")
-	add(token)
+	all = []string{authorization, token}
 	for _, headers := range []map[string]string{c.options.Headers, want.Headers} {
 		for name, value := range headers {
 			if secretive.MatchString(name) {
-				add(value)
+				all = append(all, value)
 			}
 		}
 	}
 	if c.files == nil {
 		for name, values := range c.target(want).Query() {
 			if secretive.MatchString(name) {
-				add(values...)
+				all = append(all, values...)
 			}
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(value string) bool { return len(value) < shortest })
 }

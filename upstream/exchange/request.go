@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -15,16 +16,19 @@ type Options struct {
 	Headers map[string]string
 	// Query is added to every request.
 	Query url.Values
-	// Retries is how often a failed attempt is repeated.
+	// Retries is how often a failed attempt is repeated. Zero means never.
 	Retries int
-	// RetryWait is the wait before the first retry. It doubles up to MaxRetryWait.
+	// RetryWait is the wait before the first retry. It doubles with each further one up to
+	// MaxRetryWait, and half of it is random. For package upstream, zero means 200ms and 2s. A
+	// Retry-After of the CMS may ask for more.
 	RetryWait, MaxRetryWait time.Duration
 	// Transport reaches the CMS. Nil is net/http's, with bounds.
 	Transport http.RoundTripper
 	// Record gets each answer as it came, as a file that a folder can replay: its name, and its
-	// head and body without the secrets that were sent. Nil does not.
+	// head and body without the secrets that were sent. It is called from several goroutines. Nil
+	// does not.
 	Record func(name string, raw []byte)
-	// Logger logs retries.
+	// Logger logs retries and the breaker. For package upstream, nil discards.
 	Logger *slog.Logger
 }
 
@@ -51,7 +55,14 @@ type Request struct {
 	Totals string
 }
 
-// Origin is a server and what it is told. Nothing of it is sent to any other.
+func (r *Request) method() string {
+	if r.Body != nil {
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
+// Origin is a server and the credentials that are sent to it, and to no other.
 type Origin struct {
 	Base          *url.URL // nil is that of the CMS
 	Authorization string
@@ -94,11 +105,5 @@ func (v Validators) usable() Validators {
 
 // or fills missing ones from held: a 304 need not repeat them.
 func (v Validators) or(held Validators) Validators {
-	if v.ETag == "" {
-		v.ETag = held.ETag
-	}
-	if v.LastModified == "" {
-		v.LastModified = held.LastModified
-	}
-	return v
+	return Validators{cmp.Or(v.ETag, held.ETag), cmp.Or(v.LastModified, held.LastModified)}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -58,8 +59,8 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	if m.empty {
 		return m.nothing(), nil
 	}
-	spend := new(budget)
-	spend.left.Store(m.maxBytes)
+	left := new(atomic.Int64)
+	left.Store(m.maxBytes)
 	if len(m.parts) > 1 {
 		held = exchange.Validators{}
 	}
@@ -68,7 +69,7 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	walked := make([]walked, len(m.parts))
 	group, working := errgroup.WithContext(ctx)
 	for i, p := range m.parts {
-		w := &walk{recipe: m, part: p, cms: cms, work: work, spend: spend}
+		w := &walk{recipe: m, part: p, cms: cms, work: work, left: left}
 		group.Go(func() (err error) {
 			defer exchange.Recover("read "+p.root, &err)
 			walked[i], err = w.read(working, held)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,6 @@ func (s *Shared) Parse(n *yaml.Node) error {
 type decoder struct {
 	resource shape.Resource
 	lines    map[string]int // by key
-	depth    int
 }
 
 func (d *decoder) fail(n *yaml.Node, key, problem string) error {
@@ -67,14 +67,6 @@ func (d *decoder) fail(n *yaml.Node, key, problem string) error {
 }
 
 func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, want string) error {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	const deepest = 16 // an alias can contain itself
-	if d.depth++; d.depth > deepest {
-		return d.fail(n, key, "want no alias that contains itself")
-	}
-	defer func() { d.depth-- }()
 	d.lines[key] = n.Line
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
 		d.lines[before(key)] = n.Line - 1
@@ -91,7 +83,7 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, want string)
 		to.Set(reflect.New(to.Type().Elem()))
 		return d.value(n, key, to.Elem(), want)
 	case reflect.Slice:
-		return d.list(n, key, to, want)
+		return d.list(n, key, to)
 	case reflect.Map:
 		return d.mapping(n, key, to)
 	}
@@ -120,11 +112,14 @@ func set(to reflect.Value, text, want string) bool {
 	default:
 		to.SetString(text)
 		if want != "" {
-			return strings.Contains("|"+want+"|", "|"+text+"|")
+			return want == anyText || slices.Contains(strings.Split(want, "|"), text)
 		}
 		return strings.TrimSpace(text) != ""
 	}
 }
+
+// anyText is the want of texts that may be empty: those in lists, and those with names of their own.
+const anyText = "|"
 
 // allowed describes the values that set accepts.
 func allowed(to reflect.Value, want string) string {
@@ -134,12 +129,11 @@ func allowed(to reflect.Value, want string) string {
 	case reflect.Bool:
 		return "true or false"
 	}
-	words := strings.Split(want, "|")
-	if len(words) == 1 {
+	if want == "" || want == anyText {
 		return "a text"
 	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	last := strings.LastIndexByte(want, '|')
+	return strings.ReplaceAll(want[:last], "|", ", ") + " or " + want[last+1:]
 }
 
 // object reads a mapping whose keys are those of a struct.
@@ -156,12 +150,7 @@ func (d *decoder) object(n *yaml.Node, key string, to reflect.Value) error {
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
-		at := -1
-		for j, k := range known {
-			if k == name.Value {
-				at = j
-			}
-		}
+		at := slices.Index(known, name.Value)
 		below := key + "." + name.Value
 		switch {
 		case at < 0:
@@ -185,17 +174,15 @@ func (d *decoder) body(n *yaml.Node, key string, to *Body) error {
 		to.Text = n.Value
 		return nil
 	}
-	if err := n.Decode(&to.Value); err != nil {
-		return d.fail(n, key, "want what can be written as JSON")
-	}
-	if _, err := json.Marshal(to.Value); err != nil {
+	err := n.Decode(&to.Value)
+	if _, bad := json.Marshal(to.Value); err != nil || bad != nil {
 		return d.fail(n, key, "want what can be written as JSON")
 	}
 	return nil
 }
 
-// list reads a sequence, or one value for a list of one.
-func (d *decoder) list(n *yaml.Node, key string, to reflect.Value, want string) error {
+// list reads a sequence, or one text for a list of one.
+func (d *decoder) list(n *yaml.Node, key string, to reflect.Value) error {
 	items := n.Content
 	switch {
 	case n.Kind == yaml.ScalarNode && to.Type().Elem().Kind() == reflect.String:
@@ -206,14 +193,10 @@ func (d *decoder) list(n *yaml.Node, key string, to reflect.Value, want string) 
 	to.Set(reflect.MakeSlice(to.Type(), len(items), len(items)))
 	for i, item := range items {
 		below := key
-		if n.Kind == yaml.SequenceNode {
-			below += "[" + strconv.Itoa(i) + "]"
+		if item != n {
+			below = fmt.Sprintf("%s[%d]", key, i)
 		}
-		if item.Kind == yaml.ScalarNode && to.Type().Elem().Kind() == reflect.String {
-			to.Index(i).SetString(item.Value) // which may be empty
-			continue
-		}
-		if err := d.value(item, below, to.Index(i), want); err != nil {
+		if err := d.value(item, below, to.Index(i), anyText); err != nil {
 			return err
 		}
 	}
@@ -227,12 +210,8 @@ func (d *decoder) mapping(n *yaml.Node, key string, to reflect.Value) error {
 	}
 	to.Set(reflect.MakeMap(to.Type()))
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, item := n.Content[i].Value, n.Content[i+1]
-		value := reflect.New(to.Type().Elem()).Elem()
-		d.lines[key+"."+name] = item.Line
-		if item.Kind == yaml.ScalarNode && value.Kind() == reflect.String {
-			value.SetString(item.Value) // which may be empty
-		} else if err := d.value(item, key+"."+name, value, ""); err != nil {
+		name, value := n.Content[i].Value, reflect.New(to.Type().Elem()).Elem()
+		if err := d.value(n.Content[i+1], key+"."+name, value, anyText); err != nil {
 			return err
 		}
 		to.SetMapIndex(reflect.ValueOf(name), value)

@@ -2,15 +2,17 @@ package list
 
 import (
 	"context"
+	"encoding/json"
 
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
+	"vitrine/upstream/shape"
 )
 
-// Step is the result of one step of mapping an item.
+// Step is the result of one step of mapping an item: one value, or none or several of a program.
 type Step struct {
-	Name string // received, preset, map
-	JSON []byte // one value, or several one after the other
+	Name  string            `json:"name"` // received, preset, map
+	Value []json.RawMessage `json:"value"`
 }
 
 // Explain shows the steps of a sample: as received, without the CMS's envelope, and mapped by the
@@ -20,7 +22,7 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 		return nil, nil
 	}
 	p := m.parts[s.part]
-	steps := []Step{{"received", s.items[0]}}
+	steps := []Step{{"received", []json.RawMessage{s.items[0]}}}
 	work := new(mapping.Worker)
 	defer work.Close()
 	do := func(name string, program *mapping.Program) error {
@@ -31,11 +33,12 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 		if err != nil {
 			return &exchange.Error{Op: s.Op, Kind: exchange.ErrAnswer, Err: err}
 		}
+		values := []json.RawMessage{made}
 		if p.list { // a list of the results
-			made = made[1 : len(made)-1]
+			err = json.Unmarshal(made, &values)
 		}
-		steps = append(steps, Step{name, made})
-		return nil
+		steps = append(steps, Step{name, values})
+		return err
 	}
 	if m.preset.Converts {
 		if err := do("preset", nil); err != nil && p.program == nil {
@@ -48,6 +51,11 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 		}
 	}
 	return steps, nil
+}
+
+// Normalize makes the document of what Read has made.
+func (m *Recipe) Normalize(body []byte) (shape.Document, error) {
+	return shape.Read(m.resource, body, m.preset.Expands)
 }
 
 // Joined reports whether the parts are joined, by a program or by the preset.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -21,7 +21,7 @@ type walk struct {
 	part   *part
 	cms    *exchange.Client
 	work   *mapping.Worker
-	spend  *budget
+	left   *atomic.Int64 // bytes, for all responses of the document
 }
 
 // walked is the result of a walk.
@@ -37,18 +37,6 @@ type walked struct {
 	more       string // what shows that the list goes on, where nothing says how
 }
 
-// budget is the number of bytes left for all responses of one document.
-type budget struct{ left atomic.Int64 }
-
-func (b *budget) take(n int, limit int64) error {
-	if b.left.Add(-int64(n)) < 0 {
-		return exchange.TooLarge(limit)
-	}
-	return nil
-}
-
-func (b *budget) give(n int) { b.left.Add(int64(n)) }
-
 // place is the position of a walk in its list.
 type place struct {
 	page   int    // number of pages requested, this one included
@@ -58,11 +46,19 @@ type place struct {
 	cursor string
 }
 
+// maxNext bounds a link, a cursor and the id of an item that is requested by itself. They become part
+// of a URL, which no server takes at twice this length, and a link is read in time that grows with
+// its square.
+const maxNext = 16 << 10
+
 // next returns the place after at, if the list continues. items is their number so far.
 func (w *walk) next(at place, want exchange.Request, page mapping.Page, items, total int) (next place, more bool, err error) {
 	next = place{page: at.page + 1, offset: items, size: max(at.size, len(page.Items))}
 	if page.Whole {
 		return next, false, nil
+	}
+	if len(page.Next) > maxNext {
+		return next, false, &shape.RefusedError{Path: w.part.root, Want: fmt.Sprintf("a link or cursor of at most %d bytes", maxNext), Got: mapping.Clip(page.Next)}
 	}
 	switch w.part.Paging.Style {
 	case PagingPage, PagingOffset:
@@ -101,7 +97,7 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	want := exchange.Request{
 		Resource: string(w.recipe.resource), Part: p.Name, Page: at.page, Path: p.Path, Headers: p.Headers,
 		Origin: p.origin, Types: p.AcceptTypes, Totals: p.Paging.TotalHeader,
-		Limit: exchange.Limit{Left: max(w.spend.left.Load(), 1), Most: w.recipe.maxBytes}, Held: held,
+		Limit: exchange.Limit{Left: w.left, Most: w.recipe.maxBytes}, Held: held,
 	}
 	if at.query != "" {
 		// The link has the whole query, including the path's.
@@ -114,16 +110,11 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 		query = url.Values{}
 	}
 	body := copyOf(p.Body.Value)
-	put := func(name, text string, number int) {
-		switch {
-		case body != nil && text == "":
-			setIn(body, name, number)
-		case body != nil:
-			setIn(body, name, text)
-		case text == "":
-			query.Set(name, strconv.Itoa(number))
-		default:
-			query.Set(name, text)
+	put := func(name string, value any) {
+		if body != nil {
+			setIn(body, name, value)
+		} else {
+			query.Set(name, fmt.Sprint(value))
 		}
 	}
 	first := 1
@@ -132,22 +123,22 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	}
 	switch p.Paging.Style {
 	case PagingPage:
-		put(p.Paging.Param, "", first+at.page-1)
+		put(p.Paging.Param, first+at.page-1)
 	case PagingOffset:
-		put(p.Paging.Param, "", at.offset)
+		put(p.Paging.Param, at.offset)
 	case PagingCursor:
 		if at.cursor != "" {
-			put(p.Paging.Param, at.cursor, 0)
+			put(p.Paging.Param, at.cursor)
 		}
 	}
 	if p.Paging.SizeParam != "" && p.list {
 		switch {
 		case p.all == "" || p.Paging.Style != PagingOffset:
-			put(p.Paging.SizeParam, "", p.Paging.Size)
+			put(p.Paging.SizeParam, p.Paging.Size)
 		case at.page == 1:
-			put(p.Paging.SizeParam, p.all, 0)
+			put(p.Paging.SizeParam, p.all)
 		default:
-			put(p.Paging.SizeParam, "", at.size)
+			put(p.Paging.SizeParam, at.size)
 		}
 	}
 	want.Query = query.Encode()

@@ -1,6 +1,7 @@
 package list
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"mime"
@@ -58,7 +59,7 @@ func (s *Shared) check() error {
 	if s.Def == "" {
 		return nil
 	}
-	_, err := mapping.CompileWith("", "upstream.shared.def", s.defs()+".")
+	_, err := mapping.Compile("", "upstream.shared.def", s.defs()+".")
 	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok {
 		return wrong("def", fmt.Errorf("%s: %w", failed.Text, failed.Err))
 	}
@@ -71,7 +72,7 @@ func (m *Recipe) checkDetail(p *part, key string) error {
 	if d == nil {
 		return nil
 	}
-	setDefault(&d.Most, defaultDetails)
+	d.Most = cmp.Or(d.Most, defaultDetails)
 	if before, after, ok := strings.Cut(d.Path, "{id}"); !ok || exchange.CheckPath(before+"1"+after) != nil || !p.list {
 		return m.wrong(key+"path", "want a path relative to the upstream URL with {id} in it, for a list, got %q", d.Path)
 	}
@@ -87,7 +88,7 @@ func (m *Recipe) compile(to **mapping.Program, key, source string) error {
 	if source == "" {
 		return nil
 	}
-	made, err := mapping.CompileWith(m.defs, "upstream.resources."+string(m.resource)+"."+key, source)
+	made, err := mapping.Compile(m.defs, "upstream.resources."+string(m.resource)+"."+key, source)
 	if *to = made; err == nil {
 		if line, ok := m.lines[before(key)]; ok {
 			made.From(line)
@@ -97,11 +98,4 @@ func (m *Recipe) compile(to **mapping.Program, key, source string) error {
 		return m.wrong(key, "line %d (%s): %w", wrong.Line, wrong.Text, wrong.Err)
 	}
 	return err
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }

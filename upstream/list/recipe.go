@@ -14,11 +14,13 @@ package list
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -121,7 +123,7 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 		if known.Name != o.Name {
 			continue
 		}
-		setDefault(&p.Path, known.Path)
+		p.Path = cmp.Or(p.Path, known.Path)
 		if p.Query == nil {
 			p.Query = known.Query
 		}
@@ -157,7 +159,7 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 // checkName allows the members of the document, or of the input of the resource's own program.
 func (m *Recipe) checkName(name string, hasMap bool) error {
 	switch {
-	case hasMap && isName(name):
+	case hasMap && memberName.MatchString(name):
 		return nil
 	case hasMap:
 		return fmt.Errorf("want letters, digits and _, got %q", name)
@@ -169,25 +171,21 @@ func (m *Recipe) checkName(name string, hasMap bool) error {
 	return nil
 }
 
-func isName(name string) bool {
-	return len(name) <= 64 && !strings.ContainsFunc(name, func(c rune) bool {
-		return c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
-	})
-}
+var memberName = regexp.MustCompile(`^\w{1,64}$`)
 
 // page fills the zero fields of paging with the preset's. On an error it also returns the key.
 func (p *part) page(preset mapping.Walk) (key string, err error) {
 	g := &p.Paging
 	own := g.Style == "" || g.Style == preset.Style
-	setDefault(&g.Style, preset.Style)
+	g.Style = cmp.Or(g.Style, preset.Style)
 	styles := []string{PagingNone, PagingPage, PagingOffset, PagingLink, PagingCursor, PagingHeader}
 	if own {
-		setDefault(&g.Param, preset.Param)
-		setDefault(&g.SizeParam, preset.SizeParam)
+		g.Param = cmp.Or(g.Param, preset.Param)
+		g.SizeParam = cmp.Or(g.SizeParam, preset.SizeParam)
 		if g.Size == 0 {
 			p.all = preset.All
 		}
-		setDefault(&g.Size, preset.Size)
+		g.Size = cmp.Or(g.Size, preset.Size)
 	}
 	switch {
 	case !slices.Contains(styles, g.Style):
@@ -204,10 +202,10 @@ func (p *part) page(preset mapping.Walk) (key string, err error) {
 	if g.SizeParam == "-" {
 		g.SizeParam = ""
 	}
-	setDefault(&g.Size, defaultSize)
-	setDefault(&g.MaxPages, defaultMaxPages)
-	setDefault(&g.MaxItems, defaultMaxItems)
-	setDefault(&g.Walks, defaultWalks)
+	g.Size = cmp.Or(g.Size, defaultSize)
+	g.MaxPages = cmp.Or(g.MaxPages, defaultMaxPages)
+	g.MaxItems = cmp.Or(g.MaxItems, defaultMaxItems)
+	g.Walks = cmp.Or(g.Walks, defaultWalks)
 	if p.list {
 		p.Query = withDefaultQuery(p.Query, p.Path, preset.Query)
 	} else {

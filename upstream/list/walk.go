@@ -2,6 +2,7 @@ package list
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -60,7 +62,7 @@ func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, erro
 			return got, w.wrong(got.last, &PagingError{Path: w.part.root, Walks: n, Reason: torn.reason})
 		}
 		held = exchange.Validators{}
-		w.spend.give(got.bytes)
+		w.left.Add(int64(got.bytes))
 		if !exchange.Sleep(ctx, w.recipe.pause) { // give the list time to settle
 			return got, exchange.Late(got.last.Op, torn)
 		}
@@ -109,9 +111,6 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		held = exchange.Validators{}
 		got.bytes += len(one.Body)
 		got.drafts += mapping.Drafts(one.Body)
-		if err := w.spend.take(len(one.Body), w.recipe.maxBytes); err != nil {
-			return got, w.wrong(one, err)
-		}
 		if at.page == 1 && w.recipe.untouched(w.part, one.Body) {
 			got.untouched = one.Body
 			return got, nil
@@ -121,7 +120,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 			return got, failed(ctx, one.Op, err)
 		}
 		if same := at.page > 1 && len(page.Items) > 0 && slices.EqualFunc(page.Items, before, bytes.Equal); same {
-			return got, w.refuse(one, "pages that differ", "the same page again: does the CMS know the parameter "+strconv.Quote(w.part.Paging.Param)+"? It was asked for "+asking(one))
+			return got, w.refuse(one, "pages that differ", "the same page again: does the CMS know the parameter "+strconv.Quote(w.part.Paging.Param)+"? It was asked for "+cmp.Or(one.Asked, "without a query"))
 		}
 		before = page.Items
 		got.items = append(got.items, page.Items...)
@@ -219,14 +218,6 @@ func (w *walk) open(ctx context.Context, one exchange.Answer, left int) (mapping
 	return page, err
 }
 
-// asking is what a response was asked for with, for people.
-func asking(one exchange.Answer) string {
-	if one.Asked == "" {
-		return "without a query"
-	}
-	return one.Asked
-}
-
 // sideBySide is the number of concurrent requests for details.
 const sideBySide = 4
 
@@ -239,24 +230,24 @@ func (w *walk) details(ctx context.Context, got *walked) error {
 	if len(got.items) > d.Most {
 		return w.refuse(got.last, fmt.Sprintf("at most %d items to request one by one (detail.most)", d.Most), "more")
 	}
-	answers := make([]exchange.Answer, len(got.items))
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
+	var mu sync.Mutex // guards the counts of got
 	for i := range got.items {
 		group.Go(func() (err error) {
 			defer exchange.Recover("read "+w.part.root, &err)
-			answers[i], err = w.detail(working, got, i)
+			one, err := w.detail(working, got, i)
+			drafts := mapping.Drafts(one.Body)
+			mu.Lock()
+			defer mu.Unlock()
+			got.attempts += one.Attempts
+			got.bytes += len(one.Body)
+			got.drafts += drafts
+			got.pages += min(one.Attempts, 1)
 			return err
 		})
 	}
-	err := group.Wait()
-	for _, one := range answers {
-		got.attempts += one.Attempts
-		got.bytes += len(one.Body)
-		got.drafts += mapping.Drafts(one.Body)
-		got.pages += min(one.Attempts, 1)
-	}
-	return err
+	return group.Wait()
 }
 
 // detail requests one item.
@@ -266,17 +257,17 @@ func (w *walk) detail(ctx context.Context, got *walked, i int) (exchange.Answer,
 	if json.Unmarshal([]byte(id), &text) == nil { // otherwise it is a number
 		id = text
 	}
+	if len(id) > maxNext || id == "." || id == ".." {
+		return exchange.Answer{}, w.refuse(got.last, "an id that can be part of a URL", mapping.Clip(id))
+	}
 	path := strings.ReplaceAll(w.part.Detail.Path, "{id}", url.PathEscape(id))
 	one, err := w.cms.Do(ctx, exchange.Request{
 		Resource: string(w.recipe.resource), Part: w.part.Name, Page: 1, Detail: id, Path: path, Query: w.part.Detail.Query.Encode(),
 		Headers: w.part.Headers, Origin: w.part.origin, Types: w.part.AcceptTypes,
-		Limit: exchange.Limit{Left: max(w.spend.left.Load(), 1), Most: w.recipe.maxBytes},
+		Limit: exchange.Limit{Left: w.left, Most: w.recipe.maxBytes},
 	})
 	if err != nil {
 		return one, err
-	}
-	if err := w.spend.take(len(one.Body), w.recipe.maxBytes); err != nil {
-		return one, w.wrong(one, err)
 	}
 	page, err := w.work.Open(ctx, &mapping.Opening{
 		Preset: w.recipe.preset.Name, Root: fmt.Sprintf("%s[%d]", w.part.root, i), Body: one.Body, Header: one.Header,

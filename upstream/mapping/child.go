@@ -38,13 +38,14 @@ func serve() {
 	parent := newWire(os.Stdin, os.Stdout)
 	for {
 		limit.Store(math.MaxInt64) // reading a job takes what its responses do
-		j, err := parent.receiveJob()
-		if err != nil {
+		var j job
+		if parent.receive(&j) != nil {
 			return
 		}
 		limit.Store(int64(j.Memory))
 		debug.SetMemoryLimit(int64(j.Memory))
-		if parent.sendReply(j.do()) != nil {
+		r := j.do()
+		if parent.send(&r) != nil {
 			return
 		}
 	}
@@ -76,11 +77,12 @@ func (j *job) do() (r reply) {
 		}
 	}()
 	var err error
-	switch {
-	case j.Compose != nil:
-		r.Body, err = j.Compose.run(context.Background(), nil)
-	case j.Open != nil:
+	if j.Open != nil {
+		j.Open.Body = j.body[0]
 		r.Page, err = j.Open.run(context.Background())
+	} else {
+		r.Page.Items = make([][]byte, 1)
+		r.Page.Items[0], err = j.Compose.run(context.Background(), nil)
 	}
 	if err != nil {
 		r = reply{}

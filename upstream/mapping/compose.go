@@ -3,6 +3,7 @@ package mapping
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"vitrine/upstream/shape"
 )
@@ -26,29 +27,29 @@ type Items struct {
 	IDs      string // see list.Part
 	Map      *Program
 	MaxItems int
-	Items    [][]byte
+	Items    [][]byte `json:"-"`
 }
 
 // budgetOf bounds the memory of the values decoded at a time if this process does the work, which
 // also holds the responses and the result.
 func (c *Composition) budgetOf() *int {
-	budget := 8 << 20
+	budget := 8<<20 + 2*c.size()
+	return &budget
+}
+
+// size is that of all items, in bytes, with what separates them.
+func (c *Composition) size() (n int) {
 	for _, p := range c.Parts {
 		for _, item := range p.Items {
-			budget += 2 * len(item)
+			n += len(item) + 1
 		}
 	}
-	return &budget
+	return n
 }
 
 // programs reports whether any program has to be run.
 func (c *Composition) programs() bool {
-	for _, p := range c.Parts {
-		if p.Map != nil {
-			return true
-		}
-	}
-	return c.Map != nil
+	return c.Map != nil || slices.ContainsFunc(c.Parts, func(p Items) bool { return p.Map != nil })
 }
 
 // run makes the document's bytes, ready to be normalized. budget can be nil.
@@ -69,8 +70,8 @@ func (c *Composition) run(ctx context.Context, budget *int) ([]byte, error) {
 		if document, err = c.Map.one(ctx, string(c.Resource), document); err != nil {
 			return nil, err
 		}
+		preset.cleanDocument(document)
 	}
-	preset.Clean(document)
 	return Append(nil, string(c.Resource), document, c.MaxBytes)
 }
 
@@ -83,12 +84,7 @@ type composing struct {
 
 // stream appends part after part, item by item, so that only one item is ever decoded.
 func (w *composing) stream() (out []byte, err error) {
-	size := 0
-	for _, p := range w.Parts {
-		for _, item := range p.Items {
-			size += len(item) + 1
-		}
-	}
+	size := w.size()
 	out = make([]byte, 0, min(size+size/8, w.MaxBytes)+64) // growing would take it twice
 	for i, p := range w.Parts {
 		if p.Name != "" {
@@ -130,7 +126,7 @@ func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
 			whole = *w.budget
 		}
 		err := w.items(p, func(path string, v any) (err error) {
-			w.preset.Clean(v)
+			w.clean(p, v)
 			separate()
 			out, err = Append(out, path, v, w.MaxBytes)
 			if w.budget != nil { // the item is finished
@@ -151,6 +147,15 @@ func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
 	return out, nil
 }
 
+// clean drops the CMS's own keys from an item of a part.
+func (w *composing) clean(p Items, v any) {
+	if p.List {
+		w.preset.Clean(v)
+	} else {
+		w.preset.cleanDocument(v)
+	}
+}
+
 // decodeParts decodes all parts for a program or a join.
 func (w *composing) decodeParts() (any, error) {
 	lists := make(map[string]any, len(w.Parts))
@@ -158,6 +163,9 @@ func (w *composing) decodeParts() (any, error) {
 	for _, p := range w.Parts {
 		values := []any{}
 		err := w.items(p, func(_ string, v any) error {
+			if w.Map == nil { // before the items refer to each other
+				w.clean(p, v)
+			}
 			values = append(values, v)
 			return nil
 		})
@@ -207,15 +215,12 @@ func (w *composing) items(p Items, emit func(path string, v any) error) error {
 			if left--; left < 0 {
 				return refuse(p.Root, fmt.Sprintf("at most %d items", p.MaxItems), "more")
 			}
-			if err := w.preset.Check(p.Root, path, v); err != nil {
-				return err
-			}
 			return emit(path, v)
 		}
 		if p.Map == nil {
 			err = accept(v)
 		} else {
-			err = p.Map.Run(w.ctx, path, v, Limits{Values: left + 1}, accept)
+			err = p.Map.Run(w.ctx, path, v, left+1, accept)
 		}
 		if err != nil {
 			return err
@@ -228,7 +233,7 @@ func (w *composing) items(p Items, emit func(path string, v any) error) error {
 func (p *Program) one(ctx context.Context, path string, in any) (any, error) {
 	var out any
 	n := 0
-	err := p.Run(ctx, path, in, Limits{Values: 2}, func(v any) error {
+	err := p.Run(ctx, path, in, 2, func(v any) error {
 		out = v
 		n++
 		return nil
@@ -246,3 +251,39 @@ func notOne(path string, n int) error {
 	}
 	return refuse(path, "one value from the program", got)
 }
+
+// Join puts the galleries of a catalogue into its artists, for a CMS that sends their ids only.
+// lists are by name; an unknown id is refused.
+func (p *Preset) Join(r shape.Resource, lists map[string][]any) error {
+	if !p.joins || r != shape.Catalogue {
+		return nil
+	}
+	galleries := map[string]any{}
+	for _, gallery := range lists["gallery"] {
+		if object, ok := gallery.(map[string]any); ok {
+			galleries[number(object["id"])] = gallery
+		}
+	}
+	for i, artist := range lists["artist"] {
+		object, ok := artist.(map[string]any)
+		if !ok {
+			continue
+		}
+		id := number(object["gallery_artists"])
+		switch id {
+		case "":
+		case "0":
+			object["gallery_artists"] = nil
+		default:
+			gallery, found := galleries[id]
+			if !found {
+				return refuse(join(index("catalogue.artist", i), "gallery_artists"), "the id of a gallery of the catalogue, or 0", id)
+			}
+			object["gallery_artists"] = gallery
+		}
+	}
+	return nil
+}
+
+// Joins reports whether Join has anything to do for r.
+func (p *Preset) Joins(r shape.Resource) bool { return p.joins && r == shape.Catalogue }

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -230,14 +230,13 @@ func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]
 
 // join appends a member's name, which is foreign text, to a path.
 func join(path, name string) string {
-	simple := name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(r rune) bool {
-		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	})
-	if simple {
+	if simpleName.MatchString(name) {
 		return path + "." + name
 	}
 	return path + "[" + Clip(strconv.Quote(name)) + "]"
 }
+
+var simpleName = regexp.MustCompile(`^[\w-]{1,40}$`)
 
 // Clip shortens text of the CMS for a log line.
 func Clip(s string) string { return plain.Clip(s, 40) }

@@ -11,7 +11,7 @@ import (
 
 // Page is one response without its envelope.
 type Page struct {
-	Items [][]byte // each the JSON of one item, unchanged
+	Items [][]byte `json:"-"` // each the JSON of one item, unchanged
 	Total int      // total items; -1 if unknown
 	Pages int      // total pages; -1 if unknown
 	Size  int      // items of a full page; 0 if unknown
@@ -33,6 +33,9 @@ type envelope struct {
 	want               string   // for refusals
 }
 
+// maxSaid bounds the memory of what is decoded of an envelope, besides the items.
+const maxSaid = 1 << 20
+
 // open takes the items out of a response and reads what it says about them. Nothing follows a bare
 // list where an envelope could be.
 func (e *envelope) open(d *reader, list bool, page *Page) error {
@@ -51,6 +54,8 @@ func (e *envelope) open(d *reader, list bool, page *Page) error {
 		return d.unlike(d.root, e.want)
 	}
 	said, found := map[string]any{}, false
+	room := maxSaid
+	d.budget = &room
 	err := d.members(func(name string) (err error) {
 		switch {
 		case name == e.items && list:
@@ -106,8 +111,13 @@ func headerCount(h http.Header, name string) int {
 	return n
 }
 
-// number is the digits of a whole number of any of gojq's types, or "".
+// number is the digits of a whole number of any of gojq's types, or "". Reading it takes time that
+// grows with the square of its length, so that is bounded.
 func number(v any) string {
+	const most = 64
+	if text, ok := v.(json.Number); ok && len(text) > most {
+		return ""
+	}
 	switch v.(type) {
 	case int, float64, json.Number:
 		if n, ok := gojq.ToInt(v); ok {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,29 +13,20 @@ import (
 	"golang.org/x/net/html"
 )
 
-// functions are the functions of programs besides jq's own.
+// prelude comes before every program. need and rename fail for a missing key, where jq has null.
+const prelude = `def need($key): if type != "object" then error("need(\($key | tojson)) wants an object, got \(type)")
+  elif has($key) then .[$key] else error("key \($key | tojson) is missing: not there, not expanded, or not permitted") end;
+def rename($names): . as $it | with_entries(select(.key as $key | $names | has($key) | not))
+  + ($names | with_entries(.key as $theirs | {key: .value, value: ($it | need($theirs))}));
+`
+
+// functions are the functions of programs besides jq's own and those of prelude.
 func functions() []gojq.CompilerOption {
 	return []gojq.CompilerOption{
-		// need("name"): .name, or an error for a missing key, where jq has null.
-		gojq.WithFunction("need", 1, 1, func(v any, args []any) any { return need(v, args[0]) }),
-		// rename({"theirs": "ours"}): the object with keys renamed; each must be there.
-		gojq.WithFunction("rename", 1, 1, func(v any, args []any) any { return rename(v, args[0]) }),
 		// stable_id: the same integer for the same text, for a CMS whose ids are strings.
-		gojq.WithFunction("stable_id", 0, 0, func(v any, _ []any) any {
-			text, ok := v.(string)
-			if !ok {
-				return fmt.Errorf("stable_id wants a text, got %s", gojq.TypeOf(v))
-			}
-			return stableID(text)
-		}),
+		ofText("stable_id", func(text string) any { return stableID(text) }),
 		// html_text: the text of HTML, without tags, entities decoded.
-		gojq.WithFunction("html_text", 0, 0, func(v any, _ []any) any {
-			text, ok := v.(string)
-			if !ok {
-				return fmt.Errorf("html_text wants a text, got %s", gojq.TypeOf(v))
-			}
-			return htmlText(text)
-		}),
+		ofText("html_text", func(text string) any { return htmlText(text) }),
 		// resolve_url(base): a relative URL made absolute; null, "" and absolute ones stay.
 		gojq.WithFunction("resolve_url", 1, 1, func(v any, args []any) any { return resolveURL(v, args[0]) }),
 		// from_epoch_ms: the timestamp of milliseconds since 1970, as a number or digits.
@@ -44,58 +34,14 @@ func functions() []gojq.CompilerOption {
 	}
 }
 
-func need(v, key any) any {
-	object, isObject := v.(map[string]any)
-	name, isText := key.(string)
-	switch {
-	case !isText:
-		return fmt.Errorf("need wants the name of a key, got %s", gojq.TypeOf(key))
-	case !isObject:
-		return fmt.Errorf("need(%q) wants an object, got %s", name, gojq.TypeOf(v))
-	}
-	value, there := object[name]
-	if !there {
-		return fmt.Errorf("key %q is missing: not there, not expanded, or not permitted", name)
-	}
-	return value
-}
-
-func rename(v, names any) any {
-	object, isObject := v.(map[string]any)
-	table, isTable := names.(map[string]any)
-	switch {
-	case !isTable:
-		return fmt.Errorf("rename wants {theirs: ours}, got %s", gojq.TypeOf(names))
-	case !isObject:
-		return fmt.Errorf("rename wants an object, got %s", gojq.TypeOf(v))
-	}
-	renamed := make(map[string]any, len(object))
-	for key, value := range object {
-		if _, moved := table[key]; !moved {
-			renamed[key] = value
+// ofText is a function of a text, without arguments.
+func ofText(name string, f func(text string) any) gojq.CompilerOption {
+	return gojq.WithFunction(name, 0, 0, func(v any, _ []any) any {
+		if text, ok := v.(string); ok {
+			return f(text)
 		}
-	}
-	for _, theirs := range sortedKeys(table) {
-		ours, isText := table[theirs].(string)
-		if !isText {
-			return fmt.Errorf("rename wants a name for %q, got %s", theirs, gojq.TypeOf(table[theirs]))
-		}
-		value, there := object[theirs]
-		if !there {
-			return fmt.Errorf("key %q is missing: not there, not expanded, or not permitted", theirs)
-		}
-		renamed[ours] = value
-	}
-	return renamed
-}
-
-func sortedKeys(object map[string]any) []string {
-	keys := make([]string, 0, len(object))
-	for key := range object {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+		return fmt.Errorf("%s wants a text, got %s", name, gojq.TypeOf(v))
+	})
 }
 
 // stableID is an integer above 0 that a float64 of JavaScript holds exactly. Of 100,000 texts two

@@ -11,7 +11,7 @@ type Opening struct {
 	Preset string
 	Root   string // the path of the list in the document
 	List   bool   // otherwise it is one object
-	Body   []byte
+	Body   []byte `json:"-"`
 	Header http.Header
 	// Items, Total and Next are the operator's programs; nil means the preset's.
 	Items, Total, Next, ID *Program
@@ -53,23 +53,18 @@ func (o *Opening) run(ctx context.Context) (Page, error) {
 		}
 	}
 	if o.Total != nil {
-		found, err := o.Total.one(ctx, o.Root, v)
-		if err != nil {
-			return page, err
-		}
-		if page.Total, err = countOf(o.Root, found); err != nil {
-			return page, err
+		var found any
+		if found, err = o.Total.one(ctx, o.Root, v); err == nil {
+			page.Total, err = countOf(o.Root, found)
 		}
 	}
-	if o.Next != nil {
-		found, err := o.Next.one(ctx, o.Root, v)
-		if err != nil {
-			return page, err
+	if o.Next != nil && err == nil {
+		var found any
+		if found, err = o.Next.one(ctx, o.Root, v); err == nil {
+			page.Next, err = text(o.Root, found)
 		}
-		page.Next, err = text(o.Root, found)
-		return page, err
 	}
-	return page, nil
+	return page, err
 }
 
 // find runs the program that finds the list, or the object.

@@ -2,8 +2,10 @@ package mapping
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"vitrine/upstream/shape"
 )
@@ -18,6 +20,8 @@ type Preset struct {
 	Converts bool
 	// HeaderCounts reports that the end of a list is in the headers, which validators do not cover.
 	HeaderCounts bool
+	// Expands reports that a missing relation is an error: see shape.Read.
+	Expands bool
 
 	parts map[shape.Resource][]Part
 	envelope
@@ -25,7 +29,6 @@ type Preset struct {
 	names  map[string]string                           // the CMS's names of documented fields, for those that object makes
 	item   func(object map[string]any)                 // converts an item, before object
 	noise  []string                                    // the CMS's own keys, dropped at the end
-	strict bool                                        // a missing relation is an error
 	draft  func(object map[string]any) string          // the key that says that it is one, or ""
 	joins  bool                                        // artists have the id of their gallery
 	key    string                                      // of an item's identity, if that is not its id
@@ -138,6 +141,17 @@ func (p *Preset) Clean(v any) {
 	}
 }
 
+// cleanDocument is Clean for a whole document, whose lists may have such a name.
+func (p *Preset) cleanDocument(v any) {
+	if object, ok := v.(map[string]any); ok {
+		for _, list := range object {
+			p.Clean(list)
+		}
+		return
+	}
+	p.Clean(v)
+}
+
 // Draft returns the path, below an item, of its mark as unpublished, or "".
 func (p *Preset) Draft(v any) string {
 	if p.draft == nil {
@@ -148,7 +162,7 @@ func (p *Preset) Draft(v any) string {
 		if name := p.draft(v); name != "" {
 			return join("", name)
 		}
-		for _, name := range sortedKeys(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if found := p.Draft(v[name]); found != "" {
 				return join("", name) + found
 			}

@@ -94,7 +94,7 @@ var strapi5 = &Preset{
 	object:   stableIDs,
 	names:    strapiNames,
 	noise:    strapiNoise,
-	strict:   true,
+	Expands:  true,
 	draft:    unpublished,
 	key:      "documentId",
 }
@@ -108,7 +108,7 @@ var strapi4 = &Preset{
 	object:   unwrap,
 	names:    strapiNames,
 	noise:    strapiNoise,
-	strict:   true,
+	Expands:  true,
 	draft:    unpublished,
 }
 
@@ -168,8 +168,8 @@ var directus = &Preset{
 	noise: []string{
 		"user_created", "user_updated", "date_created", "date_updated", "sort", "gallery", "rule",
 	},
-	strict: true,
-	draft:  directusDraft,
+	Expands: true,
+	draft:   directusDraft,
 }
 
 // farEnd replaces a row of a junction table by its far end.

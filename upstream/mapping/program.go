@@ -5,16 +5,15 @@
 //  1. [Preset.Open] finds the list in its envelope, and its paging. The items stay bytes;
 //  2. an item that has to change is decoded ([Decode]), loses the CMS's own envelopes and names
 //     ([Preset.Convert]), and passes through the operator's program ([Program.Run]);
-//  3. a missing relation is refused with its path ([Preset.Check]), since normalizing would take it
-//     for an empty one;
-//  4. the result is appended to the document ([Append]).
+//  3. the result is appended to the document ([Append]).
 //
 // Programs are jq, run by gojq, and bounded in time by their context and in what they yield by
-// [Limits]. They reach neither files nor the environment.
+// their caller. They reach neither files nor the environment.
 package mapping
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
+	"vitrine/upstream/plain"
 	"vitrine/upstream/shape"
 )
 
@@ -36,7 +36,7 @@ type ProgramError struct {
 	File    int    // the same in the configuration file; 0 where that is not known
 	Text    string // that part, shortened
 	Input   string // the path of its input: catalogue.artist[3]; empty when compiling
-	Err     error
+	Err     error  `json:"-"`
 }
 
 // Error reads: catalogue.artist[3]: upstream.resources.…map, line 2 (.tag | join(",")): cannot
@@ -71,11 +71,9 @@ type Program struct {
 // maxSource bounds a program. Typical ones have up to 2,000 bytes.
 const maxSource = 64 << 10
 
-// Compile reads a program. Its error is a *[ProgramError].
-func Compile(name, source string) (*Program, error) { return CompileWith("", name, source) }
-
-// CompileWith is Compile after definitions that programs share.
-func CompileWith(defs, name, source string) (*Program, error) {
+// Compile reads a program that follows definitions, which programs share. Its error is a
+// *[ProgramError].
+func Compile(defs, name, source string) (*Program, error) {
 	if len(source) > maxSource {
 		return nil, &ProgramError{Program: name, Line: 1, Text: excerpt(source), Err: fmt.Errorf("longer than %d bytes", maxSource)}
 	}
@@ -85,7 +83,7 @@ func CompileWith(defs, name, source string) (*Program, error) {
 	}
 	failed := &ProgramError{Program: name, Err: err}
 	if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
-		at := max(0, min(syntax.Offset-len(defs), len(source))-len(syntax.Token))
+		at := max(0, min(syntax.Offset-len(prelude+defs), len(source))-len(syntax.Token))
 		failed.Line, failed.Text = lineAt(source, at)
 		return nil, failed
 	}
@@ -97,7 +95,7 @@ func CompileWith(defs, name, source string) (*Program, error) {
 }
 
 func compile(source string) (*gojq.Code, error) {
-	query, err := gojq.Parse(source)
+	query, err := gojq.Parse(prelude + source)
 	if err != nil {
 		return nil, err
 	}
@@ -115,46 +113,48 @@ func (p *Program) Source() string {
 // From notes where the program stands in the configuration file: on the lines after before.
 func (p *Program) From(before int) { p.file = before }
 
-// GobEncode writes the program as it was written: the process that runs it compiles it again.
-func (p *Program) GobEncode() ([]byte, error) {
-	return []byte(strconv.Itoa(p.file) + "\x00" + p.name + "\x00" + p.defs + "\x00" + p.source), nil
+// MarshalJSON writes the program as it was written: the process that runs it compiles it again.
+func (p *Program) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]string{p.defs, p.name, p.source, strconv.Itoa(p.file)})
 }
 
-// GobDecode compiles it.
-func (p *Program) GobDecode(in []byte) error {
-	file, rest, _ := strings.Cut(string(in), "\x00")
-	name, rest, _ := strings.Cut(rest, "\x00")
-	defs, source, _ := strings.Cut(rest, "\x00")
-	made, err := CompileWith(defs, name, source)
+// UnmarshalJSON compiles it.
+func (p *Program) UnmarshalJSON(in []byte) error {
+	var written [4]string
+	if err := json.Unmarshal(in, &written); err != nil {
+		return err
+	}
+	made, err := Compile(written[0], written[1], written[2])
 	if err == nil {
 		*p = *made
-		p.file, err = strconv.Atoi(file)
+		p.file, err = strconv.Atoi(written[3])
 	}
 	return err
 }
 
-// Limits bound the output of one run of a program. Zero means no limit.
-type Limits struct {
-	Values int // outputs
-}
-
 // Run runs the program on input, which it does not change and which Decode or another Run has made,
-// and gives each output to emit. path is the input's, for errors: a *[ProgramError], or what emit
-// returned. An ended ctx ends the run with a *ProgramError that is the context's error.
-func (p *Program) Run(ctx context.Context, path string, input any, limits Limits, emit func(any) error) error {
+// and gives each output to emit, at most so many unless most is 0. path is the input's, for errors:
+// a *[ProgramError], or what emit returned. An ended ctx ends the run with a *ProgramError that is
+// the context's error.
+func (p *Program) Run(ctx context.Context, path string, input any, most int, emit func(any) error) error {
 	running.Store(&p.name)
-	failed := p.run(ctx, p.code, input, limits, emit)
-	if failed == nil {
-		return nil
+	var refused error // by emit
+	failed := run(ctx, p.code, input, most, func(v any) error {
+		refused = emit(v)
+		return refused
+	})
+	if failed == nil || refused != nil {
+		return refused
 	}
-	refused, ok := errors.AsType[*callerError](failed)
-	if ok {
-		return refused.err
+	if thrown, ok := errors.AsType[gojq.ValueError](failed); ok {
+		if text, ok := thrown.Value().(string); ok {
+			failed = errors.New(text)
+		}
 	}
 	e := &ProgramError{Program: p.name, Input: path, Err: failed}
 	e.Line, e.Text = lineAt(p.source, 0)
 	if ctx.Err() == nil {
-		e.Line, e.Text = locate(p.source, func(prefix string) bool { return p.fails(ctx, prefix, input, limits) })
+		e.Line, e.Text = locate(p.source, func(prefix string) bool { return p.fails(ctx, prefix, input, most) })
 	}
 	if p.file >= 0 {
 		e.File = p.file + e.Line
@@ -163,20 +163,15 @@ func (p *Program) Run(ctx context.Context, path string, input any, limits Limits
 }
 
 // fails reports whether the beginning of the program already fails on input.
-func (p *Program) fails(ctx context.Context, prefix string, input any, limits Limits) bool {
+func (p *Program) fails(ctx context.Context, prefix string, input any, most int) bool {
 	code, err := compile(p.defs + prefix)
 	if err != nil {
 		return false
 	}
-	return p.run(ctx, code, input, limits, func(any) error { return nil }) != nil
+	return run(ctx, code, input, most, func(any) error { return nil }) != nil
 }
 
-// callerError distinguishes errors of emit from the program's.
-type callerError struct{ err error }
-
-func (e *callerError) Error() string { return e.err.Error() }
-
-func (*Program) run(ctx context.Context, code *gojq.Code, input any, limits Limits, emit func(any) error) error {
+func run(ctx context.Context, code *gojq.Code, input any, most int, emit func(any) error) error {
 	values := 0
 	iter := code.RunWithContext(ctx, input)
 	for {
@@ -190,11 +185,11 @@ func (*Program) run(ctx context.Context, code *gojq.Code, input any, limits Limi
 			}
 			return err
 		}
-		if values++; limits.Values > 0 && values > limits.Values {
-			return fmt.Errorf("it yields more than %d values", limits.Values)
+		if values++; most > 0 && values > most {
+			return fmt.Errorf("it yields more than %d values", most)
 		}
 		if err := emit(v); err != nil {
-			return &callerError{err}
+			return err
 		}
 	}
 }
@@ -266,11 +261,4 @@ func lineAt(source string, at int) (line int, text string) {
 }
 
 // excerpt shortens a piece of a program for a log line.
-func excerpt(text string) string {
-	const most = 80
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func excerpt(text string) string { return plain.Clip(strings.Join(strings.Fields(text), " "), 80) }

@@ -2,11 +2,10 @@ package mapping
 
 import (
 	"bufio"
-	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"vitrine/upstream/plain"
 	"vitrine/upstream/shape"
@@ -16,127 +15,93 @@ import (
 type job struct {
 	Compose *Composition
 	Open    *Opening
-	Memory  int   // memory limit, in bytes
-	Items   []int // how many each part of Compose has
+	Memory  int      // memory limit, in bytes
+	body    [][]byte // of Open, alone
 }
 
 // reply is the process's response.
 type reply struct {
-	Body    []byte
-	Page    Page
+	Page    Page                // the items of Open, or as its only item the result of Compose
 	Refused *shape.RefusedError // at most one of the errors is set
-	Program *wireError
-	Other   string
+	Program *ProgramError
+	Other   string // the text of any other error, or of Program's
 }
 
-// wireError is a ProgramError.
-type wireError struct {
-	Program, Text, Input, Err string
-	Line, File                int
+// A message is a job or a reply. On the wire it is a line of JSON. The bytes of responses, which
+// JSON leaves out, follow it as they are, since encoding would copy them several times.
+type message interface{ raw() []*[][]byte }
+
+func (j *job) raw() (lists []*[][]byte) {
+	if j.Open != nil {
+		return append(lists, &j.body)
+	}
+	for i := range j.Compose.Parts {
+		lists = append(lists, &j.Compose.Parts[i].Items)
+	}
+	return lists
 }
 
-// A wire carries jobs and replies. The bytes of responses follow each message as they are, since
-// gob would copy them several times.
+func (r *reply) raw() []*[][]byte { return []*[][]byte{&r.Page.Items} }
+
+// A line is a message, and the sizes of the bytes that follow it.
+type line struct {
+	Message message
+	Sizes   [][]int
+}
+
+// A wire carries messages.
 type wire struct {
-	in   *bufio.Reader
-	out  *bufio.Writer
-	from *gob.Decoder
-	to   *gob.Encoder
+	in  *bufio.Reader
+	out *bufio.Writer
 }
 
 func newWire(in io.Reader, out io.Writer) *wire {
-	w := &wire{in: bufio.NewReader(in), out: bufio.NewWriter(out)}
-	w.from, w.to = gob.NewDecoder(w.in), gob.NewEncoder(w.out)
-	return w
+	return &wire{bufio.NewReader(in), bufio.NewWriter(out)}
 }
 
-func (w *wire) sendJob(j job) error {
-	var raw [][]byte
-	if j.Open != nil {
-		o := *j.Open
-		raw, o.Body = [][]byte{o.Body}, nil
-		j.Open = &o
-	}
-	if j.Compose != nil {
-		c := *j.Compose
-		c.Parts = slices.Clone(c.Parts)
-		for i := range c.Parts {
-			raw = append(raw, c.Parts[i].Items...)
-			j.Items = append(j.Items, len(c.Parts[i].Items))
-			c.Parts[i].Items = nil
-		}
-		j.Compose = &c
-	}
-	return w.send(j, raw)
-}
-
-func (w *wire) receiveJob() (j job, err error) {
-	raw, err := w.receive(&j)
-	switch {
-	case err != nil:
-	case j.Open != nil:
-		j.Open.Body = raw[0]
-	case j.Compose != nil:
-		for i, n := range j.Items {
-			j.Compose.Parts[i].Items, raw = raw[:n], raw[n:]
+func (w *wire) send(m message) error {
+	sizes := make([][]int, len(m.raw()))
+	for i, list := range m.raw() {
+		for _, raw := range *list {
+			sizes[i] = append(sizes[i], len(raw))
 		}
 	}
-	return j, err
-}
-
-func (w *wire) sendReply(r reply) error {
-	raw := append([][]byte{r.Body}, r.Page.Items...)
-	r.Body, r.Page.Items = nil, nil
-	return w.send(r, raw)
-}
-
-func (w *wire) receiveReply() (r reply, err error) {
-	raw, err := w.receive(&r)
-	if err == nil {
-		r.Body, r.Page.Items = raw[0], raw[1:]
-	}
-	return r, err
-}
-
-func (w *wire) send(message any, raw [][]byte) error {
-	sizes := make([]int, len(raw))
-	for i := range raw {
-		sizes[i] = len(raw[i])
-	}
-	err := w.to.Encode(message)
-	if err == nil {
-		err = w.to.Encode(sizes)
-	}
-	for i := 0; err == nil && i < len(raw); i++ {
-		_, err = w.out.Write(raw[i])
-	}
-	if err != nil {
+	if err := json.NewEncoder(w.out).Encode(line{m, sizes}); err != nil {
 		return err
+	}
+	for _, list := range m.raw() {
+		for _, raw := range *list {
+			if _, err := w.out.Write(raw); err != nil {
+				return err
+			}
+		}
 	}
 	return w.out.Flush()
 }
 
-func (w *wire) receive(message any) ([][]byte, error) {
-	var sizes []int
-	if err := w.from.Decode(message); err != nil {
-		return nil, err
+func (w *wire) receive(m message) error {
+	text, err := w.in.ReadBytes('\n')
+	if err != nil {
+		return err
 	}
-	if err := w.from.Decode(&sizes); err != nil {
-		return nil, err
+	got := line{Message: m}
+	if err := json.Unmarshal(text, &got); err != nil {
+		return err
 	}
-	total := 0
-	for _, n := range sizes {
-		total += n
+	for i, list := range m.raw() {
+		total := 0
+		for _, n := range got.Sizes[i] {
+			total += n
+		}
+		all := make([]byte, total)
+		if _, err := io.ReadFull(w.in, all); err != nil {
+			return err
+		}
+		for _, n := range got.Sizes[i] {
+			*list, all = append(*list, all[:n:n]), all[n:]
+		}
 	}
-	all := make([]byte, total)
-	if _, err := io.ReadFull(w.in, all); err != nil {
-		return nil, err
-	}
-	raw := make([][]byte, len(sizes))
-	for i, n := range sizes {
-		raw[i], all = all[:n:n], all[n:]
-	}
-	return raw, nil
+	return nil
 }
 
 // err returns the error of a reply.
@@ -145,8 +110,8 @@ func (r *reply) err() error {
 	case r.Refused != nil:
 		return r.Refused
 	case r.Program != nil:
-		e := r.Program
-		return &ProgramError{Program: e.Program, Line: e.Line, File: e.File, Text: e.Text, Input: e.Input, Err: errors.New(e.Err)}
+		r.Program.Err = errors.New(r.Other)
+		return r.Program
 	case r.Other != "":
 		return fmt.Errorf("%w: %s", ErrProgram, r.Other)
 	}
@@ -158,7 +123,7 @@ func (r *reply) setErr(err error) {
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		r.Refused = refused
 	} else if e, ok := errors.AsType[*ProgramError](err); ok {
-		r.Program = &wireError{e.Program, e.Text, e.Input, plain.Clip(e.Err.Error(), 500), e.Line, e.File}
+		r.Program, r.Other = e, plain.Clip(e.Err.Error(), 500)
 	} else {
 		r.Other = err.Error()
 	}

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +27,7 @@ type Worker struct {
 	command *exec.Cmd
 	in      io.WriteCloser
 	wire    *wire
-	said    *head // the process's standard error
+	said    *strings.Builder // the process's standard error; of a stack that overflows, Go prints an excerpt
 	broken  error
 }
 
@@ -41,14 +42,11 @@ func (w *Worker) Compose(ctx context.Context, c *Composition) ([]byte, error) {
 	if !c.programs() {
 		return c.run(ctx, c.budgetOf())
 	}
-	bytes := 0
-	for _, p := range c.Parts {
-		for _, item := range p.Items {
-			bytes += len(item)
-		}
+	made, err := w.do(ctx, &job{Compose: c, Memory: childMemory + childFactor*c.size()})
+	if err != nil {
+		return nil, err
 	}
-	got, err := w.do(ctx, job{Compose: c, Memory: childMemory + childFactor*bytes})
-	return got.Body, err
+	return made.Items[0], nil
 }
 
 // Open finds the items of a response and its paging.
@@ -56,33 +54,32 @@ func (w *Worker) Open(ctx context.Context, o *Opening) (Page, error) {
 	if !o.programs() {
 		return o.run(ctx)
 	}
-	got, err := w.do(ctx, job{Open: o, Memory: childMemory + childFactor*len(o.Body)})
-	return got.Page, err
+	return w.do(ctx, &job{Open: o, Memory: childMemory + childFactor*len(o.Body), body: [][]byte{o.Body}})
 }
 
 // do sends a job to the process.
-func (w *Worker) do(ctx context.Context, j job) (reply, error) {
+func (w *Worker) do(ctx context.Context, j *job) (Page, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.broken == nil && w.command == nil {
 		w.broken = w.start()
 	}
 	if w.broken != nil {
-		return reply{}, w.broken
+		return Page{}, w.broken
 	}
 	process := w.command.Process
 	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
 	defer stop()
 	var got reply
-	err := w.wire.sendJob(j)
+	err := w.wire.send(j)
 	if err == nil {
-		got, err = w.wire.receiveReply()
+		err = w.wire.receive(&got)
 	}
 	if err != nil {
 		w.broken = w.died(ctx)
-		return reply{}, w.broken
+		return Page{}, w.broken
 	}
-	return got, got.err()
+	return got.Page, got.err()
 }
 
 // start starts the process.
@@ -94,18 +91,16 @@ func (w *Worker) start() error {
 			return fmt.Errorf("programs cannot be run: %w", err)
 		}
 	}
-	w.said = &head{most: 2 << 10}
+	w.said = new(strings.Builder)
 	w.command = exec.Command(exe) //nolint:noctx // it ends with the fetch, see do and Close
 	w.command.Args = []string{childName}
 	w.command.Env = []string{} // programs do not need it
 	w.command.Stderr = w.said
 	in, err := w.command.StdinPipe()
-	if err == nil {
-		var out io.Reader
-		if out, err = w.command.StdoutPipe(); err == nil {
-			w.in, w.wire = in, newWire(out, in)
-			err = w.command.Start()
-		}
+	out, wrong := w.command.StdoutPipe()
+	if err = errors.Join(err, wrong); err == nil {
+		w.in, w.wire = in, newWire(out, in)
+		err = w.command.Start()
 	}
 	if err != nil {
 		w.command = nil
@@ -145,24 +140,4 @@ func (w *Worker) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stop()
-}
-
-// head keeps the beginning of its input.
-type head struct {
-	mu   sync.Mutex
-	most int
-	text []byte
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.text = append(h.text, p[:min(len(p), h.most-len(h.text))]...)
-	return len(p), nil
-}
-
-func (h *head) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return string(h.text)
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // compose maps items by a program, as a fetch does.
 func compose(ctx context.Context, t *testing.T, source string, items ...string) ([]byte, error) {
 	t.Helper()
-	program, err := mapping.Compile("banners.map", source)
+	program, err := mapping.Compile("", "banners.map", source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestHTMLTextIsLinear(t *testing.T) {
 	for _, piece := range []string{"<a", "<!--", "<p ", "&", "<a b='"} {
 		text := strings.Repeat(piece, 1<<20)
 		began := time.Now()
-		_, err := run(t.Context(), t, "html_text", fmt.Sprintf("%q", text), mapping.Limits{})
+		_, err := run(t.Context(), t, "html_text", fmt.Sprintf("%q", text), 0)
 		if err != nil && !errors.Is(err, shape.ErrRefused) || time.Since(began) > 20*time.Second {
 			t.Errorf("%s: %v after %v", piece, err, time.Since(began))
 		}

@@ -3,9 +3,9 @@ package sample_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,11 +55,6 @@ func TestHandlerServesTheSampleInTheManners(t *testing.T) {
 		if post := ask(h, "POST", path); post.Code != 405 || post.Header().Get("Allow") != "GET, HEAD, OPTIONS" ||
 			post.Body.String() != `{"detail":"Method \"POST\" not allowed."}` {
 			t.Errorf("POST %s: %d %v %s", path, post.Code, post.Header(), post.Body)
-		}
-		options := ask(h, "OPTIONS", path)
-		var described struct{ Name string }
-		if err := json.Unmarshal(options.Body.Bytes(), &described); err != nil || options.Code != 200 || described.Name == "" {
-			t.Errorf("OPTIONS %s: %d %s", path, options.Code, options.Body)
 		}
 	}
 }
@@ -119,22 +114,12 @@ func TestLiveSendsSomethingNewToWhoHoldsNothing(t *testing.T) {
 // updatedAt is the timestamp that Live is said to change.
 func updatedAt(t *testing.T, r shape.Resource, body *bytes.Buffer) string {
 	t.Helper()
-	type item struct {
-		UpdatedAt string `json:"updated_at"`
+	_, after, found := strings.Cut(body.String(), `"updated_at":"`)
+	if !found {
+		t.Fatalf("%s has no updated_at", r)
 	}
-	var items []item
-	var err error
-	if r == shape.Catalogue {
-		var catalogue struct{ Gallery []struct{ Address []item } }
-		err = json.Unmarshal(body.Bytes(), &catalogue)
-		items = catalogue.Gallery[0].Address
-	} else {
-		err = json.Unmarshal(body.Bytes(), &items)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return items[0].UpdatedAt
+	at, _, _ := strings.Cut(after, `"`)
+	return at
 }
 
 func TestDelayIsForDocumentsOnly(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,20 +24,19 @@ const (
 )
 
 // decoder reads one document. Its methods that read a value leave the reader after that value, or
-// return a *RefusedError and leave it somewhere inside; object recovers from that, unless the
-// refusal is fatal.
+// return a *RefusedError and leave it somewhere inside.
 type decoder struct {
-	root    Resource
-	in      []byte
-	json    *jsontext.Decoder
-	path    path
-	repairs Repairs
-	scratch []byte         // for members that are put in order
-	items   map[string]int // of each list of the document, by path
-	budget  int            // bytes by which the normalized document may still grow
-	lacking tally          // relations that did not come
-	absent  bool           // the field about to be read is not in the object
-	fatal   bool           // the reader cannot continue: the input is not JSON
+	root     Resource
+	in       []byte
+	json     *jsontext.Decoder
+	path     path
+	repairs  tallies
+	scratch  []byte         // for members that are put in order
+	items    map[string]int // of each list of the document, by path
+	budget   int            // bytes by which the normalized document may still grow
+	lacking  Repair         // relations that did not come
+	expanded bool           // these are refused
+	absent   bool           // the field about to be read is not in the object
 }
 
 func newDecoder(root Resource, in []byte) *decoder {
@@ -54,7 +54,7 @@ func newDecoder(root Resource, in []byte) *decoder {
 
 // note counts a repair at the current path.
 func (d *decoder) note(k Kind) {
-	d.repairs.add(k, func() string { return d.path.render(d.root) })
+	d.repairs[slices.Index(kinds[:], k)].add(func() string { return d.path.render(d.root) })
 }
 
 // refuse reads the next value and refuses it, saying what was wanted.
@@ -81,7 +81,6 @@ func (d *decoder) refused(want, got string) error {
 
 // broken turns an error of the reader, which cannot continue, into a refusal.
 func (d *decoder) broken(err error) error {
-	d.fatal = true
 	return Broken(d.path.render(d.root), d.in, d.json.InputOffset(), err)
 }
 
@@ -104,7 +103,6 @@ func (d *decoder) step() error {
 		return d.broken(err)
 	}
 	if d.json.StackDepth() > maxDepth {
-		d.fatal = true
 		return d.refused(fmt.Sprintf("at most %d levels", maxDepth), "more")
 	}
 	return nil
@@ -119,16 +117,6 @@ func (d *decoder) unquote(raw jsontext.Value) []byte {
 	}
 	text, _ := jsontext.AppendUnquote(nil, raw) // valid: the reader read it
 	return text
-}
-
-// unrelated counts a relation that is about to be read, if it did not come.
-func (d *decoder) unrelated() {
-	if !d.absent {
-		return
-	}
-	if d.lacking.count++; len(d.lacking.paths) < maxPaths {
-		d.lacking.paths = append(d.lacking.paths, d.path.render(d.root))
-	}
 }
 
 // path is the decoder's position: a frame for each open object or array. It is rendered as text

@@ -17,8 +17,8 @@ func ExampleNormalize() {
 		return
 	}
 	fmt.Printf("%s\n", doc.Body)
-	for _, kind := range doc.Repairs.Kinds() {
-		fmt.Println(kind, doc.Repairs.Count(kind), doc.Repairs.Paths(kind))
+	for _, r := range doc.Repairs {
+		fmt.Println(r.Kind, r.Count, r.Paths)
 	}
 	// Output:
 	// {"artist":[],"artwork":[{"id":41,"title":"Vue de la mer","description":"","tag":["home"]}],"gallery":[]}

@@ -230,11 +230,11 @@ func holdAgainst(t *testing.T, r Resource, in, path, field string, o outcome, go
 	}
 	for _, k := range kinds {
 		found := false
-		for _, p := range doc.Repairs.Paths(k) {
+		for _, p := range doc.Repairs.Of(k).Paths {
 			found = found || p == at
 		}
 		if found != (k == o.kind) {
-			t.Errorf("repairs of kind %s at %v; want kind %q at %s", k, doc.Repairs.Paths(k), o.kind, at)
+			t.Errorf("repairs of kind %s at %v; want kind %q at %s", k, doc.Repairs.Of(k).Paths, o.kind, at)
 		}
 	}
 }

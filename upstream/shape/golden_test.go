@@ -31,9 +31,9 @@ func TestGolden(t *testing.T) {
 			}
 			var repairs strings.Builder
 			fmt.Fprintf(&repairs, "%d items, %d repairs\n", doc.Items, doc.Repairs.Total())
-			for _, k := range doc.Repairs.Kinds() {
-				fmt.Fprintf(&repairs, "%s %d\n", k, doc.Repairs.Count(k))
-				for _, p := range doc.Repairs.Paths(k) {
+			for _, r := range doc.Repairs {
+				fmt.Fprintf(&repairs, "%s %d\n", r.Kind, r.Count)
+				for _, p := range r.Paths {
 					fmt.Fprintf(&repairs, "\t%s\n", p)
 				}
 			}

@@ -55,8 +55,7 @@ type extent struct{ from, to int }
 // read reads an object: its fields in whatever order they come, and then the missing ones. They are
 // written as they come, and put in order at the end if they were not. Unknown fields are dropped.
 //
-// The last of a repeated field counts, as in Python. So a refusal inside a field is held until the
-// object ends: the field may be repeated.
+// The last of a repeated field counts, as in Python.
 func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 	if d.json.PeekKind() != '{' {
 		return dst, d.refuse("an object")
@@ -65,15 +64,13 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	if d.budget -= fieldCost * len(t.fields); d.budget < 0 {
-		d.fatal = true
 		return dst, d.refused("objects with their fields", "too many that lack most of them")
 	}
 	d.path = append(d.path, frame{index: -1})
-	at, depth, open := len(d.path)-1, d.json.StackDepth(), len(dst)
+	at, open := len(d.path)-1, len(dst)
 	var (
 		places  [maxFields]extent
 		seen    uint32 // a bit for each field
-		held    []refusal
 		next    int
 		ordered = true
 	)
@@ -94,29 +91,18 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 		if seen&(1<<i) != 0 {
 			d.note(KindDuplicate)
 			delete(d.items, d.path.render(d.root))
-			held = without(held, i)
 		}
 		seen |= 1 << i
 		ordered = ordered && i >= next
 		next = i + 1
-		start, offset := len(dst), d.json.InputOffset()
+		start := len(dst)
 		if dst, err = t.fields[i].append(d, dst); err != nil {
-			if d.fatal {
-				return dst, err
-			}
-			held = append(held, refusal{i, err})
-			d.path, dst = d.path[:at+1], dst[:start]
-			if err := d.recover(depth, offset); err != nil {
-				return dst, err
-			}
+			return dst, err
 		}
 		places[i] = extent{start, len(dst)}
 	}
 	if err := d.step(); err != nil {
 		return dst, err
-	}
-	if len(held) > 0 {
-		return dst, held[0].err
 	}
 	for i := range t.fields {
 		if seen&(1<<i) != 0 {
@@ -156,35 +142,6 @@ func (d *decoder) reorder(dst []byte, open int, members []extent) []byte {
 		d.scratch = append(d.scratch, dst[m.from:m.to]...)
 	}
 	return append(dst[:open], d.scratch...)
-}
-
-// refusal is a refusal held until the end of its object.
-type refusal struct {
-	field int
-	err   error
-}
-
-func without(held []refusal, field int) []refusal {
-	for i, r := range held {
-		if r.field == field {
-			return append(held[:i], held[i+1:]...)
-		}
-	}
-	return held
-}
-
-// recover skips the rest of a field that was refused somewhere inside: up to the object's own
-// depth, and past the value if none of it was read.
-func (d *decoder) recover(depth int, start int64) error {
-	for d.json.StackDepth() > depth {
-		if err := d.step(); err != nil {
-			return err
-		}
-	}
-	if d.json.InputOffset() == start {
-		return d.skip()
-	}
-	return nil
 }
 
 // find returns the index of a field, or -1. Names are mostly in order, so next is tried first.

@@ -66,7 +66,7 @@ func TestRecordingsComeOutByteForByte(t *testing.T) {
 				t.Errorf("%d items, want %d", doc.Items, c.items)
 			}
 			padded := len(wholeSecond.FindAll(compact, -1))
-			if got := doc.Repairs.Total(); got != padded || doc.Repairs.Count(KindTimestamp) != padded {
+			if got := doc.Repairs.Total(); got != padded || doc.Repairs.Of(KindTimestamp).Count != padded {
 				t.Errorf("%d repairs (%v), want %d timestamps", got, doc.Repairs, padded)
 			}
 			if err := conforms(t, documentType(c.resource), doc.Body); err != nil {

@@ -1,14 +1,14 @@
 package shape
 
 import (
+	"encoding/json"
 	"log/slog"
-	"slices"
 )
 
 // Kind names one sort of repair. It is short and fixed, fit for a metric.
 type Kind string
 
-// The repairs, in the order in which [Repairs.Kinds] returns them.
+// The repairs, in the order of [Repairs].
 const (
 	// KindBOM is a UTF-8 byte order mark before the document, removed.
 	KindBOM Kind = "bom"
@@ -41,69 +41,63 @@ var kinds = [...]Kind{
 // maxPaths is how many paths are kept of each kind, however many repairs a document needed.
 const maxPaths = 5
 
-// Repairs counts what had to be repaired in one document. The zero value holds none. It is bounded:
-// of each kind the count and the first few paths.
-type Repairs struct {
-	tallies [len(kinds)]tally
-}
+// Repairs are what had to be repaired in one document, by kind. Kinds that did not occur are left
+// out.
+type Repairs []Repair
 
-type tally struct {
-	count int
-	paths []string
+// A Repair counts the repairs of one kind.
+type Repair struct {
+	Kind  Kind     `json:"kind"`
+	Count int      `json:"count"`
+	Paths []string `json:"paths"` // of the first few, in the order of the document
 }
 
 // Total returns the number of repairs of all kinds.
-func (r Repairs) Total() int {
-	n := 0
-	for _, t := range r.tallies {
-		n += t.count
+func (r Repairs) Total() (n int) {
+	for _, one := range r {
+		n += one.Count
 	}
 	return n
 }
 
-// Kinds returns the kinds that occurred, always in the same order.
-func (r Repairs) Kinds() []Kind {
-	var occurred []Kind
-	for i, t := range r.tallies {
-		if t.count > 0 {
-			occurred = append(occurred, kinds[i])
+// Of returns the repairs of kind k.
+func (r Repairs) Of(k Kind) Repair {
+	for _, one := range r {
+		if one.Kind == k {
+			return one
+		}
+	}
+	return Repair{Kind: k}
+}
+
+// MarshalJSON writes a list, which is never null.
+func (r Repairs) MarshalJSON() ([]byte, error) { return json.Marshal(append([]Repair{}, r...)) }
+
+// LogValue groups the repairs for slog: per kind its count and first paths.
+func (r Repairs) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.Int("total", r.Total())}
+	for _, one := range r {
+		attrs = append(attrs, slog.Group(string(one.Kind), slog.Int("count", one.Count), slog.Any("paths", one.Paths)))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// tallies are the repairs of a document while it is read, in the order of kinds.
+type tallies [len(kinds)]Repair
+
+func (t *tallies) repairs() (occurred Repairs) {
+	for i, one := range t {
+		if one.Kind = kinds[i]; one.Count > 0 {
+			occurred = append(occurred, one)
 		}
 	}
 	return occurred
 }
 
-// Count returns how many repairs of kind k there were.
-func (r Repairs) Count(k Kind) int {
-	if i := slices.Index(kinds[:], k); i >= 0 {
-		return r.tallies[i].count
-	}
-	return 0
-}
-
-// Paths returns the JSON paths of the first few repairs of kind k, in the order of the document.
-func (r Repairs) Paths(k Kind) []string {
-	if i := slices.Index(kinds[:], k); i >= 0 {
-		return slices.Clone(r.tallies[i].paths)
-	}
-	return nil
-}
-
-// LogValue groups the repairs for slog: per kind its count and first paths.
-func (r Repairs) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.Int("total", r.Total())}
-	for i, t := range r.tallies {
-		if t.count > 0 {
-			attrs = append(attrs, slog.Group(string(kinds[i]), slog.Int("count", t.count), slog.Any("paths", t.paths)))
-		}
-	}
-	return slog.GroupValue(attrs...)
-}
-
 // add counts one repair; path is called only while its result is kept.
-func (r *Repairs) add(k Kind, path func() string) {
-	t := &r.tallies[slices.Index(kinds[:], k)]
-	t.count++
-	if len(t.paths) < maxPaths {
-		t.paths = append(t.paths, path())
+func (r *Repair) add(path func() string) {
+	r.Count++
+	if len(r.Paths) < maxPaths {
+		r.Paths = append(r.Paths, path())
 	}
 }

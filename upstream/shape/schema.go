@@ -23,7 +23,7 @@ var (
 	// asIs has no documented type: any JSON value, passed through as sent.
 	asIs = kind{Field{Type: "any"}, (*decoder).asIs}
 	// listAsIs is a list of values of no documented type.
-	listAsIs = kind{Field{Type: "any", List: true}, orElse("[]", KindNull, (*decoder).asIs)}
+	listAsIs = kind{Field{Type: "any", List: true}, orElse("[]", KindNull, (*decoder).listAsIs)}
 	// countryID is the id of a country, or the id out of a whole country, which is what a CMS sends
 	// that has its relations expanded.
 	countryID = kind{Field{Type: "integer", Null: true}, (*decoder).countryID}
@@ -61,22 +61,52 @@ func (d *decoder) countryID(dst []byte) ([]byte, error) {
 // list is a list of objects.
 func list(t *table) kind { return kind{Field{Type: t.name, List: true}, listOf(t.read)} }
 
+const (
+	aList, anObject = "a list, as the CMS sends it even if empty", "an object or null"
+	unexpanded      = ": the relation is not expanded, or not permitted"
+)
+
 // relatedList is a list that another object refers to.
-func relatedList(t *table) kind { return relation(list(t)) }
+func relatedList(t *table) kind {
+	return relation(aList, true, kind{Field{Type: t.name, List: true}, listOf(object("an object", t.read))})
+}
 
 // related is an object that another one refers to, or null.
 func related(t *table) kind {
-	return relation(kind{Field{Type: t.name, Null: true}, orElse("null", KindVacant, t.read)})
+	return relation(anObject, true, kind{Field{Type: t.name, Null: true}, orElse("null", KindVacant, object(anObject, t.read))})
 }
 
-// relation counts a relation that did not come.
-func relation(k kind) kind {
+// relation refuses a relation that did not come, or counts it unless nothing is lost without it.
+func relation(want string, counted bool, k kind) kind {
 	read := k.read
 	k.read = func(d *decoder, dst []byte) ([]byte, error) {
-		d.unrelated()
+		switch {
+		case d.absent && d.expanded:
+			return dst, d.refused(want, "nothing"+unexpanded)
+		case d.absent && counted:
+			d.lacking.add(func() string { return d.path.render(d.root) })
+		}
 		return read(d, dst)
 	}
 	return k
+}
+
+// object refuses an id in place of a related object.
+func object(want string, read reader) reader {
+	return func(d *decoder, dst []byte) ([]byte, error) {
+		if k := d.json.PeekKind(); d.expanded && (k == '0' || k == '"') {
+			return dst, d.refused(want, "an id"+unexpanded)
+		}
+		return read(d, dst)
+	}
+}
+
+// listAsIs is asIs, which with expanded relations is a list of objects.
+func (d *decoder) listAsIs(dst []byte) ([]byte, error) {
+	if d.expanded && d.json.PeekKind() == '[' {
+		return array(object("an object", (*decoder).asIs))(d, dst)
+	}
+	return d.asIs(dst)
 }
 
 // The documented types; sections are those of docs/interface.md.
@@ -99,13 +129,13 @@ var (
 		timestamp.named("created_at", "updated_at"), related(city).named("city"), related(country).named("country"))
 	// Section 2.7. typeof is a label, with the blank at its end; parent has no known type.
 	city = tableOf("City", id.named("id"), text.named("typeof", "name", "zip", "description"), nullable.named("order_num"),
-		timestamp.named("created_at", "updated_at"), countryID.named("country"), asIs.named("parent"))
+		timestamp.named("created_at", "updated_at"), relation(anObject, false, countryID).named("country"), asIs.named("parent"))
 	// Section 2.8.
 	country = tableOf("Country", id.named("id"), text.named("name"), timestamp.named("created_at", "updated_at"))
 	// Section 2.9, an element of the array served at /cms/rules/. exlude_pages is spelled so, and a
 	// list of no known shape.
 	ruleSet = tableOf("RuleSet", id.named("id"), text.named("background_image"), relatedList(pageRule).named("page_rules"),
-		listAsIs.named("exlude_pages"), text.named("title"), asIs.named("page_depth", "page_view_count", "days_delay", "time"),
+		relation(aList, false, listAsIs).named("exlude_pages"), text.named("title"), asIs.named("page_depth", "page_view_count", "days_delay", "time"),
 		boolean.named("visible"), timestamp.named("created_at", "updated_at"))
 	// Section 2.10. The units of days_delay and time are not documented.
 	pageRule = tableOf("PageRule", id.named("id"), text.named("background_image", "title"), related(page).named("page"),

@@ -60,12 +60,17 @@ type Document struct {
 // Normalize decodes a CMS's JSON for r and encodes it as documented. It does not modify in and
 // keeps no reference to it. A document that cannot be repaired is a *[RefusedError]; the only other
 // error is an unknown resource.
-func Normalize(r Resource, in []byte) (Document, error) {
+func Normalize(r Resource, in []byte) (Document, error) { return Read(r, in, false) }
+
+// Read is Normalize, and with expanded for a CMS that sends null or an empty list for a relation
+// without content: one that is missing, or an id instead of an object, is then refused.
+func Read(r Resource, in []byte, expanded bool) (Document, error) {
 	if !r.Valid() {
 		return Document{}, fmt.Errorf("normalize: no resource %q", r)
 	}
 	read := map[Resource]reader{Catalogue: summary.read, Rules: array(ruleSet.read), Banners: array(banner.read)}[r]
 	d := newDecoder(r, in)
+	d.expanded = expanded
 	// An eighth more leaves room for the microseconds that a CMS omits from timestamps.
 	body, err := read(d, make([]byte, 0, len(in)+len(in)/8+64))
 	if err != nil {
@@ -74,7 +79,7 @@ func Normalize(r Resource, in []byte) (Document, error) {
 	if err := Ended(string(r), d.in, d.json.InputOffset()); err != nil {
 		return Document{}, err
 	}
-	doc := Document{Repairs: d.repairs, Unrelated: d.lacking.count, UnrelatedPaths: d.lacking.paths}
+	doc := Document{Repairs: d.repairs.repairs(), Unrelated: d.lacking.Count, UnrelatedPaths: d.lacking.Paths}
 	// A document is held for long: an indented one shrinks to half when compacted.
 	if doc.Body = body; cap(body)-len(body) > len(body)/4 {
 		doc.Body = slices.Clone(body)
@@ -89,7 +94,7 @@ func Normalize(r Resource, in []byte) (Document, error) {
 	}
 	// An object that has other fields but none of the three lists is something else, an error in
 	// JSON for one, and not an empty catalogue.
-	if r == Catalogue && doc.Items == 0 && d.repairs.Count(KindUnknown) > 0 && d.repairs.Count(KindMissing) >= len(paths) {
+	if r == Catalogue && doc.Items == 0 && doc.Repairs.Of(KindUnknown).Count > 0 && doc.Repairs.Of(KindMissing).Count >= len(paths) {
 		return Document{}, &RefusedError{Path: string(r), Want: "an object with artist, artwork and gallery", Got: "one with other fields only"}
 	}
 	return doc, nil

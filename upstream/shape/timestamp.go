@@ -1,7 +1,6 @@
 package shape
 
 import (
-	"strconv"
 	"strings"
 	"time"
 )
@@ -37,6 +36,13 @@ func appendTimestamp(dst []byte, t time.Time) []byte {
 	return append(t.AppendFormat(append(dst, '"'), timestampLayout), '"')
 }
 
+// The forms of a timestamp, the documented one first. A fraction of a second can follow in all that
+// have seconds.
+var timestampForms = []string{
+	time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05Z07:00:00",
+	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02T15:04Z0700", "2006-01-02T15:04Z07", "2006-01-02T15:04Z07:00:00",
+}
+
 // parseTimestamp reads a date, a T or a blank, a time and an offset, and returns what has to be
 // repaired, "" for the documented form:
 //
@@ -46,60 +52,29 @@ func appendTimestamp(dst []byte, t time.Time) []byte {
 // Python does; offsets with seconds are what Python writes for local mean time; without an offset
 // it is UTC.
 func parseTimestamp(s string) (t time.Time, repair Kind, ok bool) {
-	const minutes, seconds = len("2006-01-02T15:04"), len("2006-01-02T15:04:05")
-	if len(s) < minutes || !strings.Contains("Tt ", s[10:11]) {
+	if len(s) < len("2006-01-02T15:04") || !strings.Contains("Tt ", s[10:11]) || s[13] != ':' || s[:4] == "0000" {
 		return t, "", false
 	}
-	clock, micros, rest := s[:minutes], "0", s[minutes:]
-	if len(s) >= seconds && rest[0] == ':' {
-		clock, rest = s[:seconds], s[seconds:]
-		if rest != "" && (rest[0] == '.' || rest[0] == ',') {
-			after := strings.TrimLeft(rest[1:], "0123456789")
-			digits := rest[1 : len(rest)-len(after)]
-			if digits == "" {
-				return t, "", false
-			}
-			micros, rest = (digits + "00000")[:6], after
-		}
+	plain := s
+	if s[10] != 'T' || s[len(s)-1] == 'z' {
+		plain = s[:10] + "T" + strings.ToUpper(s[11:])
 	}
-	for i := range len(clock) {
-		if c := timestampLayout[i]; i != 10 && c != clock[i] && (c < '0' || clock[i] < '0' || clock[i] > '9' || c == ':') {
+	for _, form := range timestampForms {
+		t, err := time.Parse(form, plain)
+		if err != nil {
+			continue
+		}
+		if _, east := t.Zone(); max(east, -east) >= 24*60*60 {
 			return t, "", false
 		}
-	}
-	two := func(at int) int {
-		if at >= len(clock) {
-			return 0
-		}
-		return int(clock[at]-'0')*10 + int(clock[at+1]-'0')
-	}
-	fraction, _ := strconv.Atoi(micros) // six digits
-	year, month, day, hour, minute, second := two(0)*100+two(2), two(5), two(8), two(11), two(14), two(17)
-	t = time.Date(year, time.Month(month), day, hour, minute, second, fraction*1000, time.UTC)
-	if year == 0 || int(t.Month()) != month || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
-		return t, "", false
-	}
-	switch rest {
-	case "":
-		return t, KindZone, true
-	case "Z", "z":
-		if len(s) == len(timestampLayout) && s[10] == 'T' && s[19] == '.' && rest == "Z" {
+		var room [len(timestampLayout)]byte
+		switch t = t.UTC().Truncate(time.Microsecond); {
+		case !strings.Contains(form, "Z"):
+			return t, KindZone, true
+		case string(t.AppendFormat(room[:0], timestampLayout)) == s:
 			return t, "", true
 		}
 		return t, KindTimestamp, true
-	}
-	for _, layout := range []string{"15", "1504", "15:04", "15:04:05"} {
-		offset, err := time.Parse(layout, rest[1:])
-		if err != nil || len(rest)-1 != len(layout) {
-			continue
-		}
-		east := offset.Sub(offset.Truncate(24 * time.Hour))
-		switch rest[0] {
-		case '+':
-			return t.Add(-east), KindTimestamp, true
-		case '-':
-			return t.Add(east), KindTimestamp, true
-		}
 	}
 	return t, "", false
 }

@@ -2,9 +2,6 @@ package shape
 
 import (
 	"bytes"
-	"math"
-	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -131,22 +128,30 @@ func (d *decoder) integer(dst []byte) ([]byte, error) {
 }
 
 // exact returns the integer that a JSON number with a fraction or an exponent stands for: 1.0, 1e2,
-// 12.50e1. It reports whether the number is whole, and whether it fits; a huge exponent costs no
-// more than a small one.
+// 12.50e1. It reports whether the number is whole, and whether it fits, in time linear in its
+// length.
 func exact(number string) (n int64, whole, fits bool) {
-	switch near, _ := strconv.ParseFloat(number, 64); { // its error is an infinity
-	case math.IsInf(near, 0):
-		return 0, true, false
-	case near == 0:
-		mantissa, _, _ := strings.Cut(strings.ToLower(number), "e")
-		return 0, strings.Trim(mantissa, "-0.") == "", true
-	}
-	f, _, err := big.ParseFloat(number, 10, 512, big.ToZero)
-	if err != nil || !f.IsInt() || f.Acc() != big.Exact {
+	unsigned, negative := strings.CutPrefix(strings.ToLower(number), "-")
+	mantissa, power, _ := strings.Cut(unsigned, "e")
+	units, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(units+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	exponent, _ := strconv.ParseInt(power, 10, 62) // beyond them, the nearest
+	zeros := exponent - int64(len(fraction)) + int64(len(digits)-len(significant))
+	switch {
+	case significant == "":
+		return 0, true, true
+	case zeros < 0:
 		return 0, false, false
+	case zeros > 18:
+		return 0, true, false
 	}
-	n, accuracy := f.Int64()
-	return n, true, accuracy == big.Exact
+	significant += strings.Repeat("0", int(zeros))
+	if negative {
+		significant = "-" + significant
+	}
+	n, err := strconv.ParseInt(significant, 10, 64)
+	return n, true, err == nil
 }
 
 // asIs reads a value of any kind: compact, with our string escapes, numbers and key order unchanged.
@@ -197,11 +202,8 @@ func (d *decoder) membersAsIs(dst []byte) ([]byte, error) {
 	}
 	d.path = append(d.path, frame{index: -1})
 	at, open, again := len(d.path)-1, len(dst), false
-	var (
-		names  [][]byte
-		places []extent
-		index  map[string]int // of many; few are looked through
-	)
+	var places []extent
+	index := make(map[string]int)
 	for d.json.PeekKind() != '}' {
 		raw, err := d.json.ReadValue()
 		if err != nil {
@@ -220,25 +222,13 @@ func (d *decoder) membersAsIs(dst []byte) ([]byte, error) {
 			return dst, err
 		}
 		place := extent{start, len(dst)}
-		first, ok := index[string(name)]
-		if index == nil {
-			first = slices.IndexFunc(names, func(n []byte) bool { return bytes.Equal(n, name) })
-			ok = first >= 0
-		}
-		if ok {
+		if first, ok := index[string(name)]; ok {
 			d.note(KindDuplicate)
 			places[first], again = place, true
 			continue
 		}
-		names, places = append(names, name), append(places, place)
-		if index != nil {
-			index[string(name)] = len(names) - 1
-		} else if len(names) == 16 {
-			index = make(map[string]int)
-			for i, n := range names {
-				index[string(n)] = i
-			}
-		}
+		index[string(name)] = len(places)
+		places = append(places, place)
 	}
 	if err := d.step(); err != nil {
 		return dst, err

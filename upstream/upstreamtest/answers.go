@@ -3,7 +3,6 @@ package upstreamtest
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -47,20 +46,6 @@ func HTML(code int, header ...string) http.Handler {
 	return answer(code, page, header, "Content-Type", "text/html; charset=utf-8")
 }
 
-// Gzip answers 200 with body compressed.
-func Gzip(body string, header ...string) http.Handler {
-	var packed bytes.Buffer
-	zw := gzip.NewWriter(&packed)
-	_, _ = io.WriteString(zw, body) // a bytes.Buffer takes everything
-	_ = zw.Close()
-	return answer(http.StatusOK, packed.String(), header, "Content-Type", "application/json", "Content-Encoding", "gzip")
-}
-
-// Redirect answers with code and a Location.
-func Redirect(code int, location string) http.Handler {
-	return answer(code, "", nil, "Content-Type", "text/html; charset=utf-8", "Location", location, "Content-Length", "0")
-}
-
 func answer(code int, body string, given []string, own ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		describe(w, given, own...)
@@ -76,43 +61,6 @@ func Truncated(body string, n int, header ...string) http.Handler {
 		_ = http.NewResponseController(w).Flush() // the client may be gone
 		panic(http.ErrAbortHandler)
 	})
-}
-
-// Unframed sends body without its length: it ends with the connection, so that a body cut short
-// looks complete.
-func Unframed(body string, header ...string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		describe(w, header, "Content-Type", "application/json")
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			panic(err) // HTTP/1 over TCP can always be taken over
-		}
-		defer func() { _ = conn.Close() }()
-		_, _ = rw.WriteString("HTTP/1.0 200 OK\r\n")
-		_ = w.Header().Write(rw)
-		_, _ = rw.WriteString("\r\n" + body)
-		_ = rw.Flush()
-	})
-}
-
-// Endless sends spaces, which JSON allows, for as long as the client reads.
-func Endless(header ...string) http.Handler {
-	blanks := strings.Repeat(" ", 32<<10)
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		describe(w, header, "Content-Type", "application/json")
-		w.WriteHeader(http.StatusOK)
-		for req.Context().Err() == nil {
-			if _, err := io.WriteString(w, blanks); err != nil {
-				return
-			}
-		}
-	})
-}
-
-// Hangup closes the connection silently. On a reused connection net/http takes this for a race with
-// an idle timeout and repeats the request: count requests only after a first one.
-func Hangup() http.Handler {
-	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 }
 
 // Recorded replays a raw HTTP answer.

@@ -54,17 +54,6 @@ func Recordings(tb testing.TB, cms string) []string {
 	return names
 }
 
-// LabRows returns the rows in every recorded CMS but Django's, as JSON: an object of lists by table
-// name.
-func LabRows(tb testing.TB) []byte {
-	tb.Helper()
-	raw, err := recorded.ReadFile("recorded/lab-rows.json")
-	if err != nil {
-		tb.Fatalf("upstreamtest: %v", err)
-	}
-	return raw
-}
-
 // Path returns where the CMS serves r, with its leading slash.
 func Path(r shape.Resource) string {
 	switch r {

@@ -31,39 +31,42 @@ const Path = "/hooks/content"
 
 // Options are the settings of a [Hook].
 type Options struct {
-	// Secret is the key of the HMAC, and the bearer token. Required.
+	// Secret is the key of the HMAC, and the bearer token.
 	Secret string
 	// SignatureHeader holds the HMAC-SHA256 in hexadecimal, with or without sha256= before it, or
-	// in base64. Empty means X-Vitrine-Signature.
+	// in base64.
 	SignatureHeader string
-	// MaxBytes bounds a body (413 beyond). Zero means 1 MiB.
-	MaxBytes int64
-	// Match selects the resources that a delivery concerns, by its body. Nil means all.
+	// Match selects the resources that a delivery concerns, by its body.
 	Match func(ctx context.Context, body []byte) ([]shape.Resource, error)
-	// Purge purges a resource softly. Required.
+	// Purge purges a resource softly.
 	Purge func(ctx context.Context, r shape.Resource) error
-	// Pause is how long after a purge the next deliveries are gathered. Zero means 1 s.
-	Pause time.Duration
-	// Count receives the outcome of each delivery: accepted, unmatched, refused or unreadable. Nil
-	// counts nothing.
+	// Count receives the outcome of each delivery: accepted, unmatched, refused or unreadable.
 	Count func(outcome string)
-	// Logger gets a line of each delivery. Nil means slog.Default().
+	// Logger gets a line of each delivery.
 	Logger *slog.Logger
 }
 
 const (
+	// maxBytes bounds a body (413 beyond).
+	maxBytes = 1 << 20
 	// maxBodies bounds the bodies that are in memory at the same time, all connections together.
 	maxBodies = 8
+	// placePatience is how long a delivery waits for a place: one that is refused at once comes again
+	// at once.
+	placePatience = time.Second
 	// defaultPatience bounds the time for one delivery.
 	defaultPatience = 5 * time.Second
+	// defaultPause is how long after a purge the next deliveries are gathered.
+	defaultPause = time.Second
 )
 
 // Hook is an http.Handler for deliveries; Run does the purges.
 type Hook struct {
-	o        Options
-	patience time.Duration
-	bodies   chan struct{} // a place for each of maxBodies
-	wake     chan struct{} // capacity 1
+	Options
+	patience, pause time.Duration
+	bodies          chan struct{} // a place for each of maxBodies that a signature is to prove
+	proven          chan struct{} // likewise, with the token: strangers cannot take these
+	wake            chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards what follows
 	pending map[shape.Resource]bool
@@ -71,38 +74,13 @@ type Hook struct {
 	logged  time.Time // when that was
 }
 
-// New makes a hook. It fails if the options are not usable.
-func New(o Options) (*Hook, error) {
-	switch {
-	case o.Secret == "":
-		return nil, errors.New("webhook: Secret is required")
-	case o.Purge == nil:
-		return nil, errors.New("webhook: Purge is required")
-	case o.MaxBytes < 0 || o.Pause < 0:
-		return nil, errors.New("webhook: a bound is negative")
-	}
-	if o.SignatureHeader == "" {
-		o.SignatureHeader = "X-Vitrine-Signature"
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 1 << 20
-	}
-	if o.Match == nil {
-		o.Match = func(context.Context, []byte) ([]shape.Resource, error) { return shape.Resources(), nil }
-	}
-	if o.Pause == 0 {
-		o.Pause = time.Second
-	}
-	if o.Count == nil {
-		o.Count = func(string) {}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+// New makes a hook. All of its options are required.
+func New(o Options) *Hook {
 	return &Hook{
-		o: o, patience: defaultPatience, bodies: make(chan struct{}, maxBodies), wake: make(chan struct{}, 1),
+		Options: o, patience: defaultPatience, pause: defaultPause,
+		bodies: make(chan struct{}, maxBodies), proven: make(chan struct{}, maxBodies), wake: make(chan struct{}, 1),
 		pending: map[shape.Resource]bool{},
-	}, nil
+	}
 }
 
 // ServeHTTP receives one delivery.
@@ -115,24 +93,24 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Reading does not end with a context, and net/http reads on after an answer. This fails where
 	// there is no connection, and then there is nothing to wait for.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
-	genuine := h.credential(r)
+	genuine, places := h.credential(r)
 	if genuine == nil {
 		h.refuse(w, r)
 		return
 	}
 	select {
-	case h.bodies <- struct{}{}:
-		defer func() { <-h.bodies }()
-	default:
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-time.After(placePatience):
 		w.Header().Set("Retry-After", "1")
 		reply(w, http.StatusServiceUnavailable, `{"detail":"Too many deliveries at once."}`)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.patience)
 	defer cancel()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBytes))
 	if err != nil {
-		h.o.Count("unreadable")
+		h.Count("unreadable")
 		status, detail := http.StatusBadRequest, `{"detail":"The body could not be read."}`
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			status, detail = http.StatusRequestEntityTooLarge, `{"detail":"The body is too large."}`
@@ -144,10 +122,10 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r)
 		return
 	}
-	concerned, err := h.o.Match(ctx, body)
+	concerned, err := h.Match(ctx, body)
 	if err != nil {
-		h.o.Count("unreadable")
-		h.o.Logger.WarnContext(ctx, "webhook delivery not understood", "error", err, "bytes", len(body))
+		h.Count("unreadable")
+		h.Logger.WarnContext(ctx, "webhook delivery not understood", "error", err, "bytes", len(body))
 		reply(w, http.StatusBadRequest, `{"detail":"The configured predicates cannot read the body."}`)
 		return
 	}
@@ -155,35 +133,43 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(concerned) == 0 {
 		outcome = "unmatched"
 	}
-	h.o.Count(outcome)
-	h.o.Logger.InfoContext(ctx, "the CMS reports changed content", "resources", concerned, "bytes", len(body))
+	h.Count(outcome)
+	h.Logger.InfoContext(ctx, "the CMS reports changed content", "resources", concerned, "bytes", len(body))
 	h.enqueue(concerned)
-	answer, err := json.Marshal(map[string]any{"purging": append([]shape.Resource{}, concerned...)})
-	if err != nil {
-		answer = []byte(`{}`)
-	}
+	answer, _ := json.Marshal(map[string]any{"purging": append([]shape.Resource{}, concerned...)}) // texts
 	reply(w, http.StatusAccepted, string(answer))
 }
 
-// credential returns the check of a delivery's body, nil if the header fields alone show that it is
-// not genuine.
-func (h *Hook) credential(r *http.Request) func(body []byte) bool {
-	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		given, want := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(h.o.Secret))
-		if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
-			return nil
+// credential returns the check of a delivery's body, and the places of its kind; nil if the header
+// fields alone show that it is not genuine.
+func (h *Hook) credential(r *http.Request) (genuine func(body []byte) bool, places chan struct{}) {
+	if token, ok := Bearer(r); ok {
+		if !Same(token, h.Secret) {
+			return nil, nil
 		}
-		return func([]byte) bool { return true }
+		return func([]byte) bool { return true }, h.proven
 	}
-	given := signature(r.Header.Get(h.o.SignatureHeader))
+	given := signature(r.Header.Get(h.SignatureHeader))
 	if len(given) != sha256.Size {
-		return nil
+		return nil, nil
 	}
 	return func(body []byte) bool {
-		mac := hmac.New(sha256.New, []byte(h.o.Secret))
+		mac := hmac.New(sha256.New, []byte(h.Secret))
 		mac.Write(body)
 		return hmac.Equal(given, mac.Sum(nil))
-	}
+	}, h.bodies
+}
+
+// Bearer returns the token of an Authorization header of that scheme (RFC 6750, section 2.1).
+func Bearer(r *http.Request) (string, bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// Same compares secrets. Their digests are of one length, so comparing them leaks nothing.
+func Same(given, want string) bool {
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
 // signature decodes an HMAC; nil if it is neither hexadecimal nor base64.
@@ -202,7 +188,7 @@ func signature(text string) []byte {
 // refuse answers a delivery that is not genuine. The first is logged, then one a minute with their
 // number.
 func (h *Hook) refuse(w http.ResponseWriter, r *http.Request) {
-	h.o.Count("refused")
+	h.Count("refused")
 	h.mu.Lock()
 	h.refused++
 	refused, now := h.refused, time.Now()
@@ -212,7 +198,7 @@ func (h *Hook) refuse(w http.ResponseWriter, r *http.Request) {
 	}
 	h.mu.Unlock()
 	if due {
-		h.o.Logger.WarnContext(r.Context(), "webhook delivery refused: neither a valid signature nor a valid token",
+		h.Logger.WarnContext(r.Context(), "webhook delivery refused: neither a valid signature nor a valid token",
 			"deliveries", refused, "from", r.RemoteAddr)
 	}
 	reply(w, http.StatusUnauthorized, `{"detail":"The delivery has neither a valid signature nor a valid token."}`)
@@ -250,10 +236,10 @@ func (h *Hook) Run(ctx context.Context) {
 			if !pending[r] {
 				continue
 			}
-			if err := h.o.Purge(ctx, r); err != nil {
+			if err := h.Purge(ctx, r); err != nil {
 				failed = append(failed, r)
 				if !failing && ctx.Err() == nil {
-					h.o.Logger.WarnContext(ctx, "cannot purge the content reported as changed, retrying", "resource", r, "error", err)
+					h.Logger.WarnContext(ctx, "cannot purge the content reported as changed, retrying", "resource", r, "error", err)
 				}
 			}
 		}
@@ -261,7 +247,7 @@ func (h *Hook) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(h.o.Pause):
+		case <-time.After(h.pause):
 		}
 		if failing {
 			h.enqueue(failed)

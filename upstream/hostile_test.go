@@ -1,0 +1,242 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"vitrine/upstream/list"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// answering is a CMS that sends body, with a header, to every request.
+type answering struct {
+	body   string
+	header http.Header
+}
+
+func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
+	header := a.header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Content-Type", "application/json")
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: header, ContentLength: int64(len(a.body)), Request: req, Body: io.NopCloser(strings.NewReader(a.body)),
+	}, nil
+}
+
+// TestWhatACMSSendsIsReadInTimeLinearInIt has answers of a few megabytes on which one careless step
+// would take minutes, and nothing would end it: neither the fetch's time nor SIGTERM.
+func TestWhatACMSSendsIsReadInTimeLinearInIt(t *testing.T) {
+	const megabytes = 8 << 20
+	digits := strings.Repeat("9", megabytes)
+	// The memory of decoded values is bounded by what came.
+	gallery := `{"id":1,"excerpt":"` + strings.Repeat("x", 24<<20) + `","meta":{"address":[` + strings.Repeat(`1,`, 150_000) + `1]}}`
+	artists := ""
+	for i := range 15_000 {
+		artists += fmt.Sprintf(`{"id":%d,"meta":{"gallery_artists":1}},`, i)
+	}
+	for name, c := range map[string]struct {
+		preset, artist, gallery string
+		want                    string
+	}{
+		"total":     {"drf", `{"results":[],"next":null,"count":` + digits + `}`, "", "want values that take at most a few times"},
+		"fraction":  {"drf", `{"results":[],"next":null,"count":1.` + digits + `}`, "", "want values that take at most a few times"},
+		"link":      {"drf", `{"results":[],"next":"/` + strings.Repeat("a", megabytes) + strings.Repeat("/x/..", megabytes/5) + `"}`, "", "want values that take at most a few times"},
+		"long link": {"drf", `{"results":[],"next":"/` + strings.Repeat("a", 100_000) + `"}`, "", "want a link or cursor of at most 16384 bytes"},
+		"joined":    {"wordpress", "[" + artists[:len(artists)-1] + "]", "[" + gallery + "]", "want at most 33554432 bytes, got more"},
+		"id":        {"wordpress", `[{"id":2,"meta":{"gallery_artists":` + digits + `}}]`, `[{"id":` + digits + `}]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			cms.HandlePath("/artists", upstreamtest.JSON(c.artist, "X-WP-Total", fmt.Sprint(strings.Count(c.artist, `"id"`)), "X-WP-TotalPages", "1"))
+			cms.HandlePath("/artworks", upstreamtest.JSON("[]", "X-WP-Total", "0", "X-WP-TotalPages", "0"))
+			cms.HandlePath("/galleries", upstreamtest.JSON(c.gallery, "X-WP-Total", "1", "X-WP-TotalPages", "1"))
+			client := newClient(t, cms.URL, func(o *Options) {
+				o.Preset = c.preset
+				parts := []list.Part{{Name: "artist", Path: "artists"}, {Name: "artwork", Path: "artworks"}, {Name: "gallery", Path: "galleries"}}
+				if c.preset == "drf" {
+					parts = parts[:1]
+				}
+				o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: {Parts: parts}}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+			defer cancel()
+			began := time.Now()
+			_, err := client.Fetch(ctx, shape.Catalogue, Validators{})
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("it took %v", took)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestWhatSurroundsAListTakesLittleMemory has eight megabytes of empty objects where a total
+// belongs.
+func TestWhatSurroundsAListTakesLittleMemory(t *testing.T) {
+	body := `{"results":[],"next":null,"count":[` + strings.Repeat("{},", 8<<20/3) + `{}]}`
+	client := newClient(t, "http://cms", func(o *Options) { o.Transport = answering{body: body} })
+	var err error
+	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Validators{}) }); n > 6*len(body) {
+		t.Errorf("%d bytes allocated for %d", n, len(body))
+	}
+	wantError(t, err, ErrAnswer, "want values that take at most a few times the memory of their JSON, got more")
+}
+
+// TestAnAnnouncedLengthReservesNoMemory has bodies that announce 32 MB and end after a few bytes.
+func TestAnAnnouncedLengthReservesNoMemory(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "32000000")
+		_, _ = io.WriteString(w, "[")
+	}))
+	client := newClient(t, cms.URL, nil)
+	var err error
+	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Validators{}) }); n > 16<<20 {
+		t.Errorf("%d bytes allocated", n)
+	}
+	if err == nil {
+		t.Error("half a body is taken for a document")
+	}
+}
+
+func allocated(do func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return int(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestHeadersOfDetailsAreNotKept has a header of thousands of fields with each of 500 items.
+func TestHeadersOfDetailsAreNotKept(t *testing.T) {
+	fields := http.Header{}
+	for i := range 4000 {
+		fields.Set(fmt.Sprintf("X%d", i), "")
+	}
+	var most atomic.Uint64
+	transport := answering{body: `{"id":1}`, header: fields}
+	client := newClient(t, "http://cms", func(o *Options) {
+		o.Preset = "custom"
+		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/list" {
+				return answering{body: "[" + bannerList(1, 500) + "]"}.RoundTrip(req)
+			}
+			if req.URL.Path[len(req.URL.Path)-1] == '0' { // every tenth
+				runtime.GC()
+				var now runtime.MemStats
+				runtime.ReadMemStats(&now)
+				most.Store(max(most.Load(), now.HeapAlloc))
+			}
+			return transport.RoundTrip(req)
+		})
+		empty := list.Resource{Empty: true}
+		o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: empty, shape.Rules: empty, shape.Banners: {
+			Parts: []list.Part{{Path: "list", Detail: &list.Detail{Path: "detail/{id}"}}},
+		}}
+	})
+	if _, err := client.Fetch(t.Context(), shape.Banners, Validators{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := most.Load(); n > 64<<20 {
+		t.Errorf("%d bytes are held", n)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// TestThePartsOfADocumentShareItsLimitWhileTheyAreRead has two endless parts: together they may not
+// send more than one could.
+func TestThePartsOfADocumentShareItsLimitWhileTheyAreRead(t *testing.T) {
+	var sent atomic.Int64
+	client := newClient(t, "http://cms", func(o *Options) {
+		o.MaxBytes, o.Retries = 4<<20, 0
+		o.Resources = map[shape.Resource]list.Resource{shape.Catalogue: {
+			Parts: []list.Part{{Name: "artist", Path: "a"}, {Name: "artwork", Path: "b"}, {Name: "gallery", Path: "c"}},
+		}}
+		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			body := &endless{sent: &sent, ctx: req.Context()}
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1, Request: req, Body: io.NopCloser(body),
+			}, nil
+		})
+	})
+	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrAnswer, "the body is larger than 4194304 bytes")
+	if n := sent.Load(); n > 5<<20 {
+		t.Errorf("%d bytes were read", n)
+	}
+}
+
+// endless is a body of blanks. Its readers take turns, each a little at a time.
+type endless struct {
+	sent *atomic.Int64
+	ctx  context.Context
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	select {
+	case <-e.ctx.Done():
+		return 0, e.ctx.Err()
+	case <-time.After(time.Millisecond):
+	}
+	n := copy(p, bytes.Repeat([]byte(" "), min(len(p), 64<<10)))
+	e.sent.Add(int64(n))
+	return n, nil
+}
+
+// TestAnAnswerWithoutEndAroundItsBodyEndsItsAttempt has hints, fields, extensions of chunks and
+// trailers that a CMS sends for as long as it is read.
+func TestAnAnswerWithoutEndAroundItsBodyEndsItsAttempt(t *testing.T) {
+	const chunked = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for name, c := range map[string]struct{ begin, more string }{
+		"hints":      {"", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"},
+		"fields":     {"HTTP/1.1 200 OK\r\n", "X: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n"},
+		"extensions": {chunked, "1;" + strings.Repeat("x", 3000) + "\r\n \r\n"},
+		"trailers":   {chunked + "2\r\n[]\r\n0\r\n", "X: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n"},
+		"no HTTP":    {"", "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cms.Close()
+			go func() {
+				for {
+					conn, err := cms.Accept()
+					if err != nil {
+						return
+					}
+					_, err = io.WriteString(conn, c.begin)
+					for err == nil {
+						_, err = io.WriteString(conn, c.more)
+					}
+					_ = conn.Close()
+				}
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			client := newClient(t, "http://"+cms.Addr().String(), nil)
+			if _, err := client.Fetch(ctx, shape.Rules, Validators{}); err == nil || ctx.Err() != nil {
+				t.Errorf("%v, %v", err, ctx.Err())
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package mapping
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// How answers say that a list goes on, by names without blanks, case and underscores.
+var (
+	nextNames  = []string{"next", "nextpage", "nextpageurl", "nexturl", "nextlink", "nextcursor", "nexttoken", "nextpagetoken"}
+	moreNames  = []string{"hasmore", "hasnext", "hasnextpage", "more", "morepages"}
+	totalNames = []string{"total", "totalcount", "totalitems", "totaldocs", "totalresults", "numfound", "count", "xtotalcount", "xwptotal"}
+	pagesNames = []string{"pagecount", "totalpages", "pages", "lastpage", "xwptotalpages"}
+)
+
+// More returns what in an answer shows that its list goes on after so many items, or "". v is the
+// answer as Decode makes it; the items themselves are not looked into.
+func More(v any, header http.Header, items int) string {
+	if NextLink(header) != "" {
+		return `a Link header with rel="next"`
+	}
+	for _, name := range []string{"X-Total-Count", "X-WP-Total", "X-WP-TotalPages"} {
+		if n, err := strconv.Atoi(header.Get(name)); err == nil && saysMore(plainName(name), float64(n), items) {
+			return fmt.Sprintf("%s: %d", name, n)
+		}
+	}
+	return more(v, "", items, 3)
+}
+
+func more(v any, path string, items, depth int) string {
+	object, ok := v.(map[string]any)
+	if !ok || depth == 0 {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		at := join(path, name)
+		value := object[name]
+		switch n := number(value); {
+		case n != "":
+			if f, err := strconv.ParseFloat(n, 64); err == nil && saysMore(plainName(name), f, items) {
+				return at + ": " + n
+			}
+		case value == true && slices.Contains(moreNames, plainName(name)):
+			return at + ": true"
+		}
+		if text, ok := value.(string); ok && text != "" && slices.Contains(nextNames, plainName(name)) {
+			return at + ": " + Clip(strconv.Quote(text))
+		}
+		if found := more(value, at, items, depth-1); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+func saysMore(name string, n float64, items int) bool {
+	return slices.Contains(totalNames, name) && n > float64(items) || slices.Contains(pagesNames, name) && n > 1
+}
+
+func plainName(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
+}
+
+// graphQLError refuses what a GraphQL server answers beside an error: data that lacks something.
+func graphQLError(root string, v any) error {
+	object, _ := v.(map[string]any)
+	errs, _ := object["errors"].([]any)
+	if len(errs) == 0 {
+		return nil
+	}
+	got := "an error"
+	if first, ok := errs[0].(map[string]any); ok {
+		if message, ok := first["message"].(string); ok {
+			got = "an error: " + Clip(message)
+		}
+	}
+	return refuse(root, "data without errors", got)
+}
+
+// NextLink returns the target of rel="next" in the Link headers (RFC 8288), or "". It reads them
+// once, from front to back, in linear time.
+func NextLink(h http.Header) string {
+	for _, line := range h.Values("Link") {
+		for {
+			_, rest, found := strings.Cut(line, "<")
+			if !found {
+				break
+			}
+			target, params, closed := strings.Cut(rest, ">")
+			if !closed {
+				break
+			}
+			var isNext bool
+			if isNext, line = linkParams(params); isNext {
+				return target
+			}
+		}
+	}
+	return ""
+}
+
+// linkParams reads the parameters of a link up to the comma that ends it, and reports whether its
+// relation is next.
+func linkParams(s string) (isNext bool, rest string) {
+	start, quoted := 0, false
+	check := func(end int) {
+		name, value, _ := strings.Cut(strings.TrimSpace(s[start:end]), "=")
+		isNext = isNext || strings.EqualFold(strings.TrimSpace(name), "rel") &&
+			strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "next")
+		start = end + 1
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ';':
+			check(i)
+		case c == ',':
+			check(i)
+			return isNext, s[i+1:]
+		}
+	}
+	check(len(s))
+	return isNext, ""
+}

@@ -3,8 +3,8 @@
 CACHE=${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/vitrine-ci
 mkdir -p "$CACHE"
 
-# One word per line: passed, failed or skipped. A file, since phases are
-# processes of their own.
+# One word per line: passed, failed or skipped, and again beside the passed of a
+# test that failed before. A file, since phases are processes of their own.
 if [ -z "${COUNTS:-}" ]; then
 	COUNTS=$(mktemp)
 	export COUNTS
@@ -69,12 +69,14 @@ check() {
 failing() { grep -q '^failed' "$COUNTS"; }
 
 finish() {
-	local passed failed skipped
+	local passed again failed skipped
+	again=$(grep -c '^again' "$COUNTS" || true)
 	passed=$(grep -c '^passed' "$COUNTS" || true)
 	failed=$(grep -c '^failed' "$COUNTS" || true)
 	skipped=$(grep -c '^skipped' "$COUNTS" || true)
 	rm -f "$COUNTS"
-	printf '\n%d s in all\n%d passed, %d failed%s\n' "$SECONDS" "$passed" "$failed" \
+	printf '\n%d s in all\n%d passed%s, %d failed%s\n' "$SECONDS" "$passed" \
+		"$([ "$again" -eq 0 ] || echo " ($again when run again)")" "$failed" \
 		"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 	exit $((failed > 0))
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 
@@ -46,4 +47,36 @@ func serveBare(args []string) error {
 		return nil
 	})
 	return app.Listen(args[0])
+}
+
+// serveFloor does the least that any server in Go does for a request on a kept connection: one read and one write, of an
+// answer that it read from a file. Its arguments are the address and the file. What comes in one read is one request, as
+// wrk sends it.
+func serveFloor(args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: floor ADDRESS FILE")
+	}
+	answer, err := os.ReadFile(args[1])
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", args[0])
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer c.Close()
+			var request [4 << 10]byte
+			for err := error(nil); err == nil; {
+				if _, err = c.Read(request[:]); err == nil {
+					_, err = c.Write(answer)
+				}
+			}
+		}()
+	}
 }

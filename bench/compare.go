@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/andybalholm/brotli"
@@ -46,41 +44,38 @@ var kinds = []kind{
 	{name: "an ordering seen before", path: banners + "?ordering=-redirect_link_fr", size: 2600, status: 200, bare: 1},
 }
 
-// A side is a contender with what was found of it.
+// A side is a contender with what was found of it: asked as fast as it answers, and with pauses.
 type side struct {
 	*contender
-	target target
-	loads  []load
+	target       target
+	loads, paced []load
 }
 
 func (s *side) cpu() time.Duration {
-	var all []time.Duration
-	for _, l := range s.loads {
-		all = append(all, l.cpu)
-	}
-	return median(all)
+	return medianOf(s.loads, func(l load) time.Duration { return l.cpu })
 }
 
+// p99 is that of a server with time to spare. As fast as it answers, it would be the length of a queue.
 func (s *side) p99() time.Duration {
-	var all []time.Duration
-	for _, l := range s.loads {
-		all = append(all, l.p99)
-	}
-	return median(all)
+	return medianOf(s.paced, func(l load) time.Duration { return l.p99 })
 }
 
-func (s *side) rate() float64 {
-	var all []float64
-	for _, l := range s.loads {
-		all = append(all, l.rate)
+func (s *side) rate() float64 { return medianOf(s.loads, func(l load) float64 { return l.rate }) }
+
+func medianOf[T int | float64 | time.Duration](loads []load, of func(load) T) T {
+	var all []T
+	for _, l := range loads {
+		all = append(all, of(l))
 	}
 	return median(all)
 }
 
 // hits loads each kind of request at every contender.
 func hits(l *lab, s settings, r *report) error {
-	cost := table{Name: "hits", Head: []string{"case", "bytes", "nginx", "Varnish", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", ""}}
-	others := table{Name: "hits-rates", Head: []string{"case", "", "nginx", "Varnish", "bare Fiber", "vitrine", "of the best other", ""}}
+	r.text("hits", "Measured on "+time.Now().UTC().Format(time.DateOnly)+": "+describeMachine(l))
+	cost := table{Name: "hits", Head: []string{"case", "bytes", "nginx", "Varnish", "floor", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", "of the floor", ""}}
+	others := table{Name: "hits-rates", Head: []string{"case", "", "nginx", "Varnish", "floor", "bare Fiber", "vitrine", "of the best other", ""}}
+	floors := map[string]*span{"nginx": {}, "Varnish": {}, "vitrine": {}}
 	for _, k := range kinds {
 		sides, bytes, err := l.measure(k, s)
 		if err != nil {
@@ -110,10 +105,15 @@ func hits(l *lab, s settings, r *report) error {
 			return fmt.Sprintf("%.2f", got)
 		}
 		cpu := func(s *side) string { return micros(s.cpu()) }
-		row := []string{k.name, fmt.Sprint(bytes), cell("nginx", cpu), cell("Varnish", cpu), cell("bare Fiber", cpu), cpu(own),
-			ratio("nginx", k.nginx), ratio("Varnish", k.varnish), ratio("bare Fiber", k.bare)}
+		row := []string{k.name, fmt.Sprint(bytes), cell("nginx", cpu), cell("Varnish", cpu), cell("floor", cpu), cell("bare Fiber", cpu), cpu(own),
+			ratio("nginx", k.nginx), ratio("Varnish", k.varnish), ratio("bare Fiber", k.bare), ratio("floor", 0)}
 		if k.name == estimated {
 			r.text("share", fmt.Sprintf("%.2f of a core at the %s µs above", 10_000*own.cpu().Seconds(), micros(own.cpu())))
+		}
+		for name, of := range floors {
+			if by[name] != nil && !k.fresh { // nobody else holds what is new each time
+				of.add(float64(by["floor"].cpu()) / float64(by[name].cpu()))
+			}
 		}
 		verdict := ""
 		if judged {
@@ -124,19 +124,32 @@ func hits(l *lab, s settings, r *report) error {
 		p99 := func(s *side) string { return millis(s.p99()) }
 		best := time.Duration(0)
 		for _, side := range sides {
-			if side != own && (best == 0 || side.p99() < best) {
+			if side != own && side.name != "floor" && (best == 0 || side.p99() < best) {
 				best = side.p99()
 			}
 		}
 		others.Rows = append(others.Rows,
-			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("bare Fiber", rate), rate(own), "", ""},
-			[]string{"", "p99, ms", cell("nginx", p99), cell("Varnish", p99), cell("bare Fiber", p99), p99(own),
+			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("floor", rate), cell("bare Fiber", rate), rate(own), "", ""},
+			[]string{"", "p99 at 2,000 requests/s, ms", cell("nginx", p99), cell("Varnish", p99), cell("floor", p99), cell("bare Fiber", p99), p99(own),
 				fmt.Sprintf("%.2f (goal 1.00)", float64(own.p99())/float64(best)), judge(own.p99() <= best)})
 	}
+	r.text("floor", fmt.Sprintf("The floor alone is %s of nginx, %s of Varnish and %s of vitrine", floors["nginx"], floors["Varnish"], floors["vitrine"]))
 	r.add(cost)
 	r.add(others)
 	return nil
 }
+
+// A span is from the least to the most of what was added.
+type span struct{ least, most float64 }
+
+func (s *span) add(x float64) {
+	if s.most == 0 {
+		s.least = x
+	}
+	s.least, s.most = min(s.least, x), max(s.most, x)
+}
+
+func (s *span) String() string { return fmt.Sprintf("%.2f to %.2f", s.least, s.most) }
 
 func judge(good bool) string {
 	if good {
@@ -172,12 +185,13 @@ func (l *lab) measure(k kind, s settings) (sides []*side, bytes int, err error) 
 	if resp.StatusCode != k.status {
 		return nil, 0, fmt.Errorf("vitrine answers %d", resp.StatusCode)
 	}
-	bare, err := l.startBare(path, resp, body)
+	bare, floor, err := l.startRepeaters(path, resp, body)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer bare.p.stop()
-	contenders = append(contenders, bare)
+	defer floor.p.stop()
+	contenders = append(contenders, floor, bare)
 	if !ordered { // they do not order
 		for _, start := range []func() (*contender, error){func() (*contender, error) { return l.startNginx("", "") }, l.startVarnish} {
 			c, err := start()
@@ -200,21 +214,29 @@ func (l *lab) measure(k kind, s settings) (sides []*side, bytes int, err error) 
 		if side.target.fields, err = l.alike(c, k, document); err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", c.name, err)
 		}
-		if k.fresh {
-			if side.target.script, err = l.freshScript(); err != nil {
-				return nil, 0, err
-			}
-		}
 		sides = append(sides, side)
 	}
+	full, paced := "", pauses
+	if k.fresh {
+		full, paced = freshQueries, freshQueries+pauses
+	}
 	for round := range s.rounds + 1 {
-		for _, side := range sides {
-			got, err := wrk(side.p, side.target, s.connections, s.duration)
-			if err != nil {
-				return nil, 0, fmt.Errorf("%s: %w", side.name, err)
-			}
-			if round > 0 { // the first is to warm up
-				side.loads = append(side.loads, got)
+		for script, loads := range map[string]func(*side) *[]load{
+			full:  func(s *side) *[]load { return &s.loads },
+			paced: func(s *side) *[]load { return &s.paced },
+		} {
+			for _, side := range sides {
+				if side.target.script, err = l.script(script); err != nil {
+					return nil, 0, err
+				}
+				got, err := wrk(side.p, side.target, s.connections, s.duration)
+				if err != nil {
+					return nil, 0, fmt.Errorf("%s: %w", side.name, err)
+				}
+				if round > 0 { // the first is to warm up
+					to := loads(side)
+					*to = append(*to, got)
+				}
 			}
 		}
 	}
@@ -273,19 +295,6 @@ func (l *lab) alike(c *contender, k kind, document []byte) ([][2]string, error) 
 		return nil, fmt.Errorf("answers with %d bytes, vitrine with %d", len(decoded), len(document))
 	}
 	return fields, nil
-}
-
-// freshScript writes what wrk sends where every request is another.
-func (l *lab) freshScript() (string, error) {
-	file := filepath.Join(l.dir, "fresh.lua")
-	return file, os.WriteFile(file, []byte(`
-local n = 0
-local seed = tostring(os.time()) .. tostring({}):sub(8)
-request = function()
-  n = n + 1
-  return wrk.format("GET", wrk.path .. "?utm_id=" .. seed .. "-" .. n)
-end
-`), 0o600)
 }
 
 // secureHits puts vitrine's TLS beside nginx's.

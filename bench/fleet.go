@@ -137,7 +137,7 @@ func replicas(l *lab, s settings, r *report) error {
 	if err := l.origin.set(rules, rulesSize); err != nil {
 		return err
 	}
-	t := table{Name: "replicas", Head: []string{"replicas", "fetches in 6 s at a TTL of 1 s (at most 7)", "purge to a replica, median, ms (goal 5)", "the worst of 10 purges (goal 50)", "Redis commands/s when idle", "for each", ""}}
+	t := table{Name: "replicas", Head: []string{"replicas", "fetches in 6 s at a TTL of 1 s (at most 7)", "purge to a replica, median, ms (goal 5)", "the worst of 10 purges (goal 50)", "Redis commands/s when idle, those in scripts included", "for each", ""}}
 	delay, commands := line{Name: "purge delay, ms"}, line{Name: "commands/s"}
 	for _, n := range []int{1, 2, 4, 8} {
 		redis, err := l.startRedis()
@@ -154,7 +154,8 @@ func replicas(l *lab, s settings, r *report) error {
 			if err != nil {
 				return err
 			}
-			rate, err := commandRate(redis.addr, 3*time.Second)
+			time.Sleep(3 * time.Second) // the purges were load, and a replica listens closely for a moment after
+			rate, err := commandRate(redis.addr, 10*time.Second)
 			if err != nil {
 				return err
 			}
@@ -179,7 +180,7 @@ func replicas(l *lab, s settings, r *report) error {
 			worst := delays[len(delays)-1]
 			good := fetched <= 7 && median(delays) <= 5*time.Millisecond && worst <= 50*time.Millisecond
 			t.Rows = append(t.Rows, []string{fmt.Sprint(n), fmt.Sprint(fetched), millis(median(delays)), millis(worst),
-				fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f", rate/float64(n)), judge(good)})
+				fmt.Sprintf("%.1f", rate), fmt.Sprintf("%.1f", rate/float64(n)), judge(good)})
 			return nil
 		}()
 		redis.stop()

@@ -1,5 +1,5 @@
 // Command bench measures vitrine beside what somebody would use in its place: nginx, Varnish, and a bare Fiber handler
-// that writes the same bytes.
+// that writes the same bytes; and beside the least that any server in Go takes.
 //
 // One run goes through these sections, each a table or two of docs/performance.md, which -write writes anew:
 //
@@ -8,7 +8,8 @@
 //  2. header (header.go): the fields of a hit, with their bytes;
 //  3. budgets (budgets.go): memory, start, first answer, an idle connection;
 //  4. attack (attack.go): orderings and indentations never seen before, with what that does to others;
-//  5. curves (curves.go, fleet.go, purges.go, distance.go): how cost grows with documents, connections, replicas, purges and Redis's distance.
+//  5. curves (curves.go, fleet.go, purges.go, distance.go, crowd.go): how cost grows with documents, connections, replicas, purges,
+//     Redis's distance and other processes.
 //
 // What is compared is the server's own processor time for each request, from /proc, in ratios within one run: the load
 // generator and other work share the processors, and disturb that least.
@@ -46,12 +47,20 @@ type section struct {
 
 var sections = []section{
 	{"hits", hits}, {"header", header}, {"tls", secureHits}, {"budgets", budgets}, {"attack", attack},
-	{"documents", documents}, {"connections", connections}, {"replicas", replicas}, {"purges", purges}, {"distance", distance},
+	{"documents", documents}, {"connections", connections}, {"replicas", replicas}, {"purges", purges}, {"distance", distance}, {"crowd", crowd},
 }
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "bare" {
 		exitOn(serveBare(os.Args[2:]))
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "floor" {
+		exitOn(serveFloor(os.Args[2:]))
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "busy" {
+		compute()
 		return
 	}
 	var s settings
@@ -61,7 +70,7 @@ func main() {
 	flag.IntVar(&s.connections, "connections", 32, "how many connections wrk keeps open")
 	flag.StringVar(&s.only, "only", "", "sections to run, separated by commas; all unless given")
 	flag.BoolVar(&s.write, "write", false, "write docs/performance.md and its charts; sections that are not run keep their results")
-	flag.BoolVar(&quick, "quick", false, "three rounds: about eight minutes in all")
+	flag.BoolVar(&quick, "quick", false, "three rounds: about half the time")
 	flag.BoolVar(&s.short, "short", false, "compare answers, hold that hits do not allocate, and load each kind once; fails on errors only")
 	flag.Parse()
 	if quick {
@@ -105,7 +114,10 @@ func run(s settings) error {
 		return err
 	}
 	var failed []error
-	r.text("machine", describeMachine(l))
+	if len(only) == 0 || r.Texts["machine"] == "" { // single sections say so themselves
+		r.text("date", time.Now().UTC().Format(time.DateOnly))
+		r.text("machine", describeMachine(l))
+	}
 	for _, c := range sections {
 		if len(only) > 0 && !slices.Contains(only, c.name) {
 			continue

@@ -154,6 +154,30 @@ func wrkOnce(p *process, t target, connections int, d time.Duration) (load, erro
 	return m, nil
 }
 
+// What wrk runs: each request is another, and each connection pauses before its next request, 16 ms on average.
+const (
+	freshQueries = `
+local n = 0
+local seed = tostring(os.time()) .. tostring({}):sub(8)
+request = function()
+  n = n + 1
+  return wrk.format("GET", wrk.path .. "?utm_id=" .. seed .. "-" .. n)
+end
+`
+	pauses = `
+delay = function() return math.random(8, 24) end
+`
+)
+
+// script writes a file for wrk; none if there is nothing to write.
+func (l *lab) script(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	file := filepath.Join(l.dir, "wrk.lua")
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
 func median[T int | float64 | time.Duration](all []T) T {
 	if len(all) == 0 {
 		return 0
@@ -191,15 +215,21 @@ func describeMachine(l *lab) string {
 			model = string(m[1])
 		}
 	}
-	average := "unknown"
-	if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
-		average, _, _ = strings.Cut(string(raw), " ")
-	}
 	version := func(name, program string, args ...string) string {
 		out, _ := exec.Command(program, args...).CombinedOutput()
 		return name + " " + string(regexp.MustCompile(`[0-9]+\.[0-9]+\.[0-9]+`).Find(out))
 	}
 	return fmt.Sprintf("%s, %d cores (two are used), Linux %s, %s, %s, %s, %s, %s, vitrine %s. The load average before was %s.",
 		model, runtime.NumCPU(), first("uname", "-r"), version("Go", "go", "version"), version("nginx", "nginx", "-v"), version("Varnish", "varnishd", "-V"),
-		version("Redis", "redis-server", "--version"), version("wrk", "wrk", "-v"), first("git", "rev-parse", "--short", "HEAD"), average)
+		version("Redis", "redis-server", "--version"), version("wrk", "wrk", "-v"), first("git", "rev-parse", "--short", "HEAD"), loadAverage())
+}
+
+// loadAverage is that of the last minute.
+func loadAverage() string {
+	raw, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	average, _, _ := strings.Cut(string(raw), " ")
+	return average
 }

@@ -144,14 +144,15 @@ func (l *lab) startVarnish() (*contender, error) {
 	return &contender{"Varnish", p, "http://" + addr}, nil
 }
 
-// startBare starts a Fiber application that repeats an answer of vitrine's.
-func (l *lab) startBare(path string, resp *http.Response, body []byte) (*contender, error) {
+// startRepeaters starts what repeats an answer of vitrine's: a Fiber application, and the floor.
+func (l *lab) startRepeaters(path string, resp *http.Response, body []byte) (bare, floor *contender, err error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "HTTP/1.1 %s\r\n", resp.Status)
 	header := resp.Header.Clone()
 	header.Del("Connection")
+	header.Del("Content-Length") // which is written below
 	if err := header.Write(&out); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
 		fmt.Fprintf(&out, "Content-Length: %d\r\n", len(body))
@@ -160,8 +161,19 @@ func (l *lab) startBare(path string, resp *http.Response, body []byte) (*contend
 	out.Write(body)
 	file := filepath.Join(l.dir, "answer.http")
 	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	if bare, err = repeater("bare Fiber", "bare", path, file); err != nil {
+		return nil, nil, err
+	}
+	if floor, err = repeater("floor", "floor", file); err != nil {
+		bare.p.stop()
+	}
+	return bare, floor, err
+}
+
+// repeater starts this program as a contender.
+func repeater(name, command string, args ...string) (*contender, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -170,11 +182,11 @@ func (l *lab) startBare(path string, resp *http.Response, body []byte) (*contend
 	if err != nil {
 		return nil, err
 	}
-	p, err := started(start(addr, self, "bare", addr, path, file))
+	p, err := started(start(addr, self, append([]string{command, addr}, args...)...))
 	if err != nil {
 		return nil, err
 	}
-	return &contender{"bare Fiber", p, "http://" + addr}, nil
+	return &contender{name, p, "http://" + addr}, nil
 }
 
 // find is where a program is, or how to get it. Debian has servers where only root looks for them.

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"text/template"
-	"time"
 )
 
 // A table of what was found.
@@ -114,7 +113,6 @@ func (r *report) write(docs string) error {
 			return fmt.Sprintf("![%s](images/performance-%s.svg)", title, name)
 		},
 		"text": func(name, otherwise string) string { return cmp.Or(r.Texts[name], otherwise) },
-		"date": func() string { return time.Now().UTC().Format(time.DateOnly) },
 	}).Parse(page)
 	if err != nil {
 		return err

@@ -2,16 +2,23 @@
 // and the output of failed tests. Each test counts once, without its subtests. A skipped test
 // counts as failed unless it is listed, so that no skip goes unnoticed. With -bare, the machine
 // lacks the other programs: a skip is allowed if it names what to install, and nothing is counted.
+//
+// With -again, a test that failed runs once more, by itself, since on two processors shared by all
+// packages a test can miss its bound of time without a defect. If it passes then it counts as passed,
+// and also as again, which the last line of the whole run reports. A data race, a panic and what the
+// random campaigns of -never find stay failures: a second run proves nothing against them.
 package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 )
@@ -30,22 +37,27 @@ func main() {
 	skips := flag.String("skips", "", "file with the tests that may skip: one `name` per line, then why; empty allows none")
 	counts := flag.String("counts", "", "file to append a line passed, failed or skipped to for each test; empty appends nowhere")
 	bare := flag.Bool("bare", false, "allow the skips that say what to install, and count nothing")
+	again := flag.String("again", "", "`command` that runs a failed test once more, followed by -run and its package; empty runs none")
+	never := flag.String("never", "", "`package` whose failures stay failures")
 	flag.Parse()
 	allowed, err := readSkips(*skips)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
 	}
-	s := summary{allowed: allowed, bare: *bare, out: os.Stdout, output: map[string]*strings.Builder{}}
+	s := summary{allowed: allowed, bare: *bare, out: os.Stdout, output: map[string]*strings.Builder{}, certain: map[string]bool{}}
 	if err := s.read(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
+	}
+	if *again != "" {
+		s.runAgain(strings.Fields(*again), *never)
 	}
 	if err := s.write(*counts); err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
 	}
-	s.printf("%d tests passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	s.printf("%d tests passed, %d of them when run again, %d failed, %d skipped\n", s.passed, s.again, s.failed, s.skipped)
 	if s.failed > 0 || s.passed == 0 {
 		os.Exit(1)
 	}
@@ -57,12 +69,41 @@ type summary struct {
 	out                     io.Writer
 	output                  map[string]*strings.Builder // by package and test, until it is known how it ended
 	passed, failed, skipped int
+	again                   int             // of those passed
+	retry                   []failure       // failed tests that may run again
+	certain                 map[string]bool // failures that a second run could miss, by package and test
+}
+
+type failure struct{ pkg, test string }
+
+// mostAgain is how many failed tests run again: more of them are not chance.
+const mostAgain = 3
+
+// runAgain runs the failed tests once more, each by itself.
+func (s *summary) runAgain(command []string, never string) {
+	if len(s.retry) > mostAgain {
+		return
+	}
+	for _, f := range s.retry {
+		if f.pkg == never {
+			continue
+		}
+		out, err := exec.CommandContext(context.Background(), command[0], append(command[1:], "-run", "^"+f.test+"$", f.pkg)...).CombinedOutput() //nolint:gosec // the names are go test's
+		if err != nil {
+			s.printf("%sFAIL  %s %s again: %v\n", out, f.pkg, f.test, err)
+			continue
+		}
+		s.printf("AGAIN %s %s failed beside the others, and passed by itself\n", f.pkg, f.test)
+		s.failed--
+		s.passed++
+		s.again++
+	}
 }
 
 func (s *summary) read(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
-	failedTests := map[string]int{}
+	failedTests, running := map[string]int{}, map[string]bool{}
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
@@ -71,6 +112,8 @@ func (s *summary) read(r io.Reader) error {
 		}
 		key := e.Package + " " + e.Test
 		switch e.Action {
+		case "start":
+			running[e.Package] = true
 		case "build-output":
 			s.printf("%s", e.Output)
 		case "output":
@@ -82,14 +125,23 @@ func (s *summary) read(r io.Reader) error {
 			if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE and CONT
 				b.WriteString(e.Output)
 			}
+			if strings.Contains(e.Output, "DATA RACE") || strings.HasPrefix(e.Output, "panic: ") {
+				test, _, _ := strings.Cut(e.Test, "/")
+				s.certain[e.Package+" "+test] = true
+			}
 		case "pass", "fail", "skip":
 			if e.Test == "" {
+				delete(running, e.Package)
 				s.endPackage(e, failedTests[e.Package])
 			} else if s.endTest(e) {
 				failedTests[e.Package]++
 			}
 			delete(s.output, key)
 		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(running)) { // go test itself ended
+		s.printf("FAIL  %s never ended\n", pkg)
+		s.failed++
 	}
 	return lines.Err()
 }
@@ -141,6 +193,8 @@ func (s *summary) endTest(e event) (failed bool) {
 	case e.Action == "skip":
 		s.printf("FAIL  %s %s skipped\n", e.Package, e.Test)
 		counts = true
+	case counts && !s.certain[e.Package+" "+e.Test]:
+		s.retry = append(s.retry, failure{e.Package, e.Test})
 	}
 	s.show(e.Package + " " + e.Test)
 	if counts {
@@ -175,7 +229,7 @@ func (s *summary) write(path string) error {
 		return err
 	}
 	_, err = io.WriteString(f, strings.Repeat("passed\n", s.passed)+
-		strings.Repeat("failed\n", s.failed)+strings.Repeat("skipped\n", s.skipped))
+		strings.Repeat("failed\n", s.failed)+strings.Repeat("skipped\n", s.skipped)+strings.Repeat("again\n", s.again))
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}

@@ -227,7 +227,7 @@ end:	do
 		:: else
 		fi;
 		land() }
-	/* Purged meanwhile, or another's by now: for him alone who asked before the load began. [cache.Reader.voided] */
+	/* Purged meanwhile, or another's by now: for him alone who asked before the load began. [cache.Reader.refused] */
 	:: d_step { FILLING(r) && !STORES(R[r].token) -> printf("replica %d fills, and Redis refuses it\n", r);
 		if
 #ifndef ANY_VOID
@@ -251,7 +251,7 @@ end:	do
 		}
 #endif
 #ifdef LEASE
-	/* An acquire or a fill that its sender gave up is carried out later, or never. [cache.Reader.orphan] */
+	/* An acquire or a fill that its sender gave up is carried out later, or never. [cache.Reader.acquire] */
 	:: d_step { R[r].token == 0 && R[r].late == 0 && !FRESH -> printf("replica %d gives up waiting for its acquire\n", r); newtoken(R[r].late) }
 	:: d_step { FILLING(r) && R[r].late == 0 -> printf("replica %d gives up waiting for its fill\n", r);
 		R[r].late = R[r].token; R[r].latever = R[r].ver; R[r].latewas = R[r].was; land() }
@@ -261,7 +261,7 @@ end:	do
 	:: d_step { R[r].late != 0 -> forget() }
 #endif
 #ifdef MEMORY
-	/* Redis cannot be reached: loaded for this process alone. [cache.Reader.loadAlone watch.Key.Unread] */
+	/* Redis cannot be reached: loaded for this process alone. [cache.Reader.loadAlone watch.Mark.Unread] */
 	:: d_step { OBSERVED(r) && R[r].token == 0 -> printf("replica %d cannot reach Redis, and loads version %d on its own\n", r, CMS);
 		R[r].mem = CMS; drop(R[r].mark); R[r].mark.changes = 1;
 #ifdef ALONE_TRUSTED
@@ -270,7 +270,7 @@ end:	do
 		}
 #endif
 #ifdef WAITING
-	/* Another has the lease: wait for a change. [cache.Reader.nextChange cache.Reader.await] */
+	/* Another has the lease: wait for a change. [cache.Reader.attempt cache.Reader.await] */
 	:: d_step { OBSERVED(r) && R[r].token == 0 && !R[r].sleeps && !R[r].told && !FRESH && !GRANTS(r) -> printf("replica %d is told that another has the lease\n", r);
 #ifdef SIGNAL_LATE
 		R[r].told = 1 }

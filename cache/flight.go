@@ -119,6 +119,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	e.mark = mark
 	if err == nil && wrote.Outcome != lease.Lost {
 		r.store.accepted("fill")
+		e.filled = l.Token
 		r.stored(f, e, &wrote, l.Dataset)
 		return
 	}

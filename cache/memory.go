@@ -24,6 +24,9 @@ type entry[V any] struct {
 	// wanted: it is to be fetched without waiting for a read, since an operator has declared it stale,
 	// or this process has the lease and nobody here is fetching: the reply of its acquire was lost.
 	wanted bool
+	// lease is the one that Redis had when the document was read, filled the one that it was stored
+	// under by this process: what was read while that lasted is older.
+	lease, filled string
 	// fetchedAt is by Redis's clock, Unix milliseconds.
 	fetchedAt int64
 	source    string
@@ -101,7 +104,18 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 	}
 }
 
-// admit puts e into memory, unless the entry there was read later.
+// before reports whether e was read or stored before o.
+func (e *entry[V]) before(o *entry[V]) bool {
+	switch same := e.redis.run == o.redis.run; {
+	case same && o.filled != "" && e.lease == o.filled:
+		return true
+	case same && e.filled != "" && o.lease == e.filled:
+		return false
+	}
+	return o.mark.After(&e.mark)
+}
+
+// admit puts e into memory, unless the entry there is later.
 func (r *Reader[V]) admit(e *entry[V]) {
 	if e.doc != nil {
 		r.mu.Lock()
@@ -113,7 +127,7 @@ func (r *Reader[V]) admit(e *entry[V]) {
 	}
 	for {
 		cur := r.memory.Load()
-		if cur != nil && cur.mark.After(&e.mark) {
+		if cur != nil && e.before(cur) {
 			return
 		}
 		if r.memory.CompareAndSwap(cur, e) {

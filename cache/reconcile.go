@@ -13,7 +13,7 @@ func (r *Reader[V]) learn(prev *entry[V], rec *lease.Record, mark watch.Mark, ru
 	r.skew.Store(rec.Now - time.Now().UnixMilli())
 	r.noteFailure(rec, mark)
 	e := r.reconcile(prev, rec, run, &mark)
-	e.mark = mark
+	e.mark, e.lease, e.filled = mark, rec.Lease, ""
 	if rec.Lease != "" {
 		e.leasedUntil = watch.Now() + rec.Left
 		e.wanted = e.wanted || r.store.refused.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")

@@ -1,8 +1,11 @@
 package cache
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"vitrine/cache/watch"
 )
 
 func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
@@ -28,6 +31,31 @@ func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 		eventually(t, "what was purged is missing", func() bool { return r.Snapshot().State == StateMissing })
 		if n := src.loads.Load(); n != 1 {
 			t.Errorf("%d loads, want 1", n)
+		}
+	})
+}
+
+// A look at Redis that was slow to return does not take back what was stored since it was made.
+func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		var r *Reader[int64]
+		var late func()
+		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+			eventually(t, "the lease is announced", func() bool { return r.watched.HeardSince(watch.Now() - time.Millisecond) })
+			prev, mark, run := r.memory.Load(), r.watched.Mark(), r.watched.Run()
+			rec, err := r.read(prev.etag())
+			if err != nil {
+				return Loaded{}, err
+			}
+			late = func() { r.learn(prev, &rec, mark, run) }
+			return src.Load(ctx, k, held)
+		})
+		_, r = replica(t, b.url, options(loader))
+		get(t, r)
+		late()
+		if s := r.Snapshot(); s.State != StateFresh {
+			t.Errorf("after the late look: %+v", s)
 		}
 	})
 }

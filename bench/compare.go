@@ -233,7 +233,7 @@ func (l *lab) measure(k kind, s settings) (sides []*side, bytes int, err error) 
 				if err != nil {
 					return nil, 0, fmt.Errorf("%s: %w", side.name, err)
 				}
-				if round > 0 { // the first is to warm up
+				if round > 0 || s.short { // the first is to warm up
 					to := loads(side)
 					*to = append(*to, got)
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -275,13 +274,16 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	for _, s := range f.Suspicions {
 		v.line("suspicious", "%s", v.warn(s.String()))
 	}
-	v.repairs("repaired", slices.DeleteFunc(slices.Clone(f.Repairs), func(r shape.Repair) bool { return r.Kind == shape.KindUnknown }))
-	v.repairs("dropped", shape.Repairs{f.Repairs.Of(shape.KindUnknown)})
+	v.repairs(f.Repairs)
 }
 
 // repairs lists each kind with its count and the first paths, one to a line.
-func (v checkView) repairs(label string, all shape.Repairs) {
+func (v checkView) repairs(all shape.Repairs) {
 	for _, r := range all {
+		label := "repaired"
+		if r.Kind == shape.KindUnknown {
+			label = "dropped"
+		}
 		for i, path := range r.Paths {
 			if i == 0 {
 				v.line(label, "%-10s %6d  %s", r.Kind, r.Count, path)

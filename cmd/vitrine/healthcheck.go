@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"vitrine/config"
@@ -101,7 +103,10 @@ func get(ctx context.Context, url string, transport *http.Transport, token confi
 	transport.DisableKeepAlives = true
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("GET %s: nothing listens there: is vitrine running?", url)
+	case err != nil:
 		return nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, bodyLimit))

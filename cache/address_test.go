@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -37,32 +36,13 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 // of these keys: an own write that does not come back shows it.
 func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
 	server := redistest.Start(t)
+	way := newRelay(t, server.Addr)
+	way.mute()
 	src := newSource()
-	_, r := replica(t, server.URL(), options(src))
-	silence(t, server)
-	eventually(t, "an answer that was checked", func() bool {
-		must(t, server.Client().Del(t.Context(), key).Err()) // so that there is a write of its own
-		return get(t, r).Status.Detail == DetailRedis
-	})
-	src.version.Store(7)
-	must(t, server.Client().Del(t.Context(), key).Err())
-	watch.Sleep(t.Context(), 50*time.Millisecond)
-	if a := get(t, r); a.Value != 7 {
-		t.Errorf("after the purge: %+v", a)
-	}
-}
-
-// silence switches the tracking of every connection off, as a proxy that drops pushes would.
-func silence(t *testing.T, server *redistest.Server) {
-	t.Helper()
-	c := server.Client()
-	for line := range strings.Lines(c.ClientList(t.Context()).Val()) {
-		if strings.Contains(line, "flags=tB") || strings.Contains(line, "flags=Bt") {
-			id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-			must(t, c.Do(t.Context(), "client", "kill", "id", id).Err())
-		}
-	}
-	must(t, c.Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
+	store, r := replica(t, way.url(), options(src))
+	get(t, r) // a write of its own
+	eventually(t, "it is noticed", func() bool { return !store.Listening() })
+	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
 }
 
 // TestConnectionsThatLeadNowhereAreReplaced lets every connection that there is go silent, as a

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
@@ -24,6 +25,7 @@ type relay struct {
 	conns  map[net.Conn]bool
 	holes  map[net.Conn]bool // what comes from these goes nowhere
 	rate   int               // bytes a second; 0: as many as there are
+	muted  bool              // clients are told of changes of other keys than they ask for
 }
 
 func newRelay(t testing.TB, target string) *relay {
@@ -95,7 +97,7 @@ func (r *relay) pass(to, from net.Conn) {
 			return
 		}
 		r.mu.Lock()
-		hole, rate := r.holes[from], r.rate
+		hole, rate, muted := r.holes[from], r.rate, r.muted
 		r.mu.Unlock()
 		if rate > 0 {
 			now := watch.Now() // a sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too
@@ -105,7 +107,11 @@ func (r *relay) pass(to, from net.Conn) {
 		if hole {
 			continue
 		}
-		if _, err := to.Write(buf[:n]); err != nil {
+		passing := buf[:n]
+		if muted {
+			passing = bytes.ReplaceAll(passing, []byte("prefix\r\n$15\r\nvitrine:"), []byte("prefix\r\n$15\r\nanother:"))
+		}
+		if _, err := to.Write(passing); err != nil {
 			return
 		}
 	}
@@ -139,6 +145,13 @@ func (r *relay) hole() {
 	for c := range r.conns {
 		r.holes[c] = true
 	}
+}
+
+// mute has new connections track other keys, so that no change of theirs is announced.
+func (r *relay) mute() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.muted = true
 }
 
 // throttle lets so many bytes pass in a second, on each connection and in each direction.

@@ -63,12 +63,9 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	must(t, admin.ScriptFlush(ctx).Err())
 
 	log := &lines{}
-	store, err := cache.Open(ctx, cache.Options{URL: "redis://vitrine:secret@" + server.Addr, Timeout: patient, Logger: log.logger()})
-	must(t, err)
-	defer func() { must(t, store.Close()) }()
 	src := newOrigin(0)
 	var down atomic.Bool
-	r, err := cache.NewReader(store, "banners", cache.ReaderOptions[int64]{
+	o := cache.ReaderOptions[int64]{
 		TTL: time.Minute, StaleWhileRevalidate: time.Minute, StaleIfError: time.Hour, Prepare: prepare,
 		BackoffFirst: time.Millisecond, BackoffMost: time.Millisecond,
 		Loader: cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
@@ -77,21 +74,33 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 			}
 			return src.Load(ctx, key, held)
 		}),
-	})
-	must(t, err)
+	}
+	// The second replica reads what the first has stored.
+	var store *cache.Store
+	var replicas []*cache.Reader[int64]
+	for range 2 {
+		s, err := cache.Open(ctx, cache.Options{URL: "redis://vitrine:secret@" + server.Addr, Timeout: patient, PurgeBound: time.Second, Logger: log.logger()})
+		must(t, err)
+		defer func() { must(t, s.Close()) }()
+		r, err := cache.NewReader(s, "banners", o)
+		must(t, err)
+		store, replicas = s, append(replicas, r)
+	}
 
-	// until waits for an answer that is as it should be, or a complaint other than the expected one.
+	// until waits for an answer of each replica that is as it should be, or a complaint other than the
+	// expected one.
 	expected := "none"
 	until := func(what string, ok func(a cache.Answer[int64], err error) bool) error {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		for {
-			a, err := r.Get(ctx)
+		for at := 0; at < len(replicas); {
+			a, err := replicas[at].Get(ctx)
 			if warnings := log.warnings(); len(warnings) > 0 && !strings.Contains(warnings[0], expected) {
 				return fmt.Errorf("%s: %s", what, warnings[0])
 			}
 			if ok(a, err) {
-				return nil
+				at++
+				continue
 			}
 			select {
 			case <-ctx.Done():
@@ -99,6 +108,7 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 			case <-tick.C:
 			}
 		}
+		return nil
 	}
 	version := func(want int64) func(cache.Answer[int64], error) bool {
 		return func(a cache.Answer[int64], err error) bool {

@@ -54,7 +54,7 @@ func warm(tb testing.TB, r *Reader[int64]) {
 	inMemory := func() bool { return get(tb, r).Status.Detail == DetailMemory }
 	eventually(tb, "memory", inMemory)
 	stored := watch.Now()
-	eventually(tb, "the own writes are announced", func() bool { return inMemory() && r.watched.HeardSince(stored) })
+	eventually(tb, "the own writes are announced", func() bool { return r.watched.HeardSince(stored) && inMemory() })
 }
 
 func TestHitAllocatesNothing(t *testing.T) {

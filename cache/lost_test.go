@@ -200,12 +200,11 @@ func TestAnOwnWriteWithdrawsNoCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			src := newSource()
-			o := options(src)
-			_, r := replica(t, server.URL(), o)
+			_, r := replica(t, server.URL(), options(src))
 			warm(t, r)
-			r.o.TTL = time.Millisecond // it is due
 			src.fail(errDown)
 			looks := holdLooks(t, r)
+			r.o.TTL = time.Millisecond // it is due
 			mark := r.watched.Mark()
 			eventually(t, "the lease is given", func() bool {
 				l, _, err := r.acquire(t.Context())

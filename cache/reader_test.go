@@ -248,7 +248,8 @@ func TestFailureIsServedStaleAndBacksOffAcrossReplicas(t *testing.T) {
 		if n := src.loads.Load() - loads; n != 1 {
 			t.Errorf("%d loads after the purge, want 1", n)
 		}
-		_, err := r2.Get(t.Context())
+		var err error
+		eventually(t, "an error there", func() bool { _, err = r2.Get(t.Context()); return err != nil })
 		var retry *RetryError
 		if !errors.As(err, &retry) || retry.After <= 0 || !errors.Is(err, ErrLoad) {
 			t.Errorf("replica 2 after the purge: %v", err)

@@ -19,11 +19,11 @@ func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 			t.Error("looking made a load")
 		}
 		a := get(t, r)
+		var s Snapshot
 		eventually(t, "the copy is fresh and coherent", func() bool {
-			s := r.Snapshot()
+			s = r.Snapshot()
 			return s.State == StateFresh && s.Coherent && !s.Failing && !s.Fetching
 		})
-		s := r.Snapshot()
 		if s.Document.ETag != a.Document.ETag || s.ServableUntil.Before(time.Now().Add(time.Hour)) {
 			t.Errorf("after the first read: %+v", s)
 		}
@@ -42,7 +42,8 @@ func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 		var r *Reader[int64]
 		var late func()
 		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
-			eventually(t, "the lease is announced", func() bool { return r.watched.HeardSince(watch.Now() - time.Millisecond) })
+			granted := watch.Now()
+			eventually(t, "the lease is announced", func() bool { return r.watched.HeardSince(granted) })
 			prev, mark, run := r.memory.Load(), r.watched.Mark(), r.watched.Run()
 			rec, err := r.read(prev.etag())
 			if err != nil {

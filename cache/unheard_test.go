@@ -19,10 +19,10 @@ func TestAnOwnWriteThatNobodyHeardExcusesNoPurge(t *testing.T) {
 	src := newSource()
 	_, r := replica(t, server.URL(), options(src))
 	warm(t, r)
-	r.o.TTL = time.Millisecond // it is due
 	src.fail(errDown)
 	looks := holdLooks(t, r)
-	granted := func() bool { // also while it has the lease: its reply could have been lost
+	r.o.TTL = time.Millisecond // it is due
+	granted := func() bool {   // also while it has the lease: its reply could have been lost
 		l, _, err := r.acquire(t.Context())
 		must(t, err)
 		return l.Outcome == lease.Granted
@@ -72,8 +72,8 @@ func TestOwnWritesThatAreAnnouncedTooLateWithdrawNothing(t *testing.T) {
 	must(t, err)
 	eventually(t, "purges are received", store.Listening)
 	warm(t, r)
-	r.o.TTL = time.Millisecond // it is due
 	looks := holdLooks(t, r)
+	r.o.TTL = time.Millisecond // it is due
 	must(t, server.Client().Set(t.Context(), "vitrine:rules", "", 0).Err())
 	<-entered
 	src.version.Store(2)

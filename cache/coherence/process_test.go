@@ -27,6 +27,7 @@ type spec struct {
 	Name, Redis, Source string
 	Long                bool          // documents live so long that only a purge has them fetched
 	FetchTimeout        time.Duration // 0: as in a campaign
+	Patience            time.Duration // with Redis; 0: the usual one
 }
 
 // reading is what a process answers.
@@ -45,7 +46,7 @@ func child(encoded string) int {
 			return err
 		}
 		ctx := context.Background()
-		store, err := cache.Open(ctx, cache.Options{URL: s.Redis})
+		store, err := cache.Open(ctx, cache.Options{URL: s.Redis, Timeout: s.Patience})
 		if err != nil {
 			return err
 		}

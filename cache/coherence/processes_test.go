@@ -81,7 +81,7 @@ func TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease(t *testing.T)
 			source := serveOrigins(t, origins, loading)
 			processes := map[string]*process{}
 			for _, name := range []string{"1", "2", "3", "4"} {
-				processes[name] = startProcess(t, spec{Name: name, Redis: server.URL(), Source: source, Long: true, FetchTimeout: fetchTimeout})
+				processes[name] = startProcess(t, spec{Name: name, Redis: server.URL(), Source: source, Long: true, FetchTimeout: fetchTimeout, Patience: patient})
 			}
 			for _, p := range processes {
 				_, _, err := p.get(t.Context(), key)

@@ -51,7 +51,7 @@ http {
     fastcgi_temp_path DIR/fastcgi;
     uwsgi_temp_path DIR/uwsgi;
     scgi_temp_path DIR/scgi;
-    proxy_cache_path DIR/cache levels=1:2 keys_zone=bench:8m max_size=512m use_temp_path=off;
+    proxy_cache_path DIR/cache levels=1:2 keys_zone=bench:64m max_size=512m use_temp_path=off;
     upstream origin {
         server ORIGIN max_fails=0;
         keepalive 64;

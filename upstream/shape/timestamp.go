@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"regexp"
 	"strings"
 	"time"
 )
@@ -43,6 +44,9 @@ var timestampForms = []string{
 	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02T15:04Z0700", "2006-01-02T15:04Z07", "2006-01-02T15:04Z07:00:00",
 }
 
+// beyond is an offset of 24 hours, or with 60 minutes or seconds, which time.Parse takes.
+var beyond = regexp.MustCompile(`T.*[+-](24|..:?6|..:..:6)`)
+
 // parseTimestamp reads a date, a T or a blank, a time and an offset, and returns what has to be
 // repaired, "" for the documented form:
 //
@@ -64,7 +68,7 @@ func parseTimestamp(s string) (t time.Time, repair Kind, ok bool) {
 		if err != nil {
 			continue
 		}
-		if _, east := t.Zone(); max(east, -east) >= 24*60*60 {
+		if _, east := t.Zone(); east != 0 && beyond.MatchString(plain) {
 			return t, "", false
 		}
 		var room [len(timestampLayout)]byte

@@ -71,9 +71,6 @@ func Load(sources Sources) (Config, error) {
 // set parses the value of s. A mistake in an inherited one is reported with its source.
 func (v values) set(c *Config, s Setting) error {
 	g := v[s.Key]
-	if g.found != "" {
-		return refuse(s, g, errUnsaid)
-	}
 	if err := s.set(c, g); err != nil && (s.Inherits == "" || g.origin != v[s.Inherits].origin) {
 		return refuse(s, g, err)
 	}

@@ -183,6 +183,8 @@ func (s Setting) set(c *Config, g given) (err error) {
 		*field, err = bounded(s, g.text, parseSize)
 	}
 	switch {
+	case g.found != "":
+		return errUnsaid
 	case err != nil || g.text == "" && s.optional:
 		return err
 	case g.text == "", len(s.words) > 0 && !slices.Contains(s.words, g.text):

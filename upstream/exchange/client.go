@@ -16,7 +16,6 @@
 package exchange
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -45,7 +44,9 @@ type Client struct {
 
 // New makes a client of the CMS at base, a result of [ParseBase].
 func New(base *url.URL, o Options) *Client {
-	o.Transport = cmp.Or(o.Transport, http.RoundTripper(Transport()))
+	if o.Transport == nil {
+		o.Transport = Transport()
+	}
 	return &Client{
 		options: o, base: base, name: withoutQuery(base),
 		http: &http.Client{CheckRedirect: checkRedirect, Transport: bareLocation{o.Transport}},

@@ -134,7 +134,7 @@ func TestPanicsBecomeJSONAndAreLogged(t *testing.T) {
 }
 
 func TestUnreadableRequestsAreAnsweredInJSON(t *testing.T) {
-	r := newRig(t, Options{MaxHeaderBytes: 4096, MaxTargetBytes: 1024, MaxBodyBytes: 2048, ReadTimeout: 100 * time.Millisecond})
+	r := newRig(t, Options{MaxHeaderBytes: 4096, MaxTargetBytes: 1024, MaxBodyBytes: 2048, ReadTimeout: clientPatience})
 	long := strings.Repeat("x", 8192)
 	for _, tc := range []struct {
 		name, request string

@@ -87,9 +87,12 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	}
 }
 
+// clientPatience is how long a server of a test waits for what does not come. A busy machine has sent
+// a request by then.
+const clientPatience = 500 * time.Millisecond
+
 func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
-	const patience = 500 * time.Millisecond // in which a busy machine has sent a request
-	r := newRig(t, Options{ReadTimeout: patience, IdleTimeout: patience})
+	r := newRig(t, Options{ReadTimeout: clientPatience, IdleTimeout: clientPatience})
 	for name, sent := range map[string]string{
 		"half a request line":   "GET /gvapp/ HT",
 		"a header without end":  "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n",
@@ -123,7 +126,7 @@ func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 		t.Parallel()
 		conn := r.dial(t)
 		defer conn.Close()
-		drops := time.NewTicker(patience / 10)
+		drops := time.NewTicker(clientPatience / 10)
 		defer drops.Stop()
 		closed := make(chan struct{})
 		go func() {

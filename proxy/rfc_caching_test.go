@@ -110,7 +110,6 @@ func TestRFC9111Section4_2NoCacheKeepsADocumentPastItsFreshnessHere(t *testing.T
 
 func TestRFC9211CacheStatusIsAListOfStructuredFields(t *testing.T) {
 	r := newRig(t, Options{})
-	doc := &cache.Document{Body: []byte("[]"), ETag: cache.ETag([]byte("[]")), FetchedAt: time.Now(), ChangedAt: time.Now(), FreshUntil: time.Now().Add(42500 * time.Millisecond)}
 	token := func(s string) httpsfv.Token { return httpsfv.Token(s) }
 	for _, tc := range []struct {
 		name   string
@@ -129,6 +128,8 @@ func TestRFC9211CacheStatusIsAListOfStructuredFields(t *testing.T) {
 		{"2 of an error", cache.Status{}, upstream.ErrUnreachable, map[string]any{"fwd": token("miss"), "detail": token("upstream-unreachable")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			now := time.Now()
+			doc := &cache.Document{Body: []byte("[]"), ETag: cache.ETag([]byte("[]")), FetchedAt: now, ChangedAt: now, FreshUntil: now.Add(42500 * time.Millisecond)}
 			r.sources[shape.Rules].holdDocument(t, doc, tc.status)
 			if tc.err != nil {
 				r.sources[shape.Rules].fail(tc.err)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,19 +34,24 @@ const bannersPath = "/gvapp/singlebanner"
 func newRuleRig(t *testing.T, o Options) (r *rig, expand *strings.Replacer) {
 	t.Helper()
 	r = newRig(t, o)
+	r.holdBanners(t)
+	identity := r.get(t, bannersPath).Header
+	br := r.get(t, bannersPath, "Accept-Encoding: br").Header.Get("ETag")
+	return r, strings.NewReplacer("TAG", identity.Get("ETag"), "BROTLI", br, "LENGTH", identity.Get("Content-Length"), "MODIFIED", bannersModified.Format(http.TimeFormat))
+}
+
+// holdBanners has banners that are 10 s old for the next half a second, and fresh for another 59.
+func (r *rig) holdBanners(t *testing.T) {
+	t.Helper()
 	doc, err := shape.Normalize(shape.Banners, readRecorded(t, "singlebanner-get").body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	d := &cache.Document{
+	r.sources[shape.Banners].holdDocument(t, &cache.Document{
 		Body: doc.Body, ETag: cache.ETag(doc.Body),
 		FetchedAt: now.Add(-10500 * time.Millisecond), ChangedAt: bannersModified, FreshUntil: now.Add(time.Minute),
-	}
-	r.sources[shape.Banners].holdDocument(t, d, cache.Status{Hit: true, Detail: cache.DetailMemory})
-	tag := r.get(t, bannersPath).Header.Get("ETag")
-	br := r.get(t, bannersPath, "Accept-Encoding: br").Header.Get("ETag")
-	return r, strings.NewReplacer("TAG", tag, "BROTLI", br, "LENGTH", strconv.Itoa(len(doc.Body)), "MODIFIED", bannersModified.Format(http.TimeFormat))
+	}, cache.Status{Hit: true, Detail: cache.DetailMemory})
 }
 
 // run sends each rule's request to the server.
@@ -56,6 +60,7 @@ func run(t *testing.T, o Options, rules []rule) {
 	r, expand := newRuleRig(t, o)
 	for _, tc := range rules {
 		t.Run(tc.name, func(t *testing.T) {
+			r.holdBanners(t)
 			request := expand.Replace(tc.request)
 			line, fields, _ := strings.Cut(request, "\n")
 			if strings.Count(line, " ") == 1 {

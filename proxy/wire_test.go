@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -132,19 +133,22 @@ func testSystemCalls(t *testing.T, r *rig, conn net.Conn, sizes []int, countRead
 				}
 			}
 			ask() // what is prepared is prepared
-			reads, writes := systemCalls(t)
-			for range times {
-				ask()
+			reads, writes := math.MaxInt, math.MaxInt
+			for range 5 { // at a quiet moment: the runtime has calls of its own, to wake its poller
+				readsBefore, writesBefore := systemCalls(t)
+				for range times {
+					ask()
+				}
+				readsAfter, writesAfter := systemCalls(t)
+				reads, writes = min(reads, readsAfter-readsBefore), min(writes, writesAfter-writesBefore)
 			}
-			readsAfter, writesAfter := systemCalls(t)
-			// One of the client's for each, and at times one of the runtime's to wake its poller.
-			if n := writesAfter - writes; n > 2*times+times/10 {
-				t.Errorf("%d bytes, %q: %d answers took %d writes", size, fields, times, n-times)
+			if writes > 2*times+times/10 { // one of the client's for each
+				t.Errorf("%d bytes, %q: %d answers took %d writes", size, fields, times, writes-times)
 			}
 			// Each side may find nothing, wait, and then read. The client reads a large answer in
 			// pieces as they come.
-			if n := readsAfter - reads; countReads && size < 10_000 && n > 4*times+times/10 {
-				t.Errorf("%d bytes, %q: both sides took %d reads for %d requests", size, fields, n, times)
+			if countReads && size < 10_000 && reads > 4*times+times/10 {
+				t.Errorf("%d bytes, %q: both sides took %d reads for %d requests", size, fields, reads, times)
 			}
 		}
 	}

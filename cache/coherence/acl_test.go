@@ -76,16 +76,18 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 		}),
 	}
 	// The second replica reads what the first has stored.
-	var store *cache.Store
-	var replicas []*cache.Reader[int64]
-	for range 2 {
+	open := func() (*cache.Store, *cache.Reader[int64]) {
 		s, err := cache.Open(ctx, cache.Options{URL: "redis://vitrine:secret@" + server.Addr, Timeout: patient, PurgeBound: time.Second, Logger: log.logger()})
 		must(t, err)
-		defer func() { must(t, s.Close()) }()
 		r, err := cache.NewReader(s, "banners", o)
 		must(t, err)
-		store, replicas = s, append(replicas, r)
+		return s, r
 	}
+	store, first := open()
+	defer func() { must(t, store.Close()) }()
+	another, second := open()
+	defer func() { must(t, another.Close()) }()
+	replicas := []*cache.Reader[int64]{first, second}
 
 	// until waits for an answer of each replica that is as it should be, or a complaint other than the
 	// expected one.

@@ -108,26 +108,21 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			socket := opened(t, quiet)
 			present := serve(socket, config, "0")
-			dial := func() *client {
+			dial := func() (*client, error) {
 				conn, err := net.Dial("tcp", socket.Addr().String())
 				if err == nil && config != nil {
 					secure := tls.Client(conn, clients)
 					conn, err = secure, secure.Handshake()
 				}
-				if err != nil {
-					t.Error(err)
-					return nil
-				}
-				return &client{conn, bufio.NewReader(conn)}
+				return &client{conn, bufio.NewReader(conn)}, err
 			}
 			var stop atomic.Bool
 			var answered atomic.Int64
 			var asking sync.WaitGroup
 			for i := range 8 {
 				asking.Go(func() {
-					c := dial()
-					for n := 0; !stop.Load(); n++ {
-						var err error
+					c, err := dial()
+					for n := 0; err == nil && !stop.Load(); n++ {
 						want := 1
 						switch (n + i) % 4 {
 						case 0:
@@ -146,20 +141,27 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 								err = errors.Join(err, aerr)
 							}
 						}
-						if err != nil {
-							t.Errorf("after %d answers: %v", answered.Load(), err)
-							return
-						}
 						answered.Add(int64(want))
-						if n%97 == 96 && i%2 == 0 {
+						if err == nil && n%97 == 96 && i%2 == 0 {
 							c.Close()
-							c = dial()
+							c, err = dial()
 						}
+					}
+					if err != nil {
+						t.Errorf("after %d answers: %v", answered.Load(), err)
+						return
 					}
 					c.Close()
 				})
 			}
-			idle, silent := dial(), dial()
+			idle, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			silent, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
 			first := ""
 			for i := range 100 {
 				before := answered.Load()

@@ -70,7 +70,7 @@ func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
 func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m, w := newMeter(t)
 	w.set(func(s *State) {
-		s.Documents[TargetOf(shape.Banners)] = Document{Held: true, FreshUntil: time.Now().Add(time.Minute)}
+		s.Documents[TargetOf(shape.Banners)] = Document{Held: true, FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond)}
 	})
 	m.Observe(Answer{Target: TargetOf(shape.Banners), Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
 	m.Observe(Answer{Target: Other, Code: 404, Took: time.Microsecond})

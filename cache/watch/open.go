@@ -11,13 +11,13 @@ func Open(ctx context.Context, o Options) (*Watch, error) {
 	}
 	w := &Watch{
 		o: o, dial: dial, heartbeat: o.Bound * 3 / 10, trust: o.Bound * 9 / 10,
-		keys: map[string]*Key{}, servers: map[string]*Server{}, settled: make(chan struct{}), poked: make(chan struct{}, 1),
+		keys: map[string]*Key{}, others: map[string]bool{}, servers: map[string]*Server{}, settled: make(chan struct{}), poked: make(chan struct{}, 1),
 	}
 	w.read.Store(never)
 	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	w.confirmed.Store(never)
 	if dial.voter == nil {
-		w.redirect(func(string) string { return dial.seeds[0] })
+		w.route = func(string) string { return dial.seeds[0] }
 		w.confirmed.Store(forever)
 		close(w.settled)
 	} else {

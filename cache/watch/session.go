@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -105,8 +106,7 @@ func refusesTracking(err error) bool {
 // connection keeps its order: when the answer to a ping sent at time t has been read, every change
 // acknowledged before t has been received. That is what memory is trusted on.
 func (s *Server) session(keys map[string]*Key, period uint64) (lasted bool, err error) {
-	client := redis.NewClient(s.listenOptions(keys))
-	defer func() { _ = client.Close() }()
+	client := redis.NewClient(s.listenOptions(keys)) // whose only connection is that of b.ps
 	b := &beats{s: s, keys: keys, period: period}
 	// The name is free and the processor is not nil, so registering cannot fail.
 	_ = client.RegisterPushNotificationHandler("invalidate", b, true)
@@ -220,6 +220,14 @@ func Enough(roundTrip time.Duration) time.Duration {
 func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
 	o := s.Dedicated()
 	o.ReadTimeout, o.WriteTimeout = watchdog, watchdog
+	dial, dialled := o.Dialer, false
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dialled { // go-redis replaces a connection that fails, but a session has one: see Key.listen
+			return nil, net.ErrClosed
+		}
+		dialled = true
+		return dial(ctx, network, addr)
+	}
 	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if err := s.identify(ctx, cn); err != nil {
 			return err

@@ -68,6 +68,7 @@ type Watch struct {
 
 	mu      sync.Mutex // guards the fields below
 	keys    map[string]*Key
+	others  map[string]bool // the names that Server was called with
 	servers map[string]*Server
 	route   func(key string) (addr string) // nil until the masters are known
 	settled chan struct{}                  // closed after the first round
@@ -121,10 +122,12 @@ func (w *Watch) Server(ctx context.Context, name string) (*Server, error) {
 	if w.route == nil {
 		return nil, ErrNoServer
 	}
-	return w.serverAt(w.route(w.o.Prefix + name)), nil
+	name = w.o.Prefix + name
+	w.others[name] = true
+	return w.serverAt(w.route(name)), nil
 }
 
-// all are the servers of the keys, or of keys if there were any.
+// all are the servers of the keys.
 func (w *Watch) all() []*Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,9 +136,6 @@ func (w *Watch) all() []*Server {
 		if s := k.server.Load(); s != nil {
 			used[s] = true
 		}
-	}
-	if len(w.keys) == 0 {
-		return slices.Collect(maps.Values(w.servers))
 	}
 	return slices.Collect(maps.Keys(used))
 }
@@ -180,7 +180,7 @@ func (w *Watch) serverAt(addr string) *Server {
 	return s
 }
 
-// redirect moves each key to the server that route names, and closes servers without keys. Values
+// redirect moves each key to the server that route names, and ends servers without keys. Values
 // read from another server are not trusted, since their marks have its period.
 func (w *Watch) redirect(route func(key string) string) {
 	w.mu.Lock()
@@ -191,7 +191,9 @@ func (w *Watch) redirect(route func(key string) string) {
 		used[addr] = w.serverAt(addr)
 		return used[addr]
 	}
-	use(w.o.Prefix)
+	for name := range w.others {
+		use(name)
+	}
 	var moved []*Key
 	for _, k := range w.keys {
 		if s := use(k.name); k.server.Swap(s) != s {

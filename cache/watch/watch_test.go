@@ -1,38 +1,23 @@
 package watch
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"vitrine/cache/embedded"
 	"vitrine/cmd/testkit"
 )
 
 // TestAKeyIsListenedToWhereverItGoes has a key come to a server that is listened to for another one:
 // when it is new, and when it has been elsewhere.
 func TestAKeyIsListenedToWhereverItGoes(t *testing.T) {
-	var addrs []string
-	clients := map[string]*redis.Client{}
-	for range 2 {
-		s, err := embedded.Start("127.0.0.1:0", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		addrs = append(addrs, s.Addr())
-		clients[s.Addr()] = redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
-		t.Cleanup(func() { _ = clients[s.Addr()].Close() })
-	}
-	w, err := Open(t.Context(), Options{
-		URL: "redis://" + addrs[0], Prefix: "p:", Bound: 50 * time.Millisecond, Patience: time.Second, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.Close)
+	one, oneClient := store(t)
+	two, twoClient := store(t)
+	left := newWay(t, two)
+	addrs := []string{one.Addr(), left.Addr().String()}
+	clients := []*redis.Client{oneClient, twoClient}
+	w := open(t, addrs[0])
 	w.Key("stays", func(bool) {})
 	testkit.Eventually(t, "changes are received", w.Listening)
 	at := 1
@@ -51,9 +36,10 @@ func TestAKeyIsListenedToWhereverItGoes(t *testing.T) {
 			}
 		})
 	}
-	received := func(name, addr string) {
+	received := func(name string, at int) {
+		t.Helper()
 		testkit.Eventually(t, "a change of "+name+" is received", func() bool {
-			if err := clients[addr].HSet(t.Context(), "p:"+name, "a", 1).Err(); err != nil {
+			if err := clients[at].HSet(t.Context(), "p:"+name, "a", 1).Err(); err != nil {
 				t.Fatal(err)
 			}
 			select {
@@ -64,13 +50,37 @@ func TestAKeyIsListenedToWhereverItGoes(t *testing.T) {
 			}
 		})
 	}
-	received("new", addrs[0])
-	received("goes", addrs[1])
+	received("new", 0)
+	received("goes", 1)
 	select {
 	case <-changed["goes"]: // more than one may have come
 	default:
 	}
 	at = 0
 	w.redirect(route)
-	received("goes", addrs[0])
+	received("goes", 0)
+	testkit.Eventually(t, "nothing is connected to a server without keys", func() bool { return left.conns() == 0 })
+}
+
+// TestAServerWithoutWatchedKeysIsKept, such as that of the replicas' reports in a Cluster, although
+// the masters are asked for all the time.
+func TestAServerWithoutWatchedKeysIsKept(t *testing.T) {
+	one, _ := store(t)
+	two, _ := store(t)
+	w := open(t, one.Addr())
+	route := func(key string) string {
+		if key == "p:replicas" {
+			return two.Addr()
+		}
+		return one.Addr()
+	}
+	w.redirect(route)
+	s, err := w.Server(t.Context(), "replicas")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.redirect(route)
+	if again, err := w.Server(t.Context(), "replicas"); err != nil || again != s || s.ctx.Err() != nil {
+		t.Errorf("another server: %t, %v, %v", again != s, err, s.ctx.Err())
+	}
 }

@@ -1,0 +1,145 @@
+package watch
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/embedded"
+	"vitrine/cmd/testkit"
+)
+
+// A way leads to an embedded store, and to another once it is cut.
+type way struct {
+	net.Listener
+	tasks sync.WaitGroup
+
+	mu    sync.Mutex // guards the fields below
+	to    *embedded.Store
+	stall string // what comes after this word from a client goes nowhere; "" for none
+	open  map[net.Conn]bool
+}
+
+func newWay(t *testing.T, to *embedded.Store) *way {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := &way{Listener: l, to: to, open: map[net.Conn]bool{}}
+	y.tasks.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			y.lead(client)
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); y.cut(nil, ""); y.tasks.Wait() })
+	return y
+}
+
+func (y *way) lead(client net.Conn) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.to == nil {
+		_ = client.Close()
+		return
+	}
+	server, err := net.Dial("tcp", y.to.Addr())
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	y.open[client], y.open[server] = true, true
+	y.tasks.Go(func() { y.pass(client, server, "") })
+	y.tasks.Go(func() { y.pass(server, client, y.stall) })
+}
+
+func (y *way) pass(to, from net.Conn, stall string) {
+	defer func() {
+		_, _ = to.Close(), from.Close()
+		y.mu.Lock()
+		delete(y.open, from)
+		y.mu.Unlock()
+	}()
+	stalled := false
+	for b := make([]byte, 16<<10); ; {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		if !stalled {
+			_, _ = to.Write(b[:n])
+		}
+		stalled = stalled || stall != "" && bytes.Contains(b[:n], []byte(stall))
+	}
+}
+
+// cut ends all connections, and leads new ones there.
+func (y *way) cut(to *embedded.Store, stall string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.to, y.stall = to, stall
+	for c := range y.open {
+		_ = c.Close()
+	}
+}
+
+func (y *way) conns() int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.open)
+}
+
+// store starts an embedded store, and a client of it.
+func store(t *testing.T) (*embedded.Store, *redis.Client) {
+	t.Helper()
+	s, err := embedded.Start("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = c.Close() })
+	return s, c
+}
+
+func open(t *testing.T, addr string) *Watch {
+	t.Helper()
+	w, err := Open(t.Context(), Options{URL: "redis://" + addr, Prefix: "p:", Bound: 50 * time.Millisecond, Patience: time.Second, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// TestAChangeFromBeforeARestartCounts has a change received, and the connection end. The next one
+// leads to another process, which hangs in the midst of connecting.
+func TestAChangeFromBeforeARestartCounts(t *testing.T) {
+	one, client := store(t)
+	two, _ := store(t)
+	y := newWay(t, one)
+	w := open(t, y.Addr().String())
+	k := w.Key("k", func(bool) {})
+	testkit.Eventually(t, "changes are received", w.Listening)
+	m, run := k.Mark(), k.Run()
+	if err := client.HSet(t.Context(), "p:k", "a", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "a change is received", func() bool { return k.Changed(&m) })
+	y.cut(two, "info")
+	testkit.Eventually(t, "another process is listened to", func() bool {
+		now := k.Run()
+		if now != run && !k.WithdrawnBefore(now, &m) {
+			t.Fatal("what was received from the process before does not count")
+		}
+		return *k.server.Load().listensTo.Load() == now && now != run
+	})
+}

@@ -44,9 +44,7 @@ func (r *Reader[V]) attend() {
 				r.fly(r.store.ctx)
 			}
 		}
-		if r.unsaved != nil && r.withdrawn() {
-			r.unsave()
-		}
+		r.unsave()
 	}
 }
 

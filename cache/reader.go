@@ -120,8 +120,9 @@ type Reader[V any] struct {
 
 	file    lastgood.File // of the last good copy
 	unsaved chan struct{} // capacity 1: wakes save; nil if no copy is kept
-	// unremovable is whether the file could not be removed the last time, which is logged once.
-	unremovable atomic.Bool
+	// removed is whether the file was since it was written, unremovable whether that failed the last
+	// time, which is logged once.
+	removed, unremovable atomic.Bool
 }
 
 // notify makes everybody who waits for a change look at Redis again, including the attendant. It is

@@ -19,9 +19,7 @@ func (r *Reader[V]) learn(prev *entry[V], rec *lease.Record, mark watch.Mark, ru
 		e.wanted = e.wanted || r.store.refused.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
 	}
 	r.admit(e)
-	if e.doc == nil && prev != nil && r.unsaved != nil {
-		r.unsave()
-	}
+	r.unsave()
 	return e
 }
 

@@ -61,6 +61,9 @@ func (r *Reader[V]) save() {
 			return
 		case <-r.unsaved:
 		}
+		if r.removed.Swap(false) {
+			last = lastgood.Document{}
+		}
 		e := r.memory.Load()
 		if e == nil || e.doc == nil || e.lost() || r.unexplained(e) {
 			continue // removed already, or about to be looked at
@@ -79,10 +82,7 @@ func (r *Reader[V]) save() {
 			r.store.log.Warn("the last good copy cannot be written", "resource", r.key, "error", err)
 		}
 		failed = err != nil
-		if r.withdrawn() { // while it was written
-			last = lastgood.Document{}
-			r.unsave()
-		}
+		r.unsave() // if it was withdrawn while it was written
 		watch.Sleep(r.store.ctx, savePause)
 	}
 }
@@ -94,11 +94,17 @@ func (r *Reader[V]) withdrawn() bool {
 	return e == nil || e.doc == nil || !r.watched.Up() && r.unexplained(e)
 }
 
-// unsave removes the file of a document that was purged, or may have been.
+// unsave removes the file if its document was purged, or may have been. What was written meanwhile is
+// written again.
 func (r *Reader[V]) unsave() {
+	if r.unsaved == nil || !r.withdrawn() {
+		return
+	}
 	if err := r.file.Remove(); err == nil {
 		r.unremovable.Store(false)
 	} else if !r.unremovable.Swap(true) {
 		r.store.log.Warn("the last good copy, which may have been purged, cannot be removed", "resource", r.key, "error", err)
 	}
+	r.removed.Store(true)
+	watch.Signal(r.unsaved)
 }

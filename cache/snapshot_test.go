@@ -52,9 +52,14 @@ func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 			late = func() { r.learn(prev, &rec, mark, run) }
 			return src.Load(ctx, k, held)
 		})
-		_, r = replica(t, b.url, options(loader))
+		o, path := keeping(t, loader)
+		_, r = replica(t, b.url, o)
 		get(t, r)
+		eventually(t, "the copy is kept", func() bool { return exists(path) })
 		late()
+		if !exists(path) {
+			t.Error("the late look removes the last good copy")
+		}
 		if s := r.Snapshot(); s.State != StateFresh {
 			t.Errorf("after the late look: %+v", s)
 		}

@@ -77,5 +77,5 @@ func (r *Reader[V]) differs() bool {
 		return false
 	}
 	// The push that explains the difference may be on its way.
-	return r.watched.Quiet(r.store.ctx, &e.mark, &e.mark) && r.memory.Load() == e && r.watched.Trusts(&e.mark, watch.Now())
+	return r.watched.Quiet(r.store.ctx, &e.mark, &e.mark, 0) && r.memory.Load() == e && r.watched.Trusts(&e.mark, watch.Now())
 }

@@ -41,10 +41,10 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string, mar
 	// A document that is fresh in Redis is not fetched again, unless Redis refuses writes.
 	older := e != nil && rec.FetchedAt < prev.fetchedAt && (rec.FreshUntil <= rec.Now || prev.detail == DetailRedisRefused)
 	switch {
-	case prev.unstored && (e == nil || older || rec.FetchedAt > rec.Now) && r.untouched(prev, &redis, mark):
+	case prev.unstored && (e == nil || older || rec.FetchedAt > rec.Now) && r.untouched(prev, rec, &redis, mark):
 		kept := prev.in(redis)
-		kept.wanted = rec.Soft() && (softly || !r.watched.Quiet(r.store.ctx, &prev.mark, mark)) // a second 0 is like the first
-		if softly || kept.wanted || prev.detail == DetailRedisAway {                            // is due, and can be stored again
+		kept.wanted = rec.Soft() && (softly || !r.watched.Quiet(r.store.ctx, &prev.mark, mark, 0)) // a second 0 is like the first
+		if softly || kept.wanted || prev.detail == DetailRedisAway {                               // is due, and can be stored again
 			kept.dueFrom(now)
 		}
 		return kept
@@ -62,13 +62,13 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string, mar
 // untouched reports whether Redis holds what it held before a copy was loaded that it does not have:
 // then that copy was not purged, and whatever was announced does not matter. The name of a hash that
 // had no document says so even once another replica has put back what it had. Where Redis held
-// nothing, anything that was stored and purged since has left no trace but its announcements: one
-// alone is that of the lease that is there now.
+// nothing, anything that was stored and purged since has left no trace but its announcements, beside
+// those of the lease that is there now.
 //
 // An empty Redis is told apart without them, since others write there while a lost copy is offered:
 // the first lease gives one name to the data set and to the hash, and a hash made after a purge has
 // another.
-func (r *Reader[V]) untouched(prev *entry[V], redis *held, mark *watch.Mark) bool {
+func (r *Reader[V]) untouched(prev *entry[V], rec *lease.Record, redis *held, mark *watch.Mark) bool {
 	was, restored := &prev.redis, redis.freshUntil == lease.Restored
 	switch {
 	case prev.lost() && r.watched.Flushed(&prev.mark):
@@ -82,7 +82,7 @@ func (r *Reader[V]) untouched(prev *entry[V], redis *held, mark *watch.Mark) boo
 	case prev.lost() && was.dataset == "":
 		return redis.vacant == redis.dataset
 	}
-	return redis.etag == "" && prev.detail != DetailRedisAway && r.watched.Quiet(r.store.ctx, prev.mark.Allow(redis.vacant != ""), mark)
+	return redis.etag == "" && prev.detail != DetailRedisAway && r.watched.Quiet(r.store.ctx, &prev.mark, mark, rec.Writes)
 }
 
 // in is a copy of the entry for the present state of Redis; of nil, an empty entry.

@@ -3,12 +3,15 @@ package cache
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
@@ -196,4 +199,65 @@ func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *tes
 	src.version.Store(2)
 	eventually(t, "the newer version", func() bool { return get(t, r).Value == 2 })
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
+}
+
+// TestALeaseIsNoPurgeOfWhatRedisRefused has another replica take the lease in a Redis that held nothing
+// when it refused a document, and accepts writes again.
+func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
+	another := lease.New("vitrine:", "banners", "another", time.Hour)
+	acquire := func(t *testing.T, s *redistest.Server) lease.Lease {
+		t.Helper()
+		l, err := another.Acquire(t.Context(), s.Client(), lease.Request{Token: rand.Text(), Length: time.Minute, TTL: time.Minute, Source: "test"})
+		must(t, err)
+		return l
+	}
+	del := func(t *testing.T, s *redistest.Server) {
+		t.Helper()
+		must(t, s.Client().Del(t.Context(), key).Err())
+	}
+	for name, test := range map[string]struct {
+		purged bool
+		events func(*testing.T, *redistest.Server)
+	}{
+		"a lease": {false, func(t *testing.T, s *redistest.Server) { acquire(t, s) }},
+		"a lease and a failure": {false, func(t *testing.T, s *redistest.Server) {
+			_, _, err := another.Release(t.Context(), s.Client(), acquire(t, s), lease.Word{Failure: lease.Failure{Count: 1}, Pause: time.Millisecond})
+			must(t, err)
+		}},
+		"DEL of a lease":                    {true, func(t *testing.T, s *redistest.Server) { acquire(t, s); del(t, s) }},
+		"DEL of a lease, and another lease": {true, func(t *testing.T, s *redistest.Server) { acquire(t, s); del(t, s); acquire(t, s) }},
+		"FLUSHALL":                          {true, func(t *testing.T, s *redistest.Server) { must(t, s.Client().FlushAll(t.Context()).Err()) }},
+		"FLUSHALL, and a lease": {true, func(t *testing.T, s *redistest.Server) {
+			must(t, s.Client().FlushAll(t.Context()).Err())
+			acquire(t, s)
+		}},
+	} {
+		for _, acquires := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, acquire: %t", name, acquires), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				accept := refusals["NOREPLICAS"](t, server)
+				_, r := replica(t, server.URL(), options(newSource()))
+				eventually(t, "it is not stored", func() bool { return get(t, r).Status.Detail == DetailRedisRefused })
+				holdLooks(t, r) // but for those here
+				mark := r.watched.Mark()
+				accept()
+				test.events(t, server)
+				since := watch.Now()
+				eventually(t, "it is announced", func() bool { return r.watched.Changed(&mark) && r.watched.HeardSince(since) })
+				for range 2 {
+					var e *entry[int64]
+					var err error
+					if acquires {
+						_, e, err = r.acquire(t.Context())
+					} else {
+						e, err = r.look()
+					}
+					if err != nil || (e.doc == nil) != test.purged {
+						t.Errorf("purged: %t, want %t; %v", e.doc == nil, test.purged, err)
+					}
+				}
+			})
+		}
+	}
 }

@@ -68,6 +68,8 @@ type Record struct {
 	// Vacant names a hash without a document, such as a lease alone, or with one that was put back:
 	// after a purge it is another.
 	Vacant string
+	// Writes is how many writes of others have made such a hash: a lease, and that it was given back.
+	Writes uint64
 	// Overwritten: a client has put a value of another type in the document's place.
 	Overwritten bool
 
@@ -94,6 +96,13 @@ func (r reply) record() Record {
 		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), Vacant: r.text(14), mark: r.text(15),
 	}
 	rec.Overwritten = !rec.Exists && r.text(2) != "none" || strings.HasPrefix(rec.Vacant, "overwritten:")
+	switch {
+	case rec.Vacant == "":
+	case rec.Lease == "" || rec.Failure.Count > 0:
+		rec.Writes = 2
+	default:
+		rec.Writes = 1
+	}
 	if body := r.text(3); body != "" {
 		rec.Body = []byte(body)
 	}
@@ -133,7 +142,11 @@ type Lease struct {
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
 	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Have, q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
 		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Lost)
-	return Lease{Record: r.record(), Outcome: Outcome(r.text(16)), Token: q.Token}, err
+	l := Lease{Record: r.record(), Outcome: Outcome(r.text(16)), Token: q.Token}
+	if l.Vacant == q.Token {
+		l.Writes = 0
+	}
+	return l, err
 }
 
 // The outcomes of [Hash.Fill] and [Hash.Release].

@@ -65,14 +65,6 @@ func (m Mark) Unread() Mark {
 // At is when the mark was taken.
 func (m *Mark) At() time.Duration { return m.at }
 
-// Allow is m for a state that one change more would not contradict, if more is set.
-func (m Mark) Allow(more bool) *Mark {
-	if more {
-		m.allowed++
-	}
-	return &m
-}
-
 // After reports whether m was taken after o, a change having been received in between.
 func (m *Mark) After(o *Mark) bool { return m.period >= o.period && m.changes > o.changes }
 
@@ -108,13 +100,13 @@ func (k *Key) WithdrawnBefore(run string, m *Mark) bool {
 }
 
 // Quiet reports whether nothing but own writes was announced from m until now, as far as changes are
-// announced at all; after is the mark of a read or write that followed m. It waits until every change
-// that was acknowledged before the call has been received.
-func (k *Key) Quiet(ctx context.Context, m, after *Mark) bool {
+// announced at all; after is the mark of a read or write that followed m, and has shown so many writes
+// of others. It waits until every change that was acknowledged before the call has been received.
+func (k *Key) Quiet(ctx context.Context, m, after *Mark, others uint64) bool {
 	for asked := Now(); ; {
 		s := k.server.Load()
 		switch {
-		case s == nil || after.changes > m.allowed:
+		case s == nil || after.changes > m.allowed+others:
 			return false
 		case !s.listening():
 			return s.deaf.Load() && !k.Withdrawn(after)

@@ -201,7 +201,7 @@ func TestQuietIsUninterrupted(t *testing.T) {
 		s.deaf.Store(test.deaf)
 		s.period.Store(test.period)
 		now := k.Mark()
-		if k.Quiet(t.Context(), &m, &now) != test.quiet {
+		if k.Quiet(t.Context(), &m, &now, 0) != test.quiet {
 			t.Errorf("%s: quiet: %t", name, !test.quiet)
 		}
 	}
@@ -213,13 +213,13 @@ func TestQuietIsUninterrupted(t *testing.T) {
 		k.change(false)
 		s.heard.Store(forever)
 	}()
-	if k.Quiet(t.Context(), &m, &now) {
+	if k.Quiet(t.Context(), &m, &now, 0) {
 		t.Error("a change was received before the answer to a ping")
 	}
-	if own := (Mark{allowed: 1}); !k.Quiet(t.Context(), &m, &own) {
+	if own := (Mark{allowed: 1}); !k.Quiet(t.Context(), &m, &own, 0) {
 		t.Error("it was an own one")
 	}
-	if own := (Mark{changes: 1, allowed: 2}); k.Quiet(t.Context(), &m, &own) {
+	if own := (Mark{changes: 1, allowed: 2}); k.Quiet(t.Context(), &m, &own, 0) {
 		t.Error("it was received before the own write")
 	}
 }

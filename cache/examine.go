@@ -73,14 +73,15 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 	defer func() { _ = client.Close() }()
 	var pushes announced
 	_ = client.RegisterPushNotificationHandler("invalidate", &pushes, true) // the name is free
-	var began time.Time
-	for range 2 { // the first one connects
-		began = time.Now()
+	for try := range 6 {                                                    // the first one connects; a busy machine is no distance
+		began := time.Now()
 		if err := client.Ping(ctx).Err(); err != nil {
 			return e, fmt.Errorf("redis: %w", err)
 		}
+		if took := time.Since(began); try == 1 || took < e.RoundTrip {
+			e.RoundTrip = took
+		}
 	}
-	e.RoundTrip = time.Since(began)
 	if enough := s.Enough(e.RoundTrip); enough > 0 {
 		e.lacks("latency", fmt.Sprintf("%v, too far away for redis.purge_bound %v", e.RoundTrip.Round(time.Millisecond), s.bound),
 			fmt.Sprintf("every request waits for it; redis.purge_bound %v would do", enough))
@@ -94,7 +95,7 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 		}
 		args = append(args, words)
 	}
-	began = time.Now()
+	began := time.Now()
 	replies, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, words := range args {
 			p.Do(ctx, words...)

@@ -11,7 +11,9 @@ package upstreamtest
 
 import (
 	"embed"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -100,7 +102,7 @@ type CMS struct {
 // New starts a CMS that serves the recorded documents.
 func New(tb testing.TB) *CMS {
 	tb.Helper()
-	c := &CMS{tb: tb, addr: "127.0.0.1:0", paths: map[string]http.Handler{}, arrival: make(chan struct{})}
+	c := &CMS{tb: tb, paths: map[string]http.Handler{}, arrival: make(chan struct{})}
 	c.Up()
 	c.URL = "http://" + c.addr
 	c.Record(shape.Catalogue, Recording(tb, "gvapp-get"))
@@ -134,7 +136,7 @@ func (c *CMS) Up() {
 	if c.server != nil {
 		return
 	}
-	l, err := net.Listen("tcp", c.addr)
+	l, err := c.listen()
 	if err != nil {
 		c.tb.Fatalf("upstreamtest: %v", err)
 	}
@@ -147,6 +149,20 @@ func (c *CMS) Up() {
 	}
 	c.server, c.listener = server, l
 	c.serving.Go(func() { _ = server.Serve(l) }) // ends with http.ErrServerClosed
+}
+
+// listen opens the port, at first any below those that the system gives to connections: one of them
+// could take it while the CMS is down.
+func (c *CMS) listen() (l net.Listener, err error) {
+	if c.addr != "" {
+		return net.Listen("tcp", c.addr)
+	}
+	for range 100 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))); err == nil {
+			break
+		}
+	}
+	return l, err
 }
 
 // follow counts the connections. The accept loop reports a new one before it continues, so serving

@@ -9,6 +9,7 @@
   const lost = $("lost");
   let paused = false;
   let timer;
+  let latest = 0;
 
   // Replacing a part must not take the focus, nor a selection, from whoever is using it.
   function swap(now, next) {
@@ -23,17 +24,17 @@
 
   async function refresh() {
     clearTimeout(timer);
+    const mine = ++latest; // what is under way is not shown any more, nor followed by another
     if (paused) return;
     if (!document.hidden) {
+      let page;
       try {
         const answer = await fetch("/", { cache: "no-store", signal: AbortSignal.timeout(5000) });
-        if (!answer.ok) throw new Error(answer.status);
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        for (const next of page.querySelectorAll("[data-live]")) swap($(next.id), next);
-        lost.hidden = true;
-      } catch {
-        lost.hidden = false;
-      }
+        if (answer.ok) page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      } catch { /* nobody answers */ }
+      if (mine !== latest) return;
+      for (const next of page?.querySelectorAll("[data-live]") ?? []) swap($(next.id), next);
+      lost.hidden = Boolean(page);
     }
     timer = setTimeout(refresh, every);
   }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -69,12 +70,18 @@ func Require(t testing.TB) {
 	}
 }
 
-// FreePort returns a loopback port that was free a moment ago, below those that the system gives to
-// connections: one of them could take it before a server does, or while that is killed.
+// ports counts the ports given out, from a random one on, since tests of other packages run beside.
+var ports atomic.Uint32
+
+func init() { ports.Store(rand.Uint32N(20_000)) }
+
+// FreePort returns a loopback port that was free a moment ago and that nobody else here was given,
+// below those that the system gives to connections: one of them could take it before a server does,
+// or while that is killed.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
-		port := 10_000 + rand.IntN(20_000)
+		port := 10_000 + int(ports.Add(1)%20_000)
 		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			_ = l.Close()
 			return port

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -274,16 +275,17 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	for _, s := range f.Suspicions {
 		v.line("suspicious", "%s", v.warn(s.String()))
 	}
-	v.repairs(f.Repairs)
+	v.repaired(f.Repairs)
+}
+
+func (v checkView) repaired(all shape.Repairs) {
+	v.repairs("repaired", slices.DeleteFunc(slices.Clone(all), func(r shape.Repair) bool { return r.Kind == shape.KindUnknown }))
+	v.repairs("dropped", shape.Repairs{all.Of(shape.KindUnknown)})
 }
 
 // repairs lists each kind with its count and the first paths, one to a line.
-func (v checkView) repairs(all shape.Repairs) {
+func (v checkView) repairs(label string, all shape.Repairs) {
 	for _, r := range all {
-		label := "repaired"
-		if r.Kind == shape.KindUnknown {
-			label = "dropped"
-		}
 		for i, path := range r.Paths {
 			if i == 0 {
 				v.line(label, "%-10s %6d  %s", r.Kind, r.Count, path)

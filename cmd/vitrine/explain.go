@@ -87,5 +87,5 @@ func (v checkView) explained(e upstream.Explanation) {
 	if e.Error != "" {
 		v.printf("  %s %s\n", v.bad("FAILED"), e.Error)
 	}
-	v.repairs(e.Repairs)
+	v.repaired(e.Repairs)
 }

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"vitrine/cache/embedded"
+	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 	"vitrine/proxy/proxytest"
 	"vitrine/upstream/shape"
@@ -241,12 +243,7 @@ func run(t *testing.T, addr, program string, args ...string) {
 // freeAddress returns an address that a program can listen on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
 }
 
 // configuration returns the block of docs/deploying.md that begins with a comment naming file, with

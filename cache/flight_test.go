@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +124,20 @@ func TestAnEmptyBodyIsAFailureOfTheLoad(t *testing.T) {
 			t.Errorf("after %d loads: %v", loads, err)
 		}
 	})
+}
+
+// TestAFillGoesOnAConnectionThatIsOpen has Redis close all connections of calls while a document is
+// loaded, as its setting timeout does: a fill is not repeated.
+func TestAFillGoesOnAConnectionThatIsOpen(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+		for _, c := range regexp.MustCompile(`(?m)^id=(\d+) .* flags=N`).FindAllStringSubmatch(server.Client().ClientList(ctx).Val(), -1) {
+			must(t, server.Client().ClientKillByFilter(ctx, "ID", c[1], "SKIPME", "yes").Err())
+		}
+		return src.Load(ctx, k, held)
+	})
+	_, r := replica(t, server.URL(), options(loader))
+	if a := get(t, r); !a.Status.Stored {
+		t.Errorf("not stored: %+v", a.Status)
+	}
 }

@@ -261,3 +261,22 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestASecondSoftPurgeOfARedisThatRefusesWritesCounts declares stale twice what Redis holds, while no
+// lease can be taken that would make another number of the first 0.
+func TestASecondSoftPurgeOfARedisThatRefusesWritesCounts(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	_, r := replica(t, server.URL(), options(src))
+	warm(t, r)
+	for version := range 3 {
+		src.version.Add(1)
+		configure(t, server, "min-replicas-to-write", "0")
+		_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
+			tx.HSet(t.Context(), key, "fresh_until", 0)
+			tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+			return nil
+		})
+		must(t, err)
+		eventually(t, "the new version", func() bool { return get(t, r).Value == int64(version+2) })
+	}
+}

@@ -26,7 +26,7 @@ func TestRedisAwayIsSlowerNeverAnError(t *testing.T) {
 
 			end := fault(server)
 			eventually(t, "it is noticed", func() bool { return get(t, r).Status.Detail == DetailRedisAway })
-			if a := get(t, r); a.Value != 1 || !a.Status.Hit {
+			if a := get(t, r); a.Value != 1 || a.Status.Fwd != "" {
 				t.Errorf("from memory: %+v", a)
 			}
 			src.fail(errDown) // the CMS too
@@ -51,7 +51,7 @@ func TestWithoutRedisFromTheStartTheSourceIsAsked(t *testing.T) {
 		t.Errorf("first answer: %+v", a)
 	}
 	for range 100 {
-		if a := get(t, r); !a.Status.Hit || a.Status.Detail != DetailRedisAway {
+		if a := get(t, r); a.Status.Fwd != "" || a.Status.Detail != DetailRedisAway {
 			t.Fatalf("second answer: %+v", a)
 		}
 	}

@@ -75,8 +75,6 @@ type Answer[V any] struct {
 
 // Status is how an answer was obtained, in the terms of RFC 9211 (Cache-Status).
 type Status struct {
-	// Hit says that the answer did not wait for a fetch, fresh or stale.
-	Hit bool
 	// Stale says that the document was past its freshness.
 	Stale bool
 	// Fwd is why the answer waited for a fetch: [FwdMiss] or [FwdStale]; empty on a hit.

@@ -24,7 +24,7 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 		if now >= e.ahead {
 			r.refresh(ctx)
 		}
-		return Answer[V]{Value: e.value, Document: e.doc, Status: Status{Hit: true, Detail: e.detail}}, nil
+		return Answer[V]{Value: e.value, Document: e.doc, Status: Status{Detail: e.detail}}, nil
 	}
 	return r.get(ctx, now)
 }
@@ -50,7 +50,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 			if waited.Fwd != "" && (detail == DetailRedis || detail == DetailMemory) {
 				return e.answer(waited), nil
 			}
-			return e.answer(Status{Hit: true, Detail: detail}), nil
+			return e.answer(Status{Detail: detail}), nil
 		case now < e.revalidateUntil:
 			r.refresh(ctx)
 			return e.answer(r.stale(detail, DetailRevalidate)), nil
@@ -96,7 +96,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 		// The copy held when the wait began may have been purged since: look again.
 		if e, at := r.current(ctx); e.holds(watch.Now()) {
 			if watch.Now() < e.freshUntil {
-				return e.answer(Status{Hit: true, Detail: at}), nil
+				return e.answer(Status{Detail: at}), nil
 			}
 			return e.answer(r.stale(at, late)), nil
 		}
@@ -112,7 +112,7 @@ func (r *Reader[V]) stale(from, reason string) Status {
 	case r.failing():
 		reason = DetailIfError
 	}
-	return Status{Hit: true, Stale: true, Detail: reason}
+	return Status{Stale: true, Detail: reason}
 }
 
 func (e *entry[V]) answer(st Status) Answer[V] {

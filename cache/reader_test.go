@@ -56,7 +56,7 @@ func TestOtherReplicaReadsWhatTheFirstFetched(t *testing.T) {
 		_, r1 := replica(t, b.url, options(src))
 		_, r2 := replica(t, b.url, options(src))
 		first, second := get(t, r1), get(t, r2)
-		if second.Value != first.Value || !second.Status.Hit || second.Status.Stale {
+		if second.Value != first.Value || second.Status.Fwd != "" || second.Status.Stale {
 			t.Errorf("second replica: %+v", second)
 		}
 		if n := src.loads.Load(); n != 1 {
@@ -169,7 +169,7 @@ func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
 		<-src.entered // nobody has read
 		a := get(t, r)
-		if a.Value != 1 || !a.Status.Hit || !a.Status.Stale || a.Status.Detail != DetailRevalidate {
+		if a.Value != 1 || a.Status.Fwd != "" || !a.Status.Stale || a.Status.Detail != DetailRevalidate {
 			t.Errorf("while it is refreshed: %+v", a)
 		}
 		release()

@@ -174,7 +174,7 @@ func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
 	}
 	eventually(t, "each answers from its memory", func() bool {
 		for _, r := range readers {
-			if a := get(t, r); !a.Status.Hit || a.Status.Detail != DetailRedisRefused {
+			if a := get(t, r); a.Status.Fwd != "" || a.Status.Detail != DetailRedisRefused {
 				return false
 			}
 		}

@@ -21,7 +21,7 @@ func termsOf(t *testing.T, o Options) *terms {
 func TestWhatDownstreamCachesAreTold(t *testing.T) {
 	fetched := time.Date(2026, time.November, 21, 12, 0, 0, 500e6, time.UTC)
 	doc := &cache.Document{FetchedAt: fetched, ChangedAt: fetched.Add(-24 * time.Hour), FreshUntil: fetched.Add(time.Minute)}
-	hit, forwarded := cache.Status{Hit: true}, cache.Status{Fwd: cache.FwdMiss, FwdStatus: 200, Stored: true}
+	hit, forwarded := cache.Status{}, cache.Status{Fwd: cache.FwdMiss, FwdStatus: 200, Stored: true}
 	told := func(maxAge, cdn time.Duration) *terms {
 		return termsOf(t, Options{
 			MaxAge: maxAge, StaleWhileRevalidate: 5 * time.Minute, StaleIfError: 24 * time.Hour,
@@ -52,19 +52,19 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 			"public, max-age=60" + fails, "public, max-age=60" + fails, "vitrine; hit; ttl=42"},
 		{"by a cache that can be purged, but by no browser", purged, 18 * time.Second, hit, "18",
 			"public, max-age=0" + fails, "public, max-age=48, stale-while-revalidate=12" + fails, "vitrine; hit; ttl=42"},
-		{"stale", keeping, 75 * time.Second, cache.Status{Hit: true, Stale: true, Detail: cache.DetailRevalidate}, "75",
+		{"stale", keeping, 75 * time.Second, cache.Status{Stale: true, Detail: cache.DetailRevalidate}, "75",
 			"public, max-age=0, stale-if-error=86385", "public, max-age=0, stale-if-error=86385", "vitrine; hit; ttl=-15; detail=stale-while-revalidate"},
-		{"at the end of its stale window", keeping, 24*time.Hour + 59*time.Second, cache.Status{Hit: true, Stale: true, Detail: cache.DetailIfError}, "86459",
+		{"at the end of its stale window", keeping, 24*time.Hour + 59*time.Second, cache.Status{Stale: true, Detail: cache.DetailIfError}, "86459",
 			"public, max-age=0, stale-if-error=1", "public, max-age=0, stale-if-error=1", "vitrine; hit; ttl=-86399; detail=stale-if-error"},
-		{"beyond it", keeping, 24*time.Hour + 60*time.Second, cache.Status{Hit: true, Stale: true, Detail: cache.DetailIfError}, "86460",
+		{"beyond it", keeping, 24*time.Hour + 60*time.Second, cache.Status{Stale: true, Detail: cache.DetailIfError}, "86460",
 			"public, max-age=0", "public, max-age=0", "vitrine; hit; ttl=-86400; detail=stale-if-error"},
 		{"fetched for this request", usual, 0, forwarded, "0",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; fwd=miss; fwd-status=200; stored"},
 		{"fetched for another", usual, 0, cache.Status{Fwd: cache.FwdStale, Collapsed: true, Detail: cache.DetailRedisAway}, "0",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; fwd=stale; collapsed; detail=redis-away"},
-		{"from memory", usual, 0, cache.Status{Hit: true, Detail: cache.DetailMemory}, "0",
+		{"from memory", usual, 0, cache.Status{Detail: cache.DetailMemory}, "0",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; hit; ttl=60"},
-		{"from Redis", usual, 0, cache.Status{Hit: true, Detail: cache.DetailRedis}, "0",
+		{"from Redis", usual, 0, cache.Status{Detail: cache.DetailRedis}, "0",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; hit; ttl=60; detail=redis"},
 		{"a clock that went back", usual, -5 * time.Second, hit, "0",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=65" + fails, "vitrine; hit; ttl=65"},
@@ -83,7 +83,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	doc := &cache.Document{FetchedAt: at, ChangedAt: at, FreshUntil: at.Add(time.Minute + 999*time.Millisecond)}
-	hit := cache.Status{Hit: true}
+	hit := cache.Status{}
 	var p moments
 	pol := termsOf(t, Options{})
 	first := p.at(pol, doc, &hit, at)
@@ -93,7 +93,7 @@ func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 	confirmed := *doc
 	for name, other := range map[string]*moment{
 		"the next second":  p.at(pol, doc, &hit, at.Add(time.Second)),
-		"another status":   p.at(pol, doc, &cache.Status{Hit: true, Stale: true}, at),
+		"another status":   p.at(pol, doc, &cache.Status{Stale: true}, at),
 		"another document": p.at(pol, &confirmed, &hit, at),
 	} {
 		if other == first {
@@ -106,7 +106,7 @@ func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
 	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	doc := &cache.Document{FetchedAt: at.Add(-5 * time.Second), ChangedAt: at, FreshUntil: at.Add(10*time.Second + 500*time.Millisecond)}
 	pol := termsOf(t, Options{MaxAge: time.Hour})
-	hit := cache.Status{Hit: true}
+	hit := cache.Status{}
 	var p moments
 	for _, want := range []struct {
 		after   time.Duration

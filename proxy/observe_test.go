@@ -36,7 +36,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 	r.get(t, "/cms/rules")
 	r.get(t, "/wp-login.php")
 	r.get(t, "/"+strings.Repeat("x", 200))
-	banners.holdDocument(t, doc, cache.Status{Hit: true, Stale: true})
+	banners.holdDocument(t, doc, cache.Status{Stale: true})
 	r.get(t, "/gvapp/singlebanner")
 	banners.holdDocument(t, doc, cache.Status{Fwd: cache.FwdMiss, FwdStatus: 200, Collapsed: true})
 	r.get(t, "/gvapp/singlebanner?ordering=id")

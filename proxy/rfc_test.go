@@ -51,7 +51,7 @@ func (r *rig) holdBanners(t *testing.T) {
 	r.sources[shape.Banners].holdDocument(t, &cache.Document{
 		Body: doc.Body, ETag: cache.ETag(doc.Body),
 		FetchedAt: now.Add(-10500 * time.Millisecond), ChangedAt: bannersModified, FreshUntil: now.Add(time.Minute),
-	}, cache.Status{Hit: true, Detail: cache.DetailMemory})
+	}, cache.Status{Detail: cache.DetailMemory})
 }
 
 // run sends each rule's request to the server.

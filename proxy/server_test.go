@@ -43,7 +43,7 @@ func (h *held) hold(t testing.TB, body []byte) {
 	h.holdDocument(t, &cache.Document{
 		Body: body, ETag: cache.ETag(body),
 		FetchedAt: now, ChangedAt: now.Add(-time.Hour), FreshUntil: now.Add(time.Minute),
-	}, cache.Status{Hit: true, Detail: cache.DetailMemory})
+	}, cache.Status{Detail: cache.DetailMemory})
 }
 
 func (h *held) holdDocument(t testing.TB, d *cache.Document, st cache.Status) {

@@ -81,7 +81,7 @@ func (r *modelReplica) get(ctx context.Context, key string) (int64, cache.Status
 		gen := r.gen[key]
 		r.m.mu.Unlock()
 		if ok {
-			return version, cache.Status{Hit: true}, nil
+			return version, cache.Status{}, nil
 		}
 		version, err := r.m.origins[key].load(ctx)
 		if err != nil {

@@ -175,9 +175,6 @@ func (s *Store) URL() string {
 	return URL(s.password + "@" + s.Addr())
 }
 
-// Redis is the underlying miniredis, whose clock a test can move.
-func (s *Store) Redis() *miniredis.Miniredis { return s.redis }
-
 // Close ends all connections and forgets everything held.
 func (s *Store) Close() {
 	s.cancel()

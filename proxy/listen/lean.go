@@ -84,23 +84,12 @@ func (l *lean) fill(fd uintptr) bool {
 	return l.failed != syscall.EAGAIN
 }
 
-// WriteBuffers writes all of pieces, in one system call as far as the system accepts them. They are
-// consumed.
-func (l *lean) WriteBuffers(pieces *net.Buffers) error {
-	_, err := pieces.WriteTo(l.Conn)
-	return err
-}
-
-// A gatherer writes many pieces in one system call.
-type gatherer interface {
-	WriteBuffers(pieces *net.Buffers) error
-}
-
 // WriteBuffers writes all of pieces: in one system call as far as the system accepts them, over TLS
 // in one for every 64 KB. They are consumed.
 func (c *conn) WriteBuffers(pieces *net.Buffers) error {
-	if g, ok := c.Conn.(gatherer); ok {
-		return g.WriteBuffers(pieces)
+	if l, ok := c.Conn.(*lean); ok {
+		_, err := pieces.WriteTo(l.Conn)
+		return err
 	}
 	r, _ := records.Get().(*record)
 	defer records.Put(r)

@@ -38,7 +38,7 @@ func (h *held) hold(t *testing.T, r shape.Resource, body []byte) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.err = cache.Answer[*represent.Document]{Value: p, Document: d, Status: cache.Status{Hit: true, Detail: cache.DetailMemory}}, nil
+	h.answer, h.err = cache.Answer[*represent.Document]{Value: p, Document: d, Status: cache.Status{Detail: cache.DetailMemory}}, nil
 }
 
 func (h *held) fail(err error) {

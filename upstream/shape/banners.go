@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"bytes"
 	"cmp"
 	"strconv"
 	"strings"
@@ -30,27 +31,30 @@ func BannerFields() (names []string) {
 
 // Banners takes a banners document apart. They share the memory of its body.
 func (doc Document) Banners() []Banner {
-	text := string(doc.Body)
-	all := make([]Banner, doc.Items)
-	at := 1 // after the opening bracket
+	text, all := string(doc.Body), make([]Banner, doc.Items)
+	d := jsontext.NewDecoder(bytes.NewBuffer(doc.Body), jsontext.AllowDuplicateNames(true)) // whose errors Normalize has seen
+	_, _ = d.ReadToken()
 	for i := range all {
-		b, from := &all[i], at
-		for j, f := range banner.fields {
-			at += 1 + len(f.key) // with the brace or comma before it
-			end := at + strings.IndexAny(text[at:], ",}")
-			if text[at] != '"' {
-				b.keys[j] = text[at:end]
-			} else if end = endOfString(doc.Body, at); !strings.Contains(text[at:end], `\`) {
-				b.keys[j] = text[at+1 : end-1]
-			} else {
-				unquoted, _ := jsontext.AppendUnquote(nil, doc.Body[at:end]) // Normalize wrote it
+		b := &all[i]
+		_, _ = d.ReadToken()
+		from := d.InputOffset() - 1
+		for j := range banner.fields {
+			_, _ = d.ReadToken()
+			raw, _ := d.ReadValue()
+			end := int(d.InputOffset())
+			switch {
+			case raw[0] != '"':
+				b.keys[j] = text[end-len(raw) : end]
+			case bytes.IndexByte(raw, '\\') < 0:
+				b.keys[j] = text[end-len(raw)+1 : end-1]
+			default:
+				unquoted, _ := jsontext.AppendUnquote(nil, raw)
 				b.keys[j] = string(unquoted)
 			}
-			at = end
 		}
-		b.ID, _ = strconv.ParseInt(b.keys[0], 10, 64) // Normalize wrote it
-		b.JSON = doc.Body[from : at+1]
-		at += 2 // the brace, and the comma or bracket
+		_, _ = d.ReadToken()
+		b.ID, _ = strconv.ParseInt(b.keys[0], 10, 64)
+		b.JSON = doc.Body[from:d.InputOffset()]
 	}
 	return all
 }
@@ -75,17 +79,4 @@ func Indent(dst, compact []byte, n int) []byte {
 	dst, _ = jsontext.AppendFormat(dst, compact, jsontext.Multiline(true), jsontext.WithIndent(strings.Repeat(" ", n)),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)) // valid: Normalize wrote it
 	return dst
-}
-
-// endOfString returns the index after the string that begins at i.
-func endOfString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(b)
 }

@@ -64,6 +64,10 @@ func TestWhatIsStoredIsBounded(t *testing.T) {
 			if n := own.memory.count(); n > 1<<20 {
 				t.Errorf("%d bytes are stored", n)
 			}
+			// As many words as there is certainly no room for.
+			if line := ask(strings.Fields("DEL" + strings.Repeat(" x", 50))...); line != ":0\r\n" {
+				t.Errorf("what makes room is refused: %q", line)
+			}
 			if line := ask("FLUSHALL"); line != "+OK\r\n" {
 				t.Errorf("what makes room is refused: %q", line)
 			}
@@ -151,6 +155,41 @@ func TestWhatAConnectionHoldsIsBounded(t *testing.T) {
 		}
 		if i*100 > maxQueued {
 			t.Fatalf("%d are queued", i)
+		}
+	}
+}
+
+// TestTheWritesOfACommandShareItsTime has a client that takes each of them up within it.
+func TestTheWritesOfACommandShareItsTime(t *testing.T) {
+	server, client := net.Pipe()
+	defer client.Close()
+	go func() {
+		for err := error(nil); err == nil; {
+			<-time.After(writeTimeout / 3)
+			_, err = client.Read(make([]byte, 1))
+		}
+	}()
+	c := &conn{Conn: server}
+	c.patience.Store(int64(writeTimeout))
+	for range 10 {
+		if _, err := c.Write([]byte("x")); err != nil {
+			return
+		}
+	}
+	t.Error("each has all of it")
+}
+
+// TestCommandsThatWereReceivedMakeRoomForOthers sends more than there is room for at once, one command
+// after the other.
+func TestCommandsThatWereReceivedMakeRoomForOthers(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	s.pending.Store(maxPending - 1<<20)
+	conn := dial(t, s)
+	in := bufio.NewReader(conn)
+	for i := range 5 {
+		write(t, conn, "SET", "x", strings.Repeat("x", 600<<10))
+		if line, err := in.ReadString('\n'); err != nil || line != "+OK\r\n" {
+			t.Fatalf("command %d: %q, %v", i, line, err)
 		}
 	}
 }

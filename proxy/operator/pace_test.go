@@ -57,4 +57,10 @@ func TestNobodyWaitsWhileLittleComes(t *testing.T) {
 	if ahead := time.Until(l.next); ahead > 0 {
 		t.Errorf("%v ahead after %v", ahead, time.Since(began))
 	}
+	l.next = time.Now()
+	before := l.next
+	l.wait(3 * paceBytes)
+	if took := l.next.Sub(before); took != 4*paceEach {
+		t.Errorf("a read of three times as much as counts once takes %v", took)
+	}
 }

@@ -87,10 +87,29 @@ func TestNothingIsMadeForAClientThatHasGone(t *testing.T) {
 			}
 			finish()
 			others.Wait()
+			for range 50 { // who has gone may get a turn that is free
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil))
+			}
 			if n := made.Load(); n != 0 {
 				t.Errorf("%d answers were made for nobody", n)
 			}
 		})
+	}
+}
+
+// TestAnswersKeptForThoseWhoWaitAreBounded has somebody wait all the time while others ask for one
+// page in many ways.
+func TestAnswersKeptForThoseWhoWaitAreBounded(t *testing.T) {
+	h := &turns{next: http.NotFoundHandler(), turn: make(chan struct{}, 1), made: map[string]*answer{}}
+	h.waiting.Add(1)
+	for i := range 10 * maxMade {
+		r := httptest.NewRequest(http.MethodGet, "/page", nil)
+		r.Header.Set("Accept", strconv.Itoa(i))
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	h.turn <- struct{}{}
+	if n := len(h.made); n == 0 || n > maxMade+1 {
+		t.Errorf("%d answers are kept", n)
 	}
 }
 

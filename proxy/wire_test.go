@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -163,6 +164,8 @@ func TestWhatNobodyAskedForBeforeTakesBoundedMemory(t *testing.T) {
 	r.sources[shape.Banners].hold(t, document)
 	r.get(t, "/gvapp/singlebanner")
 
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the command has it
+	runtime.GC()                                     // what other tests have left
 	stop, most := make(chan struct{}), uint64(0)
 	var watching sync.WaitGroup
 	watching.Go(func() {

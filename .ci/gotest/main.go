@@ -5,8 +5,9 @@
 //
 // With -again, a test that failed runs once more, by itself, since on two processors shared by all
 // packages a test can miss its bound of time without a defect. If it passes then it counts as passed,
-// and also as again, which the last line of the whole run reports. A data race, a panic and what the
-// random campaigns of -never find stay failures: a second run proves nothing against them.
+// and also as again, which the last line of the whole run reports. What failed in a package with a
+// data race or a panic, and what the random campaigns of -never find, stay failures: a second run
+// proves nothing against them.
 package main
 
 import (
@@ -71,7 +72,7 @@ type summary struct {
 	passed, failed, skipped int
 	again                   int             // of those passed
 	retry                   []failure       // failed tests that may run again
-	certain                 map[string]bool // failures that a second run could miss, by package and test
+	certain                 map[string]bool // packages with a failure that a second run could miss
 }
 
 type failure struct{ pkg, test string }
@@ -85,7 +86,7 @@ func (s *summary) runAgain(command []string, never string) {
 		return
 	}
 	for _, f := range s.retry {
-		if f.pkg == never {
+		if f.pkg == never || s.certain[f.pkg] {
 			continue
 		}
 		out, err := exec.CommandContext(context.Background(), command[0], append(command[1:], "-run", "^"+f.test+"$", f.pkg)...).CombinedOutput() //nolint:gosec // the names are go test's
@@ -125,9 +126,9 @@ func (s *summary) read(r io.Reader) error {
 			if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE and CONT
 				b.WriteString(e.Output)
 			}
-			if strings.Contains(e.Output, "DATA RACE") || strings.HasPrefix(e.Output, "panic: ") {
-				test, _, _ := strings.Cut(e.Test, "/")
-				s.certain[e.Package+" "+test] = true
+			// Of tests that run in parallel, another may be named.
+			if strings.Contains(e.Output, "DATA RACE") || strings.HasPrefix(e.Output, "panic: ") || strings.HasPrefix(e.Output, "fatal error: ") {
+				s.certain[e.Package] = true
 			}
 		case "pass", "fail", "skip":
 			if e.Test == "" {
@@ -193,7 +194,7 @@ func (s *summary) endTest(e event) (failed bool) {
 	case e.Action == "skip":
 		s.printf("FAIL  %s %s skipped\n", e.Package, e.Test)
 		counts = true
-	case counts && !s.certain[e.Package+" "+e.Test]:
+	case counts:
 		s.retry = append(s.retry, failure{e.Package, e.Test})
 	}
 	s.show(e.Package + " " + e.Test)

@@ -75,7 +75,7 @@ func fromEpoch(v any) any {
 	if text, ok := v.(string); ok {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return fmt.Errorf("from_epoch_ms wants milliseconds, got %q", gojq.Preview(v))
+			return fmt.Errorf("from_epoch_ms wants milliseconds, got %s", gojq.Preview(v))
 		}
 		v = n
 	}

@@ -86,10 +86,12 @@ func (o *Opening) find(ctx context.Context, v any) ([][]byte, error) {
 	items := make([][]byte, len(values))
 	left := o.MaxBytes
 	for i, value := range values {
-		if items[i], err = Append(nil, index(o.Root, i), value, left); err != nil {
+		if items[i], err = Append(nil, index(o.Root, i), value, o.MaxBytes); err != nil {
 			return nil, err
 		}
-		left -= len(items[i])
+		if left -= len(items[i]); left < 0 {
+			return nil, refuse(o.Root, fmt.Sprintf("at most %d bytes", o.MaxBytes), "more")
+		}
 	}
 	return items, nil
 }

@@ -140,6 +140,27 @@ func TestListsAreBoundedWhileTheyAreRead(t *testing.T) {
 	}
 }
 
+// Also where the first item is exactly as large as all of them may be.
+func TestItemsThatAProgramFindsAreBoundedTogether(t *testing.T) {
+	items, err := mapping.Compile("", "banners.items", ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w mapping.Worker
+	defer w.Close()
+	for body, want := range map[string]string{
+		`["xxxxxx","y"]`:   "banners: want at most 8 bytes, got more",
+		`["xxxxx","y"]`:    "banners: want at most 8 bytes, got more",
+		`["xxxxxxxxxxxx"]`: "banners[0]: want at most 8 bytes, got more",
+		`["xxxxxx"]`:       "",
+	} {
+		page, err := w.Open(t.Context(), &mapping.Opening{Preset: "custom", Root: "banners", List: true, Items: items, Body: []byte(body), Left: 10, MaxItems: 10, MaxBytes: 8})
+		if want == "" && (err != nil || len(page.Items) != 1) || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %q, %v; want %s", body, page.Items, err, want)
+		}
+	}
+}
+
 func TestHTMLTextIsLinear(t *testing.T) {
 	for _, piece := range []string{"<a", "<!--", "<p ", "&", "<a b='"} {
 		text := strings.Repeat(piece, 1<<20)

@@ -36,8 +36,9 @@ type Options struct {
 	// Delay is how long every document takes, since a real CMS is slow. Zero is no delay.
 	Delay time.Duration
 	// Live makes every document that is sent a new version: the first updated_at in it becomes the
-	// time of sending, and the ETag changes with it. A conditional request still gets a 304; one without validators, as vitrine's after a
-	// purge, gets a new version. False always sends the same.
+	// time of sending, and the ETag changes with it. A request with the validator of the latest
+	// version still gets a 304; one without, as vitrine's after a purge, gets a new version. False
+	// always sends the same.
 	Live bool
 }
 

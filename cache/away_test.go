@@ -134,8 +134,7 @@ func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 		src := newSource()
 		_, r := replica(t, b.url, options(src))
 		release := src.hold()
-		got := make(chan Answer[int64], 1)
-		go func() { got <- get(t, r) }()
+		got := getLater(t, r)
 		<-src.entered
 		// Its lease ran out, and a successor has filled with version 7.
 		src.version.Store(7)

@@ -177,6 +177,21 @@ func get(t testing.TB, r *Reader[int64]) Answer[int64] {
 	return a
 }
 
+// getLater is get beside the test; without an answer, the channel is closed.
+func getLater(t testing.TB, r *Reader[int64]) <-chan Answer[int64] {
+	got := make(chan Answer[int64], 1)
+	go func() {
+		defer close(got)
+		a, err := r.Get(t.Context())
+		if err != nil {
+			t.Errorf("Get: %v", err)
+			return
+		}
+		got <- a
+	}()
+	return got
+}
+
 // holdLooks makes looks wait, but for those that a test makes itself, until the returned function is
 // called. They fail then.
 func holdLooks(t testing.TB, r *Reader[int64]) (end func()) {

@@ -160,12 +160,12 @@ func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
 		readers = append(readers, r)
 	}
 	elapsed := testkit.Stopwatch(t)
-	answers := make(chan Answer[int64], len(readers))
+	var answers []<-chan Answer[int64]
 	for _, r := range readers {
-		go func() { answers <- get(t, r) }()
+		answers = append(answers, getLater(t, r))
 	}
-	for range readers {
-		if a := <-answers; a.Value != 1 {
+	for _, got := range answers {
+		if a := <-got; a.Value != 1 {
 			t.Errorf("got %+v", a.Status)
 		}
 	}

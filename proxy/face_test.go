@@ -300,7 +300,10 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	slow := slowSource{Documents: r.sources[shape.Rules], entered: entered, release: release}
 	r.server.documents[1] = slow
 	answered := make(chan reply, 1)
-	go func() { answered <- r.get(t, "/cms/rules/") }()
+	go func() {
+		defer close(answered) // also if there is no answer
+		answered <- r.get(t, "/cms/rules/")
+	}()
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.server.Shutdown(context.Background()) }()

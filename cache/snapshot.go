@@ -14,11 +14,13 @@ const (
 )
 
 // A Snapshot is what a reader holds at one moment, for display. It is never modified.
-type Snapshot struct {
+type Snapshot[V any] struct {
 	// State is one of the State constants.
 	State string
 	// Document is the copy held, nil if State is missing. Its times are on this process's clock.
 	Document *Document
+	// Value is what was prepared of it.
+	Value V
 	// ServableUntil is until when Document can be served if the loader fails.
 	ServableUntil time.Time
 	// Coherent reports whether Document is known to be what Redis holds; otherwise it would be
@@ -32,9 +34,9 @@ type Snapshot struct {
 
 // Snapshot returns what is held without reading it: it asks neither Redis nor the loader and starts
 // no refresh.
-func (r *Reader[V]) Snapshot() Snapshot {
+func (r *Reader[V]) Snapshot() Snapshot[V] {
 	r.mu.Lock()
-	s := Snapshot{State: StateMissing, Failing: r.failing(), Fetching: r.flight != nil}
+	s := Snapshot[V]{State: StateMissing, Failing: r.failing(), Fetching: r.flight != nil}
 	r.mu.Unlock()
 	now, wall := watch.Now(), time.Now()
 	e := r.memory.Load()
@@ -42,7 +44,7 @@ func (r *Reader[V]) Snapshot() Snapshot {
 	if !e.holds(now) || r.withdrawn() {
 		return s
 	}
-	s.Document, s.State = e.doc, StateStale
+	s.Document, s.Value, s.State = e.doc, e.value, StateStale
 	if now < e.freshUntil {
 		s.State = StateFresh
 	}

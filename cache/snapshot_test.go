@@ -19,7 +19,7 @@ func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 			t.Error("looking made a load")
 		}
 		a := get(t, r)
-		var s Snapshot
+		var s Snapshot[int64]
 		eventually(t, "the copy is fresh and coherent", func() bool {
 			s = r.Snapshot()
 			return s.State == StateFresh && s.Coherent && !s.Failing && !s.Fetching

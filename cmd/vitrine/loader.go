@@ -15,6 +15,7 @@ import (
 	"vitrine/config"
 	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
+	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/list"
@@ -74,9 +75,9 @@ type loader struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	held  atomic.Pointer[func() cache.Snapshot] // nil until there is a reader
-	known atomic.Pointer[string]                // the ETag of the document that the client knows
-	last  atomic.Pointer[operator.Fetch]        // nil before the first
+	held  atomic.Pointer[func() cache.Snapshot[*represent.Document]] // nil until there is a reader
+	known atomic.Pointer[string]                                     // the ETag of the document that the client knows
+	last  atomic.Pointer[operator.Fetch]                             // nil before the first
 
 	mu      sync.Mutex // guards the fields below
 	failing failing

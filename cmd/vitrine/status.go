@@ -46,7 +46,9 @@ func (s *service) status() operator.Status {
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].last.Load(),
 		}
-		if resource.Held == nil && resource.LastFetch != nil {
+		if held.Value != nil {
+			resource.Held.Items = held.Value.Items
+		} else if resource.LastFetch != nil {
 			resource.Error = resource.LastFetch.Error
 		}
 		out.Resources[r] = resource

@@ -86,7 +86,7 @@ func TestTheStatusReadsBackAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	var read operator.Status
-	if err := json.Unmarshal(told, &read); err != nil || read.Resources[shape.Banners].Held == nil {
+	if err := json.Unmarshal(told, &read); err != nil || read.Resources[shape.Banners].Held == nil || read.Resources[shape.Banners].Held.Items == 0 {
 		t.Errorf("%v: %s", err, told)
 	}
 }

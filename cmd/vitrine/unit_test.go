@@ -12,6 +12,7 @@ import (
 	"vitrine/cache"
 	"vitrine/config"
 	"vitrine/proxy/metrics"
+	"vitrine/proxy/represent"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -158,8 +159,8 @@ func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {
 	l, log := newLoader(t, cms.URL)
 	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
 	l.now = func() time.Time { return now }
-	held := func() cache.Snapshot {
-		return cache.Snapshot{State: cache.StateStale, ServableUntil: now.Add(time.Hour)}
+	held := func() cache.Snapshot[*represent.Document] {
+		return cache.Snapshot[*represent.Document]{State: cache.StateStale, ServableUntil: now.Add(time.Hour)}
 	}
 	l.held.Store(&held)
 	load := func() { _, _ = l.Load(t.Context(), "banners", nil) }

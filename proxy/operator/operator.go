@@ -71,15 +71,14 @@ type Options struct {
 
 // Server answers at the operator's address.
 type Server struct {
-	options Options
-	http    *http.Server
+	http *http.Server
 	collector
 }
 
 // New makes a server that is ready to Serve.
 func New(o Options) *Server {
 	o.ReadyTimeout, o.Logger = cmp.Or(o.ReadyTimeout, 2*time.Second), cmp.Or(o.Logger, slog.Default())
-	s := &Server{options: o, collector: collector{status: o.Status, document: o.Document, meter: o.Meter, log: o.Logger}}
+	s := &Server{collector: collector{options: o}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", get(func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))

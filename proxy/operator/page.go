@@ -69,7 +69,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 func (c *collector) render(w http.ResponseWriter, name string, data any) {
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, name, data); err != nil {
-		c.log.Error("operator's page not rendered", "page", name, "error", err)
+		c.options.Logger.Error("operator's page not rendered", "page", name, "error", err)
 		writeDetail(w, http.StatusInternalServerError, "Internal server error.")
 		return
 	}
@@ -90,7 +90,7 @@ func (c *collector) documentPage(w http.ResponseWriter, r *http.Request) {
 		writeDetail(w, http.StatusNotFound, "Not found.")
 		return
 	}
-	doc := c.document(resource)
+	doc := c.options.Document(resource)
 	if doc == nil {
 		writeDetail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
 		return

@@ -22,7 +22,7 @@ const hostile = `<img src=x onerror=alert(1)>"'`
 // told.
 func stocked(t *testing.T) Options {
 	t.Helper()
-	documents := map[shape.Resource]*cache.Document{}
+	documents, items := map[shape.Resource]*cache.Document{}, map[shape.Resource]int{}
 	now := time.Now()
 	for _, r := range shape.Resources() {
 		raw, err := sample.FS.ReadFile(string(r) + ".json")
@@ -33,6 +33,7 @@ func stocked(t *testing.T) Options {
 		if err != nil {
 			t.Fatal(err)
 		}
+		items[r] = doc.Items
 		documents[r] = &cache.Document{
 			Body: doc.Body, ETag: cache.ETag(doc.Body), FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
 		}
@@ -57,10 +58,9 @@ func stocked(t *testing.T) Options {
 				Commands: []Command{{Does: "Purge the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
 			}
 			for r, d := range documents {
-				st.Resources[r] = Resource{
-					State: cache.StateFresh, Held: HeldOf(cache.Snapshot{State: cache.StateFresh, Document: d}, time.Now()),
-					LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3},
-				}
+				held := HeldOf(cache.Snapshot[any]{State: cache.StateFresh, Document: d}, time.Now())
+				held.Items = items[r]
+				st.Resources[r] = Resource{State: cache.StateFresh, Held: held, LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3}}
 			}
 			return st
 		},

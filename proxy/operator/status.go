@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -128,7 +126,7 @@ type Command struct {
 }
 
 // HeldOf describes the copy that a reader holds, nil if there is none.
-func HeldOf(s cache.Snapshot, now time.Time) *Held {
+func HeldOf[V any](s cache.Snapshot[V], now time.Time) *Held {
 	d := s.Document
 	if d == nil {
 		return nil
@@ -143,17 +141,13 @@ func HeldOf(s cache.Snapshot, now time.Time) *Held {
 
 // A collector puts the status together.
 type collector struct {
-	status   func() Status
-	document func(shape.Resource) *cache.Document
-	meter    *metrics.Meter
-	log      *slog.Logger
+	options  Options
 	draining atomic.Bool
-	items    sync.Map // of the documents last looked at, by resource
 }
 
 // collect is the whole status.
 func (c *collector) collect() Status {
-	st, o := c.status(), c.meter.Overview()
+	st, o := c.options.Status(), c.options.Meter.Overview()
 	st.Now, st.Draining = time.Now(), c.draining.Load()
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
@@ -162,11 +156,6 @@ func (c *collector) collect() Status {
 	st.Traffic, st.Events, st.History = o.Traffic, append([]metrics.Event{}, o.Events...), o.History // a list in JSON is never null
 	for i, r := range shape.Resources() {
 		resource := st.Resources[r]
-		if held := resource.Held; held != nil {
-			if d := c.document(r); d != nil && d.ETag == held.ETag {
-				held.Items = c.countItems(r, d)
-			}
-		}
 		resource.Numbers = o.Resources[i]
 		resource.Versions = append([]metrics.Version{}, resource.Versions...)
 		st.Resources[r] = resource
@@ -192,21 +181,4 @@ func (rs *Replicas) compare(source string) {
 		}
 		rs.Agree = rs.Agree && r.Agree
 	}
-}
-
-// countItems returns the number of items of a document, which is kept for the one last looked at.
-func (c *collector) countItems(r shape.Resource, d *cache.Document) int {
-	type count struct {
-		etag  string
-		items int
-	}
-	if last, _ := c.items.Load(r); last != nil && last.(count).etag == d.ETag { //nolint:errcheck // nothing else is stored
-		return last.(count).items //nolint:errcheck // as above
-	}
-	doc, err := shape.Normalize(r, d.Body)
-	if err != nil {
-		return 0 // never: what is held was decoded before it was admitted
-	}
-	c.items.Store(r, count{d.ETag, doc.Items})
-	return doc.Items
 }

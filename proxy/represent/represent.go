@@ -39,6 +39,7 @@ type Key struct {
 
 // A Document is a document ready to be written. It is shared by all requests.
 type Document struct {
+	Items   int // of the document
 	base    form
 	banners banners
 	derived derived
@@ -68,6 +69,7 @@ func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
 		if doc.Body = d.Body; r == shape.Banners {
 			p.banners = banners{doc.Body, doc.Banners()}
 		}
+		p.Items = doc.Items
 		p.base.init(d.Body, d.ETag)
 		p.derived.init(len(d.Body))
 		last.Store(p)

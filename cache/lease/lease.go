@@ -53,8 +53,6 @@ type Record struct {
 	Now int64
 	// Dataset names Redis's data: another name means that Redis lost its data, or was emptied.
 	Dataset string
-	// Exists reports whether there is a hash, with or without a document.
-	Exists bool
 	// Body is nil if the caller has it, or there is none.
 	Body                             []byte
 	ETag, Layout, Source             string
@@ -91,11 +89,11 @@ func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record,
 // record is what the script function found returns.
 func (r reply) record() Record {
 	rec := Record{
-		Now: r.int(0), Dataset: r.text(1), Exists: r.text(2) == "hash", ETag: r.text(4), Layout: r.text(5), Source: r.text(6),
+		Now: r.int(0), Dataset: r.text(1), ETag: r.text(4), Layout: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
 		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), Vacant: r.text(14), mark: r.text(15),
 	}
-	rec.Overwritten = !rec.Exists && r.text(2) != "none" || strings.HasPrefix(rec.Vacant, "overwritten:")
+	rec.Overwritten = r.text(2) != "hash" && r.text(2) != "none" || strings.HasPrefix(rec.Vacant, "overwritten:")
 	switch {
 	case rec.Vacant == "":
 	case rec.Lease == "" || rec.Failure.Count > 0:
@@ -196,7 +194,7 @@ func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, w Word) (
 	}
 	r, err := h.run(ctx, c, release, l.Token, l.mark, w.Failure.String(), w.Pause.Milliseconds(), w.Keep.Milliseconds(),
 		Layout, d.Source, d.ETag, d.Body, d.FetchedAt, d.ChangedAt, d.UpstreamETag, d.UpstreamLastModified)
-	return Outcome(r.text(0)), r.int(2) == 1, err
+	return Outcome(r.text(0)), r.int(1) == 1, err
 }
 
 // Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists. It

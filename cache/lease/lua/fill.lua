@@ -1,12 +1,12 @@
 -- Write what the holder of the lease has fetched, if it still has the lease.
 -- ARGV: token, mark, layout, source, etag, body (empty: the held one is renewed), ttl in ms, stale window in ms,
 -- upstream etag, upstream last-modified, changed_at of the same content as last known to the caller (or 0).
--- Returns {'stored'|'soft', now, changed_at, fresh_until} or {'lost', now}.
+-- Returns {'stored'|'soft', now, changed_at, fresh_until} or {'lost'}.
 local h = read(0)
-if h.lease ~= ARGV[1] then return {'lost', now} end
+if h.lease ~= ARGV[1] then return {'lost'} end
 if ARGV[6] == '' and h.etag ~= ARGV[5] then
   drop('lease', 'lease_until')
-  return {'lost', now}
+  return {'lost'}
 end
 local changed = now
 if h.etag == ARGV[5] and h.changed > 0 then changed = h.changed elseif num(ARGV[11]) > 0 then changed = num(ARGV[11]) end

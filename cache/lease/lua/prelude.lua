@@ -11,10 +11,7 @@ local function num(s)
   if s and #s < 16 and string.find(s, '^%-?%d+$') then return tonumber(s) end
   return 0
 end
-local function kind()
-  local t = redis.call('TYPE', key)
-  return type(t) == 'table' and t.ok or t
-end
+local function kind() return redis.call('TYPE', key).ok end
 local function set()
   local name = redis.pcall('GET', dataset)
   return type(name) == 'string' and name or ''

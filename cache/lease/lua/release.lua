@@ -4,10 +4,10 @@
 -- is not empty, the last good document, which Redis had lost when the lease was taken: layout, source, etag, body,
 -- fetched_at, changed_at, upstream etag, upstream last-modified. It is put back unless a later one is held, for the time
 -- that nothing newer can be had. Its fresh_until of -1 says what it is, and the hash keeps its name.
--- Returns {'released'|'soft'|'lost', now, 1 if the document was put back}: after soft and lost a purge came meanwhile, and the
+-- Returns {'released'|'soft'|'lost', 1 if the document was put back}: after soft and lost a purge came meanwhile, and the
 -- fetch is due again.
 local h = read(0)
-if h.lease ~= ARGV[1] then return {'lost', now, 0} end
+if h.lease ~= ARGV[1] then return {'lost', 0} end
 local soft, wait, keep, back = h.mark ~= ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5]), 0
 if ARGV[8] ~= '' and not soft and (h.etag == '' or h.fetched < num(ARGV[10])) then
   put('etag', ARGV[8], 'body', ARGV[9], 'fetched_at', ARGV[10], 'changed_at', ARGV[11], 'fresh_until', '-1',
@@ -22,4 +22,4 @@ else
   if h.etag == '' and back == 0 then keep = math.max(keep, 2 * wait + 60000) end
 end
 if (h.etag == '' or back == 1) and keep > math.max(0, redis.call('PTTL', key)) then redis.call('PEXPIRE', key, int(keep)) end
-return {soft and 'soft' or 'released', now, back}
+return {soft and 'soft' or 'released', back}

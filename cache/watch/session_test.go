@@ -143,3 +143,20 @@ func TestAChangeFromBeforeARestartCounts(t *testing.T) {
 		return *k.server.Load().listensTo.Load() == now && now != run
 	})
 }
+
+// TestAServerThatHangsHoldsUpNoMove has a key move from a server that hangs in the midst of connecting.
+func TestAServerThatHangsHoldsUpNoMove(t *testing.T) {
+	one, _ := store(t)
+	two, _ := store(t)
+	y := newWay(t, nil)
+	y.cut(one, "info")
+	w := open(t, y.Addr().String())
+	k := w.Key("k", func(bool) {})
+	testkit.Eventually(t, "it is being connected to", func() bool { return k.Run() != "" })
+	elapsed := testkit.Stopwatch(t)
+	w.redirect(func(string) string { return two.Addr() })
+	if took := elapsed(); took > watchdog/4 {
+		t.Errorf("it took %v", took)
+	}
+	testkit.Eventually(t, "changes are received from the other", w.Listening)
+}

@@ -214,7 +214,7 @@ func (w *Watch) redirect(route func(key string) string) {
 	}
 	for addr, s := range before {
 		if used[addr] == nil {
-			s.end()
+			w.tasks.Go(s.end) // which may hang
 		}
 	}
 }

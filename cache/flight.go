@@ -300,18 +300,17 @@ func (r *Reader[V]) keep(f *flight[V], e *entry[V]) {
 	r.loaded(f, e, f.began, r.o.freshness(), time.Now().UnixMilli()+r.skew.Load())
 }
 
-// refresh starts a flight that nobody waits for, unless another process is known to have the lease,
-// or all pause after a failure. It is called on every read of a due document, and is cheap.
+// refresh starts a flight that nobody waits for, unless all pause after a failure. It is called on
+// every read of a due document, and is cheap.
 func (r *Reader[V]) refresh(ctx context.Context) {
 	now := watch.Now()
 	next := r.nextAsk.Load()
 	if int64(now) < next || !r.nextAsk.CompareAndSwap(next, int64(now+askPause)) {
 		return
 	}
-	if e := r.memory.Load(); e != nil && now < e.leasedUntil && r.watched.Trusts(&e.mark, now) || r.paused(now) != nil {
-		return
+	if r.paused(now) == nil {
+		r.fly(ctx)
 	}
-	r.fly(ctx)
 }
 
 // askPause is the minimum time between two reads that ask for a refresh.

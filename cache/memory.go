@@ -32,9 +32,8 @@ type entry[V any] struct {
 	source    string
 
 	// On the clock of watch.Now. From ahead on a read refreshes it early; until revalidateUntil,
-	// and then until servableUntil, it can be served stale. Until leasedUntil another process is
-	// fetching, or pausing.
-	ahead, freshUntil, revalidateUntil, servableUntil, leasedUntil time.Duration
+	// and then until servableUntil, it can be served stale.
+	ahead, freshUntil, revalidateUntil, servableUntil time.Duration
 }
 
 // held is what Redis holds of a resource.

@@ -14,10 +14,7 @@ func (r *Reader[V]) learn(prev *entry[V], rec *lease.Record, mark watch.Mark, ru
 	r.noteFailure(rec, mark)
 	e := r.reconcile(prev, rec, run, &mark)
 	e.mark, e.lease, e.filled = mark, rec.Lease, ""
-	if rec.Lease != "" {
-		e.leasedUntil = watch.Now() + rec.Left
-		e.wanted = e.wanted || r.store.refused.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
-	}
+	e.wanted = e.wanted || r.store.refused.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
 	r.admit(e)
 	r.unsave()
 	return e

@@ -13,12 +13,9 @@ import (
 // acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the look
 // has found, with a mark from before it.
 func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
-	r.mu.Lock()
-	damaged := r.damaged
-	r.mu.Unlock()
 	prev, run := r.memory.Load(), r.watched.Run()
 	q := lease.Request{
-		Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source, Damaged: damaged,
+		Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source, Damaged: prev.damaged(),
 		Lost: prev.lostOnly(),
 	}
 	mark, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {

@@ -44,6 +44,7 @@ type held struct {
 	// Redis has lost its data.
 	dataset, run string
 	vacant       string // see lease.Record
+	damaged      string // why the document cannot be used, so that the next fetch replaces it
 }
 
 func heldIn(rec *lease.Record, run string) held {
@@ -119,9 +120,6 @@ func (r *Reader[V]) admit(e *entry[V]) {
 	if e.doc != nil {
 		r.mu.Lock()
 		r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
-		if r.damaged == e.doc.ETag {
-			r.damaged = "" // the same content, whole again
-		}
 		r.mu.Unlock()
 	}
 	for {
@@ -131,7 +129,18 @@ func (r *Reader[V]) admit(e *entry[V]) {
 		}
 		if r.memory.CompareAndSwap(cur, e) {
 			watch.Signal(r.unsaved)
+			if e.damaged() != "" && e.damaged() != cur.damaged() {
+				r.damage(&e.redis)
+			}
 			return
 		}
 	}
+}
+
+// damaged is the etag of a document in Redis that cannot be used, if there is one.
+func (e *entry[V]) damaged() string {
+	if e == nil || e.redis.damaged == "" {
+		return ""
+	}
+	return e.redis.etag
 }

@@ -116,7 +116,6 @@ type Reader[V any] struct {
 	flight   *flight[V]
 	lastETag string // of the document last held, purged or not,
 	lastAt   int64  // and when its content changed, Unix milliseconds
-	damaged  string // the etag of a body in Redis that cannot be used
 
 	file    lastgood.File // of the last good copy
 	unsaved chan struct{} // capacity 1: wakes save; nil if no copy is kept

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -281,10 +282,22 @@ func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 		_, r1 := replica(t, b.url, options(src))
 		get(t, r1)
 		must(t, b.client.HSet(t.Context(), key, "body", "tampered with").Err())
-		_, r2 := replica(t, b.url, options(src)) // whose memory has no copy of it
+		var r2 *Reader[int64] // whose memory has no copy of it
+		late := func() {}     // a look that has read it, and is slow to return
+		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+			prev, mark, run := r2.memory.Load(), r2.watched.Mark(), r2.watched.Run()
+			rec, err := r2.read(prev.etag())
+			if err != nil {
+				return Loaded{}, err
+			}
+			late = func() { r2.learn(prev, &rec, mark, run) }
+			return src.Load(ctx, k, held)
+		})
+		_, r2 = replica(t, b.url, options(loader))
 		if a := get(t, r2); a.Value != 1 || src.loads.Load() != 2 {
 			t.Fatalf("after %d loads: %+v", src.loads.Load(), a)
 		}
+		late()
 		// The content, and with it the etag, is what it was. A flight for nothing, such as one that
 		// another replica was faster than, finds it fresh.
 		f, _ := r2.fly(t.Context())

@@ -24,7 +24,8 @@ func (r *Reader[V]) learn(prev *entry[V], rec *lease.Record, mark watch.Mark, ru
 // data; it never held the copy in memory; or what it holds is not a document.
 func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, run string, mark *watch.Mark) *entry[V] {
 	now, redis := watch.Now(), heldIn(rec, run)
-	e := r.entry(rec, prev)
+	var e *entry[V]
+	e, redis.damaged = r.entry(rec, prev)
 	if !prev.holds(now) {
 		return e.in(redis)
 	}
@@ -104,10 +105,10 @@ func (r *Reader[V]) lose(prev *entry[V], redis held) *entry[V] {
 }
 
 // entry makes an entry from a record, reusing prev's values for the same content; nil if there is
-// no document, or its body does not match its etag.
-func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
+// no document, or for some reason none that can be used.
+func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damaged string) {
 	if !rec.Holds() {
-		return nil
+		return nil, ""
 	}
 	now, wall, fetched := watch.Now(), time.Now(), min(rec.FetchedAt, rec.Now)
 	ms := func(d int64) time.Duration { return time.Duration(d) * time.Millisecond }
@@ -119,7 +120,7 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 		FreshUntil:   wall.Add(ms(max(rec.FreshUntil, fetched) - rec.Now)),
 		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
 	}
-	e := &entry[V]{doc: doc, detail: DetailMemory, fetchedAt: fetched, source: rec.Source, wanted: rec.Soft()}
+	e = &entry[V]{doc: doc, detail: DetailMemory, fetchedAt: fetched, source: rec.Source, wanted: rec.Soft()}
 	if rec.FreshUntil == lease.Restored {
 		e.detail = DetailRedisLost
 	}
@@ -129,8 +130,7 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 	case rec.Body != nil && ETag(rec.Body) == rec.ETag:
 		doc.Body = rec.Body
 	default:
-		r.damage(rec.ETag, "the body does not match its etag")
-		return nil
+		return nil, "the body does not match its etag"
 	}
 	if same && prev.doc.ChangedAt.Equal(doc.ChangedAt) {
 		e.value = prev.value
@@ -140,26 +140,18 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) *entry[V] {
 	} else {
 		value, err := r.prepare(doc)
 		if err != nil {
-			r.damage(rec.ETag, err.Error())
-			return nil
+			return nil, err.Error()
 		}
 		e.value = value
 	}
 	e.setTimes(&r.o, now, ms(rec.Now-fetched), ms(rec.FreshUntil-rec.Now))
-	return e
+	return e, ""
 }
 
-// damage records that the document in Redis with this etag is unusable, so that the next fetch
-// replaces it.
-func (r *Reader[V]) damage(etag, why string) {
-	r.mu.Lock()
-	known := r.damaged == etag
-	r.damaged = etag
-	r.mu.Unlock()
-	if !known {
-		if r.store.events.Damaged != nil {
-			r.store.events.Damaged(r.key)
-		}
-		r.store.log.Error("redis holds an unusable document; fetching it again", "resource", r.key, "etag", etag, "error", why)
+// damage reports that Redis holds an unusable document.
+func (r *Reader[V]) damage(redis *held) {
+	if r.store.events.Damaged != nil {
+		r.store.events.Damaged(r.key)
 	}
+	r.store.log.Error("redis holds an unusable document; fetching it again", "resource", r.key, "etag", redis.etag, "error", redis.damaged)
 }

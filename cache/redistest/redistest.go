@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -70,25 +70,52 @@ func Require(t testing.TB) {
 	}
 }
 
-// ports counts the ports given out, from a random one on, since tests of other packages run beside.
-var ports atomic.Uint32
+// ports are given out in blocks, which the tests of one package, a process, have to themselves: it
+// listens on the first port of each until it ends. A port of a server that was killed, or is to be
+// away, is free meanwhile, and no other test takes it.
+var ports struct {
+	mu        sync.Mutex
+	next, end int
+	claims    []net.Listener
+}
 
-func init() { ports.Store(rand.Uint32N(20_000)) }
+const firstPort, blockLength, blocks = 10_000, 200, 100
 
-// FreePort returns a loopback port that was free a moment ago and that nobody else here was given,
+// FreePort returns a loopback port that was free a moment ago and that no other test was given,
 // below those that the system gives to connections: one of them could take it before a server does,
 // or while that is killed.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	for range 100 {
-		port := 10_000 + int(ports.Add(1)%20_000)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
+	for {
+		if ports.next == ports.end {
+			claimPorts(t)
+		}
+		port := ports.next
+		ports.next++
+		if l, err := listen(port); err == nil {
 			_ = l.Close()
 			return port
 		}
 	}
-	t.Fatal("none of a hundred ports is free")
-	return 0
+}
+
+// claimPorts claims another block.
+func claimPorts(t testing.TB) {
+	t.Helper()
+	for _, i := range rand.Perm(blocks) {
+		if l, err := listen(firstPort + i*blockLength); err == nil {
+			ports.claims = append(ports.claims, l)
+			ports.next, ports.end = firstPort+i*blockLength+1, firstPort+(i+1)*blockLength
+			return
+		}
+	}
+	t.Fatal("all ports are claimed")
+}
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
 // URL is the server's address as a setting: redis://host:port.

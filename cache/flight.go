@@ -188,6 +188,7 @@ func (f *flight[V]) with(e *entry[V], at, fresh time.Duration) {
 // callers who asked before this load began get it: no purge that they could know of came after it.
 func (r *Reader[V]) refused(f *flight[V], e *entry[V]) {
 	r.store.fetched(r.key, outcomeLost, f.took, nil)
+	f.void = true
 	if r.voids++; r.voids > 1 && e != nil {
 		f.with(e, f.began, 0)
 	}

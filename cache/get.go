@@ -34,11 +34,17 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], err error) {
 	var timeout <-chan time.Time
 	var waited Status // on a hit after a wait
+	void := false     // the awaited document was purged: a look that began before that is not worth waiting for
 	for try := 0; ; try++ {
-		e, detail := r.current(ctx)
+		var e *entry[V]
+		var detail string
+		if !void {
+			e, detail = r.current(ctx)
+		}
 		now := watch.Now()
 		holds := e.holds(now)
 		switch {
+		case void:
 		case !holds:
 			if err := r.paused(now); err != nil {
 				return a, err
@@ -82,6 +88,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 				return f.entry.answer(st), nil
 			}
 			if f.err == nil {
+				void = f.void
 				if f.elsewhere {
 					waited = Status{Fwd: fwd, Stored: true, Collapsed: true, Detail: DetailLeaseElsewhere}
 				}

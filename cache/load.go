@@ -31,6 +31,7 @@ type flight[V any] struct {
 	at        time.Duration
 	status    Status
 	elsewhere bool // another process had the lease
+	void      bool // a hard purge came while it was loaded
 	err       error
 
 	began, took time.Duration // of its load

@@ -96,7 +96,8 @@ func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
 //  3. purge, refill by another, read of the new copy, the purge's push received late: the new copy
 //     carries the old mark and is checked once more; nothing wrong is served.
 //  4. two reads, the older admitted last: it carries an older mark, or the push that separates the
-//     two is still on its way and removes it within the bound.
+//     two is still on its way and removes it within the bound. What this process has stored since the
+//     read began is kept: see entry.before.
 func (r *Reader[V]) look() (*entry[V], error) {
 	var rec lease.Record
 	var mark watch.Mark

@@ -107,7 +107,7 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 // before reports whether e was read or stored before o.
 func (e *entry[V]) before(o *entry[V]) bool {
 	switch same := e.redis.run == o.redis.run; {
-	case same && o.filled != "" && e.lease == o.filled:
+	case same && o.filled != "" && (e.lease == o.filled || 0 <= e.mark.At() && e.mark.At() < o.mark.At()):
 		return true
 	case same && e.filled != "" && o.lease == e.filled:
 		return false
@@ -117,17 +117,17 @@ func (e *entry[V]) before(o *entry[V]) bool {
 
 // admit puts e into memory, unless the entry there is later.
 func (r *Reader[V]) admit(e *entry[V]) {
-	if e.doc != nil {
-		r.mu.Lock()
-		r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
-		r.mu.Unlock()
-	}
 	for {
 		cur := r.memory.Load()
 		if cur != nil && e.before(cur) {
 			return
 		}
 		if r.memory.CompareAndSwap(cur, e) {
+			if e.doc != nil {
+				r.mu.Lock()
+				r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
+				r.mu.Unlock()
+			}
 			watch.Signal(r.unsaved)
 			if e.damaged() != "" && e.damaged() != cur.damaged() {
 				r.damage(&e.redis)

@@ -205,9 +205,9 @@ func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *tes
 // when it refused a document, and accepts writes again.
 func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 	another := lease.New("vitrine:", "banners", "another", time.Hour)
-	acquire := func(t *testing.T, s *redistest.Server) lease.Lease {
+	acquire := func(t *testing.T, s *redistest.Server, length time.Duration) lease.Lease {
 		t.Helper()
-		l, err := another.Acquire(t.Context(), s.Client(), lease.Request{Token: rand.Text(), Length: time.Minute, TTL: time.Minute, Source: "test"})
+		l, err := another.Acquire(t.Context(), s.Client(), lease.Request{Token: rand.Text(), Length: length, TTL: time.Minute, Source: "test"})
 		must(t, err)
 		return l
 	}
@@ -219,17 +219,30 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 		purged bool
 		events func(*testing.T, *redistest.Server)
 	}{
-		"a lease": {false, func(t *testing.T, s *redistest.Server) { acquire(t, s) }},
+		"a lease": {false, func(t *testing.T, s *redistest.Server) { acquire(t, s, time.Minute) }},
 		"a lease and a failure": {false, func(t *testing.T, s *redistest.Server) {
-			_, _, err := another.Release(t.Context(), s.Client(), acquire(t, s), lease.Word{Failure: lease.Failure{Count: 1}, Pause: time.Millisecond})
+			_, _, err := another.Release(t.Context(), s.Client(), acquire(t, s, time.Minute), lease.Word{Failure: lease.Failure{Count: 1}, Pause: time.Millisecond})
 			must(t, err)
 		}},
-		"DEL of a lease":                    {true, func(t *testing.T, s *redistest.Server) { acquire(t, s); del(t, s) }},
-		"DEL of a lease, and another lease": {true, func(t *testing.T, s *redistest.Server) { acquire(t, s); del(t, s); acquire(t, s) }},
-		"FLUSHALL":                          {true, func(t *testing.T, s *redistest.Server) { must(t, s.Client().FlushAll(t.Context()).Err()) }},
+		"DEL of a lease": {true, func(t *testing.T, s *redistest.Server) { acquire(t, s, time.Minute); del(t, s) }},
+		"DEL of a lease, and another lease": {true, func(t *testing.T, s *redistest.Server) {
+			acquire(t, s, time.Minute)
+			del(t, s)
+			acquire(t, s, time.Minute)
+		}},
+		"FLUSHALL": {true, func(t *testing.T, s *redistest.Server) { must(t, s.Client().FlushAll(t.Context()).Err()) }},
 		"FLUSHALL, and a lease": {true, func(t *testing.T, s *redistest.Server) {
 			must(t, s.Client().FlushAll(t.Context()).Err())
-			acquire(t, s)
+			acquire(t, s, time.Minute)
+		}},
+		"a lease that ran out": {false, func(t *testing.T, s *redistest.Server) {
+			acquire(t, s, time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
+		}},
+		"FLUSHALL, and a lease that ran out": {true, func(t *testing.T, s *redistest.Server) {
+			must(t, s.Client().FlushAll(t.Context()).Err())
+			acquire(t, s, time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 		}},
 	} {
 		for _, acquires := range []bool{false, true} {
@@ -278,5 +291,32 @@ func TestASecondSoftPurgeOfARedisThatRefusesWritesCounts(t *testing.T) {
 		})
 		must(t, err)
 		eventually(t, "the new version", func() bool { return get(t, r).Value == int64(version+2) })
+	}
+}
+
+// TestALookBesideAnOwnLeaseExcusesNoFlush has a flush received, and a look that began before this
+// process took its lease return after it.
+func TestALookBesideAnOwnLeaseExcusesNoFlush(t *testing.T) {
+	for range 5 { // the lease may be announced at once
+		server := redistest.Start(t)
+		accept := refusals["NOREPLICAS"](t, server)
+		_, r := replica(t, server.URL(), options(newSource()))
+		eventually(t, "it is not stored", func() bool { return get(t, r).Status.Detail == DetailRedisRefused })
+		holdLooks(t, r)
+		mark := r.watched.Mark()
+		accept()
+		must(t, server.Client().FlushAll(t.Context()).Err())
+		since := watch.Now()
+		eventually(t, "it is announced", func() bool { return r.watched.Changed(&mark) && r.watched.HeardSince(since) })
+		prev, run := r.memory.Load(), r.watched.Run()
+		if l, held, err := r.acquire(t.Context()); err != nil || held.doc != nil || l.Outcome != lease.Granted {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		mark = r.watched.Mark()
+		rec, err := r.read(prev.etag())
+		must(t, err)
+		if e := r.learn(prev, &rec, mark, run); e.doc != nil {
+			t.Fatal("a copy from before FLUSHALL is kept")
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 )
 
@@ -64,6 +65,48 @@ func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 			t.Errorf("after the late look: %+v", s)
 		}
 	})
+}
+
+// The same of a look from before the lease, where nothing is announced.
+func TestALookFromBeforeAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
+	o, path := keeping(t, src)
+	r := alone(t, server.URL(), o)
+	eventually(t, "redis is reached", func() bool { return r.watched.Run() != "" })
+	holdLooks(t, r)
+	prev, mark, run := r.memory.Load(), r.watched.Mark(), r.watched.Run()
+	rec, err := r.read(prev.etag())
+	must(t, err)
+	f, _ := r.fly(t.Context())
+	<-f.done
+	eventually(t, "the copy is kept", func() bool { return exists(path) })
+	r.learn(prev, &rec, mark, run)
+	if s := r.Snapshot(); s.State != StateFresh || !exists(path) {
+		t.Errorf("after the late look: %+v; kept: %t", s, exists(path))
+	}
+}
+
+// Nor does what such a look has found count as the last content.
+func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	_, r := replica(t, server.URL(), options(src))
+	warm(t, r)
+	holdLooks(t, r)
+	prev, mark, run := r.memory.Load(), r.watched.Mark(), r.watched.Run()
+	rec, err := r.read("")
+	must(t, err)
+	src.version.Store(2)
+	must(t, server.Client().HSet(t.Context(), key, "fresh_until", 0).Err())
+	f, _ := r.fly(t.Context())
+	<-f.done
+	if f.err != nil || f.entry == nil || f.entry.value != 2 {
+		t.Fatalf("%+v", f)
+	}
+	r.learn(prev, &rec, mark, run)
+	if at := r.knownChange(f.entry.doc.ETag); at != f.entry.doc.ChangedAt.UnixMilli() {
+		t.Errorf("the content held is known to have changed at %d", at)
+	}
 }
 
 func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {

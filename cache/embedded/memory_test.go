@@ -162,13 +162,15 @@ func TestWhatAConnectionHoldsIsBounded(t *testing.T) {
 // TestTheWritesOfACommandShareItsTime has a client that takes each of them up within it.
 func TestTheWritesOfACommandShareItsTime(t *testing.T) {
 	server, client := net.Pipe()
-	defer client.Close()
-	go func() {
+	var reading sync.WaitGroup
+	reading.Go(func() {
 		for err := error(nil); err == nil; {
 			<-time.After(writeTimeout / 3)
 			_, err = client.Read(make([]byte, 1))
 		}
-	}()
+	})
+	defer reading.Wait()
+	defer client.Close()
 	c := &conn{Conn: server}
 	c.patience.Store(int64(writeTimeout))
 	for range 10 {

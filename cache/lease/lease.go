@@ -66,7 +66,7 @@ type Record struct {
 	// Vacant names a hash without a document, such as a lease alone, or with one that was put back:
 	// after a purge it is another.
 	Vacant string
-	// Writes is how many writes of others have made such a hash: a lease, and that it was given back.
+	// Writes is how many writes of another have made such a hash: a lease, and that it was given back.
 	Writes uint64
 	// Overwritten: a client has put a value of another type in the document's place.
 	Overwritten bool
@@ -83,11 +83,11 @@ func (r *Record) Soft() bool { return r.FreshUntil == 0 }
 // Look reads the hash in one round trip. The body is included if its etag is not have.
 func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {
 	r, err := h.run(ctx, c, look, h.most.Milliseconds(), have)
-	return r.record(), err
+	return h.record(r), err
 }
 
 // record is what the script function found returns.
-func (r reply) record() Record {
+func (h *Hash) record(r reply) Record {
 	rec := Record{
 		Now: r.int(0), Dataset: r.text(1), ETag: r.text(4), Layout: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
@@ -95,7 +95,7 @@ func (r reply) record() Record {
 	}
 	rec.Overwritten = r.text(2) != "hash" && r.text(2) != "none" || strings.HasPrefix(rec.Vacant, "overwritten:")
 	switch {
-	case rec.Vacant == "":
+	case rec.Vacant == "" || strings.HasPrefix(rec.Vacant, h.holder+"/"): // own writes are known: see watch.Key
 	case rec.Lease == "" || rec.Failure.Count > 0:
 		rec.Writes = 2
 	default:
@@ -140,9 +140,9 @@ type Lease struct {
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
 	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Have, q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
 		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Lost)
-	l := Lease{Record: r.record(), Outcome: Outcome(r.text(16)), Token: q.Token}
-	if l.Vacant == q.Token {
-		l.Writes = 0
+	l := Lease{Record: h.record(r), Outcome: Outcome(r.text(16)), Token: q.Token}
+	if l.Lease == "" { // granted over one that may have run out
+		l.Writes = min(l.Writes, 1)
 	}
 	return l, err
 }

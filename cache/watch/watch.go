@@ -124,7 +124,11 @@ func (w *Watch) Server(ctx context.Context, name string) (*Server, error) {
 	}
 	name = w.o.Prefix + name
 	w.others[name] = true
-	return w.serverAt(w.route(name)), nil
+	addr := w.route(name)
+	if addr == "" {
+		return nil, ErrNoServer
+	}
+	return w.serverAt(addr), nil
 }
 
 // all are the servers of the keys.
@@ -192,7 +196,9 @@ func (w *Watch) redirect(route func(key string) string) {
 		return used[addr]
 	}
 	for name := range w.others {
-		use(name)
+		if route(name) != "" {
+			use(name)
+		}
 	}
 	var moved []*Key
 	for _, k := range w.keys {

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -82,5 +83,22 @@ func TestAServerWithoutWatchedKeysIsKept(t *testing.T) {
 	w.redirect(route)
 	if again, err := w.Server(t.Context(), "replicas"); err != nil || again != s || s.ctx.Err() != nil {
 		t.Errorf("another server: %t, %v, %v", again != s, err, s.ctx.Err())
+	}
+}
+
+// TestAKeyWithoutAMasterHasNoServer, as in a Cluster that has lost a slot.
+func TestAKeyWithoutAMasterHasNoServer(t *testing.T) {
+	one, _ := store(t)
+	w := open(t, one.Addr())
+	for range 2 {
+		w.redirect(func(key string) string {
+			if key == "p:replicas" {
+				return ""
+			}
+			return one.Addr()
+		})
+		if s, err := w.Server(t.Context(), "replicas"); !errors.Is(err, ErrNoServer) {
+			t.Errorf("got %v, %v", s, err)
+		}
 	}
 }

@@ -248,15 +248,6 @@ func (l *lab) measure(k kind, s settings) (sides []*side, bytes int, err error) 
 	return sides, len(body), nil
 }
 
-func cutQuery(target string) (path, query string, ok bool) {
-	for i := range target {
-		if target[i] == '?' {
-			return target[:i], target[i+1:], true
-		}
-	}
-	return target, "", false
-}
-
 // alike makes sure that a contender answers with the same content, and returns the fields to ask it with: a condition
 // has its own entity-tag. Caches may have another spelling of the same JSON from the origin, by blanks alone.
 func (l *lab) alike(c *contender, k kind, document []byte) ([][2]string, error) {

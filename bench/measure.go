@@ -233,3 +233,12 @@ func loadAverage() string {
 	average, _, _ := strings.Cut(string(raw), " ")
 	return average
 }
+
+func cutQuery(target string) (path, query string, ok bool) {
+	for i := range target {
+		if target[i] == '?' {
+			return target[:i], target[i+1:], true
+		}
+	}
+	return target, "", false
+}

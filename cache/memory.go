@@ -78,15 +78,12 @@ func (e *entry[V]) holds(now time.Duration) bool {
 func (e *entry[V]) setTimes(o *ReaderOptions[V], now, age, left time.Duration) {
 	natural := now - age + o.TTL
 	e.freshUntil = min(now+left, natural+o.TTL/10+time.Millisecond) // whatever was written to Redis by hand
-	if e.source != o.Source {
-		e.freshUntil = min(e.freshUntil, now)
-	}
 	e.ahead = min(natural, e.freshUntil)
 	// The stale windows of a document declared stale early end when they would have ended anyway.
 	stale := max(natural, e.freshUntil)
 	e.revalidateUntil = stale + o.StaleWhileRevalidate
 	e.servableUntil = max(e.revalidateUntil, stale+o.StaleIfError)
-	if e.lost() {
+	if e.lost() || e.source != o.Source {
 		e.dueFrom(now)
 	}
 }

@@ -338,8 +338,8 @@ func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
 		o = options(other)
 		o.Source = "another"
 		_, r2 := replica(t, b.url, o)
-		if a := get(t, r2); a.Value != 1 || !a.Status.Stale {
-			t.Errorf("first answer under another source: %+v", a)
+		if a := get(t, r2); a.Value != 1 || !a.Status.Stale || a.Document.FreshUntil.After(time.Now()) {
+			t.Errorf("first answer under another source: %+v, fresh until %v", a, a.Document.FreshUntil)
 		}
 		eventually(t, "fetched from the other source", func() bool { return get(t, r2).Value == 100 })
 	})

@@ -237,12 +237,12 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 		}},
 		"a lease that ran out": {false, func(t *testing.T, s *redistest.Server) {
 			acquire(t, s, time.Millisecond)
-			time.Sleep(5 * time.Millisecond)
+			watch.Sleep(t.Context(), 5*time.Millisecond)
 		}},
 		"FLUSHALL, and a lease that ran out": {true, func(t *testing.T, s *redistest.Server) {
 			must(t, s.Client().FlushAll(t.Context()).Err())
 			acquire(t, s, time.Millisecond)
-			time.Sleep(5 * time.Millisecond)
+			watch.Sleep(t.Context(), 5*time.Millisecond)
 		}},
 	} {
 		for _, acquires := range []bool{false, true} {

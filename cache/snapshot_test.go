@@ -122,3 +122,25 @@ func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
 		})
 	})
 }
+
+// TestAPersistedDocumentIsServedForALongerWindow is what operators do during an outage: Redis would
+// remove the document at the end of the window that it was fetched with.
+func TestAPersistedDocumentIsServedForALongerWindow(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		o := options(src)
+		o.TTL, o.StaleWhileRevalidate, o.StaleIfError = 100*time.Millisecond, 0, 400*time.Millisecond
+		short, r := replica(t, b.url, o)
+		warm(t, r)
+		src.fail(errDown)
+		must(t, b.client.Persist(t.Context(), key).Err())
+		must(t, short.Close())
+		o.StaleIfError = time.Hour
+		_, r = replica(t, b.url, o)
+		for began := time.Now(); time.Since(began) < time.Second; watch.Sleep(t.Context(), 10*time.Millisecond) {
+			if a := get(t, r); a.Value != 1 {
+				t.Fatalf("%+v", a)
+			}
+		}
+	})
+}

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -103,7 +104,7 @@ func (r *Reader[V]) look() (*entry[V], error) {
 	var mark watch.Mark
 	var run string
 	prev := r.memory.Load()
-	for {
+	for try := 0; ; try++ {
 		run, mark = r.watched.Run(), r.watched.Mark()
 		var err error
 		if rec, err = r.read(prev.etag()); err != nil {
@@ -112,6 +113,9 @@ func (r *Reader[V]) look() (*entry[V], error) {
 		if now := r.watched.Run(); now == run || run == "" {
 			run = now
 			break // otherwise another process answers by now: was it this one?
+		}
+		if try == 2 {
+			return nil, errors.New("another process with each look")
 		}
 	}
 	r.void(&rec, mark.At())

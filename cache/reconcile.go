@@ -110,7 +110,7 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damag
 	if !rec.Holds() {
 		return nil, ""
 	}
-	now, wall, fetched := watch.Now(), time.Now(), min(rec.FetchedAt, rec.Now)
+	now, wall, fetched := watch.Now(), time.Now(), min(max(rec.FetchedAt, 0), rec.Now)
 	ms := func(d int64) time.Duration { return time.Duration(d) * time.Millisecond }
 	same := prev != nil && prev.doc != nil && prev.doc.ETag == rec.ETag
 	doc := &Document{

@@ -163,6 +163,7 @@ func (s *summary) endPackage(e event, failedTests int) {
 		// The rest was printed outside of any test, or by tests that never ended.
 		for _, left := range slices.Sorted(maps.Keys(s.output)) {
 			if strings.HasPrefix(left, key) {
+				s.certain[e.Package] = s.certain[e.Package] || left != key
 				s.show(left)
 				delete(s.output, left)
 			}

@@ -64,7 +64,7 @@ func (s *Server) newPool() *redis.Client {
 // Dedicated are the options of a client with one connection, which pushes can come on.
 func (s *Server) Dedicated() *redis.Options {
 	o := s.w.dial.options(s.w.dial.server, s.addr)
-	o.Protocol, o.PoolSize = 3, 1
+	o.Protocol, o.PoolSize, o.MinIdleConns = 3, 1, 0
 	return o
 }
 

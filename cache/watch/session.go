@@ -178,6 +178,9 @@ func (b *beats) receive(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("answer to a ping: %w", err)
 		}
+		if sent <= b.s.heard.Load() || sent > int64(Now()) {
+			return errors.New("not the answer to the next ping")
+		}
 		b.s.measure(Now() - time.Duration(sent))
 		if first {
 			// Tracking is on. Earlier reads may have missed a change, and have another period.

@@ -35,6 +35,7 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 		}
 		values := []json.RawMessage{made}
 		if p.list { // a list of the results
+			values = nil // Unmarshal would write into the first of them
 			err = json.Unmarshal(made, &values)
 		}
 		steps = append(steps, Step{name, values})

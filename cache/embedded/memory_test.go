@@ -35,9 +35,9 @@ func TestWhatIsStoredIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, "127.0.0.1:0")
-			own := ownCommands(s)
-			own.memory.most = 1 << 20
-			s.redis.Server().SetPreHook(own.hook)
+			commands := ownCommands(s)
+			commands.memory.most = 1 << 20
+			s.redis.Server().SetPreHook(commands.hook)
 			conn := dial(t, s)
 			in := bufio.NewReader(conn)
 			ask := func(words ...string) string {
@@ -61,12 +61,18 @@ func TestWhatIsStoredIsBounded(t *testing.T) {
 			if refused != "-OOM command not allowed when used memory > 'maxmemory'.\r\n" {
 				t.Fatalf("%q", refused)
 			}
-			if n := own.memory.count(); n > 1<<20 {
+			if n := commands.memory.count(); n > 1<<20 {
 				t.Errorf("%d bytes are stored", n)
 			}
-			// As many words as there is certainly no room for.
-			if line := ask(strings.Fields("DEL" + strings.Repeat(" x", 50))...); line != ":0\r\n" {
-				t.Errorf("what makes room is refused: %q", line)
+			none := strings.Repeat("x", 1<<20) // a name that there is certainly no room for
+			for _, words := range [][]string{
+				{"GET", none}, {"HGET", none, "f"}, {"HGETALL", none}, {"EXISTS", none}, {"TTL", none}, {"TYPE", none},
+				{"DEL", none}, {"UNLINK", none}, {"GETDEL", none}, {"HDEL", none, "f"}, {"PERSIST", none},
+				{"EXPIRE", none, "1"}, {"PEXPIRE", none, "1"}, {"EXPIREAT", none, "1"}, {"PEXPIREAT", none, "1"},
+			} {
+				if line := ask(words...); strings.HasPrefix(line, "-") {
+					t.Errorf("%s, which stores nothing, is refused: %q", words[0], line)
+				}
 			}
 			if line := ask("FLUSHALL"); line != "+OK\r\n" {
 				t.Errorf("what makes room is refused: %q", line)

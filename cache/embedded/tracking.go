@@ -71,7 +71,7 @@ func (t *tracking) announce(cmd string, args []string) {
 		clear(t.written)
 		t.mu.Unlock()
 		t.changed(keys...)
-	case writes(cmd) && !t.server.IsReadOnlyCommand(cmd):
+	case t.writes(cmd):
 		t.changed(args...)
 	}
 }
@@ -91,7 +91,7 @@ func (t *tracking) enters(c *server.Peer, cmd string, args []string) bool {
 		t.peers[c] = false
 		c.OnDisconnect(func() { t.forget(c) })
 		return true
-	case len(args) > 0 && writes(cmd) && !t.server.IsReadOnlyCommand(cmd):
+	case len(args) > 0 && t.writes(cmd):
 		t.written[args[0]] = true
 	}
 	return false
@@ -110,13 +110,13 @@ func (t *tracking) setPassing(c *server.Peer, passing bool) {
 	t.peers[c] = passing
 }
 
-// writes reports whether a command may change a key, of those that miniredis does not mark read-only.
-func writes(cmd string) bool {
+// writes reports whether a command may change a key.
+func (t *tracking) writes(cmd string) bool {
 	switch cmd {
 	case "HELLO", "AUTH", "CLIENT", "PING", "ECHO", "SELECT", "QUIT", "INFO", "COMMAND", "SCRIPT", "TIME":
-		return false
+		return false // miniredis marks only those that read keys
 	}
-	return true
+	return !t.server.IsReadOnlyCommand(cmd)
 }
 
 // command is CLIENT TRACKING, in broadcast mode only.

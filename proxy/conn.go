@@ -81,9 +81,10 @@ const largeRequest = 2 << 10
 // places are for large requests, while they use a processor: the other processors are for hits.
 var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// leave gives up the place of a large request, before whatever waits.
+// leave gives up the place of a large request, before waiting for a document, the client or a log.
+// A connection that is refused has no conn.
 func (c *conn) leave() {
-	if c.placed.Load() && c.placed.Swap(false) { // a hit has none, and so only looks
+	if c != nil && c.placed.Load() && c.placed.Swap(false) { // a hit has none, and so only looks
 		<-places
 	}
 }

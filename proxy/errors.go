@@ -106,6 +106,7 @@ func (s *Server) fail(r *request, err error) {
 		level = slog.LevelError
 	}
 	ctx := r.ctx
+	connOf(ctx).leave()
 	s.options.Logger.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
 		"status", f.status, "request_id", r.id(), "error", err)
 

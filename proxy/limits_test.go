@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -309,6 +310,43 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 		}
 	}
 	catalogue.mu.Unlock()
+}
+
+// blocked is an output whose writes wait for its end.
+type blocked struct{ writing, end chan struct{} }
+
+func (b *blocked) Write(p []byte) (int, error) {
+	b.writing <- struct{}{}
+	<-b.end
+	return len(p), nil
+}
+
+// TestALogThatWaitsKeepsNoPlace has nobody read what is logged of a large request.
+func TestALogThatWaitsKeepsNoPlace(t *testing.T) {
+	large := " HTTP/1.1\r\nHost: x\r\nAccept: */*" + strings.Repeat(", a/b", largeRequest/4) + "\r\n"
+	for _, c := range []struct {
+		name, request string
+		options       func(*slog.Logger) Options
+	}{
+		{"an error", "GET /none" + large + "\r\n", func(l *slog.Logger) Options { return Options{Logger: l} }},
+		{"a request that cannot be read", "GET /" + large + "Content-Length: x\r\n\r\n", func(l *slog.Logger) Options { return Options{Logger: l} }},
+		{"the access log", "GET /gvapp" + large + "\r\n", func(l *slog.Logger) Options { return Options{AccessLog: l} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := &blocked{make(chan struct{}, 10), make(chan struct{})}
+			r := newRig(t, c.options(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			defer close(out.end)
+			conn := r.dial(t)
+			defer conn.Close()
+			if _, err := io.WriteString(conn, c.request); err != nil {
+				t.Fatal(err)
+			}
+			<-out.writing
+			if n := len(places); n > 0 {
+				t.Errorf("%d places are taken", n)
+			}
+		})
+	}
 }
 
 func TestWhatIsNotHTTPTakesLittleMemory(t *testing.T) {

@@ -96,6 +96,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		r := s.newRequest(ctx)
 		defer func() {
+			connOf(ctx).leave()
 			if p := recover(); p != nil {
 				s.panicked(r, p)
 			}

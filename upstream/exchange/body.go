@@ -33,7 +33,7 @@ func readBody(resp *http.Response, limit Limit, types []string) ([]byte, error) 
 		}
 		return nil, err
 	}
-	left := max(limit.Left.Load(), 1)
+	left := limit.Left.Load()
 	if resp.ContentLength > left {
 		return nil, tooLarge(limit.Most)
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // Append appends a program's value to dst, which may grow to limit bytes unless that is 0.
-// Documented members are in the documented order. Its error is a *shape.RefusedError whose path begins with path.
+// Documented members are in the documented order. Its error is a *shape.RefusedError whose path
+// begins with path.
 func Append(dst []byte, path string, v any, limit int) ([]byte, error) {
 	dst, err := appendValue(dst, v, limit, 0)
 	return dst, below(path, err)

@@ -57,7 +57,7 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 		c.WriteError("ERR DB index is out of range")
 	case (cmd == "CLIENT" || cmd == "HELLO") && sizeOf(args) > maxStranger, !s.track.mayQueue(c, cmd, args):
 		c.WriteError("ERR too long for the embedded store")
-	case s.track.writes(cmd) && !frees(cmd) && !s.memory.fits(sizeOf(args)+len(args)*(storedCost-wordCost)):
+	case s.track.writes(cmd) && !frees(cmd, args) && !s.memory.fits(sizeOf(args)+len(args)*(storedCost-wordCost)):
 		c.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
 	case cmd == "INFO":
 		c.WriteBulk("# Server\r\nrun_id:" + s.run + "\r\n")

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"vitrine/cache/lease"
 )
 
 const (
@@ -30,12 +32,14 @@ func sizeOf(words []string) int {
 	return size
 }
 
-// frees lists commands that store nothing, though they write.
-func frees(cmd string) bool {
+// frees lists commands that store nothing, though they may write.
+func frees(cmd string, args []string) bool {
 	switch cmd {
 	case "DEL", "UNLINK", "FLUSHALL", "FLUSHDB", "EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PERSIST", "GETDEL", "HDEL",
 		"MULTI", "EXEC", "DISCARD":
 		return true
+	case "EVAL", "EVALSHA":
+		return len(args) > 0 && lease.Frees(args[0])
 	}
 	return false
 }

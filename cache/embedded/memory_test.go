@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/lease"
 	"vitrine/cmd/testkit"
 )
 
@@ -79,6 +82,30 @@ func TestWhatIsStoredIsBounded(t *testing.T) {
 			}
 			testkit.Eventually(t, "there is room again", func() bool { return ask("SET", "x", "y") == "+OK\r\n" })
 		})
+	}
+}
+
+// TestAFullStoreIsReadAndPurgedByScripts: they are commands that may write.
+func TestAFullStoreIsReadAndPurgedByScripts(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	full := ownCommands(s)
+	full.scripts, full.memory.most = lease.IsScript, 0
+	s.redis.HSet("vitrine:banners", "etag", "e", "layout", lease.Layout)
+	s.redis.Server().SetPreHook(full.hook)
+	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer client.Close()
+	h := lease.New("vitrine:", "banners", "holder", time.Minute)
+	if got, err := h.Look(t.Context(), client, ""); err != nil || !got.Holds() {
+		t.Errorf("a look: %v, %v", got, err)
+	}
+	if _, err := lease.NewRoster("vitrine:", "self").Read(t.Context(), client, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if _, err := h.Acquire(t.Context(), client, lease.Request{}); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("a lease: %v", err)
+	}
+	if held, err := h.Purge(t.Context(), client, false); err != nil || !held || s.redis.Exists("vitrine:banners") {
+		t.Errorf("a purge: %v, %v", held, err)
 	}
 }
 

@@ -31,6 +31,18 @@ func IsScript(text string) bool {
 	})
 }
 
+// Frees reports whether a script, given by its text or its hash, makes nothing larger, for a store
+// that is full. A soft purge adds a number at most.
+func Frees(script string) bool {
+	hash := redis.NewScript(script).Hash()
+	for _, s := range []*redis.Script{look.Script, purge.Script, roster.Script} {
+		if s.Hash() == script || s.Hash() == hash {
+			return true
+		}
+	}
+	return false
+}
+
 var (
 	look    = load("look")
 	acquire = load("acquire")

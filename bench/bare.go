@@ -49,12 +49,12 @@ func serveBare(args []string) error {
 	return app.Listen(args[0])
 }
 
-// serveFloor does the least that any server in Go does for a request on a kept connection: one read and one write, of an
-// answer that it read from a file. Its arguments are the address and the file. What comes in one read is one request, as
-// wrk sends it.
-func serveFloor(args []string) error {
+// serveLoop does the least that a server on package net does for a request on a kept connection: one read and one write,
+// of an answer that it read from a file. Its arguments are the address and the file. What comes in one read is one request,
+// as wrk sends it.
+func serveLoop(args []string) error {
 	if len(args) != 2 {
-		return errors.New("usage: floor ADDRESS FILE")
+		return errors.New("usage: loop ADDRESS FILE")
 	}
 	answer, err := os.ReadFile(args[1])
 	if err != nil {

@@ -74,9 +74,9 @@ func medianOf[T int | float64 | time.Duration](loads []load, of func(load) T) T 
 // hits loads each kind of request at every contender.
 func hits(l *lab, s settings, r *report) error {
 	r.text("hits", "Measured on "+time.Now().UTC().Format(time.DateOnly)+": "+describeMachine(l))
-	cost := table{Name: "hits", Head: []string{"case", "bytes", "nginx", "Varnish", "floor", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", "of the floor", ""}}
-	others := table{Name: "hits-rates", Head: []string{"case", "", "nginx", "Varnish", "floor", "bare Fiber", "vitrine", "of the best other", ""}}
-	floors := map[string]*span{"nginx": {}, "Varnish": {}, "vitrine": {}}
+	cost := table{Name: "hits", Head: []string{"case", "bytes", "nginx", "Varnish", "loop", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", "of the loop", ""}}
+	others := table{Name: "hits-rates", Head: []string{"case", "", "nginx", "Varnish", "loop", "bare Fiber", "vitrine", "of the best other", ""}}
+	loops := map[string]*span{"nginx": {}, "Varnish": {}, "vitrine": {}}
 	for _, k := range kinds {
 		sides, bytes, err := l.measure(k, s)
 		if err != nil && !s.short { // here rather than in run: all kinds take minutes
@@ -110,14 +110,14 @@ func hits(l *lab, s settings, r *report) error {
 			return fmt.Sprintf("%.2f", got)
 		}
 		cpu := func(s *side) string { return micros(s.cpu()) }
-		row := []string{k.name, fmt.Sprint(bytes), cell("nginx", cpu), cell("Varnish", cpu), cell("floor", cpu), cell("bare Fiber", cpu), cpu(own),
-			ratio("nginx", k.nginx), ratio("Varnish", k.varnish), ratio("bare Fiber", k.bare), ratio("floor", 0)}
+		row := []string{k.name, fmt.Sprint(bytes), cell("nginx", cpu), cell("Varnish", cpu), cell("loop", cpu), cell("bare Fiber", cpu), cpu(own),
+			ratio("nginx", k.nginx), ratio("Varnish", k.varnish), ratio("bare Fiber", k.bare), ratio("loop", 0)}
 		if k.name == estimated {
 			r.text("share", fmt.Sprintf("%.2f of a core at the %s µs above", 10_000*own.cpu().Seconds(), micros(own.cpu())))
 		}
-		for name, of := range floors {
+		for name, of := range loops {
 			if by[name] != nil && !k.fresh { // nobody else holds what is new each time
-				of.add(float64(by["floor"].cpu()) / float64(by[name].cpu()))
+				of.add(float64(by["loop"].cpu()) / float64(by[name].cpu()))
 			}
 		}
 		verdict := ""
@@ -129,16 +129,16 @@ func hits(l *lab, s settings, r *report) error {
 		p99 := func(s *side) string { return millis(s.p99()) }
 		best := time.Duration(0)
 		for _, side := range sides {
-			if side != own && side.name != "floor" && (best == 0 || side.p99() < best) {
+			if side != own && side.name != "loop" && (best == 0 || side.p99() < best) {
 				best = side.p99()
 			}
 		}
 		others.Rows = append(others.Rows,
-			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("floor", rate), cell("bare Fiber", rate), rate(own), "", ""},
-			[]string{"", "p99 at 2,000 requests/s, ms", cell("nginx", p99), cell("Varnish", p99), cell("floor", p99), cell("bare Fiber", p99), p99(own),
+			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("loop", rate), cell("bare Fiber", rate), rate(own), "", ""},
+			[]string{"", "p99 at 2,000 requests/s, ms", cell("nginx", p99), cell("Varnish", p99), cell("loop", p99), cell("bare Fiber", p99), p99(own),
 				fmt.Sprintf("%.2f (goal 1.00)", float64(own.p99())/float64(best)), judge(own.p99() <= best)})
 	}
-	r.text("floor", fmt.Sprintf("But for the query never seen, the floor alone is %s of nginx, %s of Varnish and %s of vitrine", floors["nginx"], floors["Varnish"], floors["vitrine"]))
+	r.text("loop", fmt.Sprintf("But for the query never seen, it takes %s of nginx, %s of Varnish and %s of vitrine", loops["nginx"], loops["Varnish"], loops["vitrine"]))
 	r.add(cost)
 	r.add(others)
 	return nil
@@ -190,13 +190,13 @@ func (l *lab) measure(k kind, s settings) (sides []*side, bytes int, err error) 
 	if resp.StatusCode != k.status {
 		return nil, 0, fmt.Errorf("vitrine answers %d", resp.StatusCode)
 	}
-	bare, floor, err := l.startRepeaters(path, resp, body)
+	bare, loop, err := l.startRepeaters(path, resp, body)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer bare.p.stop()
-	defer floor.p.stop()
-	contenders = append(contenders, floor, bare)
+	defer loop.p.stop()
+	contenders = append(contenders, loop, bare)
 	if !ordered { // they do not order
 		for _, start := range []func() (*contender, error){func() (*contender, error) { return l.startNginx("", "") }, l.startVarnish} {
 			c, err := start()

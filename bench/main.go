@@ -55,8 +55,8 @@ func main() {
 		exitOn(serveBare(os.Args[2:]))
 		return
 	}
-	if len(os.Args) > 1 && os.Args[1] == "floor" {
-		exitOn(serveFloor(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == "loop" {
+		exitOn(serveLoop(os.Args[2:]))
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == "busy" {

@@ -144,8 +144,8 @@ func (l *lab) startVarnish() (*contender, error) {
 	return &contender{"Varnish", p, "http://" + addr}, nil
 }
 
-// startRepeaters starts what repeats an answer of vitrine's: a Fiber application, and the floor.
-func (l *lab) startRepeaters(path string, resp *http.Response, body []byte) (bare, floor *contender, err error) {
+// startRepeaters starts what repeats an answer of vitrine's: a Fiber application, and the loop.
+func (l *lab) startRepeaters(path string, resp *http.Response, body []byte) (bare, loop *contender, err error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "HTTP/1.1 %s\r\n", resp.Status)
 	header := resp.Header.Clone()
@@ -166,10 +166,10 @@ func (l *lab) startRepeaters(path string, resp *http.Response, body []byte) (bar
 	if bare, err = repeater("bare Fiber", "bare", path, file); err != nil {
 		return nil, nil, err
 	}
-	if floor, err = repeater("floor", "floor", file); err != nil {
+	if loop, err = repeater("loop", "loop", file); err != nil {
 		bare.p.stop()
 	}
-	return bare, floor, err
+	return bare, loop, err
 }
 
 // repeater starts this program as a contender.

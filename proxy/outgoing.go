@@ -26,8 +26,6 @@ type outgoing struct {
 	next   int  // of items
 	more   bool // items are left
 	lease  represent.Lease
-
-	buffers net.Buffers // being written; a field, to avoid an allocation
 }
 
 var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
@@ -66,7 +64,7 @@ var headEnd = []byte("\r\n\r\n")
 
 // buffersWriter is a connection that writes many pieces at once, as those of listen do.
 type buffersWriter interface {
-	WriteBuffers(pieces *net.Buffers) error
+	WriteBuffers(pieces [][]byte) error
 }
 
 // writeTo writes the answer after a header of fasthttp's: in one system call if c is a
@@ -95,15 +93,11 @@ func (o *outgoing) writeTo(c net.Conn, own []byte) error {
 }
 
 // write writes the pieces.
-func (o *outgoing) write(c net.Conn) (err error) {
-	if o.n == 1 {
-		_, err = c.Write(o.pieces[0])
-		return err
-	}
-	o.buffers = o.pieces[:o.n]
+func (o *outgoing) write(c net.Conn) error {
 	if w, ok := c.(buffersWriter); ok {
-		return w.WriteBuffers(&o.buffers)
+		return w.WriteBuffers(o.pieces[:o.n])
 	}
-	_, err = o.buffers.WriteTo(c)
+	buffers := net.Buffers(o.pieces[:o.n])
+	_, err := buffers.WriteTo(c)
 	return err
 }

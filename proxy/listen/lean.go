@@ -4,13 +4,17 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
+	"unsafe"
 )
 
 // A lean is a connection's socket without a buffer while its service waits for a request: a read of
 // a single byte reads everything available, in one system call.
+//
+// The socket does not block, so neither does a system call, and Go's scheduler need not be told of
+// it. That saves a sixth of the time of a hit, and with few requests the thread that otherwise
+// wakes to watch each call.
 type lean struct {
 	net.Conn
 	raw  syscall.RawConn
@@ -71,134 +75,96 @@ func (l *lean) Read(p []byte) (int, error) {
 // fill reads into a buffer if data is available, or records the end, and reports whether it did.
 func (l *lean) fill(fd uintptr) bool {
 	b, _ := readBuffers.Get().(*readBuffer)
-	n, err := syscall.Read(int(fd), b.room[:])
-	for err == syscall.EINTR {
-		n, err = syscall.Read(int(fd), b.room[:])
-	}
-	if n > 0 {
-		l.buffer, l.failed, b.rest = b, 0, b.room[:n]
+	n, failed := call(syscall.SYS_READ, fd, unsafe.Pointer(&b.room), len(b.room)) //nolint:gosec // the system needs the address
+	if l.failed = failed; n > 0 {
+		l.buffer, b.rest = b, b.room[:n]
 		return true
 	}
 	readBuffers.Put(b)
-	l.failed, _ = err.(syscall.Errno) //nolint:errorlint // as above; none is the end
-	return l.failed != syscall.EAGAIN
+	return failed != syscall.EAGAIN
 }
 
-// WriteBuffers writes all of pieces: in one system call as far as the system accepts them, over TLS
-// in one for every 64 KB. They are consumed.
-func (c *conn) WriteBuffers(pieces *net.Buffers) error {
-	if l, ok := c.Conn.(*lean); ok {
-		_, err := pieces.WriteTo(l.Conn)
-		return err
-	}
-	r, _ := records.Get().(*record)
-	defer records.Put(r)
-	if c.cork != nil {
-		c.cork.hold(r.encrypted[:0])
-		defer c.cork.hold(nil)
-	}
-	plain := r.plain[:0]
-	for _, p := range *pieces {
-		for len(p) > 0 {
-			n := min(len(p), cap(plain)-len(plain))
-			plain, p = append(plain, p[:n]...), p[n:]
-			if len(plain) < cap(plain) {
-				break
-			}
-			if _, err := c.Write(plain); err != nil {
-				return err
-			}
-			plain = plain[:0]
+// call makes a system call that does not block, again while a signal interrupts it.
+func call(number, fd uintptr, p unsafe.Pointer, n int) (done int, failed syscall.Errno) {
+	for {
+		r, _, failed := syscall.RawSyscall(number, fd, uintptr(p), uintptr(n))
+		if failed != syscall.EINTR {
+			return int(r), failed
 		}
 	}
-	if len(plain) > 0 {
-		if _, err := c.Write(plain); err != nil {
-			return err
+}
+
+// Write writes all of p.
+func (l *lean) Write(p []byte) (int, error) { return l.write(p) }
+
+// write writes all of pieces, in one system call as far as the system accepts them.
+func (l *lean) write(pieces ...[]byte) (int, error) {
+	v, _ := vectors.Get().(*vector)
+	defer v.release()
+	for _, p := range pieces {
+		v.add(p)
+	}
+	if err := l.raw.Write(v.wait); err != nil {
+		return v.done, err
+	}
+	if v.failed != 0 {
+		return v.done, os.NewSyscallError("writev", v.failed)
+	}
+	return v.done, nil
+}
+
+// mostPieces is how many pieces the system takes at a time (IOV_MAX).
+const mostPieces = 1024
+
+// A vector has pieces to write.
+type vector struct {
+	pieces []syscall.Iovec
+	left   []syscall.Iovec // of pieces
+	done   int             // bytes
+	failed syscall.Errno
+	wait   func(fd uintptr) bool // send, bound once
+}
+
+var vectors = sync.Pool{New: func() any {
+	v := new(vector)
+	v.wait = v.send
+	return v
+}}
+
+func (v *vector) add(p []byte) {
+	if len(p) > 0 { // the first of left is never empty, then
+		piece := syscall.Iovec{Base: &p[0]}
+		piece.SetLen(len(p))
+		v.pieces = append(v.pieces, piece)
+	}
+	v.left = v.pieces
+}
+
+// send writes as much as the system accepts, and reports whether that was all, or failed.
+func (v *vector) send(fd uintptr) bool {
+	for len(v.left) > 0 {
+		n, failed := call(syscall.SYS_WRITEV, fd, unsafe.Pointer(&v.left[0]), min(len(v.left), mostPieces)) //nolint:gosec // as in fill
+		if failed != 0 {
+			v.failed = failed
+			return failed != syscall.EAGAIN
+		}
+		v.done += n
+		for len(v.left) > 0 && n >= int(v.left[0].Len) { //nolint:gosec // a slice's length
+			n -= int(v.left[0].Len) //nolint:gosec // the same
+			v.left = v.left[1:]
+		}
+		if n > 0 {
+			first := &v.left[0]
+			first.Base = (*byte)(unsafe.Add(unsafe.Pointer(first.Base), n)) //nolint:gosec // within the slice
+			first.SetLen(int(first.Len) - n)                                //nolint:gosec // the same
 		}
 	}
-	if c.cork == nil {
-		return nil
-	}
-	return c.cork.flush()
+	v.failed = 0
+	return true
 }
 
-// A record has room for the content of a record of TLS, and for the records that are written
-// together.
-type record struct {
-	plain     [16 << 10]byte
-	encrypted [64 << 10]byte
-}
-
-var records = sync.Pool{New: func() any { return new(record) }}
-
-// A cork is the socket under TLS. While it holds, it keeps what is written to it.
-type cork struct {
-	net.Conn
-	mu   sync.Mutex // guards held: Close may write an alert at any time
-	held []byte     // nil unless it holds; a record always fits
-
-	shakes, placed bool // in the handshake, and with one of places; for the one goroutine that is in it
-}
-
-// places are for handshakes, while they use a processor: the other processors are for hits.
-var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
-
-// shake is called before the handshake, and again after it.
-func (c *cork) shake(begins bool) {
-	c.leave()
-	c.shakes = begins
-}
-
-// leave gives up the place, before whatever waits.
-func (c *cork) leave() {
-	if c.placed {
-		c.placed = false
-		<-places
-	}
-}
-
-// Read reads, and waits for a place in the handshake.
-func (c *cork) Read(p []byte) (int, error) {
-	c.leave()
-	n, err := c.Conn.Read(p)
-	if n > 0 && c.shakes {
-		places <- struct{}{}
-		c.placed = true
-	}
-	return n, err
-}
-
-func (c *cork) hold(room []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = room
-}
-
-// Write writes, or keeps.
-func (c *cork) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.held == nil {
-		return c.Conn.Write(p)
-	}
-	if len(p) > cap(c.held)-len(c.held) {
-		if err := c.write(); err != nil {
-			return 0, err
-		}
-	}
-	c.held = append(c.held, p...)
-	return len(p), nil
-}
-
-// flush writes what it keeps.
-func (c *cork) flush() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.write()
-}
-
-func (c *cork) write() error {
-	_, err := c.Conn.Write(c.held)
-	c.held = c.held[:0]
-	return err
+func (v *vector) release() {
+	clear(v.pieces)
+	v.pieces, v.left, v.done, v.failed = v.pieces[:0], nil, 0, 0
+	vectors.Put(v)
 }

@@ -19,6 +19,7 @@ type Socket struct {
 	closed   chan struct{} // by Close
 	ended    chan struct{} // accepting has ended
 	close    func() error  // once
+	rush     rush
 }
 
 // passed is a connection on its way to a service: just accepted, or from another service.

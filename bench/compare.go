@@ -127,6 +127,9 @@ func hits(l *lab, s settings, r *report) error {
 		cost.Rows = append(cost.Rows, append(row, verdict))
 		rate := func(s *side) string { return fmt.Sprintf("%.0f", s.rate()) }
 		p99 := func(s *side) string { return millis(s.p99()) }
+		queue := func(s *side) string {
+			return millis(medianOf(s.loads, func(l load) time.Duration { return l.p99 }))
+		}
 		best := time.Duration(0)
 		for _, side := range sides {
 			if side != own && side.name != "loop" && (best == 0 || side.p99() < best) {
@@ -135,6 +138,7 @@ func hits(l *lab, s settings, r *report) error {
 		}
 		others.Rows = append(others.Rows,
 			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("loop", rate), cell("bare Fiber", rate), rate(own), "", ""},
+			[]string{"", "p99 then, ms", cell("nginx", queue), cell("Varnish", queue), cell("loop", queue), cell("bare Fiber", queue), queue(own), "", ""},
 			[]string{"", "p99 at 2,000 requests/s, ms", cell("nginx", p99), cell("Varnish", p99), cell("loop", p99), cell("bare Fiber", p99), p99(own),
 				fmt.Sprintf("%.2f (goal 1.00)", float64(own.p99())/float64(best)), judge(own.p99() <= best)})
 	}

@@ -15,11 +15,11 @@ import (
 type conn struct {
 	net.Conn
 	server  *Server
-	unended int         // bytes read since the last end of a line
-	size    int         // bytes read since the last answer
-	placed  atomic.Bool // has one of places
-	request *request    // the current one
+	unended int      // bytes read since the last end of a line
+	size    int      // bytes read since the last answer
+	request *request // the current one
 	answer  atomic.Pointer[outgoing]
+	placed  atomic.Bool // has one of places
 	closed  atomic.Bool
 }
 

@@ -1,24 +1,39 @@
 package listen
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
 	"runtime"
 	"sync"
 )
 
-// WriteBuffers writes all of pieces: in one system call as far as the system accepts them, over TLS
-// in one for every 64 KB.
-func (c *conn) WriteBuffers(pieces [][]byte) error {
-	if l, ok := c.Conn.(*lean); ok {
-		_, err := l.write(pieces...)
+// A secureConn is a conn over TLS, which servers recognize by these methods.
+type secureConn struct {
+	*conn
+	secure *tls.Conn
+	cork   *cork // under it
+}
+
+// Handshake is bounded by the deadline for reads.
+func (c *secureConn) Handshake() error {
+	if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
 		return err
 	}
+	c.cork.shake(true)
+	defer c.cork.shake(false)
+	return c.secure.HandshakeContext(context.Background()) // the deadline set above bounds it
+}
+
+// ConnectionState is that of TLS.
+func (c *secureConn) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
+
+// WriteBuffers writes all of pieces, in one system call for every 64 KB.
+func (c *secureConn) WriteBuffers(pieces [][]byte) error {
 	r, _ := records.Get().(*record)
 	defer records.Put(r)
-	if c.cork != nil {
-		c.cork.hold(r.encrypted[:0])
-		defer c.cork.hold(nil)
-	}
+	c.cork.hold(r.encrypted[:0])
+	defer c.cork.hold(nil)
 	plain := r.plain[:0]
 	for _, p := range pieces {
 		for len(p) > 0 {
@@ -37,9 +52,6 @@ func (c *conn) WriteBuffers(pieces [][]byte) error {
 		if _, err := c.Write(plain); err != nil {
 			return err
 		}
-	}
-	if c.cork == nil {
-		return nil
 	}
 	return c.cork.flush()
 }

@@ -20,14 +20,14 @@ type lean struct {
 	raw  syscall.RawConn
 	wait func(fd uintptr) bool // fill, bound once
 
-	buffer *readBuffer   // nil if empty
-	failed syscall.Errno // the last fill
+	buffer *readBuffer // nil if empty
 }
 
 // A readBuffer has room for what most clients send at once.
 type readBuffer struct {
-	room [4 << 10]byte
-	rest []byte // of room, unread
+	room   [4 << 10]byte
+	rest   []byte        // of room, unread; empty at the end, or if the read failed
+	failed syscall.Errno // 0 at the end
 }
 
 var readBuffers = sync.Pool{New: func() any { return new(readBuffer) }}
@@ -56,32 +56,32 @@ func (l *lean) Read(p []byte) (int, error) {
 		if err := l.raw.Read(l.wait); err != nil {
 			return 0, err
 		}
-		switch {
-		case l.failed != 0:
-			return 0, os.NewSyscallError("read", l.failed)
-		case l.buffer == nil:
-			return 0, io.EOF
-		}
 	}
 	b := l.buffer
-	n := copy(p, b.rest)
+	n, failed := copy(p, b.rest), b.failed
 	if b.rest = b.rest[n:]; len(b.rest) == 0 {
 		readBuffers.Put(b)
 		l.buffer = nil
 	}
-	return n, nil
+	switch {
+	case n > 0, len(p) == 0:
+		return n, nil
+	case failed != 0:
+		return 0, os.NewSyscallError("read", failed)
+	}
+	return 0, io.EOF
 }
 
-// fill reads into a buffer if data is available, or records the end, and reports whether it did.
+// fill reads into a buffer, and reports whether it need not wait for that.
 func (l *lean) fill(fd uintptr) bool {
 	b, _ := readBuffers.Get().(*readBuffer)
 	n, failed := call(syscall.SYS_READ, fd, unsafe.Pointer(&b.room), len(b.room)) //nolint:gosec // the system needs the address
-	if l.failed = failed; n > 0 {
-		l.buffer, b.rest = b, b.room[:n]
-		return true
+	if failed == syscall.EAGAIN {
+		readBuffers.Put(b)
+		return false
 	}
-	readBuffers.Put(b)
-	return failed != syscall.EAGAIN
+	l.buffer, b.rest, b.failed = b, b.room[:max(n, 0)], failed
+	return true
 }
 
 // call makes a system call that does not block, again while a signal interrupts it.

@@ -47,7 +47,7 @@ func TestPiecesArriveWholeAtAClientThatReadsLate(t *testing.T) {
 	got := make(chan []byte, 1)
 	go func() {
 		<-time.After(50 * time.Millisecond) // more is written than sockets hold
-		all, _ := io.ReadAll(client)      // what is missing is found below
+		all, _ := io.ReadAll(client)        // what is missing is found below
 		got <- all
 	}()
 	if n, err := served.write(pieces...); n != len(want) || err != nil {

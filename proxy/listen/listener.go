@@ -75,8 +75,8 @@ func (l *Listener) take(p passed) net.Conn {
 	c := &conn{Conn: p.Conn, listener: l}
 	l.conns[c] = struct{}{}
 	if secure, ok := p.Conn.(*tls.Conn); ok {
-		c.cork, _ = secure.NetConn().(*cork)
-		return &secureConn{conn: c, secure: secure}
+		under, _ := secure.NetConn().(*cork)
+		return &secureConn{conn: c, secure: secure, cork: under}
 	}
 	return c
 }
@@ -134,7 +134,6 @@ func (l *Listener) forget(c *conn) {
 type conn struct {
 	net.Conn
 	listener *Listener
-	cork     *cork // nil without TLS
 	state    atomic.Int32
 	turns    atomic.Uint32 // how often it became idle
 	closed   atomic.Bool
@@ -280,6 +279,17 @@ func (c *conn) read(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteBuffers writes all of pieces, in one system call as far as the system accepts them.
+func (c *conn) WriteBuffers(pieces [][]byte) (err error) {
+	if l, ok := c.Conn.(*lean); ok {
+		_, err = l.write(pieces...)
+		return err
+	}
+	buffers := net.Buffers(pieces)
+	_, err = buffers.WriteTo(c.Conn)
+	return err
+}
+
 // Close closes the connection, or hands it over: a service closes one when it cannot read.
 func (c *conn) Close() error {
 	if c.closed.Swap(true) {
@@ -298,22 +308,3 @@ func (c *conn) Close() error {
 	c.listener.socket.pass(passed{Conn: c.Conn, begun: true})
 	return nil
 }
-
-// A secureConn is a conn over TLS, which servers recognize by these methods.
-type secureConn struct {
-	*conn
-	secure *tls.Conn
-}
-
-// Handshake is bounded by the deadline for reads.
-func (c *secureConn) Handshake() error {
-	if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
-		return err
-	}
-	c.cork.shake(true)
-	defer c.cork.shake(false)
-	return c.secure.HandshakeContext(context.Background()) // the deadline set above bounds it
-}
-
-// ConnectionState is that of TLS.
-func (c *secureConn) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }

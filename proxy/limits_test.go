@@ -341,7 +341,11 @@ func TestALogThatWaitsKeepsNoPlace(t *testing.T) {
 			if _, err := io.WriteString(conn, c.request); err != nil {
 				t.Fatal(err)
 			}
-			<-out.writing
+			select {
+			case <-out.writing:
+			case <-time.After(10 * time.Second):
+				t.Fatal("nothing is logged")
+			}
 			if n := len(places); n > 0 {
 				t.Errorf("%d places are taken", n)
 			}

@@ -88,6 +88,7 @@ func (o *outgoing) writeTo(c net.Conn, own []byte) error {
 		if err := o.write(c); err != nil || !o.more {
 			return err
 		}
+		clear(o.pieces[:o.n]) // the pool must not keep a document
 		o.n = 0
 	}
 }

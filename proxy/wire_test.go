@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -20,8 +21,11 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cache"
 	"vitrine/proxy/listen"
 	"vitrine/proxy/listen/listentest"
+	"vitrine/proxy/negotiate"
+	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
 )
 
@@ -230,5 +234,60 @@ func TestWhatNobodyAskedForBeforeTakesBoundedMemory(t *testing.T) {
 		t.Errorf("%d MB at most, want up to %d for a document of %.1f", most/1e6, limit/1e6, float64(len(document))/1e6)
 	} else {
 		t.Logf("%d MB at most", most/1e6)
+	}
+}
+
+// written is a connection that forgets what is written.
+type written struct{ net.Conn }
+
+func (written) WriteBuffers([][]byte) error { return nil }
+
+func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
+	var list strings.Builder
+	for i := range 2 * maxPieces {
+		fmt.Fprintf(&list, `,{"id":%d}`, i)
+	}
+	normal, err := shape.Normalize(shape.Banners, []byte("["+list.String()[1:]+"]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := represent.Prepare(shape.Banners)(&cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Builders that are busy make an answer of items.
+	found := make(chan *represent.Representation, 1)
+	ctx, end := context.WithCancel(t.Context())
+	var tasks sync.WaitGroup
+	fields := shape.BannerFields()
+	for range 2 * runtime.GOMAXPROCS(0) {
+		tasks.Go(func() {
+			for ctx.Err() == nil {
+				ordering := fields[rand.IntN(len(fields))] + "," + fields[rand.IntN(len(fields))] + ",-id"
+				key := represent.Key{Ordering: negotiate.ParseOrdering([]byte(ordering))}
+				r, lease := document.Get(key, negotiate.Brotli)
+				if r.Body == nil {
+					select {
+					case found <- r:
+					default:
+					}
+				}
+				lease.Release()
+			}
+		})
+	}
+	r := <-found
+	end()
+	tasks.Wait()
+	o := newOutgoing()
+	o.content(r, represent.Lease{})
+	if err := o.writeTo(written{}, []byte("HTTP/1.1 200 OK\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	o.release()
+	for i, p := range o.pieces {
+		if p != nil {
+			t.Fatalf("piece %d is kept: %.20s", i, p)
+		}
 	}
 }

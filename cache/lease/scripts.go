@@ -35,12 +35,9 @@ func IsScript(text string) bool {
 // that is full. A soft purge adds a number at most.
 func Frees(script string) bool {
 	hash := redis.NewScript(script).Hash()
-	for _, s := range []*redis.Script{look.Script, purge.Script, roster.Script} {
-		if s.Hash() == script || s.Hash() == hash {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]*redis.Script{look.Script, purge.Script, roster.Script}, func(s *redis.Script) bool {
+		return s.Hash() == script || s.Hash() == hash
+	})
 }
 
 var (

@@ -97,13 +97,19 @@ func call(number, fd uintptr, p unsafe.Pointer, n int) (done int, failed syscall
 // Write writes all of p.
 func (l *lean) Write(p []byte) (int, error) { return l.write(p) }
 
-// write writes all of pieces, in one system call as far as the system accepts them.
+// write writes all of pieces, at most 1,024 (IOV_MAX), in one system call as far as the system
+// accepts them.
 func (l *lean) write(pieces ...[]byte) (int, error) {
 	v, _ := vectors.Get().(*vector)
 	defer v.release()
 	for _, p := range pieces {
-		v.add(p)
+		if len(p) > 0 { // the first of those left is never empty, then
+			piece := syscall.Iovec{Base: &p[0]}
+			piece.SetLen(len(p))
+			v.pieces = append(v.pieces, piece)
+		}
 	}
+	v.left = v.pieces
 	if err := l.raw.Write(v.wait); err != nil {
 		return v.done, err
 	}
@@ -112,9 +118,6 @@ func (l *lean) write(pieces ...[]byte) (int, error) {
 	}
 	return v.done, nil
 }
-
-// mostPieces is how many pieces the system takes at a time (IOV_MAX).
-const mostPieces = 1024
 
 // A vector has pieces to write.
 type vector struct {
@@ -131,19 +134,10 @@ var vectors = sync.Pool{New: func() any {
 	return v
 }}
 
-func (v *vector) add(p []byte) {
-	if len(p) > 0 { // the first of left is never empty, then
-		piece := syscall.Iovec{Base: &p[0]}
-		piece.SetLen(len(p))
-		v.pieces = append(v.pieces, piece)
-	}
-	v.left = v.pieces
-}
-
 // send writes as much as the system accepts, and reports whether that was all, or failed.
 func (v *vector) send(fd uintptr) bool {
 	for len(v.left) > 0 {
-		n, failed := call(syscall.SYS_WRITEV, fd, unsafe.Pointer(&v.left[0]), min(len(v.left), mostPieces)) //nolint:gosec // as in fill
+		n, failed := call(syscall.SYS_WRITEV, fd, unsafe.Pointer(&v.left[0]), len(v.left)) //nolint:gosec // as in fill
 		if failed != 0 {
 			v.failed = failed
 			return failed != syscall.EAGAIN

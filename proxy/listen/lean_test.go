@@ -38,11 +38,9 @@ func pair(t *testing.T) (served *lean, client *net.TCPConn) {
 func TestPiecesArriveWholeAtAClientThatReadsLate(t *testing.T) {
 	served, client := pair(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	var pieces [][]byte
-	var want []byte
-	for i := range 3 * mostPieces {
-		piece := bytes.Repeat([]byte{byte(i)}, random.IntN(16<<10)*random.IntN(2)) // every other one is empty
-		pieces, want = append(pieces, piece), append(want, piece...)
+	want := make([]byte, 12<<20)
+	for i := range want {
+		want[i] = byte(random.Uint32())
 	}
 	got := make(chan []byte, 1)
 	go func() {
@@ -50,8 +48,16 @@ func TestPiecesArriveWholeAtAClientThatReadsLate(t *testing.T) {
 		all, _ := io.ReadAll(client)        // what is missing is found below
 		got <- all
 	}()
-	if n, err := served.write(pieces...); n != len(want) || err != nil {
-		t.Errorf("wrote %d of %d: %v", n, len(want), err)
+	for left := want; len(left) > 0; {
+		var pieces [][]byte
+		size := 0
+		for range 64 {
+			n := min(random.IntN(64<<10)*random.IntN(2), len(left)) // every other one is empty
+			pieces, left, size = append(pieces, left[:n]), left[n:], size+n
+		}
+		if n, err := served.write(pieces...); n != size || err != nil {
+			t.Fatalf("wrote %d of %d: %v", n, size, err)
+		}
 	}
 	_ = served.Close()
 	if !bytes.Equal(<-got, want) {
@@ -65,7 +71,7 @@ func TestAWriteEndsAtItsDeadlineAndWithItsConnection(t *testing.T) {
 	if err := served.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := served.Write(large); !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n == len(large) {
+	if n, err := served.Write(large); !errors.Is(err, os.ErrDeadlineExceeded) || n == len(large) {
 		t.Errorf("nobody reads: %d, %v", n, err)
 	}
 	if err := served.SetWriteDeadline(time.Time{}); err != nil {
@@ -81,22 +87,5 @@ func TestAWriteEndsAtItsDeadlineAndWithItsConnection(t *testing.T) {
 	_ = served.Close()
 	if _, err := served.Write(large); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("closed: %v", err)
-	}
-}
-
-func TestARushIsOnWhileRequestsComeFast(t *testing.T) {
-	var r rush
-	now := time.Hour
-	for _, c := range []struct {
-		pause time.Duration
-		on    bool
-	}{{rushPause / 2, true}, {rushPause * 2, false}, {rushPause / 2, true}} {
-		for range 2 * rushWaits {
-			now += c.pause
-			r.wait(int64(now))
-		}
-		if r.on.Load() != c.on {
-			t.Errorf("a request each %v: a rush is %v", c.pause, r.on.Load())
-		}
 	}
 }

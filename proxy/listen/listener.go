@@ -264,7 +264,6 @@ func (c *conn) Read(p []byte) (int, error) {
 
 func (c *conn) read(p []byte) (int, error) {
 	if l, ok := c.Conn.(*lean); !ok || l.buffer == nil { // it may have to wait
-		c.listener.socket.rush.wait(c.deadline.Load())
 		if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
 			return 0, err
 		}

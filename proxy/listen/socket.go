@@ -19,7 +19,6 @@ type Socket struct {
 	closed   chan struct{} // by Close
 	ended    chan struct{} // accepting has ended
 	close    func() error  // once
-	rush     rush
 }
 
 // passed is a connection on its way to a service: just accepted, or from another service.

@@ -67,6 +67,14 @@ func (w *wire) SetDeadline(time.Time) error      { return nil }
 func (w *wire) SetReadDeadline(time.Time) error  { return nil }
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
+// WriteBuffers is what listen's connections have.
+func (w *wire) WriteBuffers(pieces [][]byte) error {
+	for _, p := range pieces {
+		w.answered.Write(p)
+	}
+	return nil
+}
+
 func FuzzConnection(f *testing.F) {
 	for _, s := range []string{
 		"GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -237,11 +237,6 @@ func TestWhatNobodyAskedForBeforeTakesBoundedMemory(t *testing.T) {
 	}
 }
 
-// written is a connection that forgets what is written.
-type written struct{ net.Conn }
-
-func (written) WriteBuffers([][]byte) error { return nil }
-
 func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	var list strings.Builder
 	for i := range 2 * maxPieces {
@@ -281,7 +276,7 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	tasks.Wait()
 	o := newOutgoing()
 	o.content(r, represent.Lease{})
-	if err := o.writeTo(written{}, []byte("HTTP/1.1 200 OK\r\n\r\n")); err != nil {
+	if err := o.writeTo(new(wire), []byte("HTTP/1.1 200 OK\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	o.release()

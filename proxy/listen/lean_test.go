@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 // pair is a connection as a service has it, and the client's end.
@@ -87,5 +89,17 @@ func TestAWriteEndsAtItsDeadlineAndWithItsConnection(t *testing.T) {
 	_ = served.Close()
 	if _, err := served.Write(large); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+func TestAWriteAllocatesNothing(t *testing.T) {
+	served, _ := pair(t)
+	header, body := make([]byte, 700), make([]byte, 50)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := served.write(header, body); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 && !testkit.Race {
+		t.Errorf("%v allocations", n)
 	}
 }

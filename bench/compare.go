@@ -73,7 +73,6 @@ func medianOf[T int | float64 | time.Duration](loads []load, of func(load) T) T 
 
 // hits loads each kind of request at every contender.
 func hits(l *lab, s settings, r *report) error {
-	r.text("hits", "Measured on "+time.Now().UTC().Format(time.DateOnly)+": "+describeMachine(l))
 	cost := table{Name: "hits", Head: []string{"case", "bytes", "nginx", "Varnish", "loop", "bare Fiber", "vitrine", "of nginx", "of Varnish", "of bare Fiber", "of the loop", ""}}
 	others := table{Name: "hits-rates", Head: []string{"case", "", "nginx", "Varnish", "loop", "bare Fiber", "vitrine", "of the best other", ""}}
 	loops := map[string]*span{"nginx": {}, "Varnish": {}, "vitrine": {}}

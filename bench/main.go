@@ -114,9 +114,10 @@ func run(s settings) error {
 		return err
 	}
 	var failed []error
-	if len(only) == 0 || r.Texts["machine"] == "" { // single sections say so themselves
-		r.text("date", time.Now().UTC().Format(time.DateOnly))
-		r.text("machine", describeMachine(l))
+	date, machine := time.Now().UTC().Format(time.DateOnly), describeMachine(l)
+	if len(only) == 0 || r.Texts["machine"] == "" {
+		r.text("date", date)
+		r.text("machine", machine)
 	}
 	for _, c := range sections {
 		if len(only) > 0 && !slices.Contains(only, c.name) {
@@ -132,6 +133,11 @@ func run(s settings) error {
 			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
 			continue
 		}
+		later := ""
+		if len(only) > 0 {
+			later = "Measured on " + date + ": " + machine
+		}
+		r.text("later-"+c.name, later)
 		r.print(os.Stdout)
 		fmt.Printf("(%s took %v)\n\n", c.name, time.Since(began).Round(time.Second))
 		if s.write {

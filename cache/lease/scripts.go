@@ -26,8 +26,9 @@ type script struct {
 
 // IsScript reports whether text is one of the scripts, for a store that runs no others.
 func IsScript(text string) bool {
+	hash := redis.NewScript(text).Hash()
 	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, report, roster}, func(s script) bool {
-		return s.Hash() == redis.NewScript(text).Hash()
+		return s.Hash() == hash
 	})
 }
 

@@ -28,15 +28,17 @@ var rules = map[string]rule{
 	"header name":    {"a header name", checkHeaderName},
 	"hosts":          {"a list of host names and addresses such as vitrine,10.0.0.7", checkHosts},
 	"jq program":     {"a jq program", nil},
+	"log file":       {"a file that can be written", nil},
 	"mapping":        {"a mapping", nil},
 	"origins":        {"* or a list of origins such as https://shop.example", checkOrigins},
 	"parts":          {"a list of parts", nil},
 	"path":           {"a path relative to the upstream URL, without ..", nil},
 	"PEM file":       {"a file in PEM", nil},
 	"prefix":         {"1 to 64 printable ASCII characters without spaces, quotes or * ? [ ] \\", checkPrefix},
+	"preset":         {"a name that vitrine presets lists, or a file with a slash in its name or ending in .yaml", checkPreset},
 	"proxies":        {"networks such as 10.0.0.0/8, addresses, and unix for connections over a unix socket", checkProxies},
 	"public address": {"an address as HOST:PORT or :PORT, or unix:PATH", checkPublicAddress},
-	"redis":          {"embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH", checkRedis},
+	"redis":          {"embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH", checkRedis},
 	"token":          {"8 to 512 printable ASCII characters without spaces", checkToken},
 	"upstream":       {"sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]", nil},
 }
@@ -100,23 +102,16 @@ func checkHeader(text string) error {
 	return nil
 }
 
-// splitPassword separates PASSWORD@ from the address of an embedded store.
-func splitPassword(text string) (password, address string) {
-	at := strings.LastIndexByte(text, '@')
-	return text[:max(at, 0)], text[at+1:]
-}
-
 // checkRedis allows the forms of a store's address. go-redis checks the rest when it is opened.
 func checkRedis(text string) error {
 	if text, ok := strings.CutPrefix(text, "embedded:"); ok {
 		if text == "" {
 			return nil
 		}
-		password, address := splitPassword(text)
-		if err := checkAddress(address); err != nil || password != "" || isLoopback(address) {
-			return err
+		if _, err := strconv.ParseUint(strings.TrimPrefix(text, "127.0.0.1:"), 10, 16); err != nil {
+			return errors.New("the store inside the process listens on loopback alone, 127.0.0.1; a redis-server is for several hosts")
 		}
-		return errors.New("elsewhere than on loopback it requires a password, embedded:PASSWORD@HOST:PORT")
+		return nil
 	}
 	u, err := url.Parse(text)
 	switch {

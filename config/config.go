@@ -8,7 +8,9 @@
 //     value keeps its origin ([Config.Origin]);
 //  3. a secret named by a file (…_FILE) is read from it;
 //  4. every value is parsed and checked, then combinations of values;
-//  5. every mistake is reported, not only the first, with the setting, its origin, what was found
+//  5. the preset is read, and over it what the file has below upstream.shared and
+//     upstream.resources;
+//  6. every mistake is reported, not only the first, with the setting, its origin, what was found
 //     and what is allowed.
 //
 // Secrets appear nowhere: not in errors, not in logs, not in [Config.YAML].
@@ -16,9 +18,12 @@ package config
 
 import (
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"vitrine/config/source"
 )
 
 // Config is the configuration of the program. It is a value that nothing changes after [Load], nor
@@ -53,7 +58,9 @@ type Config struct {
 	Log                  Log           `yaml:"log"`
 	Shutdown             Shutdown      `yaml:"shutdown"`
 
-	origins map[string]origin // by key
+	origins map[string]origin // by key, also of what is below a tree
+	written map[string]string // values that are shown with their references, by key
+	trees   map[string]tree   // by key; that of upstream.preset is the preset's file
 }
 
 // Admin is the operator's address.
@@ -81,28 +88,20 @@ type TLS struct {
 
 // Upstream is the source of content.
 type Upstream struct {
-	URL               string               `yaml:"url" default:"sample:" is:"upstream" doc:"where content comes from: 'sample:' the bundled content, 'file:DIR' a folder with catalogue.json, rules.json and banners.json, or the base URL of the CMS"`
-	Preset            string               `yaml:"preset" default:"drf" oneof:"drf strapi4 strapi5 directus wordpress custom" doc:"kind of CMS: 'drf' is Django REST Framework; 'custom' has no defaults: everything is set in the file"`
-	Authorization     Secret               `yaml:"authorization" unset:"ok" is:"header" doc:"the Authorization header sent to the CMS"`
-	AuthorizationFile string               `yaml:"authorization_file" unset:"ok" is:"file" holds:"upstream.authorization" doc:"a file that holds the header instead, such as a container's secret"`
-	Timeout           time.Duration        `yaml:"timeout" default:"10s" range:"1ms..10m" doc:"time limit for one fetch of a resource, its retries and pages included"`
-	Retries           int                  `yaml:"retries" default:"2" range:"0..10" doc:"how often a failed request is repeated, within the timeout"`
-	MaxBytes          Size                 `yaml:"max_bytes" default:"32MiB" range:"1..1GiB" doc:"maximum size of a resource, decompressed"`
-	Shared            Parts                `yaml:"shared" unset:"ok" is:"mapping" doc:"what all parts have in common: headers, query parameters, login, jq definitions; see [CMS guides](cms/README.md#shared)"`
-	Resources         ByResource[Resource] `yaml:"resources" unset:"ok"`
-}
-
-// Resource is how one resource is fetched from the CMS.
-type Resource struct {
-	Empty string `yaml:"empty" oneof:"false true" doc:"whether the CMS lacks this resource: then an empty document is served"`
-	Path  string `yaml:"path" is:"path" doc:"path of this resource, relative to the upstream URL; unset: that of the preset (for 'drf' the public one), or '{}.json' in a folder"`
-	Parts Parts  `yaml:"parts" is:"parts" doc:"the parts that it is made from, if not the preset's; see [CMS guides](cms/README.md)"`
-	Map   string `yaml:"map" is:"jq program" doc:"a jq program that makes the document from all parts"`
+	URL               URL                         `yaml:"url" default:"sample:" is:"upstream" doc:"where content comes from: 'sample:' the bundled content, 'file:DIR' a folder with catalogue.json, rules.json and banners.json, or the base URL of the CMS"`
+	Preset            string                      `yaml:"preset" default:"drf" is:"preset" doc:"kind of CMS: 'drf' is Django REST Framework; 'custom' has no defaults: everything is set in the file; a name with a slash or ending in .yaml is a file with a preset of one's own, relative to the configuration file; 'vitrine presets' lists them"`
+	Authorization     Secret                      `yaml:"authorization" unset:"ok" is:"header" doc:"the Authorization header sent to the CMS"`
+	AuthorizationFile string                      `yaml:"authorization_file" unset:"ok" is:"file" holds:"upstream.authorization" doc:"a file that holds the header instead, such as a container's secret"`
+	Timeout           time.Duration               `yaml:"timeout" default:"10s" range:"1ms..10m" doc:"time limit for one fetch of a resource, its retries and pages included"`
+	Retries           int                         `yaml:"retries" default:"2" range:"0..10" doc:"how often a failed request is repeated, within the timeout"`
+	MaxBytes          Size                        `yaml:"max_bytes" default:"32MiB" range:"1..1GiB" doc:"maximum size of a resource, decompressed"`
+	Shared            source.Shared               `yaml:"shared" unset:"ok" is:"mapping" doc:"what all parts have in common: headers, query parameters, login, jq definitions; see [CMS guides](cms/README.md#shared)"`
+	Resources         ByResource[source.Resource] `yaml:"resources" unset:"ok" is:"mapping" doc:"how '{}' is fetched and mapped, if not as the preset has it; see [CMS guides](cms/README.md)"`
 }
 
 // Redis is the store that replicas share.
 type Redis struct {
-	URL        URL           `yaml:"url" default:"embedded:" is:"redis" doc:"the store that replicas share; 'embedded:' is one inside this process (on 127.0.0.1:6380, or 'embedded:HOST:PORT'; elsewhere than on loopback 'embedded:PASSWORD@HOST:PORT'); Sentinel and Cluster in go-redis's URL forms"`
+	URL        URL           `yaml:"url" default:"embedded:" is:"redis" doc:"the store that replicas share; 'embedded:' is one inside this process, on 127.0.0.1:6380 or the given port; Sentinel and Cluster in go-redis's URL forms"`
 	URLFile    string        `yaml:"url_file" unset:"ok" is:"file" holds:"redis.url" doc:"a file that holds the URL instead, for one with a password"`
 	Prefix     string        `yaml:"prefix" default:"vitrine:" is:"prefix" doc:"prefix of every key; other keys are never touched"`
 	PurgeBound time.Duration `yaml:"purge_bound" default:"50ms" range:"10ms..10s" doc:"how soon after a purge no replica serves anything older; a Redis that is far away needs more, and start-up, 'check' and the status say how much"`
@@ -138,7 +137,7 @@ type Limits struct {
 	Connections  int           `yaml:"connections" default:"0" range:"0..10000000" doc:"maximum number of connections (503 beyond); 0: as many as the process may have descriptors, less 512, or half of them if that is more"`
 	Target       Size          `yaml:"target" default:"4KiB" range:"256..1MiB" doc:"maximum length of path and query (414 beyond)"`
 	Header       Size          `yaml:"header" default:"12KiB" range:"1KiB..1MiB" doc:"maximum size of a request's header (431 beyond)"`
-	Body         Size          `yaml:"body" default:"64KiB" range:"1..16MiB" doc:"maximum size of a request's body (413 beyond); bodies are ignored"`
+	Body         Size          `yaml:"body" default:"64KiB" range:"1..16MiB" doc:"maximum size of all that follows a request's header (413 beyond); bodies are ignored"`
 	ReadTimeout  time.Duration `yaml:"read_timeout" default:"10s" range:"10ms..1h" doc:"time limit for receiving a request (408 beyond)"`
 	WriteTimeout time.Duration `yaml:"write_timeout" default:"1m" range:"10ms..1h" doc:"time limit for sending a response"`
 	IdleTimeout  time.Duration `yaml:"idle_timeout" default:"2m" range:"10ms..24h" doc:"how long a connection stays open without a request; should exceed that of a load balancer in front"`
@@ -146,9 +145,10 @@ type Limits struct {
 
 // Log is the program's own log.
 type Log struct {
-	Access string `yaml:"access" default:"off" oneof:"off on" doc:"log requests, at any 'log.level'"`
-	Level  string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"minimum log level"`
-	Format string `yaml:"format" default:"text" oneof:"text json" doc:"'text' for people, with a summary and commands to try at the start; 'json' for machines"`
+	Access     string `yaml:"access" default:"off" oneof:"off on combined" doc:"log requests, at any 'log.level': 'on' in 'log.format' beside the rest, 'combined' on stdout in the combined format, for tools"`
+	AccessPath string `yaml:"access_path" unset:"ok" is:"log file" doc:"write that log to this file instead, which SIGUSR1 reopens after log rotation; unset: none"`
+	Level      string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"minimum log level"`
+	Format     string `yaml:"format" default:"text" oneof:"text json" doc:"'text' for people, with a summary and commands to try at the start; 'json' for machines"`
 }
 
 // Shutdown is how the program stops.
@@ -165,8 +165,14 @@ type ByResource[T any] struct {
 }
 
 // Of returns the value for the resource of that name.
-func (b ByResource[T]) Of(resource string) T {
-	return map[string]T{"catalogue": b.Catalogue, "rules": b.Rules, "banners": b.Banners}[resource]
+func (b ByResource[T]) Of(resource string) (v T) {
+	fields := reflect.ValueOf(b)
+	for i := range fields.NumField() {
+		if fields.Type().Field(i).Tag.Get("yaml") == resource {
+			v, _ = fields.Field(i).Interface().(T)
+		}
+	}
+	return v
 }
 
 // Size is a number of bytes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,6 +23,8 @@ type Error struct {
 	Origin string
 	// Problem says what was found and what is allowed. It contains no secret.
 	Problem string
+	// Key is the key of the setting, or of what is below it; "" if there is no such setting.
+	Key string
 }
 
 // Error returns the message in one line.
@@ -44,8 +47,11 @@ const (
 
 // origin is the origin of a value.
 type origin struct {
+	key   string // of the setting; "" if there is none
 	name  string // of the setting there: VITRINE_TTL, --ttl, ttl
-	file  string // and line, vitrine.yaml:12, if it came from one
+	file  string // if it came from one
+	line  int
+	text  int // lines between it and the first one of its text: 1 for a block
 	layer layer
 }
 
@@ -60,7 +66,7 @@ func (o origin) String() string {
 // place is the part of an error in parentheses.
 func (o origin) place() string {
 	if o.layer == fromFile {
-		return o.file
+		return fmt.Sprintf("%s:%d", o.file, o.line)
 	}
 	return map[layer]string{fromDefault: "default", fromEnvironment: "environment", fromFlag: "flag"}[o.layer]
 }
@@ -68,9 +74,10 @@ func (o origin) place() string {
 // given is a value as text, before it is parsed, and its origin.
 type given struct {
 	origin
-	text  string
-	found string     // what to show in an error if text is not as written
-	node  *yaml.Node // of parts
+	text    string
+	written string     // the text as it was written, if references were replaced in it
+	found   string     // what to show in an error instead
+	node    *yaml.Node // of a tree
 }
 
 // values are the texts of all settings, by key. A Config does not keep them, since some are
@@ -82,7 +89,7 @@ var errUnsaid = errors.New("not allowed")
 
 // mistake is an Error about a value from o.
 func mistake(o origin, format string, args ...any) error {
-	return &Error{Setting: o.name, Origin: o.place(), Problem: fmt.Sprintf(format, args...)}
+	return &Error{Setting: o.name, Origin: o.place(), Problem: fmt.Sprintf(format, args...), Key: o.key}
 }
 
 // cause strips the parts of err that the surrounding message repeats.
@@ -94,22 +101,36 @@ func cause(err error) error {
 }
 
 // unknown is the mistake of a setting that does not exist. It suggests the known name that was
-// probably meant, or lists those of hint: one edit is allowed for every three characters of the
-// name's own part, which begins after the prefix.
-func unknown(o origin, prefix int, known []string, hint string, listed ...string) error {
-	best, least := "", max(1, (len(o.name)-prefix)/3)+1
+// probably meant, or lists all after hint: one edit is allowed for every three characters of the
+// name. Among names as near, one of the same letters is nearer (tll: ttl, not tls). A name that only
+// lacks its end is nearest of all.
+func unknown(o origin, name string, known []string, hint string) error {
+	o.key = ""
+	prefix := o.name[:len(o.name)-len(name)]
+	best, least := "", 2*(max(1, len(name)/3)+1)
 	for _, candidate := range known {
-		if d := distance(o.name, candidate); d < least {
+		d := 2 * distance(name, candidate)
+		switch {
+		case strings.HasPrefix(candidate, name+"_"):
+			d = 0
+		case letters(name) != letters(candidate):
+			d++
+		}
+		if d < least || d == least && d == 0 && len(candidate) < len(best) {
 			best, least = candidate, d
 		}
 	}
 	if best != "" {
-		return mistake(o, "no such setting; did you mean %s?", best)
+		return mistake(o, "no such setting; did you mean %s?", prefix+best)
 	}
-	if listed == nil {
-		listed = known
-	}
-	return mistake(o, "no such setting; "+hint, strings.Join(listed, ", "))
+	return mistake(o, "no such setting; %s%s", hint, strings.Join(known, ", "))
+}
+
+// letters are the different bytes of a name.
+func letters(name string) string {
+	all := []byte(name)
+	slices.Sort(all)
+	return string(slices.Compact(all))
 }
 
 // distance is the Levenshtein distance in bytes.

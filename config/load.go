@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Sources are the places where values are looked for, weakest last.
@@ -21,31 +23,63 @@ type Sources struct {
 	File string
 }
 
+// Empty reports whether the flags and the environment set nothing, nor name a file.
+func (s Sources) Empty() bool {
+	return s.File == "" && len(s.Flags) == 0 && !slices.ContainsFunc(s.Environ, func(variable string) bool {
+		name, text, _ := strings.Cut(variable, "=")
+		return strings.HasPrefix(name, envPrefix) && text != "" && !isServiceLink(name, text)
+	})
+}
+
+// LoadOwn is [Load] for a command that needs only the settings whose keys begin with these. Mistakes
+// about others are returned as ignored, as is a file that is not YAML.
+func LoadOwn(sources Sources, keys ...string) (c Config, ignored, err error) {
+	c, all := Load(sources)
+	joined, ok := all.(interface{ Unwrap() []error })
+	if !ok {
+		return c, nil, all
+	}
+	for _, one := range joined.Unwrap() {
+		mistake, ok := errors.AsType[*Error](one)
+		if !ok || slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(mistake.Key, key) }) {
+			err = errors.Join(err, one)
+		} else {
+			ignored = errors.Join(ignored, one)
+		}
+	}
+	return c, ignored, err
+}
+
 const (
 	envPrefix = "VITRINE_"
 	envConfig = "VITRINE_CONFIG"
 )
 
 // Load reads all layers and returns the configuration in effect. Its error joins every mistake
-// found, each an [*Error]; the Config is then invalid.
+// found, each an [*Error]; the Config then has everything but what they are about.
 func Load(sources Sources) (Config, error) {
 	v := make(values, len(settings))
 	for _, s := range settings {
 		if s.Inherits == "" {
-			v[s.Key] = given{text: s.Default, origin: origin{name: s.Key, layer: fromDefault}}
+			v[s.Key] = given{text: s.Default, origin: origin{key: s.Key, name: s.Key, layer: fromDefault}}
 		}
 	}
-	errs := v.file(sources)
+	path, errs := v.file(sources)
 	errs = append(errs, v.environment(sources.Environ)...)
 	for _, s := range settings {
 		if text, ok := sources.Flags[s.Flag]; ok && s.Flag != "" {
-			v[s.Key] = given{text: text, origin: origin{name: "--" + s.Flag, layer: fromFlag}}
+			v[s.Key] = given{text: text, origin: origin{key: s.Key, name: "--" + s.Flag, layer: fromFlag}}
 		}
 	}
 	errs = append(errs, v.resolve()...)
-	var c Config
+	c := Config{origins: make(map[string]origin, len(v)), written: make(map[string]string), trees: make(map[string]tree)}
 	wrong := make(map[string]bool)
 	for _, s := range settings {
+		g := v[s.Key]
+		c.origins[s.Key] = g.origin
+		if g.written != "" {
+			c.written[s.Key] = g.written
+		}
 		if err := v.set(&c, s); err != nil {
 			errs, wrong[s.Key] = append(errs, err), true
 		}
@@ -58,23 +92,52 @@ func Load(sources Sources) (Config, error) {
 	if !wrong["admin.listen"] && !wrong["admin.token"] {
 		errs = append(errs, exposed(&c, v)...)
 	}
-	if len(errs) > 0 {
-		return Config{}, errors.Join(errs...)
+	if !wrong["upstream.preset"] {
+		errs = append(errs, c.content(v, path, sources.Environ)...)
 	}
-	c.origins = make(map[string]origin, len(v))
-	for key, g := range v {
-		c.origins[key] = g.origin
-	}
-	return c, nil
+	return c, errors.Join(errs...)
 }
 
-// set parses the value of s. A mistake in an inherited one is reported with its source.
+// set parses the value of s, unless it is a tree. A mistake in an inherited one is reported with its
+// source.
 func (v values) set(c *Config, s Setting) error {
+	if s.isTree() {
+		return nil
+	}
 	g := v[s.Key]
-	if err := s.set(c, g); err != nil && (s.Inherits == "" || g.origin != v[s.Inherits].origin) {
+	err := errUnsaid
+	if g.found == "" {
+		err = s.parse(s.field(c), g.text)
+	}
+	if err != nil && (s.Inherits == "" || g.origin != v[s.Inherits].origin) {
 		return refuse(s, g, err)
 	}
 	return nil
+}
+
+// file is the layer of the YAML file, if there is one. It also returns its path.
+func (v values) file(sources Sources) (path string, errs []error) {
+	path, named := sources.File, origin{name: "--config", layer: fromFlag}
+	if path == "" {
+		path, named = Variable(sources.Environ, envConfig), origin{name: envConfig, layer: fromEnvironment}
+	}
+	if path == "" {
+		return "", nil
+	}
+	d := decoder{reader: reader{environ: sources.Environ}, file: path, values: v}
+	content, err := readFile(path, fileLimit)
+	var root *yaml.Node
+	if err == nil {
+		root, err = d.root(content)
+	}
+	if err != nil {
+		return path, []error{mistake(named, "want a YAML file that can be read, got %q: %s",
+			path, strings.TrimPrefix(cause(err).Error(), "yaml: "))}
+	}
+	if root != nil {
+		d.group(root, "")
+	}
+	return path, d.errs
 }
 
 // environment is the layer of the environment. An empty variable counts as unset, because Compose
@@ -94,9 +157,10 @@ func (v values) environment(environ []string) (errs []error) {
 		}
 		o := origin{name: name, layer: fromEnvironment}
 		s, ok := known[name]
+		o.key = s.Key
 		switch {
 		case !ok && !isServiceLink(name, text):
-			errs = append(errs, unknown(o, len(envPrefix), slices.Sorted(maps.Keys(known)), "known are %s"))
+			errs = append(errs, unknown(o, name, slices.Sorted(maps.Keys(known)), "known are "))
 		case ok && (text != "" || s.optional && s.Default != ""):
 			v[s.Key] = given{text: text, origin: o}
 		}
@@ -149,7 +213,7 @@ func (v values) read(s Setting, file given) error {
 	target, _ := Lookup(s.holds)
 	text, err := readSecret(file.text)
 	if err == nil { // the message about the content of the file names the file's setting
-		err = target.set(new(Config), given{text: text})
+		err = target.parse(target.field(new(Config)), text)
 		if errors.Is(err, errUnsaid) {
 			err = errors.New("the file does not contain " + target.Allowed())
 		}
@@ -162,15 +226,18 @@ func (v values) read(s Setting, file given) error {
 }
 
 // incomplete finds settings that need another one that is missing.
-func incomplete(given values) []error {
+func incomplete(given values) (errs []error) {
 	cert, key := given["tls.cert_file"], given["tls.key_file"]
 	if cert.text != "" && key.text == "" {
-		return []error{mistake(cert.origin, "want the key as well, in VITRINE_TLS_KEY_FILE")}
+		errs = append(errs, mistake(cert.origin, "want the key as well, in VITRINE_TLS_KEY_FILE"))
 	}
 	if cert.text == "" && key.text != "" {
-		return []error{mistake(key.origin, "want the certificate as well, in VITRINE_TLS_CERT_FILE")}
+		errs = append(errs, mistake(key.origin, "want the certificate as well, in VITRINE_TLS_CERT_FILE"))
 	}
-	return nil
+	if path := given["log.access_path"]; path.text != "" && given["log.access"].text == "off" {
+		errs = append(errs, mistake(path.origin, "want on or combined as well, in VITRINE_LOG_ACCESS"))
+	}
+	return errs
 }
 
 // collisions finds settings whose values exclude each other.
@@ -178,8 +245,8 @@ func collisions(c *Config, given values) []error {
 	type listener struct{ key, address string }
 	listeners := []listener{{"listen", c.Listen}, {"admin.listen", c.Admin.Listen}}
 	if address, ok := strings.CutPrefix(c.Redis.URL.Reveal(), "embedded:"); ok {
-		_, address = splitPassword(address)
-		listeners = append(listeners, listener{"redis.url", address})
+		port := address[strings.LastIndexByte(address, ':')+1:]
+		listeners = append(listeners, listener{"redis.url", net.JoinHostPort("127.0.0.1", port)})
 	}
 	var errs []error
 	for i, a := range listeners {

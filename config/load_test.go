@@ -31,41 +31,6 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-func TestSayingNothingGivesTheDocumentedDefaults(t *testing.T) {
-	c := load(t, config.Sources{})
-	for name, check := range map[string]bool{
-		"listen":                 c.Listen == ":8080",
-		"admin.listen":           c.Admin.Listen == "127.0.0.1:9090",
-		"upstream.url":           c.Upstream.URL == "sample:",
-		"upstream.preset":        c.Upstream.Preset == "drf",
-		"upstream.authorization": c.Upstream.Authorization.Reveal() == "",
-		"upstream.timeout":       c.Upstream.Timeout == 10*time.Second,
-		"upstream.retries":       c.Upstream.Retries == 2,
-		"upstream.max_bytes":     c.Upstream.MaxBytes == 32<<20,
-		"catalogue.path":         c.Upstream.Resources.Catalogue.Path == "",
-		"rules.path":             c.Upstream.Resources.Rules.Path == "",
-		"banners.path":           c.Upstream.Resources.Banners.Path == "",
-		"redis.url":              c.Redis.URL.Reveal() == "embedded:",
-		"redis.prefix":           c.Redis.Prefix == "vitrine:",
-		"ttl":                    c.TTL == config.TTL{Default: time.Minute, ByResource: config.ByResource[time.Duration]{Catalogue: time.Minute, Rules: time.Minute, Banners: time.Minute}},
-		"stale_while_revalidate": c.StaleWhileRevalidate == 5*time.Minute,
-		"stale_if_error":         c.StaleIfError == 24*time.Hour,
-		"http":                   c.HTTP == config.HTTP{CDNStaleWhileRevalidate: 5 * time.Minute},
-		"proxies":                len(c.Proxies.Trusted) == 0 && c.Proxies.ClientHeader == "X-Forwarded-For",
-		"limits": c.Limits == config.Limits{
-			Target: 4 << 10, Header: 12 << 10, Body: 64 << 10,
-			ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		},
-		"cors.origins": len(c.CORS.Origins) == 1 && c.CORS.Origins[0] == "*",
-		"log":          c.Log == config.Log{Level: "info", Format: "text", Access: "off"},
-		"shutdown":     c.Shutdown == config.Shutdown{Delay: 0, Timeout: 8 * time.Second},
-	} {
-		if !check {
-			t.Errorf("%s has another default: %+v", name, c)
-		}
-	}
-}
-
 func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 	file := write(t, "redis:\n  prefix: 'file:'\nlisten: :1\nlog:\n  level: warn\n")
 	c := load(t, config.Sources{
@@ -201,7 +166,7 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		},
 		"empty flag": {
 			flags: map[string]string{"redis-url": ""},
-			want:  `--redis-url (flag): want embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got nothing`,
+			want:  `--redis-url (flag): want embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got nothing`,
 		},
 		"name with a near miss": {
 			environ: []string{"VITRINE_UPSTREAM_URI=http://cms"},
@@ -221,7 +186,7 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		},
 		"unusable secret": {
 			environ: []string{"VITRINE_REDIS_URL_FILE=" + unusable},
-			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not contain embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
+			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not contain embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
 		},
 		"collision with a default": {
 			flags: map[string]string{"listen": ":9090"},
@@ -279,7 +244,7 @@ func TestServiceLinksOfKubernetesAreNoSettings(t *testing.T) {
 func TestRefusingLaterReadsAsRefusingAtOnce(t *testing.T) {
 	c := load(t, config.Sources{Environ: []string{"VITRINE_REDIS_URL=redis://:hunter2@redis/x"}})
 	err := c.Refuse("redis.url", errors.New("the database is a number"))
-	want := `VITRINE_REDIS_URL (environment): want embedded:, embedded:[PASSWORD@]HOST:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "redis://:xxxxx@redis/x": the database is a number`
+	want := `VITRINE_REDIS_URL (environment): want embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "redis://:xxxxx@redis/x": the database is a number`
 	if err.Error() != want || !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -293,6 +258,18 @@ func TestSizesAreReadInTheUsualForms(t *testing.T) {
 		c, err := config.Load(config.Sources{Flags: map[string]string{"upstream-max-bytes": text}})
 		if (err == nil) != (want > 0) || c.Upstream.MaxBytes != want {
 			t.Errorf("%q is %d (%v), want %d", text, c.Upstream.MaxBytes, err, want)
+		}
+	}
+}
+
+func TestAFileWithoutEndIsRefused(t *testing.T) {
+	endless := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(endless, []byte(strings.Repeat("# x\n", 1<<18)+"#"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, sources := range []config.Sources{{File: endless}, {Environ: []string{"VITRINE_UPSTREAM_PRESET=" + endless}}} {
+		if _, err := config.Load(sources); err == nil || !strings.HasSuffix(err.Error(), ": it has more than 1MiB") {
+			t.Errorf("%v", err)
 		}
 	}
 }

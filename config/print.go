@@ -1,13 +1,21 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// tree is a tree as the file has it.
+type tree struct {
+	shown string // as YAML, masked
+	hides bool   // something was masked
+}
 
 // Origin returns the origin of the value of the setting called key: "default", "environment
 // VITRINE_TTL", "flag --ttl", "vitrine.yaml:12". It is empty for an unknown key.
@@ -25,17 +33,21 @@ func (c Config) Refuse(key string, why error) error {
 	if !ok {
 		return why
 	}
-	return refuse(s, given{text: s.text(&c), origin: c.origins[key]}, why)
+	return refuse(s, given{text: s.text(&c), written: c.written[key], origin: c.origins[key]}, why)
 }
 
-// RefuseBelow is Refuse for a value below a group of settings, by its path there,
-// upstream.resources.banners and parts[0].map, and its line in the file; 0 is that of the setting.
-func (c Config) RefuseBelow(group, path string, line int, why error) error {
-	name := path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyz_"))]
-	o := c.origins[group+"."+name]
-	o.name = group + "." + path
-	if file := strings.LastIndexByte(o.file, ':'); line > 0 && file >= 0 {
-		o.file = o.file[:file+1] + strconv.Itoa(line)
+// RefuseBelow is Refuse for a value below a tree, by its whole key,
+// upstream.resources.banners.parts[0].map, and the line of its text; 0 is that of the value. A value
+// that was not given is placed where the next one above it is.
+func (c Config) RefuseBelow(key string, line int, why error) error {
+	o, ok := c.origins[key]
+	if !ok {
+		for above := key; !ok && above != ""; o, ok = c.origins[above] {
+			above = above[:max(0, strings.LastIndexAny(above, ".["))]
+		}
+		o.name = key
+	} else if line > 0 {
+		o.line += line - 1 + o.text
 	}
 	return mistake(o, "%s", why)
 }
@@ -52,11 +64,24 @@ type Change struct {
 func (c Config) Changes(before Config) []Change {
 	var out []Change
 	for _, s := range settings {
-		if from, to := s.text(&before), s.text(&c); from != to {
-			out = append(out, Change{Key: s.Key, From: s.show(given{text: from}), To: s.show(given{text: to}), Origin: c.Origin(s.Key)})
+		if !reflect.DeepEqual(s.field(&before).Interface(), s.field(&c).Interface()) {
+			from, _ := s.shown(&before)
+			to, _ := s.shown(&c)
+			out = append(out, Change{Key: s.Key, From: strings.TrimSpace(from), To: strings.TrimSpace(to), Origin: c.Origin(s.Key)})
 		}
 	}
 	return out
+}
+
+// Fingerprint distinguishes this configuration from others, whatever the origins of its values.
+// Secrets do not count, so that they cannot be guessed from it.
+func (c Config) Fingerprint() string {
+	hash := sha256.New()
+	for _, s := range settings {
+		value, _ := s.shown(&c)
+		_, _ = fmt.Fprintf(hash, "%s: %q %q\n", s.Key, value, c.trees[s.Key].shown)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
 // YAML returns the configuration as a file, with the origin of each value as a comment. [Load]
@@ -82,11 +107,13 @@ func (c Config) YAML() []byte {
 			origin = "as " + s.Inherits
 		}
 		indent := strings.Repeat("  ", len(groups))
-		value, hides := s.printed(&c)
+		value, hides := s.shown(&c)
 		if hides {
 			indent += "# "
+		} else if !s.isTree() && !s.is(0) && !s.is(Size(0)) { // numbers need no quotes
+			value = scalar(value)
 		}
-		if !s.isParts() {
+		if !s.isTree() {
 			fmt.Fprintf(&out, "%s%s: %s # %s\n", indent, name, value, origin)
 			continue
 		}
@@ -109,22 +136,23 @@ func (c Config) isRedundant(s Setting) bool {
 	return s.text(&c) == "" && (s.Default == "" || s.holds != "")
 }
 
-// printed returns the value as YAML, and whether that hides a secret: then it goes into a comment,
-// parts as a whole, since they would not mean the same without it.
-func (s Setting) printed(c *Config) (text string, hides bool) {
-	switch field := s.field(c).(type) {
-	case *Secret:
-		return field.String(), true
-	case *URL:
-		if field.Hides() {
-			return field.String(), true
-		}
-	case *Parts:
-		return field.masked()
-	case *int, *Size: // numbers, or text that needs no quotes
-		return s.text(c), false
+// shown returns the value as it was written, and whether that hides a secret: then it is printed as
+// a comment, a tree as a whole, since it would not mean the same without it.
+func (s Setting) shown(c *Config) (text string, hides bool) {
+	if s.isTree() {
+		tree := c.trees[s.Key]
+		return tree.shown, tree.hides
 	}
-	return scalar(s.text(c)), false
+	text = s.text(c)
+	switch written := c.written[s.Key]; {
+	case s.isHidden() && text != "":
+		return mask, true
+	case written != "":
+		return written, false
+	case s.is(URL{}):
+		return maskURL(text), maskURL(text) != text
+	}
+	return text, false
 }
 
 // scalar writes text as YAML that reads back as the same text.

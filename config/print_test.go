@@ -146,19 +146,20 @@ const (
 func markdown() string {
 	var out strings.Builder
 	code := func(text string) string { return strings.ReplaceAll("`"+text+"`", "``", "") }
-	cell := strings.NewReplacer("|", `\|`, "*", `\*`).Replace
-	out.WriteString("| in the file | environment | flag | default | allowed | meaning |\n")
-	out.WriteString("|---|---|---|---|---|---|\n")
+	cell := strings.NewReplacer("|", `\|`, "*", `\*`, "a duration from ", "", "a whole number from ", "", "a size from ", "",
+		"a file that can be read and is not empty", "a file").Replace
+	out.WriteString("| in the file, environment | default | allowed | meaning |\n")
+	out.WriteString("|---|---|---|---|\n")
 	for _, s := range config.Settings() {
-		env, flag, preset := code(s.Env), "", code(s.Default)
-		if s.Flag != "" {
-			flag = code("--" + s.Flag)
+		name, preset := code(s.Key), code(s.Default)
+		if s.Env != "" {
+			name += "<br>" + code(s.Env)
 		}
 		if s.Inherits != "" {
 			preset = "as " + code(s.Inherits)
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n",
-			code(s.Key), env, flag, preset, cell(s.Allowed()), cell(s.Doc))
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n",
+			name, preset, cell(s.Allowed()), cell(s.Doc))
 	}
 	return out.String()
 }
@@ -186,7 +187,8 @@ func TestTheDocumentedTableIsTheTable(t *testing.T) {
 	}
 }
 
-// Settings that name a file are left to an override, which also mounts it.
+// A secret is passed on as its file; other settings that name a file are left to an override, which
+// also mounts it.
 func TestTheComposeFilePassesOnEveryOtherSetting(t *testing.T) {
 	compose, err := os.ReadFile(filepath.Join("..", "docker-compose.yml"))
 	if err != nil {
@@ -195,17 +197,40 @@ func TestTheComposeFilePassesOnEveryOtherSetting(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range config.Settings() {
 		known[s.Env] = true
-		if s.Env == "" || strings.HasSuffix(s.Env, "_FILE") {
-			continue
-		}
-		if !strings.Contains(string(compose), "\n      "+s.Env+":") {
-			t.Errorf("docker-compose.yml does not pass on %s", s.Env)
+	}
+	for name := range known {
+		passed := strings.Contains(string(compose), "\n      "+name+":")
+		switch isFile := strings.HasSuffix(name, "_FILE"); {
+		case name == "":
+		case isFile && !known[strings.TrimSuffix(name, "_FILE")]:
+		case known[name+"_FILE"] && passed:
+			t.Errorf("docker-compose.yml passes on %s, a secret", name)
+		case !known[name+"_FILE"] && !passed:
+			t.Errorf("docker-compose.yml does not pass on %s", name)
 		}
 	}
 	for _, line := range regexp.MustCompile(`(?m)^ +(VITRINE_[A-Z_]+):`).FindAllStringSubmatch(string(compose), -1) {
 		if !known[line[1]] {
 			t.Errorf("docker-compose.yml passes on %s, which is not a setting", line[1])
 		}
+	}
+}
+
+func TestTheComposeFilesRedisGivesTheDocumentedRights(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "purging.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compose, err := os.ReadFile(filepath.Join("..", "docker-compose.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := regexp.MustCompile(`ACL SETUSER vitrine .*(resetchannels .*)\n`).FindSubmatch(page)
+	if rights == nil {
+		t.Fatal("docs/purging.md has no ACL")
+	}
+	if !strings.Contains(string(compose), string(rights[1])+"\n") {
+		t.Errorf("docker-compose.yml does not have %q", rights[1])
 	}
 }
 

@@ -1,10 +1,15 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // mask replaces a secret.
@@ -60,15 +65,25 @@ func (s Secret) Format(f fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), s.shown)
 }
 
-// maskURL masks the password of an address and query parameters called …password or …token. An
+// secretive are the names of parameters, headers and keys whose values may be secrets: api_key, but
+// neither keyword nor author.
+var secretive = regexp.MustCompile(`(?i)token|key([^a-z]|$)|secret|pass|auth([^o]|oriz|$)|cookie|session|signature`)
+
+// isSecret reports whether the value of a key, by the last of its names, may be a secret.
+func isSecret(key string) bool {
+	name := key[strings.LastIndexByte(key, '.')+1:]
+	return secretive.MatchString(name) && !strings.HasSuffix(name, "_url") && !strings.HasSuffix(name, "_path")
+}
+
+// maskURL masks the password of an address and query parameters whose names are those of secrets. An
 // address that cannot be parsed is masked as a whole, as is one with a password in the wrong place:
 // app:secret@redis.
 func maskURL(text string) string {
-	if !strings.Contains(text, "@") && !strings.Contains(text, "?") {
+	if !strings.ContainsAny(text, "@?#") {
 		return text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "file" && u.Scheme != "unix" && strings.Contains(u.Opaque+u.Path, "@") {
+	if err != nil || u.Fragment != "" || u.Scheme != "file" && u.Scheme != "unix" && strings.Contains(u.Opaque+u.Path, "@") {
 		return mask
 	}
 	query, err := url.ParseQuery(u.RawQuery)
@@ -76,8 +91,11 @@ func maskURL(text string) string {
 		return mask
 	}
 	_, masked := u.User.Password()
+	if u.User != nil && !masked && strings.HasPrefix(u.Scheme, "http") { // a token as the user's name
+		u.User, masked = url.User("xxxxx"), true
+	}
 	for name, values := range query {
-		if lower := strings.ToLower(name); strings.Contains(lower, "password") || strings.Contains(lower, "token") {
+		if isSecret(name) {
 			query[name], masked = slices.Repeat([]string{"xxxxx"}, len(values)), true
 		}
 	}
@@ -86,4 +104,37 @@ func maskURL(text string) string {
 	}
 	u.RawQuery = query.Encode()
 	return u.Redacted()
+}
+
+// The most bytes of a file with one value, which is far more than any header or URL, and of one with
+// settings. A wrong path does not fill memory.
+const (
+	secretLimit = 64 << 10
+	fileLimit   = 1 << 20
+)
+
+// readFile reads a file, perhaps a device or a pipe, which do not say how much they have.
+func readFile(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	content, err := io.ReadAll(io.LimitReader(file, most+1))
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return nil, errors.New("it is a folder")
+	case err == nil && int64(len(content)) > most:
+		return nil, fmt.Errorf("it has more than %s", Size(most))
+	}
+	return content, cause(err)
+}
+
+func readSecret(path string) (string, error) {
+	content, err := readFile(path, secretLimit)
+	text := strings.TrimSpace(string(content))
+	if err == nil && text == "" {
+		err = errors.New("it is empty")
+	}
+	return text, err
 }

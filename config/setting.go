@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"vitrine/config/source"
+	"vitrine/upstream/shape"
 )
 
 // Setting is one row of the table: everything that the file, the environment, the flags, the
@@ -28,21 +30,17 @@ type Setting struct {
 	// Doc is one line for operators, with code in backticks.
 	Doc string
 
-	index    []int    // of the field
-	rule     rule     // of a text
-	words    []string // the only texts allowed, if any
-	min, max string   // bounds of a number, a size, or a duration
-	optional bool     // empty is a value, not the default
-	holds    string   // this setting names a file with the value of that key
+	kind
+	index []int  // of the field
+	holds string // this setting names a file with the value of that key
 }
 
 // settings is the table.
 var settings = rows(reflect.TypeFor[Config](), "", "", nil, "")
 
 var (
-	resources = []string{"catalogue", "rules", "banners"}
-	leaves    = []reflect.Type{reflect.TypeFor[Secret](), reflect.TypeFor[URL](), reflect.TypeFor[Parts]()}
-	quoted    = regexp.MustCompile(`\B'([^']+)'`)
+	leaves = []reflect.Type{reflect.TypeFor[Secret](), reflect.TypeFor[URL](), reflect.TypeFor[source.Shared](), reflect.TypeFor[source.Resource]()}
+	quoted = regexp.MustCompile(`\B'([^']+)'`)
 )
 
 // rows makes the rows of the settings in a group from the tags of its fields.
@@ -52,7 +50,7 @@ func rows(group reflect.Type, key, tags string, index []int, resource string) (o
 		at, tag, of := key, f.Tag, resource
 		if name := tag.Get("yaml"); name != "" {
 			at = strings.TrimPrefix(key+"."+name, ".")
-			if slices.Contains(resources, name) {
+			if shape.Resource(name).Valid() {
 				of = name
 			}
 		}
@@ -63,23 +61,22 @@ func rows(group reflect.Type, key, tags string, index []int, resource string) (o
 		case f.Type.Kind() == reflect.Struct && !slices.Contains(leaves, f.Type):
 			out = append(out, rows(f.Type, at, string(tag), where, of)...)
 		default:
-			out = append(out, row(at, tag, where, of))
+			out = append(out, row(f.Type, at, tag, where, of))
 		}
 	}
 	return out
 }
 
-// row makes a row. What differs per resource or is a list of parts is said in the file only, and a
-// secret on a command line could be read by every user of the machine.
-func row(key string, tag reflect.StructTag, index []int, resource string) Setting {
+// row makes a row. A tree has neither variable nor flag, and a secret no flag, because every user of
+// the machine can read the command line.
+func row(t reflect.Type, key string, tag reflect.StructTag, index []int, resource string) Setting {
 	s := Setting{
-		Key: key, Default: tag.Get("default"), index: index, rule: rules[tag.Get("is")], words: strings.Fields(tag.Get("oneof")),
-		optional: tag.Get("unset") != "", Inherits: tag.Get("inherits"), holds: tag.Get("holds"),
+		Key: key, Default: tag.Get("default"), index: index, kind: kindOf(t, tag),
+		Inherits: tag.Get("inherits"), holds: tag.Get("holds"),
 	}
-	s.min, s.max, _ = strings.Cut(tag.Get("range"), "..")
 	s.Doc = quoted.ReplaceAllString(strings.ReplaceAll(tag.Get("doc"), "{}", resource), "`$1`")
 	name := strings.TrimSuffix(key, ".default")
-	if !strings.HasPrefix(key, "upstream.resources.") && !s.isParts() {
+	if !s.isTree() {
 		s.Env = envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
 		if !s.isHidden() {
 			s.Flag = strings.NewReplacer(".", "-", "_", "-").Replace(name)
@@ -127,99 +124,34 @@ func members(group string) []string {
 	return out
 }
 
-// field is a pointer to the value in c. Its type is the setting's kind.
-func (s Setting) field(c *Config) any {
-	return reflect.ValueOf(c).Elem().FieldByIndex(s.index).Addr().Interface()
+// field is the value in c.
+func (s Setting) field(c *Config) reflect.Value {
+	return reflect.ValueOf(c).Elem().FieldByIndex(s.index)
 }
 
-// is reports whether s is of the kind T.
-func is[T any](s Setting) bool {
-	_, ok := s.field(new(Config)).(*T)
-	return ok
-}
+func (s Setting) isHidden() bool { return s.is(Secret{}) } // no part of the value is ever shown
 
-func (s Setting) isHidden() bool { return is[Secret](s) } // no part of the value is ever shown
-func (s Setting) isParts() bool  { return is[Parts](s) }
+// isTree reports whether the value is a mapping below which nothing is a setting.
+func (s Setting) isTree() bool { return s.is(source.Shared{}) || s.is(source.Resource{}) }
 
 // Allowed describes the values of the setting: "a duration from 10ms to 8760h".
 func (s Setting) Allowed() string {
-	allowed := s.rule.allowed
-	bounds := " from " + s.min + " to " + s.max
-	switch {
-	case is[time.Duration](s):
-		allowed = "a duration" + bounds
-	case is[int](s):
-		allowed = "a whole number" + bounds
-	case is[Size](s):
-		allowed = "a size" + bounds
-	case len(s.words) > 0:
-		last := len(s.words) - 1
-		allowed = strings.Join(s.words[:last], ", ") + " or " + s.words[last]
-	}
 	if s.optional && s.Default != "" {
-		allowed += ", or empty"
+		return s.describe() + ", or empty"
 	}
-	return allowed
+	return s.describe()
 }
 
-// set parses a value into its place in c. The reason of a failure contains no part of a secret.
-func (s Setting) set(c *Config, g given) (err error) {
-	switch field := s.field(c).(type) {
-	case *string:
-		*field = g.text
-	case *Secret:
-		*field = NewSecret(g.text)
-	case *URL:
-		*field = NewURL(g.text)
-	case *[]string:
-		*field = splitList(g.text)
-	case *Parts:
-		*field = Parts{YAML: g.text, Node: g.node}
-	case *time.Duration:
-		*field, err = bounded(s, g.text, time.ParseDuration)
-	case *int:
-		*field, err = bounded(s, g.text, strconv.Atoi)
-	case *Size:
-		*field, err = bounded(s, g.text, parseSize)
-	}
-	switch {
-	case g.found != "":
-		return errUnsaid
-	case err != nil || g.text == "" && s.optional:
-		return err
-	case g.text == "", len(s.words) > 0 && !slices.Contains(s.words, g.text):
-		return errUnsaid
-	case s.rule.check != nil:
-		return s.rule.check(g.text)
-	}
-	return nil
-}
-
-// bounded parses a number within the bounds of s.
-func bounded[N cmp.Ordered](s Setting, text string, parse func(string) (N, error)) (N, error) {
-	n, err := parse(text)
-	least, _ := parse(s.min)
-	most, _ := parse(s.max)
-	_, bare := strconv.ParseFloat(text, 64)
-	switch {
-	case err != nil && bare == nil && is[time.Duration](s):
-		return n, fmt.Errorf("a unit is missing, as in %ss", text)
-	case err != nil || n < least || n > most:
-		return n, errUnsaid
-	}
-	return n, nil
-}
-
-// text returns the value in c in the form of the file, including secrets.
+// text returns the value in c in the form of the file, including secrets. That of a tree is masked.
 func (s Setting) text(c *Config) string {
-	switch field := s.field(c).(type) {
+	switch field := s.field(c).Interface().(type) {
 	case interface{ Reveal() string }:
 		return field.Reveal()
-	case *[]string:
-		return strings.Join(*field, ",")
-	case *Parts:
-		return field.YAML
-	case *time.Duration: // 5m, not 5m0s
+	case []string:
+		return strings.Join(field, ",")
+	case source.Shared, source.Resource:
+		return c.trees[s.Key].shown
+	case time.Duration: // 5m, not 5m0s
 		text := field.String()
 		if strings.HasSuffix(text, "m0s") {
 			text = strings.TrimSuffix(text, "0s")
@@ -229,7 +161,7 @@ func (s Setting) text(c *Config) string {
 		}
 		return text
 	default:
-		return fmt.Sprint(reflect.ValueOf(field).Elem())
+		return fmt.Sprint(field)
 	}
 }
 
@@ -250,9 +182,8 @@ func (s Setting) show(g given) string {
 		return "nothing"
 	case s.isHidden():
 		return "a value that is not shown"
-	case s.isParts():
-		shown, _ := Parts{YAML: g.text}.masked()
-		return strconv.Quote(shown)
+	case g.written != "":
+		return strconv.Quote(g.written)
 	default:
 		return strconv.Quote(maskURL(g.text))
 	}

@@ -59,7 +59,7 @@ func (s *scripted) count() int { s.mu.Lock(); defer s.mu.Unlock(); return s.aske
 func newScripted(t *testing.T) (*Client, *scripted) {
 	t.Helper()
 	s := new(scripted)
-	return newClient(t, "http://cms", func(o *Options) { o.Transport, o.Retries = s, 0 }), s
+	return newClient(t, "http://cms", func(o *options) { o.Transport, o.Retries = s, 0 }), s
 }
 
 // failures are n failed fetches that count.
@@ -191,6 +191,22 @@ func TestRetryAfterIsKeptBetweenFetches(t *testing.T) {
 	})
 }
 
+// TestRetryAfterOfARefusalPausesNothing has an answer about one resource, which the others need not
+// wait for.
+func TestRetryAfterOfARefusalPausesNothing(t *testing.T) {
+	for _, status := range []int{403, 404, 301, 501} {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := newScripted(t)
+			s.answer(status, "")
+			s.after = "3600"
+			_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+			wantError(t, err, ErrAnswer, "status "+strconv.Itoa(status))
+			s.answer(200, "[]")
+			mustFetch(t, c, shape.Rules)
+		})
+	}
+}
+
 // faulty is a transport with a fault that nobody has thought of.
 type faulty struct{}
 
@@ -198,7 +214,7 @@ func (faulty) RoundTrip(*http.Request) (*http.Response, error) { panic("a fault\
 
 func TestPanicIsOneFailedFetchWithItsStackInTheLog(t *testing.T) {
 	var logged bytes.Buffer
-	c := newClient(t, "http://cms", func(o *Options) { o.Transport, o.Logger = faulty{}, logTo(&logged) })
+	c := newClient(t, "http://cms", func(o *options) { o.Transport, o.Logger = faulty{}, logTo(&logged) })
 	for range 3 {
 		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
 		wantError(t, err, ErrAnswer, `fetch banners: read banners: internal error: a fault\x1b[2J`)

@@ -58,6 +58,7 @@ type Client struct {
 	tracer      trace.Tracer
 	breaker     *breaker
 	log         *slog.Logger
+	secrets     []string // that the CMS is sent, and may repeat
 }
 
 // Result is one fetch. After an error Document, NotModified and Validators are zero, and the rest
@@ -93,7 +94,10 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 	err := c.fetch(ctx, r, held, &result)
 	result.Duration = time.Since(start)
 	if err != nil {
-		err = fmt.Errorf("fetch %s: %w", r, c.explain(ctx, err))
+		err = c.hide(fmt.Errorf("fetch %s: %w", r, c.whoseDeadline(ctx, err)))
+	}
+	for i := range result.Suspicions {
+		result.Suspicions[i].Shown = c.redact(result.Suspicions[i].Shown)
 	}
 	if p, ok := errors.AsType[*exchange.PanicError](err); ok {
 		c.log.LogAttrs(ctx, slog.LevelError, "panic during a fetch", slog.Any("error", err), slog.String("stack", string(p.Stack)))
@@ -154,8 +158,8 @@ func (c *Client) read(ctx context.Context, r shape.Resource, held Validators) (l
 	return got, err
 }
 
-// explain distinguishes the end of the caller's context from the client's timeout.
-func (c *Client) explain(ctx context.Context, err error) error {
+// whoseDeadline distinguishes the end of the caller's context from the client's timeout.
+func (c *Client) whoseDeadline(ctx context.Context, err error) error {
 	late, ok := errors.AsType[*exchange.LateError](err)
 	switch {
 	case !ok:

@@ -31,7 +31,7 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 	defer cancel()
 	got, err := c.recipes[r].Read(ctx, c.cms, Validators{})
 	if err != nil {
-		err = fmt.Errorf("fetch %s: %w", r, err)
+		err = c.hide(fmt.Errorf("fetch %s: %w", r, err))
 	}
 	all := []Explanation{}
 	for _, sample := range got.Samples {
@@ -40,13 +40,13 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 		if e.Steps, failed = recipe.Explain(ctx, sample); failed == nil && len(e.Steps) > 0 && !recipe.Joined() {
 			failed = e.serve(r, recipe)
 		}
-		e.fail(failed)
+		e.Error = c.text(failed)
 		all = append(all, e)
 	}
 	if len(got.Samples) == 0 { // the response is the document
 		for path, item := range FirstItems(r, got.Body) {
 			e := Explanation{Path: path, Op: got.Op, Steps: []list.Step{{Name: "received", Value: []json.RawMessage{item}}}}
-			e.fail(e.serve(r, c.recipes[r]))
+			e.Error = c.text(e.serve(r, c.recipes[r]))
 			all = append(all, e)
 		}
 		slices.SortFunc(all, func(a, b Explanation) int { return strings.Compare(a.Path, b.Path) })
@@ -57,7 +57,7 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 // FirstItems returns the first item of each list of a document, by the list's path.
 func FirstItems(r shape.Resource, body []byte) map[string]json.RawMessage {
 	lists := map[string][]json.RawMessage{}
-	if r == shape.Catalogue {
+	if len(r.Lists()) > 0 {
 		_ = json.Unmarshal(body, &lists) // the fetch reports what is wrong with it
 	} else {
 		var items []json.RawMessage
@@ -67,19 +67,19 @@ func FirstItems(r shape.Resource, body []byte) map[string]json.RawMessage {
 	first := make(map[string]json.RawMessage)
 	for name, items := range lists {
 		path := strings.TrimSuffix(string(r)+"."+name, ".")
-		if len(items) > 0 && (name == "" || slices.Contains(catalogueLists, name)) {
+		if len(items) > 0 && (name == "" || slices.Contains(r.Lists(), name)) {
 			first[path] = items[0]
 		}
 	}
 	return first
 }
 
-var catalogueLists = []string{"artist", "artwork", "gallery"}
-
-func (e *Explanation) fail(err error) {
-	if err != nil {
-		e.Error = err.Error()
+// text is that of an error, or "".
+func (c *Client) text(err error) string {
+	if err == nil {
+		return ""
 	}
+	return c.redact(err.Error())
 }
 
 // serve adds the last step: the item as it is served.
@@ -92,18 +92,25 @@ func (e *Explanation) serve(r shape.Resource, recipe *list.Recipe) error {
 	name := strings.TrimPrefix(strings.TrimPrefix(e.Path, string(r)), ".")
 	document := "[" + item + "]"
 	switch {
-	case r == shape.Catalogue && name == "": // one object
+	case len(r.Lists()) > 0 && name == "": // one object
 		document = item
 	case name != "":
-		lists := map[string]string{"artist": "", "artwork": "", "gallery": "", name: item}
-		document = fmt.Sprintf(`{"artist":[%s],"artwork":[%s],"gallery":[%s]}`, lists["artist"], lists["artwork"], lists["gallery"])
+		var lists []string
+		for _, list := range r.Lists() {
+			items := ""
+			if list == name {
+				items = item
+			}
+			lists = append(lists, fmt.Sprintf("%q:[%s]", list, items))
+		}
+		document = "{" + strings.Join(lists, ",") + "}"
 	}
 	doc, err := recipe.Normalize([]byte(document))
 	if err != nil {
 		return err
 	}
 	served := list.Step{Name: "served", Value: []json.RawMessage{}}
-	if item := FirstItems(r, doc.Body)[e.Path]; r == shape.Catalogue && name == "" {
+	if item := FirstItems(r, doc.Body)[e.Path]; len(r.Lists()) > 0 && name == "" {
 		served.Value = append(served.Value, doc.Body)
 	} else if item != nil {
 		served.Value = append(served.Value, item)

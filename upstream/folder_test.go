@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/upstream/list"
-	"vitrine/upstream/sample"
+	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -86,7 +84,7 @@ func TestEditIsSeenWithinTheSameSecond(t *testing.T) {
 
 func TestFolderFaultsAreNamed(t *testing.T) {
 	dir := newFiles(t)
-	client := newClient(t, "file:"+dir, func(o *Options) { o.MaxBytes = 1000 })
+	client := newClient(t, "file:"+dir, func(o *options) { o.MaxBytes = 1000 })
 	op := "fetch rules: read " + filepath.Join(dir, "rules.json") + ": "
 	fetch := func() error {
 		_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
@@ -139,8 +137,8 @@ func TestFolderMayBeNamedRelatively(t *testing.T) {
 
 func TestWhatIsForACMSDoesNotDisturbOtherSources(t *testing.T) {
 	for _, url := range []string{"sample:", "file:" + newFiles(t)} {
-		client := newClient(t, url, func(o *Options) {
-			o.Resources = map[shape.Resource]list.Resource{shape.Rules: {Path: "api/rules?limit=-1"}}
+		client := newClient(t, url, func(o *options) {
+			o.Resources = map[shape.Resource]source.Resource{shape.Rules: {Parts: []source.Part{{Path: "api/rules?limit=-1"}}}}
 			o.Authorization = "Bearer abc"
 			o.Shared.Headers = map[string]string{"X-Site": "nl"}
 		})
@@ -160,27 +158,6 @@ func TestSampleIsFetchedWithoutRepairs(t *testing.T) {
 			t.Errorf("%s again: %+v, %v", r, again, err)
 		}
 	}
-}
-
-func TestSampleCMSIsFetchedAndRenewed(t *testing.T) {
-	server := httptest.NewServer(sample.Handler(sample.Options{Live: true}))
-	defer server.Close()
-	client := newClient(t, server.URL, nil)
-	for _, r := range shape.Resources() {
-		first := mustFetch(t, client, r)
-		if first.Document.Repairs.Total() != 0 || first.Document.Items == 0 {
-			t.Errorf("%s: %d items, %d repairs", r, first.Document.Items, first.Document.Repairs.Total())
-		}
-		held, err := client.Fetch(t.Context(), r, first.Validators)
-		if err != nil || !held.NotModified {
-			t.Errorf("%s, held: %+v, %v", r, held, err)
-		}
-		purged := mustFetch(t, client, r)
-		if bytes.Equal(purged.Document.Body, first.Document.Body) {
-			t.Errorf("%s: nothing new for who holds nothing", r)
-		}
-	}
-	client.Close()
 }
 
 func TestRecordedAnswersInAFolderAreTakenAsFromHTTP(t *testing.T) {

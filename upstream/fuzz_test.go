@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vitrine/upstream/list"
-	"vitrine/upstream/mapping"
+	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -53,19 +52,17 @@ func FuzzMapAndNormalize(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, preset, resource, program uint8) {
 		r := shape.Resources()[int(resource)%3]
-		o := Options{
-			URL: "http://cms", Preset: mapping.Presets()[int(preset)%len(mapping.Presets())], MaxBytes: 1 << 20,
-			Resources: map[shape.Resource]list.Resource{},
-		}
+		names := []string{"drf", "strapi4", "strapi5", "directus", "wordpress", "custom"}
+		o := options{Options: Options{URL: "http://cms", MaxBytes: 1 << 20, Resources: map[shape.Resource]source.Resource{}}, Preset: names[int(preset)%len(names)]}
 		for _, one := range shape.Resources() {
-			part := list.Part{Path: "x", Map: programs[int(program)%len(programs)]}
+			part := source.Part{Path: "x", Map: programs[int(program)%len(programs)]}
 			if one == shape.Catalogue && program%2 == 1 {
 				part.Name = []string{"artist", "artwork", "gallery"}[int(program/2)%3]
 			}
-			o.Resources[one] = list.Resource{Parts: []list.Part{part}}
+			o.Resources[one] = source.Resource{Parts: []source.Part{part}}
 		}
 		o.Transport = canned{body}
-		client, err := New(o)
+		client, err := New(o.complete(t))
 		if err != nil {
 			t.Fatal(err)
 		}

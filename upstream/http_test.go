@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,8 +15,8 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
-	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -41,8 +43,8 @@ func TestBaseURLMayHaveAPathAndATrailingSlash(t *testing.T) {
 func TestPathsMayBeSetWithTheirQuery(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.HandlePath("/banners", upstreamtest.JSON(`{"nobody": "fetches this"}`))
-	client := newClient(t, cms.URL, func(o *Options) {
-		o.Resources = map[shape.Resource]list.Resource{shape.Banners: {Path: "/banners?key=hush&limit=-1"}}
+	client := newClient(t, cms.URL, func(o *options) {
+		o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{{Path: "/banners?key=hush&limit=-1"}}}}
 	})
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
 	wantError(t, err, ErrAnswer, "")
@@ -57,7 +59,7 @@ func TestPathsMayBeSetWithTheirQuery(t *testing.T) {
 
 func TestRequestSaysWhatIsAccepted(t *testing.T) {
 	cms := upstreamtest.New(t)
-	client := newClient(t, cms.URL, func(o *Options) {
+	client := newClient(t, cms.URL, func(o *options) {
 		o.Authorization = "Bearer abc"
 		o.Shared.Headers = map[string]string{"X-Site": "nl", "user-agent": "vitrine/1.2"}
 	})
@@ -138,7 +140,7 @@ func TestRedirectElsewhereIsRefusedAndCarriesNothing(t *testing.T) {
 	} {
 		cms := upstreamtest.New(t)
 		cms.Handle(shape.Catalogue, redirect(302, c.location))
-		client := newClient(t, cms.URL, func(o *Options) { o.Authorization = "Bearer abc" })
+		client := newClient(t, cms.URL, func(o *options) { o.Authorization = "Bearer abc" })
 		got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
 		wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+"/gvapp/: "+c.suffix)
 		if strings.Contains(err.Error(), "hush") {
@@ -150,6 +152,26 @@ func TestRedirectElsewhereIsRefusedAndCarriesNothing(t *testing.T) {
 	}
 	if n := len(elsewhere.Requests()); n != 0 {
 		t.Errorf("%d requests went elsewhere", n)
+	}
+}
+
+// TestAPostIsNotRedirectedToAGet has a redirect that net/http would follow with another method, and
+// whose answer is another list.
+func TestAPostIsNotRedirectedToAGet(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/q", http.RedirectHandler("/q/", status))
+		cms.HandlePath("/q/", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			raw, _ := io.ReadAll(req.Body)
+			id := map[string]int{"GET ": 1, "POST x": 2}[req.Method+" "+string(raw)]
+			upstreamtest.JSON("["+bannerList(id, 1)+"]").ServeHTTP(w, req)
+		}))
+		client := paged(t, cms, "custom", source.Part{Path: "q", Body: source.Body{Text: "x"}})
+		if status < 307 {
+			wantRefusal(t, client, fmt.Sprintf("status %d: redirected from POST to GET", status))
+		} else {
+			wantIDs(t, client, "[2]")
+		}
 	}
 }
 
@@ -174,7 +196,7 @@ func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
 		secured = append(secured, req)
 		upstreamtest.JSON("[]").ServeHTTP(w, req)
 	}))
-	client := newClient(t, "http://example.com", func(o *Options) {
+	client := newClient(t, "http://example.com", func(o *options) {
 		o.Authorization = "Bearer abc"
 		o.Transport = dialing(t, tls.Client(), map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
 	})
@@ -189,7 +211,7 @@ func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
 func TestRedirectFromHTTPSBackToHTTPIsRefused(t *testing.T) {
 	plain := upstreamtest.New(t)
 	tls := newTLS(t, redirect(302, "http://example.com/gvapp/singlebanner"))
-	client := newClient(t, "https://example.com", func(o *Options) {
+	client := newClient(t, "https://example.com", func(o *options) {
 		o.Transport = dialing(t, tls.Client(), map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
 	})
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
@@ -228,7 +250,7 @@ func TestFailureLeavesTheConnectionsOfOthersOpen(t *testing.T) {
 		dials++
 		return dialer.DialContext(ctx, network, addr)
 	}
-	client := newClient(t, cms.URL, func(o *Options) { o.Transport = transport })
+	client := newClient(t, cms.URL, func(o *options) { o.Transport = transport })
 	mustFetch(t, client, shape.Banners)
 	cms.FailNext(4, 503)
 	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
@@ -241,7 +263,7 @@ func TestFailureLeavesTheConnectionsOfOthersOpen(t *testing.T) {
 
 func TestFetchesRunSideBySide(t *testing.T) {
 	cms := upstreamtest.New(t)
-	client := newClient(t, cms.URL, func(o *Options) { o.Retries = 5 })
+	client := newClient(t, cms.URL, func(o *options) { o.Retries = 5 })
 	cms.FailNext(5, 503)
 	var fetching sync.WaitGroup
 	for r, name := range map[shape.Resource]string{

@@ -2,17 +2,21 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"vitrine/config"
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -21,18 +25,63 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newClient makes a client of cms that retries at once. change may be nil.
-func newClient(t *testing.T, url string, change func(*Options)) *Client {
+func newClient(t *testing.T, url string, change func(*options)) *Client {
 	t.Helper()
-	o := Options{URL: url, Options: exchange.Options{Retries: 2, RetryWait: time.Millisecond, MaxRetryWait: 2 * time.Millisecond}}
+	o := options{Options: Options{URL: url, Options: exchange.Options{Retries: 2, RetryWait: time.Millisecond, MaxRetryWait: 2 * time.Millisecond}}}
 	if change != nil {
 		change(&o)
 	}
-	c, err := New(o)
+	c, err := New(o.complete(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// options are Options over a preset.
+type options struct {
+	Options
+	Preset string // empty means drf
+}
+
+// complete puts what the options leave out in from the preset, as package config does.
+func (o options) complete(t testing.TB) Options {
+	t.Helper()
+	shared, resources, err := config.ParseSource(cmp.Or(o.Preset, "drf"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay(&shared, o.Shared)
+	o.Shared = shared
+	given := o.Resources
+	o.Resources = resources
+	for r, own := range given {
+		preset := resources[r]
+		if own.Path != "" {
+			own.Parts, own.Path = []source.Part{{Path: own.Path}}, ""
+		}
+		for i, p := range own.Parts {
+			for _, known := range preset.Parts {
+				if known.Name == p.Name {
+					overlay(&known, p)
+					own.Parts[i] = known
+				}
+			}
+		}
+		overlay(&preset, own)
+		o.Resources[r] = preset
+	}
+	return o.Options
+}
+
+// overlay sets the fields of to that over has.
+func overlay[T any](to *T, over T) {
+	for i := range reflect.TypeFor[T]().NumField() {
+		if field := reflect.ValueOf(over).Field(i); !field.IsZero() {
+			reflect.ValueOf(to).Elem().Field(i).Set(field)
+		}
+	}
 }
 
 // mustFetch fetches r with nothing held.
@@ -85,7 +134,9 @@ func normalized(t *testing.T, r shape.Resource, name string) []byte {
 }
 
 // logTo is a logger whose lines can be read.
-func logTo(w *bytes.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+func logTo(w *bytes.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
 
 // onLog is a log handler that does something at every line.
 type onLog struct{ do func() }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,9 +20,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/list"
-	"vitrine/upstream/mapping"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
@@ -40,29 +41,21 @@ type Options struct {
 	// rules.json and banners.json, or the base URL of a CMS, http or https, with or without a path
 	// or a trailing slash. It is required, and holds no user, query or fragment.
 	URL string
-	// Authorization is the value of the Authorization header, "Bearer …". It is sent to the host of
-	// URL only and never logged. Empty sends none.
-	Authorization string
 	// Timeout bounds one Fetch as a whole, its retries and waits included. Zero means 10s.
 	Timeout time.Duration
 	// MaxBytes is the largest answer for one resource, counted on the wire and again after
 	// decompression. Zero means 32 MiB.
 	MaxBytes int64
-	// Preset names the conventions of the CMS: one of [Presets]. Empty means "drf".
-	Preset string
-	// Resources say how each resource is asked for and mapped. A resource that is missing is what
-	// the preset makes of it.
-	Resources map[shape.Resource]list.Resource
+	// Resources say how each resource is asked for and mapped; all are required.
+	Resources map[shape.Resource]source.Resource
 	// Shared is what all parts have in common.
-	Shared list.Shared
-	// Options are those of each request. Origin, Headers and Query follow from the fields above.
+	Shared source.Shared
+	// Options are those of each request. Login, Headers and Query follow from
+	// Shared.
 	exchange.Options
 	// Tracer makes the spans of fetches. Nil makes none.
 	Tracer trace.Tracer
 }
-
-// Presets returns the names that Options.Preset may have.
-func Presets() []string { return mapping.Presets() }
 
 // New makes a client. It reaches for no CMS, but a folder has to be there. Its errors name the
 // option, and no credential; a mistake in Resources is a *list.Error.
@@ -71,7 +64,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{timeout: o.Timeout, tracer: o.Tracer, log: o.Logger}
+	c := &Client{timeout: o.Timeout, tracer: o.Tracer, log: o.Logger, secrets: append([]string{o.Authorization}, o.Shared.Secrets...)}
 	if c.recipes, err = recipes(o); err != nil {
 		return nil, err
 	}
@@ -87,13 +80,15 @@ func New(o Options) (*Client, error) {
 // open finds out where the content comes from, and returns what that adds to the fingerprint.
 func (c *Client) open(o Options) (from string, err error) {
 	options := o.Options
-	options.Origin = exchange.Origin{Authorization: o.Authorization, Login: o.Shared.Login}
-	options.Headers, options.Query = o.Shared.Headers, o.Shared.Query
+	if options.Login, err = list.NewLogin(o.Shared.Login); err != nil {
+		return "", err
+	}
+	options.Headers, options.Query, options.Secrets = o.Shared.Headers, o.Shared.Query, o.Shared.Secrets
 	switch {
 	case o.URL == "":
 		return "", errors.New("missing; want sample:, file:DIR, http://… or https://…")
 	case o.URL == "sample:":
-		if o.Preset != "drf" || slices.ContainsFunc(slices.Collect(maps.Values(o.Resources)), hasParts) {
+		if o.Shared.Map != "" || slices.ContainsFunc(slices.Collect(maps.Values(o.Resources)), changes) {
 			return "", errors.New("the bundled content has the documented shapes; another preset, or parts, want the URL of a CMS or a folder")
 		}
 		c.cms = exchange.NewFolder(sample.FS, "sample:", "sample:", o.MaxBytes, options)
@@ -114,27 +109,21 @@ func (c *Client) open(o Options) (from string, err error) {
 	return strings.TrimRight(base.String(), "/"), nil
 }
 
-func hasParts(r list.Resource) bool { return len(r.Parts) > 0 || r.Map != "" }
+// changes reports whether a resource is anything but one response as it is.
+func changes(r source.Resource) bool {
+	return r.Map != "" || slices.ContainsFunc(r.Parts, func(p source.Part) bool { return p.Name != "" || p.Map != "" })
+}
 
-// recipes compiles what is said about the resources. The files of a folder have fixed names, so a
-// path means nothing there.
+// recipes compiles what is said about the resources.
 func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
-	preset, ok := mapping.Lookup(o.Preset)
-	if !ok {
-		return nil, fmt.Errorf("upstream preset: want one of %s, got %q", strings.Join(Presets(), ", "), o.Preset)
-	}
-	made := make(map[shape.Resource]*list.Recipe)
+	all := make(map[shape.Resource]*list.Recipe)
 	for _, r := range shape.Resources() {
-		said := o.Resources[r]
-		if o.URL == "sample:" || strings.HasPrefix(o.URL, "file:") {
-			said.Path = ""
-		}
 		var err error
-		if made[r], err = list.New(r, said, o.Shared, preset, o.MaxBytes); err != nil {
+		if all[r], err = list.New(r, o.Resources[r], o.Shared, o.MaxBytes); err != nil {
 			return nil, err
 		}
 	}
-	return made, nil
+	return all, nil
 }
 
 // withDefaults returns o with every zero value replaced by its meaning, or says what is wrong with
@@ -157,7 +146,6 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("upstream resources: no resource %q", r)
 		}
 	}
-	o.Preset = cmp.Or(o.Preset, "drf")
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.RetryWait = cmp.Or(o.RetryWait, defaultRetryWait)
@@ -204,17 +192,16 @@ func folderPath(raw string) (string, error) {
 // of the same answer.
 const normalizing = "1"
 
-// fingerprint hashes what decides which document comes out: where from, how it is mapped, and which
-// headers are sent. It takes the names of the headers, not their values, and no Authorization, so
-// that nothing secret can be guessed from it.
+// fingerprint hashes what decides which document comes out: where from, how it is mapped, and what is
+// sent. Secrets do not count, so that they cannot be guessed from it.
 func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe) string {
-	decides := fmt.Appendf(nil, "%q %q", normalizing, from)
+	s := o.Shared
+	decides := []any{normalizing, from, s.Headers, s.Query, s.Def, s.Media, s.Draft, s.Map, s.Ignore, s.Relations}
 	for _, r := range shape.Resources() {
-		decides = fmt.Appendf(decides, " %q", recipes[r].Describe())
+		decides = append(decides, recipes[r].Describe()...)
 	}
-	headers := slices.Sorted(maps.Keys(o.Shared.Headers))
-	decides = fmt.Appendf(decides, " %q %q %q %q", strings.ToLower(fmt.Sprint(headers)), slices.Sorted(maps.Keys(o.Shared.Query)), o.Shared.Def, o.Shared.Media)
-	sum := sha256.Sum256(decides)
+	text, _ := json.Marshal(decides) // bodies were tried when they were read
+	sum := sha256.Sum256(exchange.Redact(text, o.Shared.Secrets))
 	return hex.EncodeToString(sum[:6])
 }
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,10 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
-	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
-	"vitrine/upstream/upstreamtest"
 )
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -51,19 +51,19 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{Options{URL: "sample:", MaxBytes: -1}, "upstream max bytes: want a size above 0, got -1"},
 		{Options{URL: "sample:", Options: exchange.Options{RetryWait: -1}}, "upstream retry wait: want durations above 0, got -1ns to 0s"},
 		{Options{URL: "sample:", Options: exchange.Options{RetryWait: 2, MaxRetryWait: 1}}, "upstream retry wait: the least, 2ns, is above the most, 1ns"},
-		{Options{URL: "http://cms", Authorization: "Bearer hush\n"}, "upstream authorization: holds a control character, perhaps the newline at the end of a file"},
-		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"a b": "c"}}}, `upstream shared.headers.a b: want the name of a header, got "a b"`},
-		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"": "c"}}}, `upstream shared.headers.: want the name of a header, got ""`},
-		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"authorization": "hush"}}}, `upstream shared.headers.authorization: want upstream.authorization for this`},
-		{Options{URL: "http://cms", Shared: list.Shared{Headers: map[string]string{"X-Key": "hush\r\n"}}}, `upstream shared.headers.X-Key: want a value without control characters`},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banner": {Path: "x"}}}, `upstream resources: no resource "banner"`},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "http://other/x"}}}, "upstream resource banners: path: want a path relative to the upstream URL, got a URL"},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "//other/x"}}}, "upstream resource banners: path: want a path relative to the upstream URL, got a URL"},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "x#y"}}}, "upstream resource banners: path: a fragment is not allowed"},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "%zz"}}}, "upstream resource banners: path: not a path"},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]list.Resource{"banners": {Path: "a/../../x"}}}, "upstream resource banners: path: a path with .. would leave the upstream URL"},
+		{Options{URL: "http://cms", Options: exchange.Options{Authorization: "Bearer hush\n"}}, "upstream authorization: holds a control character, perhaps the newline at the end of a file"},
+		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"a b": "c"}}}, `upstream shared.headers.a b: want the name of a header, got "a b"`},
+		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"": "c"}}}, `upstream shared.headers.: want the name of a header, got ""`},
+		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"authorization": "hush"}}}, `upstream shared.headers.authorization: want upstream.authorization for this`},
+		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"X-Key": "hush\r\n"}}}, `upstream shared.headers.X-Key: want a value without control characters`},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banner": {Path: "x"}}}, `upstream resources: no resource "banner"`},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "http://other/x"}}}, "upstream resource banners: parts[0].path: want a path relative to the upstream URL, got a URL"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "//other/x"}}}, "upstream resource banners: parts[0].path: want a path relative to the upstream URL, got a URL"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "x#y"}}}, "upstream resource banners: parts[0].path: a fragment is not allowed"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "%zz"}}}, "upstream resource banners: parts[0].path: not a path"},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "a/../../x"}}}, "upstream resource banners: parts[0].path: a path with .. would leave the upstream URL"},
 	} {
-		client, err := New(c.o)
+		client, err := New(options{Options: c.o}.complete(t))
 		if err == nil {
 			t.Errorf("%+v: accepted as %v", c.o, client)
 			continue
@@ -117,10 +117,10 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 	same := map[string]*Client{
 		"again":              newClient(t, "http://cms", nil),
 		"a trailing slash":   newClient(t, "http://cms/", nil),
-		"the default path":   newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "/cms/rules/"}} }),
-		"another token":      newClient(t, "http://cms", func(o *Options) { o.Authorization = "Bearer abc" }),
-		"another patience":   newClient(t, "http://cms", func(o *Options) { o.Timeout, o.Retries = time.Second, 9 }),
-		"another size":       newClient(t, "http://cms", func(o *Options) { o.MaxBytes = 1 }),
+		"the default path":   newClient(t, "http://cms", func(o *options) { o.Resources = map[shape.Resource]source.Resource{"rules": {Path: "/cms/rules/"}} }),
+		"another token":      newClient(t, "http://cms", func(o *options) { o.Authorization = "Bearer abc" }),
+		"another patience":   newClient(t, "http://cms", func(o *options) { o.Timeout, o.Retries = time.Second, 9 }),
+		"another size":       newClient(t, "http://cms", func(o *options) { o.MaxBytes = 1 }),
 		"host in upper case": newClient(t, "http://CMS", nil),
 	}
 	for name, c := range same {
@@ -129,14 +129,19 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 		}
 	}
 	others := map[string]*Client{
-		"https":          newClient(t, "https://cms", nil),
-		"another host":   newClient(t, "http://cms2", nil),
-		"another port":   newClient(t, "http://cms:8000", nil),
-		"a base path":    newClient(t, "http://cms/api", nil),
-		"another path":   newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "rules"}} }),
-		"another query":  newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "cms/rules/?all=1"}} }),
-		"without slash":  newClient(t, "http://cms", func(o *Options) { o.Resources = map[shape.Resource]list.Resource{"rules": {Path: "cms/rules"}} }),
-		"a header":       newClient(t, "http://cms", func(o *Options) { o.Shared.Headers = map[string]string{"X-Site": "a"} }),
+		"https":        newClient(t, "https://cms", nil),
+		"another host": newClient(t, "http://cms2", nil),
+		"another port": newClient(t, "http://cms:8000", nil),
+		"a base path":  newClient(t, "http://cms/api", nil),
+		"another path": newClient(t, "http://cms", func(o *options) { o.Resources = map[shape.Resource]source.Resource{"rules": {Path: "rules"}} }),
+		"another query": newClient(t, "http://cms", func(o *options) {
+			o.Resources = map[shape.Resource]source.Resource{"rules": {Path: "cms/rules/?all=1"}}
+		}),
+		"without slash":  newClient(t, "http://cms", func(o *options) { o.Resources = map[shape.Resource]source.Resource{"rules": {Path: "cms/rules"}} }),
+		"a header":       newClient(t, "http://cms", func(o *options) { o.Shared.Headers = map[string]string{"X-Site": "a"} }),
+		"another value":  newClient(t, "http://cms", func(o *options) { o.Shared.Headers = map[string]string{"X-Site": "b"} }),
+		"a parameter":    newClient(t, "http://cms", func(o *options) { o.Shared.Query = url.Values{"lang": {"nl"}} }),
+		"another one":    newClient(t, "http://cms", func(o *options) { o.Shared.Query = url.Values{"lang": {"fr"}} }),
 		"the sample":     newClient(t, "sample:", nil),
 		"a folder":       newClient(t, "file:"+dir, nil),
 		"another folder": newClient(t, "file:"+filepath.Dir(dir), nil),
@@ -148,18 +153,14 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 		}
 		seen[c.Fingerprint()] = name
 	}
-	a := newClient(t, "http://cms", func(o *Options) { o.Shared.Headers = map[string]string{"X-Key": "a"} })
-	b := newClient(t, "http://cms", func(o *Options) { o.Shared.Headers = map[string]string{"X-Key": "b"} })
-	if a.Fingerprint() != b.Fingerprint() {
-		t.Error("the value of a header is in the source")
+	secret := func(value string) string {
+		return newClient(t, "http://cms", func(o *options) {
+			o.Shared = source.Shared{Headers: map[string]string{"X-Key": value}, Query: url.Values{"lang": {"nl"}, "k": {value}}, Secrets: []string{value}}
+			o.Resources = map[shape.Resource]source.Resource{shape.Rules: {Parts: []source.Part{{Path: "x?k=" + value, Headers: map[string]string{"X-A": "Token " + value}}}}}
+		}).Fingerprint()
 	}
-}
-
-func TestNewReachesForNobody(t *testing.T) {
-	cms := upstreamtest.New(t)
-	newClient(t, cms.URL, nil)
-	if n := len(cms.Requests()); n != 0 {
-		t.Errorf("%d requests", n)
+	if secret(`a"<1`) != secret("hunter2") {
+		t.Error("a secret is in the source")
 	}
 }
 

@@ -100,7 +100,7 @@ func TestEveryRecordedErrorIsToldForWhatItIs(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				server := upstreamtest.New(t)
 				server.Record(shape.Banners, raw)
-				client := newClient(t, server.URL, func(o *Options) {
+				client := newClient(t, server.URL, func(o *options) {
 					if want.credentials {
 						o.Authorization = "Bearer lab"
 					}

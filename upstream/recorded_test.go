@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"vitrine/upstream/list"
+	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -36,34 +36,6 @@ func TestRecordedDocumentsAreFetchedWhole(t *testing.T) {
 			}
 			if got.Status != http.StatusOK || got.Attempts != 1 || got.Duration <= 0 || got.NotModified {
 				t.Errorf("status %d, %d attempts, %v, not modified %t", got.Status, got.Attempts, got.Duration, got.NotModified)
-			}
-		})
-	}
-}
-
-func TestRecordedRefusalsAreNamed(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		suffix   string
-		attempts int
-	}{
-		{"crash-500", "status 500, an HTML page", 3},
-		{"gvapp-accept-html", "want JSON, got an HTML page (text/html)", 1},
-		{"unknown-404", "status 404, an HTML page", 1},
-		{"gvapp-format-xml", "status 404", 1},
-		{"token-none-401", "status 401", 1},
-		{"token-wrong-401", "status 401", 1},
-		{"gvapp-basic-wrong-403", "status 403", 1},
-		{"gvapp-accept-xml-406", "status 406", 1},
-		{"cond-304-etag", "status 304", 1}, // nobody asked
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			cms := upstreamtest.New(t)
-			cms.Record(shape.Catalogue, upstreamtest.Recording(t, c.name))
-			got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{})
-			wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+"/gvapp/: "+c.suffix)
-			if n := cms.Count(shape.Catalogue); n != c.attempts || got.Attempts != n {
-				t.Errorf("asked %d times and counted %d, want %d", n, got.Attempts, c.attempts)
 			}
 		})
 	}
@@ -101,18 +73,6 @@ func TestRecordedValidatorsRenewTheCopyHeld(t *testing.T) {
 	}
 }
 
-func TestRecordedChangeReplacesTheCopyHeld(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.Record(shape.Catalogue, upstreamtest.Recording(t, "cond-200-nomatch"))
-	got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{ETag: `"x"`})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.NotModified || len(got.Document.Body) == 0 || got.Validators.ETag == "" || got.Validators.ETag == `"x"` {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestAppendSlashIsFollowed(t *testing.T) {
 	for _, c := range []struct {
 		resource shape.Resource
@@ -124,8 +84,8 @@ func TestAppendSlashIsFollowed(t *testing.T) {
 	} {
 		cms := upstreamtest.New(t)
 		cms.HandlePath("/"+c.path, upstreamtest.Recorded(t, upstreamtest.Recording(t, c.name)))
-		client := newClient(t, cms.URL, func(o *Options) {
-			o.Resources = map[shape.Resource]list.Resource{c.resource: {Path: c.path}}
+		client := newClient(t, cms.URL, func(o *options) {
+			o.Resources = map[shape.Resource]source.Resource{c.resource: {Path: c.path}}
 			o.Authorization = "Token abc"
 		})
 		if got := mustFetch(t, client, c.resource); len(got.Document.Body) == 0 {

@@ -20,7 +20,7 @@ import (
 func TestPassingFailureIsRetried(t *testing.T) {
 	cms := upstreamtest.New(t)
 	var logged bytes.Buffer
-	client := newClient(t, cms.URL, func(o *Options) { o.Logger = logTo(&logged) })
+	client := newClient(t, cms.URL, func(o *options) { o.Logger = logTo(&logged) })
 	cms.FailNext(1, 502)
 	cms.Next(upstreamtest.Truncated(`[{"id":1}]`, 4))
 	got := mustFetch(t, client, shape.Banners)
@@ -41,7 +41,7 @@ func TestRetriesAreBounded(t *testing.T) {
 	for _, retries := range []int{0, 1, 4} {
 		cms := upstreamtest.New(t)
 		cms.Fail(503)
-		client := newClient(t, cms.URL, func(o *Options) { o.Retries = retries })
+		client := newClient(t, cms.URL, func(o *options) { o.Retries = retries })
 		got, err := client.Fetch(t.Context(), shape.Rules, Validators{})
 		wantError(t, err, ErrAnswer, "fetch rules: GET "+cms.URL+"/cms/rules/: status 503")
 		if n := cms.Count(shape.Rules); n != retries+1 || got.Attempts != n {
@@ -96,7 +96,7 @@ func TestRetryAfterThatFitsIsWaitedFor(t *testing.T) {
 func TestWaitThatDoesNotFitIsNotBegun(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Fail(500)
-	client := newClient(t, cms.URL, func(o *Options) {
+	client := newClient(t, cms.URL, func(o *options) {
 		o.Timeout, o.RetryWait, o.MaxRetryWait = 5*time.Second, time.Minute, time.Minute
 	})
 	got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
@@ -132,7 +132,7 @@ func TestHangupIsUnreachable(t *testing.T) {
 func TestTimeoutIsOverTheWholeFetch(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.FailNext(1, 503)
-	client := newClient(t, cms.URL, func(o *Options) { o.Timeout = time.Second })
+	client := newClient(t, cms.URL, func(o *options) { o.Timeout = time.Second })
 	warm := mustFetch(t, client, shape.Banners) // the 503 too
 	if warm.Attempts != 2 {
 		t.Fatalf("%d attempts", warm.Attempts)
@@ -149,7 +149,7 @@ func TestTimeoutRemembersTheAttemptBefore(t *testing.T) {
 	cms := upstreamtest.New(t)
 	hang := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 	cms.Next(upstreamtest.Status(502), hang)
-	client := newClient(t, cms.URL, func(o *Options) { o.Timeout = time.Second })
+	client := newClient(t, cms.URL, func(o *options) { o.Timeout = time.Second })
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
 	wantError(t, err, ErrTimeout, "no complete response within 1s (previous attempt: status 502)")
 }
@@ -162,7 +162,7 @@ func TestBodyThatStallsIsATimeout(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-req.Context().Done()
 	}))
-	client := newClient(t, cms.URL, func(o *Options) { o.Timeout = time.Second })
+	client := newClient(t, cms.URL, func(o *options) { o.Timeout = time.Second })
 	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
 	wantError(t, err, ErrTimeout, "no complete response within 1s")
 }
@@ -197,7 +197,7 @@ func TestCancellingIsNoFailureOfTheUpstream(t *testing.T) {
 	t.Run("while waiting for a retry", func(t *testing.T) {
 		cms.FailNext(1, 503)
 		ctx, cancel := context.WithCancel(t.Context())
-		slow := newClient(t, cms.URL, func(o *Options) {
+		slow := newClient(t, cms.URL, func(o *options) {
 			o.Timeout, o.RetryWait, o.MaxRetryWait = time.Hour, time.Minute, time.Minute
 			o.Logger = slog.New(onLog{cancel}) // told of the wait just before it begins
 		})

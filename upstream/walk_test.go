@@ -3,12 +3,15 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
-	"vitrine/upstream/list"
+	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -67,14 +70,14 @@ func pages(cms *upstreamtest.CMS, path string, page func(query func(string) stri
 }
 
 // paged makes a client whose banners are one part.
-func paged(t *testing.T, cms *upstreamtest.CMS, preset string, p list.Part) *Client {
+func paged(t *testing.T, cms *upstreamtest.CMS, preset string, p source.Part) *Client {
 	t.Helper()
-	return newClient(t, cms.URL, func(o *Options) {
+	return newClient(t, cms.URL, func(o *options) {
 		o.Preset = preset
-		o.Resources = map[shape.Resource]list.Resource{shape.Banners: {Parts: []list.Part{p}}}
+		o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{p}}}
 		if preset == "custom" {
 			for _, r := range []shape.Resource{shape.Catalogue, shape.Rules} {
-				o.Resources[r] = list.Resource{Parts: []list.Part{{Path: "x"}}}
+				o.Resources[r] = source.Resource{Parts: []source.Part{{Path: "x"}}}
 			}
 		}
 	})
@@ -119,8 +122,8 @@ func TestLinksAreFollowedByTheirQueryAlone(t *testing.T) {
 			cms := upstreamtest.New(t)
 			link := func(n int) string { return fmt.Sprintf(strings.ReplaceAll(c.link, "{url}", cms.URL), n) }
 			pages(cms, c.base+"/gvapp/singlebanner", drfPages(5, link, bannerList(1, 2), bannerList(3, 2), bannerList(5, 1)))
-			client := newClient(t, cms.URL+c.base, func(o *Options) {
-				o.Resources = map[shape.Resource]list.Resource{shape.Banners: {Parts: []list.Part{{Paging: list.Paging{Hosts: c.hosts}}}}}
+			client := newClient(t, cms.URL+c.base, func(o *options) {
+				o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{{Paging: source.Paging{Hosts: c.hosts}}}}}
 			})
 			wantIDs(t, client, "[1 2 3 4 5]")
 		})
@@ -128,9 +131,10 @@ func TestLinksAreFollowedByTheirQueryAlone(t *testing.T) {
 }
 
 func TestLinksElsewhereAreRefusedAndNotAsked(t *testing.T) {
-	other := upstreamtest.New(t)
+	elsewhere := upstreamtest.New(t)
+	other := strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1)
 	for link, reason := range map[string]string{
-		"http://localhost/gvapp/singlebanner?page=%d":  "a link to another host, localhost (if that is a name of the CMS, add it to paging.hosts)",
+		other + "/gvapp/singlebanner?page=%d":          "a link to another host, " + strings.TrimPrefix(other, "http://") + " (if that is a name of the CMS, add it to paging.hosts)",
 		"http://u:p@127.0.0.1/gvapp/singlebanner?p=%d": "a link with a user in it",
 		"ftp://127.0.0.1/gvapp/singlebanner?page=%d":   "a link of another scheme",
 		"/login?next=%d": "a link to another path, /login",
@@ -143,7 +147,7 @@ func TestLinksElsewhereAreRefusedAndNotAsked(t *testing.T) {
 			t.Errorf("%s: %d requests, want 1", link, n)
 		}
 	}
-	if len(other.Requests()) != 0 {
+	if len(elsewhere.Requests()) != 0 {
 		t.Error("another host was asked")
 	}
 }
@@ -231,30 +235,64 @@ func TestWalksAreBounded(t *testing.T) {
 		n, _ := strconv.Atoi(query("page"))
 		return fmt.Sprintf(`{"next":"?page=%d","results":[%s]}`, n+1, bannerList(n*10, 2))
 	})
-	client := paged(t, cms, "drf", list.Part{Paging: list.Paging{MaxPages: 7}})
+	client := paged(t, cms, "drf", source.Part{Paging: source.Paging{MaxPages: 7}})
 	wantRefusal(t, client, "banners: want at most 7 pages, got more")
-	client = paged(t, cms, "drf", list.Part{Paging: list.Paging{MaxItems: 9}})
+	client = paged(t, cms, "drf", source.Part{Paging: source.Paging{MaxItems: 9}})
 	wantRefusal(t, client, "banners: want at most 9 items, got more")
-	client = newClient(t, cms.URL, func(o *Options) { o.MaxBytes = 1000 })
+	client = newClient(t, cms.URL, func(o *options) { o.MaxBytes = 1000 })
 	wantRefusal(t, client, "bytes")
 }
 
-func TestConfirmedListIsReadUntilTwoWalksAgree(t *testing.T) {
+// TestAListThatEndsPastItsLastPageHasNoValidators has a list whose end is a 404: an item that is
+// added to its second page leaves the first as it was.
+func TestAListThatEndsPastItsLastPageHasNoValidators(t *testing.T) {
+	for _, style := range []string{source.PagingPage, source.PagingOffset} {
+		cms := upstreamtest.New(t)
+		var second atomic.Value
+		second.Store("404")
+		pages(cms, "/rows", func(q func(string) string) string {
+			switch q("p") {
+			case "0", "1":
+				return "[" + bannerList(1, 2) + "]"
+			case "2":
+				return second.Load().(string) //nolint:forcetypeassert // as stored
+			}
+			return "404"
+		})
+		client := paged(t, cms, "custom", source.Part{Path: "rows", Paging: source.Paging{Style: style, Param: "p"}})
+		first := mustFetch(t, client, shape.Banners)
+		if first.Validators != (Validators{}) || first.Document.Items != 2 {
+			t.Errorf("%s: %d items, %+v", style, first.Document.Items, first.Validators)
+		}
+		second.Store("[" + bannerList(3, 1) + "]")
+		got, err := client.Fetch(t.Context(), shape.Banners, first.Validators)
+		if err != nil || got.Document.Items != 3 {
+			t.Errorf("%s: %d items, %v", style, got.Document.Items, err)
+		}
+	}
+}
+
+// TestSharedParametersAreSentOnceOnEachPage has a CMS that repeats the query in its links, as Django
+// does.
+func TestSharedParametersAreSentOnceOnEachPage(t *testing.T) {
 	cms := upstreamtest.New(t)
-	walks := 0
-	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
-	pages(cms, "/gvapp/singlebanner", func(q func(string) string) string {
-		if q("page") == "" {
-			walks++
+	cms.HandlePath("/gvapp/singlebanner", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		n, _ := strconv.Atoi(req.URL.Query().Get("page"))
+		query := "page=" + strconv.Itoa(max(n, 1)+1) + "&" + strings.TrimPrefix(req.URL.RawQuery, "page="+strconv.Itoa(n)+"&")
+		link, _ := json.Marshal("?" + query)
+		if n == 4 {
+			link = []byte("null")
 		}
-		if walks == 1 { // 3 was deleted and 5 added between its pages: 4 is missed, and nothing tells
-			return drfPages(4, link, bannerList(1, 2), bannerList(5, 2))(q)
-		}
-		return drfPages(4, link, bannerList(1, 2), bannerList(4, 2))(q)
+		upstreamtest.JSON(fmt.Sprintf(`{"next":%s,"results":[%s]}`, link, bannerList(10*n, 2))).ServeHTTP(w, req)
+	}))
+	client := newClient(t, cms.URL, func(o *options) {
+		o.Shared = source.Shared{Query: url.Values{"api key": {"a+b"}, "lang": {"nl", "fr"}}}
 	})
-	wantIDs(t, paged(t, cms, "drf", list.Part{Paging: list.Paging{Confirm: true}}), "[1 2 4 5]")
-	if walks != 3 {
-		t.Errorf("%d walks, want 3", walks)
+	mustFetch(t, client, shape.Banners)
+	for _, req := range cms.Requests() {
+		if got, _ := url.ParseQuery(req.Query); len(got["api key"]) != 1 || len(got["lang"]) != 2 {
+			t.Errorf("asked for %s", req.Query)
+		}
 	}
 }
 
@@ -274,5 +312,40 @@ func TestPagedListHasNoValidators(t *testing.T) {
 	second, err := client.Fetch(t.Context(), shape.Banners, first.Validators)
 	if err != nil || !second.NotModified {
 		t.Errorf("%+v, %v; want the copy confirmed", second, err)
+	}
+}
+
+// TestALinkOfAPostedListIsPosted has the body on each page.
+func TestALinkOfAPostedListIsPosted(t *testing.T) {
+	var asked []string
+	client := newClient(t, "http://cms", func(o *options) {
+		o.Preset = "custom"
+		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			sent := ""
+			if req.Body != nil {
+				raw, _ := io.ReadAll(req.Body)
+				sent = string(raw)
+			}
+			asked = append(asked, req.Method+" ?"+req.URL.RawQuery+" "+sent)
+			body := fmt.Sprintf(`{"items":[{%s}],"next":null}`, bannerOf(len(asked), "a"))
+			if len(asked) == 1 {
+				body = strings.Replace(body, "null", `"?page=2"`, 1)
+			}
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
+			}, nil
+		})
+		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
+			Parts: []source.Part{{
+				Path: "banners?lang=nl", Items: ".items", Body: source.Body{Value: map[string]any{"q": 1}},
+				Paging: source.Paging{Style: source.PagingLink, Next: ".next"},
+			}},
+		}}
+	})
+	if _, err := client.Fetch(t.Context(), shape.Banners, Validators{}); err != nil {
+		t.Error(err)
+	}
+	if got, want := strings.Join(asked, "\n"), "POST ?lang=nl {\"q\":1}\nPOST ?page=2 {\"q\":1}"; got != want {
+		t.Errorf("asked\n%s\nwant\n%s", got, want)
 	}
 }

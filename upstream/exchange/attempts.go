@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -17,7 +16,6 @@ import (
 type attempts struct {
 	client        *Client
 	want          Request
-	origin        *Origin
 	held          Validators // that the request carries
 	got           Answer
 	authorization string // of the present attempt
@@ -37,7 +35,7 @@ func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 
 // attempts makes the request until an attempt succeeds or the policy gives up.
 func (c *Client) attempts(ctx context.Context, want Request) (Answer, error) {
-	a := &attempts{client: c, want: want, origin: cmp.Or(want.Origin, &c.options.Origin), got: Answer{Op: c.op(want), Asked: c.shown(want)}}
+	a := &attempts{client: c, want: want, got: Answer{Op: c.op(want), Asked: c.shown(want)}}
 	err := a.run(ctx)
 	if err == nil {
 		return a.got, nil
@@ -83,9 +81,9 @@ func (a *attempts) run(ctx context.Context) error {
 
 // authorize sets the Authorization header, after a login if there is one.
 func (a *attempts) authorize(req *http.Request) (err error) {
-	a.authorization = a.origin.Authorization
-	if a.origin.Login != nil {
-		if a.authorization, err = a.origin.Login.authorization(req.Context(), a.client.http); err != nil {
+	a.authorization = a.client.options.Authorization
+	if login := a.client.options.Login; login != nil {
+		if a.authorization, err = login.authorization(req.Context(), a.client); err != nil {
 			return err
 		}
 	}
@@ -119,8 +117,8 @@ func (a *attempts) check(ctx context.Context, _ *http.Response, err error) (bool
 	if err == nil {
 		return false, nil
 	}
-	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusUnauthorized && a.origin.Login != nil && !a.renewed {
-		a.origin.Login.refused(a.authorization)
+	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusUnauthorized && a.client.options.Login != nil && !a.renewed {
+		a.client.options.Login.refused(a.authorization)
 		a.renewed, a.wait = true, 0
 		a.got.Attempts-- // the same attempt, with a new token
 		return true, nil
@@ -130,7 +128,7 @@ func (a *attempts) check(ctx context.Context, _ *http.Response, err error) (bool
 		return false, err
 	}
 	a.renewed, a.wait, a.last = false, wait, bare(err)
-	a.client.options.Logger.LogAttrs(ctx, slog.LevelInfo, "upstream attempt failed, trying again",
+	a.client.options.Logger.LogAttrs(ctx, slog.LevelDebug, "upstream attempt failed, trying again",
 		slog.String("resource", a.want.Resource), slog.Int("attempt", a.got.Attempts),
 		slog.Duration("wait", wait), slog.Any("error", a.last))
 	return true, nil
@@ -145,14 +143,17 @@ func (got *Answer) take(resp *http.Response, want Request, held Validators, cred
 	}.usable()
 	switch {
 	case resp.StatusCode == http.StatusOK:
-		body, err := readBody(resp, want.Limit, want.Types)
+		body, err := readBody(resp, want.Limit)
 		got.Body = body
 		return err
 	case resp.StatusCode == http.StatusNotModified && held != Validators{}:
 		got.NotModified, got.Validators = true, got.Validators.or(held)
 		return nil
 	default:
-		err := &StatusError{Code: resp.StatusCode, RetryAfter: parseRetryAfter(resp.Header, time.Now())}
+		err := &StatusError{Code: resp.StatusCode}
+		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+			err.RetryAfter = parseRetryAfter(resp.Header, time.Now())
+		}
 		err.read(resp, credentials)
 		return err
 	}

@@ -57,7 +57,7 @@ func TestOnlyABodyThatIsReturnedTakesOfTheLimit(t *testing.T) {
 			}
 			left := new(atomic.Int64)
 			left.Store(most)
-			body, err := readBody(resp, Limit{Left: left, Most: most}, nil)
+			body, err := readBody(resp, Limit{Left: left, Most: most})
 			if len(body) != c.want || (err == nil) != (c.want > 0) {
 				t.Errorf("%d bytes, %v", len(body), err)
 			}

@@ -22,7 +22,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,16 +48,16 @@ func New(base *url.URL, o Options) *Client {
 	}
 	return &Client{
 		options: o, base: base, name: withoutQuery(base),
-		http: &http.Client{CheckRedirect: checkRedirect, Transport: bareLocation{o.Transport}},
+		http: &http.Client{CheckRedirect: checkRedirect, Transport: transport{o.Transport}},
 	}
 }
 
 // NewFolder makes a client that reads saved responses. name is the folder's name in messages,
 // prefix that of its files in errors; a file larger than most is refused.
 func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client {
-	o.Retries, o.Headers, o.Origin = 0, nil, Origin{} // for a CMS only
+	o.Retries, o.Headers, o.Authorization, o.Login = 0, nil, "", nil // for a CMS only
 	f := &folder{files: files, prefix: prefix, most: most}
-	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: bareLocation{f}, CheckRedirect: checkRedirect}}
+	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: transport{f}, CheckRedirect: checkRedirect}}
 }
 
 // Transport is the default of Options.Transport.
@@ -88,36 +87,24 @@ func (c *Client) Close() {
 	}
 }
 
-// secretive are the names of parameters whose values may be secrets.
-var secretive = regexp.MustCompile(`(?i)token|key|secret|pass|auth|session|signature`)
-
-// shown is the query of a request for people, secrets masked.
+// shown is the query of a request, with its secrets.
 func (c *Client) shown(want Request) string {
-	query := c.target(want).Query()
-	for name := range query {
-		if secretive.MatchString(name) {
-			query[name] = []string{"********"}
-		}
-	}
-	text, err := url.QueryUnescape(query.Encode())
-	if err != nil || len(query) == 0 {
+	text, err := url.QueryUnescape(c.target(want).RawQuery)
+	if err != nil || text == "" {
 		return ""
 	}
 	return plain.Clip("?"+text, 300)
 }
 
-// describe sets the headers of a request. Those of all requests are for the CMS alone.
+// describe sets the headers of a request.
 func (c *Client) describe(ctx context.Context, h http.Header, want Request, held Validators) {
-	accept := append([]string{"application/json"}, want.Types...)
-	h.Set("Accept", strings.Join(accept, ", "))
+	h.Set("Accept", "application/json")
 	h.Set("User-Agent", "vitrine")
 	if want.Type != "" {
 		h.Set("Content-Type", want.Type)
 	}
-	if want.Origin == nil || want.Origin.Base == nil {
-		for name, value := range c.options.Headers {
-			h.Set(name, value)
-		}
+	for name, value := range c.options.Headers {
+		h.Set(name, value)
 	}
 	for name, value := range want.Headers {
 		h.Set(name, value)
@@ -149,12 +136,8 @@ func (c *Client) target(want Request) *url.URL {
 	if c.files != nil {
 		return &url.URL{Scheme: "file", Path: "/" + fileName(want)}
 	}
-	base, shared := c.base, c.options.Query
-	if want.Origin != nil && want.Origin.Base != nil {
-		base, shared = want.Origin.Base, nil
-	}
-	u := resolve(base, want.Path)
-	for _, query := range []string{want.Query, shared.Encode()} {
+	u := resolve(c.base, want.Path)
+	for _, query := range []string{want.Query, c.options.Query.Encode()} {
 		if u.RawQuery != "" && query != "" {
 			u.RawQuery += "&"
 		}
@@ -208,5 +191,16 @@ func (c *Client) Follow(want Request, raw string, hosts []string) (query string,
 	case !sameList(own.Path, link.Path):
 		return "", errors.New("a link to another path, " + clip(link.Path))
 	}
-	return link.RawQuery, nil
+	return c.without(link.RawQuery), nil
+}
+
+// without removes from the query of a link what is sent with each request anyway: a CMS may repeat
+// it, and the next request would have it twice, the one after that three times.
+func (c *Client) without(query string) string {
+	kept := slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		return err == nil && c.options.Query.Has(name)
+	})
+	return strings.Join(kept, "&")
 }

@@ -72,7 +72,7 @@ func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 // StatusError is a response with a status that has no document.
 type StatusError struct {
 	Code       int
-	RetryAfter time.Duration // the CMS's Retry-After, at most a day; 0 if it sent none
+	RetryAfter time.Duration // of a 429 or 503, at most a day; 0 if it sent none
 	HTML       bool          // it has an HTML page, so perhaps it is not from the CMS's API
 	Said       string        // what the CMS says about it, for the operator alone: not in Error
 	Name       string        // the CMS's error code ("TOKEN_EXPIRED"), or empty

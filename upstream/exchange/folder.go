@@ -34,9 +34,6 @@ func fileName(want Request) string {
 	if want.Part != "" {
 		name += "." + want.Part
 	}
-	if want.Detail != "" {
-		name += ".detail." + url.PathEscape(want.Detail)
-	}
 	if want.Page > 1 {
 		name += "." + strconv.Itoa(want.Page)
 	}

@@ -22,7 +22,7 @@ func FuzzContentType(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, kind string) {
 		h := http.Header{"Content-Type": {kind}}
-		err := checkType(h, nil)
+		err := checkType(h)
 		if err == nil {
 			media, params, err := mime.ParseMediaType(kind)
 			if err != nil || !strings.HasSuffix(media, "json") || isHTML(media) ||

@@ -1,7 +1,9 @@
 package exchange
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,6 +30,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
 		return refuse("more than %d redirects", maxRedirects)
+	case req.Method != via[0].Method: // as net/http does with a POST on 301, 302 and 303
+		return refuse("redirected from %s to %s", via[0].Method, req.Method)
 	case req.URL.User != nil:
 		return refuse("redirected to a URL with a user in it")
 	case !sameOrigin(from, req.URL) && !isUpgrade(from, req.URL):
@@ -56,20 +60,43 @@ func port(u *url.URL) string {
 	}
 }
 
-// bareLocation keeps two habits off the transport: retryablehttp closes everybody's idle connections
-// when one request fails, so there is no CloseIdleConnections; and net/http quotes a Location that is
-// not a URL in its error, so that is dropped, and the answer is just its status.
-type bareLocation struct{ http.RoundTripper }
+// transport adds to a RoundTripper what net/http leaves out:
+//
+//   - a body ends with the context of its request, whatever the response's status. net/http forgets
+//     the context of an upgraded connection (101), whose peer can then stay silent for ever. vitrine
+//     asks for no upgrade, so that connection is closed at once;
+//   - a Location that is not a URL is dropped, since net/http quotes it in its error; the answer is
+//     then just its status;
+//   - there is no CloseIdleConnections: retryablehttp would close everybody's connections when one
+//     request fails.
+type transport struct{ http.RoundTripper }
 
-func (b bareLocation) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := b.RoundTripper.RoundTrip(req)
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close() // nothing of it is wanted
+		resp.Body, resp.ContentLength = http.NoBody, 0
+	}
+	body := resp.Body
+	resp.Body = endingBody{body, context.AfterFunc(req.Context(), func() { _ = body.Close() })}
 	if location := resp.Header.Get("Location"); location != "" {
 		if _, err := req.URL.Parse(location); err != nil {
 			resp.Header.Del("Location")
 		}
 	}
 	return resp, nil
+}
+
+// endingBody is a body that its context closes. Close releases the context.
+type endingBody struct {
+	io.ReadCloser
+	release func() bool
+}
+
+func (b endingBody) Close() error {
+	b.release()
+	return b.ReadCloser.Close()
 }

@@ -1,66 +1,83 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
-
-	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 )
 
-// Login gets the token for an Authorization header by OAuth's client credentials (RFC 6749, section
-// 4.4). It requests one when the first is needed, when one expires, and when one is refused.
+// Login gets the token for an Authorization header with a POST: OAuth's client credentials, or what a
+// CMS makes of a name and a password. It logs in when a token is needed first, and when one is
+// refused.
 type Login struct {
-	TokenURL     string   `yaml:"token_url"`
-	ClientID     string   `yaml:"client_id"`
-	ClientSecret string   `yaml:"client_secret"`
-	Scopes       []string `yaml:"scopes"`
+	URL   *url.URL // nil: Path, relative to that of the CMS
+	Path  string
+	Type  string // the Content-Type of Body
+	Body  []byte
+	Token func(ctx context.Context, answer []byte) (string, error)
 
-	mu    sync.Mutex
-	token *oauth2.Token
+	mu     sync.Mutex
+	header string // of the present token; empty before
 }
 
-// authorization returns the header's value. client reaches the token server.
-func (l *Login) authorization(ctx context.Context, client *http.Client) (string, error) {
+// authorization returns the header's value.
+func (l *Login) authorization(ctx context.Context, c *Client) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.token.Valid() {
-		config := clientcredentials.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, TokenURL: l.TokenURL, Scopes: l.Scopes}
-		token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
-		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response != nil { // whose text quotes the response
-			err = &StatusError{Code: refused.Response.StatusCode, Name: word(refused.ErrorCode)}
-		}
+	if l.header == "" {
+		token, err := l.request(ctx, c)
 		if err != nil {
 			return "", &FaultError{Kind: FaultLogin, Text: "log in", Err: bare(err)}
 		}
-		l.token = token
+		if l.header = token; !strings.Contains(token, " ") {
+			l.header = "Bearer " + token
+		}
 	}
-	return l.token.Type() + " " + l.token.AccessToken, nil
+	return l.header, nil
+}
+
+func (l *Login) request(ctx context.Context, c *Client) (string, error) {
+	const most = 1 << 20
+	at := l.URL
+	if at == nil {
+		at = resolve(c.base, l.Path)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(l.Body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", l.Type)
+	req.Header.Set("Accept", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer drain(resp)
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
+		refused := &StatusError{Code: resp.StatusCode}
+		refused.read(resp, false)
+		return "", refused
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return "", err
+	}
+	token, err := l.Token(ctx, answer)
+	if err == nil && (token == "" || !IsHeaderValue(token)) {
+		err = &FaultError{Text: "want a token"}
+	}
+	return token, err
 }
 
 // refused drops the token that was sent, unless another request has renewed it.
 func (l *Login) refused(sent string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.token != nil && l.token.Type()+" "+l.token.AccessToken == sent {
-		l.token = nil
+	if l.header == sent {
+		l.header = ""
 	}
-}
-
-// Check says what is missing; nil needs nothing.
-func (l *Login) Check() error {
-	if l == nil {
-		return nil
-	}
-	u, err := url.Parse(l.TokenURL)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
-		return errors.New("want a token_url with http or https")
-	case l.ClientID == "" || l.ClientSecret == "":
-		return errors.New("want a client_id and a client_secret")
-	}
-	return nil
 }

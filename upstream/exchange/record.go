@@ -3,10 +3,11 @@ package exchange
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
+	"regexp"
 	"strings"
 )
 
@@ -32,31 +33,49 @@ func (c *Client) record(want Request, resp *http.Response, authorization string,
 	}
 	raw.WriteString("\r\n")
 	raw.Write(body)
-	out := raw.Bytes()
-	for _, secret := range c.secrets(want, authorization) {
-		out = bytes.ReplaceAll(out, []byte(secret), []byte("********"))
-	}
-	c.options.Record(strings.TrimSuffix(fileName(want), ".json")+".http", out)
+	c.options.Record(strings.TrimSuffix(fileName(want), ".json")+".http", Redact(raw.Bytes(), append([]string{authorization}, c.options.Secrets...)))
 }
 
-// secrets are the secret values of a request.
-func (c *Client) secrets(want Request, authorization string) (all []string) {
-	const shortest = 4 // a shorter value would match everywhere
-	_, token, _ := strings.Cut(authorization, " ")
-	all = []string{authorization, token}
-	for _, headers := range []map[string]string{c.options.Headers, want.Headers} {
-		for name, value := range headers {
-			if secretive.MatchString(name) {
-				all = append(all, value)
+// Redact replaces each secret, however it is encoded: in a URL, in JSON, in HTML, or in the base64 of
+// basic authorization. A secret of fewer than four bytes would be found everywhere, and stays.
+func Redact(in []byte, secrets []string) []byte {
+	const shortest = 4
+	for _, secret := range secrets {
+		forms := []string{secret}
+		scheme, token, hasToken := strings.Cut(secret, " ")
+		if hasToken {
+			forms = append(forms, token)
+		}
+		if pair, err := base64.StdEncoding.DecodeString(token); err == nil && strings.EqualFold(scheme, "Basic") {
+			_, password, _ := strings.Cut(string(pair), ":")
+			forms = append(forms, string(pair), password)
+		}
+		for _, form := range forms {
+			if len(form) >= shortest {
+				in = anyEncoding(form).ReplaceAll(in, []byte("********"))
 			}
 		}
 	}
-	if c.files == nil {
-		for name, values := range c.target(want).Query() {
-			if secretive.MatchString(name) {
-				all = append(all, values...)
-			}
-		}
-	}
-	return slices.DeleteFunc(all, func(value string) bool { return len(value) < shortest })
+	return in
 }
+
+// anyEncoding matches a text of which each character is as it is, or escaped as in a URL, in JSON or
+// in HTML, or first the one and then the other.
+func anyEncoding(text string) *regexp.Regexp {
+	var pattern strings.Builder
+	pattern.WriteString("(?i)")
+	for _, r := range text {
+		percent, unicode := "", ""
+		for _, b := range []byte(string(r)) {
+			percent += fmt.Sprintf(`(?:%%|\\u0025)%02x`, b)
+		}
+		if r <= 0xffff {
+			unicode = fmt.Sprintf(`|\\u%04x`, r)
+		}
+		fmt.Fprintf(&pattern, `(?:\\?%s|%s%s|&#%d;|&#x0*%x;%s)`, regexp.QuoteMeta(string(r)), percent, unicode, r, r, named[r])
+	}
+	return regexp.MustCompile(pattern.String())
+}
+
+// named are the further forms of some characters.
+var named = map[rune]string{'&': "|&amp;", '<': "|&lt;", '>': "|&gt;", '"': "|&quot;", '\'': "|&apos;", ' ': `|\+`}

@@ -10,12 +10,16 @@ import (
 
 // Options apply to all requests.
 type Options struct {
-	// Origin has the credentials for the CMS; its Base is ignored.
-	Origin Origin
+	// Authorization is the value of that header, "Bearer …". It is sent to the CMS only and never
+	// logged. Empty sends none; Login, if it is not nil, gets one.
+	Authorization string
+	Login         *Login
 	// Headers are sent with every request.
 	Headers map[string]string
 	// Query is added to every request.
 	Query url.Values
+	// Secrets are values that no recording has.
+	Secrets []string
 	// Retries is how often a failed attempt is repeated. Zero means never.
 	Retries int
 	// RetryWait is the wait before the first retry. It doubles with each further one up to
@@ -37,20 +41,14 @@ type Request struct {
 	Resource string // for logs and spans
 	Part     string // its name; empty for the document itself
 	Page     int    // from 1
-	Detail   string // the id of the item that is asked for by itself; empty for a list
 	Path     string // relative to the base URL, perhaps with a query
 	Query    string // added to that of Path
 	Headers  map[string]string
 	Limit    Limit
 	Held     Validators // of the copy that the response may confirm
-	// Origin is another server that is asked instead, with credentials of its own; nil is the CMS.
-	Origin *Origin
 	// Body makes it a POST. Type is its Content-Type.
 	Body []byte
 	Type string
-	// Types are further media types that the answer may have, for a CMS that calls its JSON
-	// otherwise.
-	Types []string
 	// Totals is the header that has a list's total, to be recorded; empty for none.
 	Totals string
 }
@@ -62,17 +60,10 @@ func (r *Request) method() string {
 	return http.MethodGet
 }
 
-// Origin is a server and the credentials that are sent to it, and to no other.
-type Origin struct {
-	Base          *url.URL // nil is that of the CMS
-	Authorization string
-	Login         *Login // instead of Authorization; nil for none
-}
-
 // Answer is a response. After an error, only Op, Status and Attempts are valid.
 type Answer struct {
 	Op          string // how it was obtained, for errors about its content: "GET http://cms/gvapp/"
-	Asked       string // the query of the request, secrets masked
+	Asked       string // the query of the request, with its secrets
 	Status      int
 	Attempts    int
 	NotModified bool // the CMS confirmed the copy of Held; there is no Body

@@ -13,7 +13,7 @@ import (
 )
 
 // The whole retry policy is in this file. The table below gives the consequence of each failure; a
-// test writes it to docs/upstream.md.
+// test writes it to docs/failures.md.
 //
 // An attempt is repeated up to Options.Retries times, after RetryWait, doubled each time up to
 // MaxRetryWait, half of it random; later if the response has a Retry-After. A wait that would end

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
@@ -64,12 +65,10 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	if len(m.parts) > 1 {
 		held = exchange.Validators{}
 	}
-	work := new(mapping.Worker)
-	defer work.Close()
 	walked := make([]walked, len(m.parts))
 	group, working := errgroup.WithContext(ctx)
 	for i, p := range m.parts {
-		w := &walk{recipe: m, part: p, cms: cms, work: work, left: left}
+		w := &walk{recipe: m, part: p, cms: cms, left: left}
 		group.Go(func() (err error) {
 			defer exchange.Recover("read "+p.root, &err)
 			walked[i], err = w.read(working, held)
@@ -99,9 +98,9 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	if err != nil {
 		return got, err
 	}
-	if len(m.parts) == 1 && walked[0].pages <= 1 && !m.preset.HeaderCounts && m.parts[0].Paging.Style != PagingHeader &&
-		m.parts[0].Paging.TotalHeader == "" && m.parts[0].Detail == nil && !m.parts[0].posts() {
-		got.Validators = first.Validators
+	if len(m.parts) == 1 && m.parts[0].Paging.Style != source.PagingHeader &&
+		m.parts[0].Paging.TotalHeader == "" && !m.parts[0].posts() {
+		got.Validators = walked[0].validators
 	}
 	if got.NotModified {
 		return got, nil
@@ -110,11 +109,10 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 		return got, nil
 	}
 	began := time.Now()
-	got.Body, err = m.compose(ctx, work, walked)
+	watched, stop := mapping.Watch(ctx, int(m.maxBytes-left.Load()))
+	got.Body, err = m.compose(watched, walked)
+	stop()
 	got.Mapping = time.Since(began)
-	if m.preset.Converts {
-		got.Drafts = 0 // compose refuses those that the programs let through
-	}
 	if err != nil {
 		return got, failed(ctx, got.At(err), err)
 	}
@@ -140,19 +138,21 @@ func (r *Result) At(err error) string {
 // nothing is the input of a document that the CMS does not have.
 func (m *Recipe) nothing() Result {
 	body := []byte("[]")
-	if m.resource == shape.Catalogue {
-		body = []byte(`{"artist":[],"artwork":[],"gallery":[]}`)
+	if lists := m.resource.Lists(); len(lists) > 0 {
+		body = []byte(`{"` + strings.Join(lists, `":[],"`) + `":[]}`)
 	}
 	return Result{Op: "make the empty " + string(m.resource), Status: http.StatusOK, Body: body}
 }
 
 // compose makes the document's bytes from the parts, ready to be normalized.
-func (m *Recipe) compose(ctx context.Context, work *mapping.Worker, walked []walked) ([]byte, error) {
-	c := &mapping.Composition{Resource: m.resource, Preset: m.preset.Name, Map: m.program, MaxBytes: int(m.maxBytes)}
+func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
+	c := &mapping.Composition{
+		Root: string(m.resource), Map: m.program, Ignore: m.ignore, Object: len(m.resource.Lists()) > 0, MaxBytes: int(m.maxBytes),
+	}
 	for i, p := range m.parts {
 		c.Parts = append(c.Parts, mapping.Items{
-			Name: p.Name, Root: p.root, List: p.list, IDs: p.IDs, Map: p.program, MaxItems: p.Paging.MaxItems, Items: walked[i].items,
+			Name: p.Name, Root: p.root, List: p.list, Draft: m.draft, Maps: m.maps(p), MaxItems: p.Paging.MaxItems, Items: walked[i].items,
 		})
 	}
-	return work.Compose(ctx, c)
+	return c.Compose(ctx)
 }

@@ -11,43 +11,42 @@ import (
 
 // Step is the result of one step of mapping an item: one value, or none or several of a program.
 type Step struct {
-	Name  string            `json:"name"` // received, preset, map
+	Name  string            `json:"name"` // received, shared.map, map
 	Value []json.RawMessage `json:"value"`
 }
 
-// Explain shows the steps of a sample: as received, without the CMS's envelope, and mapped by the
-// part's program. Its error is of the step that failed; the steps before it are returned too.
+// Explain shows the steps of a sample: as received, and after each program that items pass through. Its error is of the step that failed; the steps before it are returned too.
 func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 	if len(s.items) == 0 {
 		return nil, nil
 	}
 	p := m.parts[s.part]
 	steps := []Step{{"received", []json.RawMessage{s.items[0]}}}
-	work := new(mapping.Worker)
-	defer work.Close()
-	do := func(name string, program *mapping.Program) error {
-		made, err := work.Compose(ctx, &mapping.Composition{
-			Resource: m.resource, Preset: m.preset.Name, Alone: true, MaxBytes: int(m.maxBytes),
-			Parts: []mapping.Items{{Root: p.root, List: p.list, IDs: p.IDs, Map: program, MaxItems: p.Paging.MaxItems, Items: s.items}},
-		})
+	ctx, stop := mapping.Watch(ctx, len(s.items[0]))
+	defer stop()
+	programs := m.maps(p)
+	for i, program := range programs {
+		name := "map"
+		if program == m.shaping {
+			name = "shared.map"
+		}
+		composition := &mapping.Composition{
+			Root: p.root, MaxBytes: int(m.maxBytes),
+			Parts: []mapping.Items{{Root: p.root, List: p.list, Maps: programs[:i+1], MaxItems: p.Paging.MaxItems, Items: s.items}},
+		}
+		if i == len(programs)-1 {
+			composition.Ignore, composition.Parts[0].Draft, composition.Object = m.ignore, m.draft, len(m.resource.Lists()) > 0
+		}
+		made, err := composition.Compose(ctx)
 		if err != nil {
-			return &exchange.Error{Op: s.Op, Kind: exchange.ErrAnswer, Err: err}
+			return steps, &exchange.Error{Op: s.Op, Kind: exchange.ErrAnswer, Err: err}
 		}
 		values := []json.RawMessage{made}
 		if p.list { // a list of the results
 			values = nil // Unmarshal would write into the first of them
 			err = json.Unmarshal(made, &values)
 		}
-		steps = append(steps, Step{name, values})
-		return err
-	}
-	if m.preset.Converts {
-		if err := do("preset", nil); err != nil && p.program == nil {
-			return steps, err
-		}
-	}
-	if p.program != nil {
-		if err := do("map", p.program); err != nil {
+		if steps = append(steps, Step{name, values}); err != nil {
 			return steps, err
 		}
 	}
@@ -56,8 +55,10 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 
 // Normalize makes the document of what Read has made.
 func (m *Recipe) Normalize(body []byte) (shape.Document, error) {
-	return shape.Read(m.resource, body, m.preset.Expands)
+	release := mapping.Take(len(body))
+	defer release()
+	return shape.Read(m.resource, body, shape.Options{Expanded: m.shared.Relations == "required", MaxBytes: int(m.maxBytes)})
 }
 
-// Joined reports whether the parts are joined, by a program or by the preset.
-func (m *Recipe) Joined() bool { return m.program != nil || m.preset.Joins(m.resource) }
+// Joined reports whether a program makes the document from all parts.
+func (m *Recipe) Joined() bool { return m.program != nil }

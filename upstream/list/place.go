@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
@@ -20,16 +21,15 @@ type walk struct {
 	recipe *Recipe
 	part   *part
 	cms    *exchange.Client
-	work   *mapping.Worker
 	left   *atomic.Int64 // bytes, for all responses of the document
 }
 
 // walked is the result of a walk.
 type walked struct {
 	items      [][]byte
-	identities []string // of the items, if there were several pages
-	untouched  []byte   // the document itself, if it needs no mapping
+	untouched  []byte // the document itself, if it needs no mapping
 	last       exchange.Answer
+	validators exchange.Validators // of the one answer that is the whole list
 	pages      int
 	attempts   int
 	bytes      int
@@ -46,9 +46,8 @@ type place struct {
 	cursor string
 }
 
-// maxNext bounds a link, a cursor and the id of an item that is requested by itself. They become part
-// of a URL, which no server takes at twice this length, and a link is read in time that grows with
-// its square.
+// maxNext bounds a link or a cursor. It becomes part of a URL, which no server takes at twice this
+// length, and a link is read in time that grows with its square.
 const maxNext = 16 << 10
 
 // next returns the place after at, if the list continues. items is their number so far.
@@ -61,20 +60,16 @@ func (w *walk) next(at place, want exchange.Request, page mapping.Page, items, t
 		return next, false, &shape.RefusedError{Path: w.part.root, Want: fmt.Sprintf("a link or cursor of at most %d bytes", maxNext), Got: mapping.Clip(page.Next)}
 	}
 	switch w.part.Paging.Style {
-	case PagingPage, PagingOffset:
+	case source.PagingPage, source.PagingOffset:
 		switch {
-		case page.Pages >= 0 && w.part.Paging.Style == PagingPage:
-			return next, at.page < page.Pages, nil
 		case len(page.Items) == 0:
 			return next, false, nil
 		case total >= 0:
 			return next, items < total, nil
-		case page.Size > 0:
-			return next, len(page.Items) >= page.Size, nil
 		default: // Only an empty page is the end: a short one may be the CMS's maximum.
 			return next, true, nil
 		}
-	case PagingLink, PagingHeader:
+	case source.PagingLink, source.PagingHeader:
 		if page.Next == "" {
 			return next, false, nil
 		}
@@ -83,7 +78,7 @@ func (w *walk) next(at place, want exchange.Request, page mapping.Page, items, t
 			return next, false, &shape.RefusedError{Path: w.part.root, Want: "a link to the next page of the same list", Got: err.Error()}
 		}
 		return next, true, nil
-	case PagingCursor:
+	case source.PagingCursor:
 		next.cursor = page.Next
 		return next, page.Next != "", nil
 	default:
@@ -96,14 +91,8 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	p := w.part
 	want := exchange.Request{
 		Resource: string(w.recipe.resource), Part: p.Name, Page: at.page, Path: p.Path, Headers: p.Headers,
-		Origin: p.origin, Types: p.AcceptTypes, Totals: p.Paging.TotalHeader,
-		Limit: exchange.Limit{Left: w.left, Most: w.recipe.maxBytes}, Held: held,
-	}
-	if at.query != "" {
-		// The link has the whole query, including the path's.
-		want.Path, _, _ = strings.Cut(p.Path, "?")
-		want.Query = at.query
-		return want
+		Totals: p.Paging.TotalHeader,
+		Limit:  exchange.Limit{Left: w.left, Most: w.recipe.maxBytes}, Held: held,
 	}
 	query := maps.Clone(p.Query)
 	if query == nil {
@@ -122,26 +111,30 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 		first = *p.Paging.First
 	}
 	switch p.Paging.Style {
-	case PagingPage:
+	case source.PagingPage:
 		put(p.Paging.Param, first+at.page-1)
-	case PagingOffset:
+	case source.PagingOffset:
 		put(p.Paging.Param, at.offset)
-	case PagingCursor:
+	case source.PagingCursor:
 		if at.cursor != "" {
 			put(p.Paging.Param, at.cursor)
 		}
 	}
 	if p.Paging.SizeParam != "" && p.list {
 		switch {
-		case p.all == "" || p.Paging.Style != PagingOffset:
+		case !p.all || p.Paging.Style != source.PagingOffset:
 			put(p.Paging.SizeParam, p.Paging.Size)
 		case at.page == 1:
-			put(p.Paging.SizeParam, p.all)
+			put(p.Paging.SizeParam, -1)
 		default:
 			put(p.Paging.SizeParam, at.size)
 		}
 	}
 	want.Query = query.Encode()
+	if at.query != "" { // the link has the whole query, including the path's
+		want.Path, _, _ = strings.Cut(p.Path, "?")
+		want.Query = at.query
+	}
 	switch {
 	case body != nil:
 		want.Body, _ = json.Marshal(body) // which Parse has tried

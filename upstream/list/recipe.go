@@ -8,14 +8,12 @@
 //  4. the items of any other are decoded one by one, taken out of the CMS's envelope, mapped by the
 //     operator's programs, and put together (assemble.go): whole, or not at all.
 //
-// [Resource.Parse] reads the parts from a configuration file, and [New] checks and compiles them,
-// once.
+// [New] checks and compiles what the configuration says of a resource, once.
 package list
 
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
@@ -36,61 +35,50 @@ const (
 	defaultMaxPages = 1000
 	defaultMaxItems = 100_000
 	defaultWalks    = 3
-	defaultDetails  = 500
 )
 
 // Recipe is how one resource is made, checked and compiled.
 type Recipe struct {
 	resource shape.Resource
-	preset   *mapping.Preset
+	shared   source.Shared
 	parts    []*part
 	program  *mapping.Program // of the whole; nil for none
+	draft    *mapping.Program
+	shaping  *mapping.Program // of each item, before the part's own
+	ignore   *mapping.Ignored
 	maxBytes int64
 	pause    time.Duration // between two walks
-	lines    map[string]int
-	defs     string // that programs begin with
+	defs     string        // that programs begin with
 	empty    bool
 }
 
 // part is one part of a recipe.
 type part struct {
-	Part
+	source.Part
 	root string // its path in the document: catalogue.artist, banners
 	list bool
-	all  string // see mapping.Walk
-	past []int
+	all  bool // everything is asked for at first
 	// nil for none
-	program, items, id, total, next, detail *mapping.Program
-
-	origin *exchange.Origin // nil for the CMS
+	program, items, id, total, next *mapping.Program
 }
 
 // New makes a recipe. Its error is an *[Error].
-func New(r shape.Resource, o Resource, shared Shared, preset *mapping.Preset, maxBytes int64) (*Recipe, error) {
-	m := &Recipe{resource: r, preset: preset, maxBytes: maxBytes, pause: 50 * time.Millisecond, lines: o.lines, defs: shared.defs(), empty: o.Empty}
-	if err := shared.check(); err != nil || o.Empty {
+func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int64) (*Recipe, error) {
+	m := &Recipe{
+		resource: r, shared: shared, ignore: mapping.NewIgnored(shared.Ignore), maxBytes: maxBytes, pause: 50 * time.Millisecond,
+		defs: defs(shared), empty: o.Empty,
+	}
+	err := errors.Join(check(shared), m.compile(&m.draft, "shared.draft", shared.Draft), m.compile(&m.shaping, "shared.map", shared.Map))
+	if err != nil || o.Empty {
 		return m, err
 	}
 	parts := o.Parts
-	switch {
-	case o.Path != "" && len(parts) > 0:
-		return nil, m.wrong("path", "want either this or parts, got both")
-	case o.Path != "":
-		parts = []Part{{Path: o.Path}}
-	case len(parts) == 0:
-		for _, p := range preset.Parts(r) {
-			parts = append(parts, Part{Name: p.Name})
-		}
-	}
 	if len(parts) == 0 {
-		return nil, m.wrong("parts", "want at least one, since the preset %s has no path for it", preset.Name)
+		return nil, m.wrong("parts", "want at least one, since the preset has none for it")
 	}
 	seen := make(map[string]bool)
 	for i, p := range parts {
 		key := fmt.Sprintf("parts[%d].", i)
-		if o.Path != "" {
-			key = ""
-		}
 		if seen[p.Name] {
 			return nil, m.wrong(key+"name", "want distinct names, got %q again", p.Name)
 		}
@@ -105,8 +93,8 @@ func New(r shape.Resource, o Resource, shared Shared, preset *mapping.Preset, ma
 }
 
 // part checks and compiles one part.
-func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
-	p := &part{Part: o, root: string(m.resource), list: true, past: m.preset.Walk.Past}
+func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, error) {
+	p := &part{Part: o, root: string(m.resource), list: true}
 	p.Headers = maps.Clone(o.Headers)
 	switch {
 	case o.Name != "":
@@ -116,23 +104,11 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 		}
 	case several:
 		return nil, m.wrong(key+"name", "want one for each of several parts, got none")
-	case m.resource == shape.Catalogue:
+	case len(m.resource.Lists()) > 0:
 		p.list = false
 	}
-	for _, known := range m.preset.Parts(m.resource) {
-		if known.Name != o.Name {
-			continue
-		}
-		p.Path = cmp.Or(p.Path, known.Path)
-		if p.Query == nil {
-			p.Query = known.Query
-		}
-	}
-	if err := m.reach(p, key); err != nil {
-		return nil, err
-	}
 	if p.Path == "" {
-		return nil, m.wrong(key+"path", "want one, since the preset %s has none for this", m.preset.Name)
+		return nil, m.wrong(key+"path", "want one, since the preset has none for this")
 	}
 	if err := exchange.CheckPath(p.Path); err != nil {
 		return nil, m.wrong(key+"path", "%w", err)
@@ -140,19 +116,16 @@ func (m *Recipe) part(o Part, key string, several, hasMap bool) (*part, error) {
 	if name, err := exchange.CheckHeaders(p.Headers); err != nil {
 		return nil, m.wrong(key+"headers."+name, "%w", err)
 	}
-	if p.IDs != "" && p.IDs != "document" && p.IDs != "number" {
-		return nil, m.wrong(key+"ids", `want "document" or "number", got %q`, p.IDs)
-	}
-	if name, err := p.page(m.preset.Walk); err != nil {
+	if name, err := p.page(m.shared.Paging); err != nil {
 		return nil, m.wrong(key+"paging."+name, "%w", err)
 	}
+	p.Items, p.ID = cmp.Or(o.Items, m.shared.Items), cmp.Or(o.ID, m.shared.ID)
 	return p, errors.Join(
 		m.compile(&p.program, key+"map", o.Map),
-		m.compile(&p.items, key+"items", o.Items),
-		m.compile(&p.id, key+"id", o.ID),
-		m.compile(&p.total, key+"paging.total", strings.TrimPrefix(o.Paging.Total, "-")),
-		m.compile(&p.next, key+"paging.next", o.Paging.Next),
-		m.checkDetail(p, key+"detail."),
+		m.compile(&p.items, key+"items", p.Items),
+		m.compile(&p.id, key+"id", p.ID),
+		m.compile(&p.total, key+"paging.total", strings.TrimPrefix(p.Paging.Total, "-")),
+		m.compile(&p.next, key+"paging.next", p.Paging.Next),
 	)
 }
 
@@ -163,60 +136,69 @@ func (m *Recipe) checkName(name string, hasMap bool) error {
 		return nil
 	case hasMap:
 		return fmt.Errorf("want letters, digits and _, got %q", name)
-	case m.resource != shape.Catalogue:
+	case len(m.resource.Lists()) == 0:
 		return fmt.Errorf("want none, since the %s are one list; only a map of the resource could use it; got %q", m.resource, name)
-	case !slices.Contains([]string{"artist", "artwork", "gallery"}, name):
-		return fmt.Errorf("want artist, artwork or gallery, got %q", name)
+	case !slices.Contains(m.resource.Lists(), name):
+		return fmt.Errorf("want one of %s, got %q", strings.Join(m.resource.Lists(), ", "), name)
 	}
 	return nil
 }
 
 var memberName = regexp.MustCompile(`^\w{1,64}$`)
 
-// page fills the zero fields of paging with the preset's. On an error it also returns the key.
-func (p *part) page(preset mapping.Walk) (key string, err error) {
+// page fills the zero fields of paging with the shared ones: those of a style only if the part has
+// no other. On an error it also returns the key.
+func (p *part) page(shared source.Paging) (key string, err error) {
 	g := &p.Paging
-	own := g.Style == "" || g.Style == preset.Style
-	g.Style = cmp.Or(g.Style, preset.Style)
-	styles := []string{PagingNone, PagingPage, PagingOffset, PagingLink, PagingCursor, PagingHeader}
+	own := g.Style == "" || g.Style == shared.Style
+	g.Style = cmp.Or(g.Style, shared.Style, source.PagingNone)
 	if own {
-		g.Param = cmp.Or(g.Param, preset.Param)
-		g.SizeParam = cmp.Or(g.SizeParam, preset.SizeParam)
-		if g.Size == 0 {
-			p.all = preset.All
-		}
-		g.Size = cmp.Or(g.Size, preset.Size)
+		g.Param, g.SizeParam, g.Size = cmp.Or(g.Param, shared.Param), cmp.Or(g.SizeParam, shared.SizeParam), cmp.Or(g.Size, shared.Size)
+		g.First = cmp.Or(g.First, shared.First)
 	}
+	if own || g.Style == source.PagingNone {
+		g.Next = cmp.Or(g.Next, shared.Next)
+	}
+	g.Total, g.TotalHeader = cmp.Or(g.Total, shared.Total), cmp.Or(g.TotalHeader, shared.TotalHeader)
+	g.MaxPages, g.MaxItems = cmp.Or(g.MaxPages, shared.MaxPages, defaultMaxPages), cmp.Or(g.MaxItems, shared.MaxItems, defaultMaxItems)
+	g.Walks = cmp.Or(g.Walks, shared.Walks, defaultWalks)
+	if g.Hosts == nil {
+		g.Hosts = shared.Hosts
+	}
+	if g.Query == nil {
+		g.Query = shared.Query
+	}
+	styles := []string{source.PagingNone, source.PagingPage, source.PagingOffset, source.PagingLink, source.PagingCursor, source.PagingHeader}
 	switch {
 	case !slices.Contains(styles, g.Style):
 		return "style", fmt.Errorf("want one of %s, got %q", strings.Join(styles, ", "), g.Style)
-	case !p.list && g.Style != PagingNone && !own:
+	case !p.list && g.Style != source.PagingNone && !own:
 		return "style", fmt.Errorf("want none, since the part is an object, got %q", g.Style)
-	case (g.Style == PagingPage || g.Style == PagingOffset || g.Style == PagingCursor) && g.Param == "":
+	case (g.Style == source.PagingPage || g.Style == source.PagingOffset || g.Style == source.PagingCursor) && g.Param == "":
 		return "param", fmt.Errorf("want the name of the parameter for the %s, got none", g.Style)
-	case g.Style == PagingCursor && g.Next == "":
+	case g.Style == source.PagingCursor && g.Next == "":
 		return "next", errors.New("want a program that finds the cursor, got none")
-	case g.Style == PagingLink && g.Next == "" && !own:
+	case g.Style == source.PagingLink && g.Next == "":
 		return "next", errors.New("want a program that finds the link, got none")
 	}
 	if g.SizeParam == "-" {
 		g.SizeParam = ""
 	}
+	if p.all = g.Size < 0; p.all {
+		g.Size = 0
+	}
 	g.Size = cmp.Or(g.Size, defaultSize)
-	g.MaxPages = cmp.Or(g.MaxPages, defaultMaxPages)
-	g.MaxItems = cmp.Or(g.MaxItems, defaultMaxItems)
-	g.Walks = cmp.Or(g.Walks, defaultWalks)
 	if p.list {
-		p.Query = withDefaultQuery(p.Query, p.Path, preset.Query)
+		p.Query = withDefaultQuery(p.Query, p.Path, g.Query)
 	} else {
-		g.Style = PagingNone
+		g.Style = source.PagingNone
 	}
 	return "", nil
 }
 
 // withDefaultQuery adds to query the parameters that neither it nor path has. sort also counts as
 // sort[0].
-func withDefaultQuery(query url.Values, path string, preset url.Values) url.Values {
+func withDefaultQuery(query url.Values, path string, paging url.Values) url.Values {
 	all := maps.Clone(query)
 	if all == nil {
 		all = url.Values{}
@@ -233,7 +215,7 @@ func withDefaultQuery(query url.Values, path string, preset url.Values) url.Valu
 			taken[stem(name)] = true
 		}
 	}
-	for name, values := range preset {
+	for name, values := range paging {
 		if !taken[stem(name)] {
 			all[name] = values
 		}
@@ -241,31 +223,39 @@ func withDefaultQuery(query url.Values, path string, preset url.Values) url.Valu
 	return all
 }
 
-// Describe returns everything that decides what is made from the same content, for a fingerprint.
-// Of headers it has the names only, of credentials nothing.
-func (m *Recipe) Describe() string {
-	var parts []Part
+// Describe returns everything that decides what is made from the same content, for a fingerprint, in
+// values for JSON.
+func (m *Recipe) Describe() []any {
+	all := []any{m.resource, m.program.Source(), m.empty}
 	for _, p := range m.parts {
-		one, g := p.Part, &p.Paging
-		one.Path = strings.TrimLeft(p.Path, "/")
-		one.Headers = maps.Clone(p.Headers)
-		for name := range one.Headers {
-			one.Headers[name] = ""
-		}
-		one.Authorization, one.Login, one.AcceptTypes = "", nil, nil
-		one.Paging = Paging{Style: g.Style, Param: g.Param, SizeParam: g.SizeParam, Size: g.Size, First: g.First, Total: g.Total, Next: g.Next, TotalHeader: g.TotalHeader}
-		parts = append(parts, one)
+		described := p.Part
+		described.Path = strings.TrimLeft(p.Path, "/")
+		described.Paging.Hosts, described.Paging.MaxPages, described.Paging.MaxItems, described.Paging.Walks = nil, 0, 0, 0
+		all = append(all, described)
 	}
-	text, _ := json.Marshal(parts) // bodies were tried when they were read
-	return fmt.Sprintf("%s %s %s %q %t", m.resource, m.preset.Name, text, m.program.Source(), m.empty)
+	return all
 }
 
-// untouched reports whether a response is the document as it is: a plain list, or the one object.
+// maps are the programs that each item of a part passes through.
+func (m *Recipe) maps(p *part) (all []*mapping.Program) {
+	for _, program := range []*mapping.Program{m.shaping, p.program} {
+		if program != nil {
+			all = append(all, program)
+		}
+	}
+	return all
+}
+
+// untouched reports whether a response is the document as it is: a plain list where an envelope could
+// be, or the one object, and no program for it.
 func (m *Recipe) untouched(p *part, body []byte) bool {
 	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
-	return m.preset.Name == "drf" && m.program == nil && p.program == nil && p.items == nil && p.Name == "" && p.Detail == nil &&
+	return p.Items == plainOrResults && m.program == nil && m.draft == nil && m.ignore == nil && len(m.maps(p)) == 0 && p.Name == "" &&
 		(!p.list || len(body) == 0 || body[0] != '{')
 }
+
+// plainOrResults is where Django REST Framework has its items.
+const plainOrResults = ".results? // ."
 
 // posts reports whether the part is asked for with a POST, which has no validators.
 func (p *part) posts() bool { return p.Body.Value != nil || p.Body.Text != "" }

@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
+	"hash/maphash"
+	"net/http"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
@@ -41,24 +38,16 @@ func (e *tornError) Error() string { return e.reason }
 
 // read walks until the list did not change while it was read.
 func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, error) {
-	var before []string
 	attempts := 0
 	for n := 1; ; n++ {
 		got, err := w.once(ctx, held)
 		attempts += got.attempts
 		got.attempts = attempts
 		torn, ok := errors.AsType[*tornError](err)
-		if err != nil && !ok {
+		switch {
+		case !ok:
 			return got, err
-		}
-		if err == nil {
-			if !w.part.Paging.Confirm || got.pages < 2 || before != nil && slices.Equal(before, got.identities) {
-				return got, w.details(ctx, &got)
-			}
-			torn = &tornError{"the items of the last two walks differ"}
-			before = got.identities
-		}
-		if n >= w.part.Paging.Walks {
+		case n >= w.part.Paging.Walks:
 			return got, w.wrong(got.last, &PagingError{Path: w.part.root, Walks: n, Reason: torn.reason})
 		}
 		held = exchange.Validators{}
@@ -81,8 +70,8 @@ func (w *walk) refuse(last exchange.Answer, want, got string) error {
 // once reads the list from its first page to its last.
 func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, error) {
 	var got walked
-	total, last := -1, -1 // total items and pages, if the CMS reports them
-	seen := make(map[string]bool)
+	total := -1 // items, if the CMS reports them
+	seen := make(map[uint64]bool)
 	asked := make(map[string]bool)
 	at := place{page: 1}
 	var before [][]byte // the items of the page before
@@ -96,7 +85,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		one, err := w.cms.Do(ctx, want)
 		got.attempts += one.Attempts
 		if err != nil {
-			if end, torn := w.past(at, total >= 0 || last >= at.page, err); torn != nil {
+			if end, torn := w.past(at, total >= 0, err); torn != nil {
 				return got, torn
 			} else if end {
 				break
@@ -106,13 +95,16 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 		got.last, got.pages = one, at.page
 		if one.NotModified {
+			got.validators = one.Validators
 			return got, nil
 		}
 		held = exchange.Validators{}
 		got.bytes += len(one.Body)
-		got.drafts += mapping.Drafts(one.Body)
+		if w.recipe.draft == nil { // otherwise they are refused
+			got.drafts += mapping.Drafts(one.Body)
+		}
 		if at.page == 1 && w.recipe.untouched(w.part, one.Body) {
-			got.untouched = one.Body
+			got.untouched, got.validators = one.Body, one.Validators
 			return got, nil
 		}
 		page, err := w.open(ctx, one, w.part.Paging.MaxItems-len(got.items))
@@ -133,18 +125,21 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		if page.Total >= 0 {
 			total = page.Total
 		}
-		last = page.Pages
 		next, more, err := w.next(at, want, page, len(got.items), total)
 		if err != nil {
 			return got, w.wrong(one, err)
 		}
-		if err := w.identify(&got, page.IDs, seen); err != nil {
-			if at.page == 1 {
+		if err := w.identify(ctx, at.page, len(got.items)-len(page.Items), page.Items, seen); err != nil {
+			_, torn := errors.AsType[*tornError](err)
+			switch {
+			case !torn:
+				return got, failed(ctx, one.Op, err)
+			case at.page == 1:
 				return got, w.refuse(one, "each item once", err.Error())
 			}
 			return got, err
 		}
-		if w.part.Paging.Style == PagingNone {
+		if w.part.Paging.Style == source.PagingNone {
 			if got.more = page.More; page.Next != "" {
 				return got, w.refuse(one, "one page, since no paging.style says how the list goes on", "a next one")
 			}
@@ -159,123 +154,74 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 			return got, w.refuse(one, fmt.Sprintf("at most %d pages", w.part.Paging.MaxPages), "more")
 		}
 	}
+	if got.pages == 1 && at.page == 1 { // and no answer past the end
+		got.validators = got.last.Validators
+	}
 	if total >= 0 && total != len(got.items) {
 		return got, &tornError{fmt.Sprintf("a total of %d items, but %d were sent", total, len(got.items))}
 	}
 	return got, nil
 }
 
-// identify finds an item that was sent twice. ids are those of the latest items, where a program
-// has found them. What has no identity, and comes twice in one answer, may mean it.
-func (w *walk) identify(got *walked, ids []string, seen map[string]bool) error {
-	first := len(got.identities)
-	for i := first; i < len(got.items); i++ {
-		var identity string
-		has := true
-		if ids != nil {
-			identity = ids[i-first]
-		} else {
-			identity, has = w.recipe.preset.Identity(got.items[i])
+// identify finds an item that was sent twice; before is how many came on earlier pages. What has no
+// identity, and comes twice in one answer, may mean it. Seen has a hash of each identity, since
+// millions of items would take many times their size otherwise; two that differ have the same one
+// with a probability of one in a billion for 100,000 items.
+func (w *walk) identify(ctx context.Context, page, before int, items [][]byte, seen map[uint64]bool) error {
+	watched, stop := w.watch(ctx)
+	defer stop()
+	for i, item := range items {
+		identity, has, err := mapping.Identity(watched, w.part.id, w.part.root, before+i, item)
+		if err != nil {
+			return err
 		}
-		if seen[identity] && (has || first > 0) {
-			return &tornError{fmt.Sprintf("item %s was sent twice", mapping.Clip(identity))}
+		hash := maphash.Bytes(seed, identity)
+		if seen[hash] && (has || page > 1) {
+			return &tornError{fmt.Sprintf("item %s was sent twice", mapping.Clip(string(identity)))}
 		}
-		seen[identity] = true
-		got.identities = append(got.identities, identity)
+		seen[hash] = true
 	}
 	return nil
 }
+
+var seed = maphash.MakeSeed()
 
 // past interprets an error on a later page: the list has ended, or, if its total or link promised
 // more, it became shorter.
 func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
 	status, ok := errors.AsType[*exchange.StatusError](err)
-	if !ok || at.page == 1 || !slices.Contains(w.part.past, status.Code) {
+	if !ok || at.page == 1 || status.Code != http.StatusBadRequest && status.Code != http.StatusNotFound {
 		return false, nil
 	}
 	style := w.part.Paging.Style
-	if !counted && (style == PagingPage || style == PagingOffset) {
+	if !counted && (style == source.PagingPage || style == source.PagingOffset) {
 		return true, nil
 	}
 	return false, &tornError{fmt.Sprintf("page %d is gone (status %d)", at.page, status.Code)}
 }
 
+// watch begins to watch programs, which do not run while an answer is awaited.
+func (w *walk) watch(ctx context.Context) (watched context.Context, stop func()) {
+	return mapping.Watch(ctx, int(w.recipe.maxBytes-w.left.Load()))
+}
+
 // open finds the items of an answer, and what it says about the rest.
 func (w *walk) open(ctx context.Context, one exchange.Answer, left int) (mapping.Page, error) {
+	watched, stop := w.watch(ctx)
+	defer stop()
 	p := w.part
-	page, err := w.work.Open(ctx, &mapping.Opening{
-		Preset: w.recipe.preset.Name, Root: p.root, List: p.list, Body: one.Body, Header: one.Header,
-		Items: p.items, Total: p.total, Next: p.next, ID: p.id, Left: left, MaxItems: p.Paging.MaxItems, MaxBytes: int(w.recipe.maxBytes),
-	})
-	if err == nil && p.next == nil && p.Paging.Style == PagingHeader {
+	opening := &mapping.Opening{
+		Root: p.root, List: p.list, Body: one.Body, Header: one.Header,
+		Items: p.items, Total: p.total, Next: p.next, Left: left, MaxItems: p.Paging.MaxItems, MaxBytes: int(w.recipe.maxBytes),
+	}
+	page, err := opening.Open(watched)
+	if err == nil && p.next == nil && p.Paging.Style == source.PagingHeader {
 		page.Next = mapping.NextLink(one.Header)
 	}
-	if name := p.Paging.TotalHeader; err == nil && name != "" {
-		if page.Total, err = strconv.Atoi(one.Header.Get(name)); err != nil || page.Total < 0 {
-			return page, &shape.RefusedError{Path: p.root, Want: "a number of items in the header " + name, Got: mapping.Clip(strconv.Quote(one.Header.Get(name)))}
+	if said := one.Header.Get(p.Paging.TotalHeader); err == nil && p.Paging.TotalHeader != "" && said != "" {
+		if page.Total, err = strconv.Atoi(said); err != nil || page.Total < 0 {
+			return page, &shape.RefusedError{Path: p.root, Want: "a number of items in the header " + p.Paging.TotalHeader, Got: mapping.Clip(strconv.Quote(said))}
 		}
 	}
 	return page, err
-}
-
-// sideBySide is the number of concurrent requests for details.
-const sideBySide = 4
-
-// details replaces each item by the response to its detail request, if the part has one.
-func (w *walk) details(ctx context.Context, got *walked) error {
-	d := w.part.Detail
-	if d == nil || got.last.NotModified {
-		return nil
-	}
-	if len(got.items) > d.Most {
-		return w.refuse(got.last, fmt.Sprintf("at most %d items to request one by one (detail.most)", d.Most), "more")
-	}
-	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(sideBySide)
-	var mu sync.Mutex // guards the counts of got
-	for i := range got.items {
-		group.Go(func() (err error) {
-			defer exchange.Recover("read "+w.part.root, &err)
-			one, err := w.detail(working, got, i)
-			drafts := mapping.Drafts(one.Body)
-			mu.Lock()
-			defer mu.Unlock()
-			got.attempts += one.Attempts
-			got.bytes += len(one.Body)
-			got.drafts += drafts
-			got.pages += min(one.Attempts, 1)
-			return err
-		})
-	}
-	return group.Wait()
-}
-
-// detail requests one item.
-func (w *walk) detail(ctx context.Context, got *walked, i int) (exchange.Answer, error) {
-	id := got.identities[i]
-	var text string
-	if json.Unmarshal([]byte(id), &text) == nil { // otherwise it is a number
-		id = text
-	}
-	if len(id) > maxNext || id == "." || id == ".." {
-		return exchange.Answer{}, w.refuse(got.last, "an id that can be part of a URL", mapping.Clip(id))
-	}
-	path := strings.ReplaceAll(w.part.Detail.Path, "{id}", url.PathEscape(id))
-	one, err := w.cms.Do(ctx, exchange.Request{
-		Resource: string(w.recipe.resource), Part: w.part.Name, Page: 1, Detail: id, Path: path, Query: w.part.Detail.Query.Encode(),
-		Headers: w.part.Headers, Origin: w.part.origin, Types: w.part.AcceptTypes,
-		Limit: exchange.Limit{Left: w.left, Most: w.recipe.maxBytes},
-	})
-	if err != nil {
-		return one, err
-	}
-	page, err := w.work.Open(ctx, &mapping.Opening{
-		Preset: w.recipe.preset.Name, Root: fmt.Sprintf("%s[%d]", w.part.root, i), Body: one.Body, Header: one.Header,
-		Items: w.part.detail, Left: 1, MaxItems: 1, MaxBytes: int(w.recipe.maxBytes),
-	})
-	if err != nil {
-		return one, failed(ctx, one.Op, err)
-	}
-	got.items[i] = page.Items[0]
-	return one, nil
 }

@@ -3,20 +3,16 @@ package mapping
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	"vitrine/upstream/shape"
 )
 
-// Composition is everything a document's input is made from: the items of its parts, unchanged. It
-// is plain data, so that another process can do the work (worker.go).
+// Composition is everything a document's input is made from: the items of its parts, unchanged.
 type Composition struct {
-	Resource shape.Resource
-	Preset   string
+	Root     string // the path of the document: catalogue
 	Parts    []Items
 	Map      *Program // of the whole; nil for none
+	Ignore   *Ignored // members of items that are left out
+	Object   bool     // the document is an object of lists; otherwise it is a list
 	MaxBytes int      // of the result
-	Alone    bool     // the parts are not joined
 }
 
 // Items are those of one part.
@@ -24,17 +20,28 @@ type Items struct {
 	Name     string // the member of the document; empty for the document itself
 	Root     string // its path: catalogue.artist, banners
 	List     bool   // otherwise it is one object
-	IDs      string // see list.Part
-	Map      *Program
+	Draft    *Program
+	Maps     []*Program // run on each item, one after the other
 	MaxItems int
-	Items    [][]byte `json:"-"`
+	Items    [][]byte
 }
 
-// budgetOf bounds the memory of the values decoded at a time if this process does the work, which
-// also holds the responses and the result.
-func (c *Composition) budgetOf() *int {
-	budget := 8<<20 + 2*c.size()
-	return &budget
+// Compose makes the document's bytes, ready to be normalized.
+func (c *Composition) Compose(ctx context.Context) ([]byte, error) {
+	w := &composing{Composition: c, ctx: ctx, budget: 8<<20 + 2*c.size()}
+	if c.Map == nil {
+		return w.stream()
+	}
+	w.budget = programMemory + programFactor*c.size()
+	parts, err := w.decode()
+	if err != nil {
+		return nil, err
+	}
+	document, err := c.Map.one(ctx, c.Root, parts)
+	if err != nil {
+		return nil, err
+	}
+	return Append(nil, c.Root, document, w.limits(c.Object))
 }
 
 // size is that of all items, in bytes, with what separates them.
@@ -47,39 +54,20 @@ func (c *Composition) size() (n int) {
 	return n
 }
 
-// programs reports whether any program has to be run.
-func (c *Composition) programs() bool {
-	return c.Map != nil || slices.ContainsFunc(c.Parts, func(p Items) bool { return p.Map != nil })
-}
-
-// run makes the document's bytes, ready to be normalized. budget can be nil.
-func (c *Composition) run(ctx context.Context, budget *int) ([]byte, error) {
-	preset, ok := Lookup(c.Preset)
-	if !ok {
-		return nil, fmt.Errorf("no preset %q", c.Preset)
-	}
-	w := &composing{Composition: c, ctx: ctx, preset: preset, budget: budget}
-	if c.Map == nil && (c.Alone || !preset.Joins(c.Resource)) {
-		return w.stream()
-	}
-	document, err := w.decodeParts()
-	if err != nil {
-		return nil, err
-	}
-	if c.Map != nil {
-		if document, err = c.Map.one(ctx, string(c.Resource), document); err != nil {
-			return nil, err
-		}
-		preset.cleanDocument(document)
-	}
-	return Append(nil, string(c.Resource), document, c.MaxBytes)
-}
-
+// composing is a composition at work.
 type composing struct {
 	*Composition
-	ctx    context.Context
-	preset *Preset
-	budget *int
+	ctx    context.Context //nolint:containedctx // of one call
+	budget int             // the memory of the values that are decoded at a time
+}
+
+// limits are those of an object of lists, or of an item.
+func (w *composing) limits(object bool) Limits {
+	limits := Limits{Bytes: w.MaxBytes, Ignore: w.Ignore}
+	if object {
+		limits.Items = 1
+	}
+	return limits
 }
 
 // stream appends part after part, item by item, so that only one item is ever decoded.
@@ -94,7 +82,7 @@ func (w *composing) stream() (out []byte, err error) {
 			}
 			out = fmt.Appendf(out, `%c"%s":`, separator, p.Name) // a name is a token
 		}
-		if out, err = w.appendPart(out, p); err != nil {
+		if out, err = w.part(out, p); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +92,7 @@ func (w *composing) stream() (out []byte, err error) {
 	return out, nil
 }
 
-func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
+func (w *composing) part(out []byte, p Items) ([]byte, error) {
 	if p.List {
 		out = append(out, '[')
 	}
@@ -115,23 +103,17 @@ func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
 		}
 		n++
 	}
-	if !w.preset.Converts && p.Map == nil {
+	if p.Draft == nil && len(p.Maps) == 0 && w.Ignore == nil {
 		for _, item := range p.Items {
 			separate()
 			out = append(out, item...)
 		}
 	} else {
-		whole := 0
-		if w.budget != nil {
-			whole = *w.budget
-		}
+		whole := w.budget
 		err := w.items(p, func(path string, v any) (err error) {
-			w.clean(p, v)
 			separate()
-			out, err = Append(out, path, v, w.MaxBytes)
-			if w.budget != nil { // the item is finished
-				*w.budget = whole
-			}
+			out, err = Append(out, path, v, w.limits(!p.List && w.Object))
+			w.budget = whole // the item is finished
 			return err
 		})
 		if err != nil {
@@ -147,42 +129,25 @@ func (w *composing) appendPart(out []byte, p Items) ([]byte, error) {
 	return out, nil
 }
 
-// clean drops the CMS's own keys from an item of a part.
-func (w *composing) clean(p Items, v any) {
-	if p.List {
-		w.preset.Clean(v)
-	} else {
-		w.preset.cleanDocument(v)
-	}
-}
-
-// decodeParts decodes all parts for a program or a join.
-func (w *composing) decodeParts() (any, error) {
+// decode decodes all parts for a program.
+func (w *composing) decode() (any, error) {
 	lists := make(map[string]any, len(w.Parts))
-	byName := make(map[string][]any, len(w.Parts))
 	for _, p := range w.Parts {
 		values := []any{}
 		err := w.items(p, func(_ string, v any) error {
-			if w.Map == nil { // before the items refer to each other
-				w.clean(p, v)
-			}
 			values = append(values, v)
 			return nil
 		})
-		if err != nil {
-			return nil, err
-		}
 		switch {
+		case err != nil:
+			return nil, err
 		case p.List:
-			lists[p.Name], byName[p.Name] = values, values
+			lists[p.Name] = values
 		case len(values) == 1:
 			lists[p.Name] = values[0]
 		default:
 			return nil, notOne(p.Root, len(values))
 		}
-	}
-	if err := w.preset.Join(w.Resource, byName); err != nil {
-		return nil, err
 	}
 	if len(w.Parts) == 1 && w.Parts[0].Name == "" {
 		return lists[""], nil
@@ -190,8 +155,7 @@ func (w *composing) decodeParts() (any, error) {
 	return lists, nil
 }
 
-// items decodes, converts and maps the items of a part, and passes each result, with its path, to
-// emit.
+// items decodes and maps the items of a part, and passes each result, with its path, to emit.
 func (w *composing) items(p Items, emit func(path string, v any) error) error {
 	left := p.MaxItems
 	for i, item := range p.Items {
@@ -202,31 +166,54 @@ func (w *composing) items(p Items, emit func(path string, v any) error) error {
 		if p.List {
 			path = index(path, i)
 		}
-		v, err := decode(path, item, w.budget)
+		v, err := decode(path, item, &w.budget)
 		if err != nil {
 			return err
 		}
-		draft := w.preset.Draft(v)
-		v = w.preset.Convert(v, true, p.IDs)
-		accept := func(v any) error {
+		draft, err := p.draft(w.ctx, path, v)
+		if err != nil {
+			return err
+		}
+		err = pipe(w.ctx, p.Maps, path, v, p.MaxItems+1, func(v any) error {
 			if draft != "" {
-				return refuse(path+draft, "a published item (a program can leave drafts out)", "a draft")
+				return refuse(draft, "a published item (a program can leave drafts out)", "a draft")
 			}
 			if left--; left < 0 {
 				return refuse(p.Root, fmt.Sprintf("at most %d items", p.MaxItems), "more")
 			}
 			return emit(path, v)
-		}
-		if p.Map == nil {
-			err = accept(v)
-		} else {
-			err = p.Map.Run(w.ctx, path, v, left+1, accept)
-		}
+		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// draft returns the path of an item's mark as unpublished, or of the item, or "".
+func (p *Items) draft(ctx context.Context, path string, v any) (string, error) {
+	if p.Draft == nil {
+		return "", nil
+	}
+	marked, err := p.Draft.one(ctx, path, v)
+	below, isPath := marked.(string)
+	switch {
+	case err != nil || marked == nil || marked == false:
+		return "", err
+	case isPath:
+		return path + below, nil
+	}
+	return path, nil
+}
+
+// pipe runs programs one after the other, each on what the one before yields.
+func pipe(ctx context.Context, programs []*Program, path string, v any, most int, emit func(any) error) error {
+	if len(programs) == 0 {
+		return emit(v)
+	}
+	return programs[0].Run(ctx, path, v, most, func(v any) error {
+		return pipe(ctx, programs[1:], path, v, most, emit)
+	})
 }
 
 // one runs a program that must yield exactly one value.
@@ -251,39 +238,3 @@ func notOne(path string, n int) error {
 	}
 	return refuse(path, "one value from the program", got)
 }
-
-// Join puts the galleries of a catalogue into its artists, for a CMS that sends their ids only.
-// lists are by name; an unknown id is refused.
-func (p *Preset) Join(r shape.Resource, lists map[string][]any) error {
-	if !p.joins || r != shape.Catalogue {
-		return nil
-	}
-	galleries := map[string]any{}
-	for _, gallery := range lists["gallery"] {
-		if object, ok := gallery.(map[string]any); ok {
-			galleries[number(object["id"])] = gallery
-		}
-	}
-	for i, artist := range lists["artist"] {
-		object, ok := artist.(map[string]any)
-		if !ok {
-			continue
-		}
-		id := number(object["gallery_artists"])
-		switch id {
-		case "":
-		case "0":
-			object["gallery_artists"] = nil
-		default:
-			gallery, found := galleries[id]
-			if !found {
-				return refuse(join(index("catalogue.artist", i), "gallery_artists"), "the id of a gallery of the catalogue, or 0", id)
-			}
-			object["gallery_artists"] = gallery
-		}
-	}
-	return nil
-}
-
-// Joins reports whether Join has anything to do for r.
-func (p *Preset) Joins(r shape.Resource) bool { return p.joins && r == shape.Catalogue }

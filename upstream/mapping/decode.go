@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"vitrine/upstream/plain"
 	"vitrine/upstream/shape"
 )
+
+// maxNumber bounds the digits of a number that programs see.
+const maxNumber = 1000
 
 // maxDepth bounds nesting, as in normalizing.
 const maxDepth = 64
@@ -33,6 +37,7 @@ func Decode(root string, in []byte) (any, error) { return decode(root, in, nil) 
 // decode is Decode within a budget of bytes, which it reduces; nil means none.
 func decode(root string, in []byte, budget *int) (any, error) {
 	d := newReader(root, in)
+	defer d.free()
 	d.budget = budget
 	v, err := d.value()
 	if err != nil {
@@ -52,7 +57,19 @@ type reader struct {
 
 func newReader(root string, in []byte) *reader {
 	in = bytes.TrimPrefix(in, []byte("\uFEFF"))
-	return &reader{root: root, in: in, json: jsontext.NewDecoder(bytes.NewBuffer(in), jsontext.AllowDuplicateNames(true))}
+	decoder, _ := decoders.Get().(*jsontext.Decoder) // see New
+	d := &reader{root: root, in: in, json: decoder}
+	d.json.Reset(bytes.NewBuffer(in), jsontext.AllowDuplicateNames(true))
+	return d
+}
+
+// decoders are reused, since a list has an item for every few bytes, and a decoder takes kilobytes.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// free ends the use of d.
+func (d *reader) free() {
+	d.json.Reset(bytes.NewReader(nil))
+	decoders.Put(d.json)
 }
 
 // end refuses anything after the document.
@@ -111,6 +128,9 @@ func (d *reader) value() (any, error) {
 		return text, d.spend(textCost + len(text))
 	case '0':
 		number := t.String()
+		if len(number) > maxNumber { // gojq reads it in time that grows with the square of its length
+			return nil, refuse(d.place(d.json.StackPointer()), fmt.Sprintf("a number of at most %d digits", maxNumber), "more")
+		}
 		return json.Number(number), d.spend(textCost + len(number))
 	case 't', 'f':
 		return t.Bool(), nil

@@ -1,12 +1,12 @@
 package mapping
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/itchyny/gojq"
@@ -14,11 +14,38 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// Append appends a program's value to dst, which may grow to limit bytes unless that is 0.
-// Documented members are in the documented order. Its error is a *shape.RefusedError whose path
-// begins with path.
-func Append(dst []byte, path string, v any, limit int) ([]byte, error) {
-	dst, err := appendValue(dst, v, limit, 0)
+// Limits are those of what [Append] writes. The zero value is none.
+type Limits struct {
+	Bytes  int      // of all of dst; 0 for any number
+	Ignore *Ignored // members that are left out; nil for none
+	Items  int      // the depth of objects at which the items are: 1 in {"artist":[…]}, otherwise 0
+}
+
+// Ignored are the names of a CMS's own members, which are left out of what is written.
+type Ignored struct{ top, all map[string]bool }
+
+// NewIgnored makes it from names, of members of an item, or with .. before them at every depth; nil
+// if there are none.
+func NewIgnored(names []string) *Ignored {
+	if len(names) == 0 {
+		return nil
+	}
+	i := &Ignored{make(map[string]bool), make(map[string]bool)}
+	for _, name := range names {
+		if deep, ok := strings.CutPrefix(name, ".."); ok {
+			i.all[deep] = true
+		} else {
+			i.top[name] = true
+		}
+	}
+	return i
+}
+
+// Append appends a program's value to dst, within limits. Members are in the order of their names.
+// Its error is a *shape.RefusedError whose path begins with path.
+func Append(dst []byte, path string, v any, limits Limits) ([]byte, error) {
+	e := encoder{limits}
+	dst, err := e.value(dst, v, 0, 0)
 	return dst, below(path, err)
 }
 
@@ -30,14 +57,24 @@ func below(step string, err error) error {
 	return err
 }
 
-func appendValue(dst []byte, v any, limit, depth int) ([]byte, error) {
+type encoder struct{ Limits }
+
+func (e *encoder) full(dst []byte) error {
+	if e.Bytes > 0 && len(dst) > e.Bytes {
+		return refuse("", fmt.Sprintf("at most %d bytes", e.Bytes), "more")
+	}
+	return nil
+}
+
+// value appends a value that is inside of so many levels, of which so many are objects.
+func (e *encoder) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, refuse("", fmt.Sprintf("at most %d levels", maxDepth), "more")
 	}
-	if limit > 0 && len(dst) > limit {
-		return dst, refuse("", fmt.Sprintf("at most %d bytes", limit), "more")
+	err := e.full(dst)
+	if err != nil {
+		return dst, err
 	}
-	var err error
 	switch v := v.(type) {
 	case string:
 		if dst, err = jsontext.AppendQuote(dst, v); err != nil {
@@ -49,13 +86,13 @@ func appendValue(dst []byte, v any, limit, depth int) ([]byte, error) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			if dst, err = appendValue(dst, item, limit, depth+1); err != nil {
+			if dst, err = e.value(dst, item, depth+1, objects); err != nil {
 				return dst, below(index("", i), err)
 			}
 		}
 		dst = append(dst, ']')
 	case map[string]any:
-		if dst, err = appendObject(dst, v, limit, depth); err != nil {
+		if dst, err = e.object(dst, v, depth, objects); err != nil {
 			return dst, err
 		}
 	case json.Number:
@@ -64,43 +101,28 @@ func appendValue(dst []byte, v any, limit, depth int) ([]byte, error) {
 		scalar, _ := gojq.Marshal(v) // of one of gojq's types
 		dst = append(dst, scalar...)
 	}
-	if limit > 0 && len(dst) > limit {
-		return dst, refuse("", fmt.Sprintf("at most %d bytes", limit), "more")
-	}
-	return dst, nil
+	return dst, e.full(dst)
 }
 
-func appendObject(dst []byte, object map[string]any, limit, depth int) ([]byte, error) {
-	names := slices.Collect(maps.Keys(object))
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
+func (e *encoder) object(dst []byte, object map[string]any, depth, objects int) ([]byte, error) {
 	dst = append(dst, '{')
-	for i, name := range names {
-		if i > 0 {
+	first := true
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if i := e.Ignore; i != nil && (objects >= e.Items && i.all[name] || objects == e.Items && i.top[name]) {
+			continue
+		}
+		if !first {
 			dst = append(dst, ',')
 		}
+		first = false
 		var err error
 		if dst, err = jsontext.AppendQuote(dst, name); err != nil {
 			return dst, refuse("", "names in UTF-8", "other bytes")
 		}
 		dst = append(dst, ':')
-		if dst, err = appendValue(dst, object[name], limit, depth+1); err != nil {
+		if dst, err = e.value(dst, object[name], depth+1, objects+1); err != nil {
 			return dst, below(join("", name), err)
 		}
 	}
 	return append(dst, '}'), nil
-}
-
-// documented is an order of names that agrees with the documented order of objects that normalizing
-// passes through: excluded pages, and the parents of cities.
-var documented = []string{
-	"id", "typeof", "title", "name", "url", "zip", "description", "order_num", "created_at", "updated_at", "country", "parent",
-}
-
-func rank(name string) int {
-	if i := slices.Index(documented, name); i >= 0 {
-		return i
-	}
-	return len(documented)
 }

@@ -22,7 +22,7 @@ def rename($names): . as $it | with_entries(select(.key as $key | $names | has($
 
 // functions are the functions of programs besides jq's own and those of prelude.
 func functions() []gojq.CompilerOption {
-	return []gojq.CompilerOption{
+	return append([]gojq.CompilerOption{
 		// stable_id: the same integer for the same text, for a CMS whose ids are strings.
 		ofText("stable_id", func(text string) any { return stableID(text) }),
 		// html_text: the text of HTML, without tags, entities decoded.
@@ -31,7 +31,7 @@ func functions() []gojq.CompilerOption {
 		gojq.WithFunction("resolve_url", 1, 1, func(v any, args []any) any { return resolveURL(v, args[0]) }),
 		// from_epoch_ms: the timestamp of milliseconds since 1970, as a number or digits.
 		gojq.WithFunction("from_epoch_ms", 0, 0, func(v any, _ []any) any { return fromEpoch(v) }),
-	}
+	}, deepFunctions()...)
 }
 
 // ofText is a function of a text, without arguments.

@@ -1,77 +1,214 @@
 package mapping
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/itchyny/gojq"
 )
 
-// Opening is a response whose items are to be found. It is plain data, like [Composition].
+// Page is one response without its envelope.
+type Page struct {
+	Items [][]byte // each the JSON of one item, unchanged
+	Total int      // total items; -1 if unknown
+	Next  string   // the link or cursor of the next page
+	Whole bool     // a plain list where an envelope could be: nothing follows
+	More  string   // what shows that something follows, if paging is not configured
+}
+
+// Opening is a response whose items are to be found.
 type Opening struct {
-	Preset string
 	Root   string // the path of the list in the document
 	List   bool   // otherwise it is one object
-	Body   []byte `json:"-"`
+	Body   []byte
 	Header http.Header
-	// Items, Total and Next are the operator's programs; nil means the preset's.
-	Items, Total, Next, ID *Program
-	Left, MaxItems         int // maximum items of the response, and of all pages
-	MaxBytes               int // of the items together
+	// Items, Total and Next are programs. Without Items, the response itself is the list.
+	Items, Total, Next *Program
+	Left, MaxItems     int // maximum items of the response, and of all pages
+	MaxBytes           int // of the items together
 }
 
-func (o *Opening) programs() bool {
-	return o.Items != nil || o.Total != nil || o.Next != nil || o.ID != nil
-}
-
-// run finds the items of a response and its paging.
-func (o *Opening) run(ctx context.Context) (Page, error) {
-	preset, _ := Lookup(o.Preset)
-	page := Page{Total: -1, Pages: -1}
-	var err error
-	if o.Items == nil {
-		if page, err = preset.Open(o.Root, o.List, o.Left, o.MaxItems, o.Body, o.Header); err != nil || !o.programs() {
-			page.More = More(nil, o.Header, len(page.Items))
-			return page, err
-		}
+// Open finds the items of a response and its paging. Programs that are paths are evaluated while the
+// response is read; for any other it is decoded whole.
+func (o *Opening) Open(ctx context.Context) (page Page, err error) {
+	page.Total = -1
+	var around any // the response without its items
+	if o.straight() {
+		around, err = o.read(&page)
+	} else {
+		around, err = o.decode(ctx, &page)
 	}
-	v, err := Decode(o.Root, o.Body)
-	if err != nil {
+	if err != nil || page.Whole {
+		page.More = More(nil, o.Header, len(page.Items))
 		return page, err
 	}
-	if err := graphQLError(o.Root, v); err != nil {
-		return page, err
-	}
-	if o.Items != nil {
-		if page.Items, err = o.find(ctx, v); err != nil {
-			return page, err
-		}
-	}
-	page.More = More(v, o.Header, len(page.Items))
-	if o.ID != nil {
-		if page.IDs, err = o.identify(ctx, page.Items); err != nil {
-			return page, err
-		}
-	}
+	page.More = More(around, o.Header, len(page.Items))
 	if o.Total != nil {
-		var found any
-		if found, err = o.Total.one(ctx, o.Root, v); err == nil {
+		found, ok, err := o.Total.find(ctx, o.Root, around)
+		if err == nil && ok {
 			page.Total, err = countOf(o.Root, found)
 		}
-	}
-	if o.Next != nil && err == nil {
-		var found any
-		if found, err = o.Next.one(ctx, o.Root, v); err == nil {
-			page.Next, err = text(o.Root, found)
+		if err != nil {
+			return page, err
 		}
 	}
-	return page, err
+	if o.Next != nil {
+		found, ok, err := o.Next.find(ctx, o.Root, around)
+		if err == nil && ok {
+			page.Next, err = text(o.Root, found)
+		}
+		return page, err
+	}
+	return page, nil
 }
 
-// find runs the program that finds the list, or the object.
-func (o *Opening) find(ctx context.Context, v any) ([][]byte, error) {
-	found, err := o.Items.one(ctx, o.Root, v)
-	if err != nil {
+// find runs a program that yields at most one value.
+func (p *Program) find(ctx context.Context, path string, in any) (found any, ok bool, err error) {
+	if p.path != nil {
+		found, ok = p.path.find(in)
+		return found, ok, nil
+	}
+	err = p.Run(ctx, path, in, 1, func(v any) error {
+		found, ok = v, true
+		return nil
+	})
+	return found, ok, err
+}
+
+// straight reports whether the response can be read without being decoded.
+func (o *Opening) straight() bool {
+	isPath := func(p *Program) bool { return p == nil || p.path != nil }
+	return isPath(o.Total) && isPath(o.Next) && isPath(o.Items) &&
+		(o.Items == nil || len(o.Items.path.ways) == 1 || len(o.Items.path.ways) == 2 && o.Items.path.ways[1] == nil)
+}
+
+// maxAround bounds the memory of what is decoded of a response besides its items.
+const maxAround = 1 << 20
+
+// read takes the items out of a response and decodes what is around them.
+func (o *Opening) read(page *Page) (around any, err error) {
+	d := newReader(o.Root, o.Body)
+	defer d.free()
+	var steps []string
+	fallback := true
+	if o.Items != nil {
+		steps, fallback = o.Items.path.ways[0], len(o.Items.path.ways) == 2
+	}
+	found := false
+	switch {
+	case len(steps) == 0 || fallback && d.json.PeekKind() != '{':
+		found, page.Whole = true, len(steps) > 0
+		err = o.take(d, o.Root, page)
+	case d.json.PeekKind() != '{':
+		err = d.unlike(o.Root, "an object with "+o.Items.source)
+	default:
+		members, room := make(map[string]any), maxAround
+		found, err = o.descend(d, steps, members, &room, page)
+		around = members
+	}
+	if err == nil {
+		err = d.end()
+	}
+	switch {
+	case err != nil || found:
+		return around, err
+	case fallback && !o.List: // the object is the item
+		page.Whole = true
+		page.Items = [][]byte{bytes.TrimSpace(d.in)}
+		return nil, nil //nolint:nilnil // nothing is around it
+	}
+	return nil, refuse(o.Root, "a list at "+strings.Fields(o.Items.source)[0], "an object with "+keys(around))
+}
+
+// take takes the list, or the object, at the reader.
+func (o *Opening) take(d *reader, path string, page *Page) (err error) {
+	if o.List {
+		page.Items, err = d.list(path, o.Left, o.MaxItems)
+		return err
+	}
+	page.Items = make([][]byte, 1)
+	page.Items[0], err = d.raw()
+	return err
+}
+
+// descend reads an object, and takes the items at the end of steps.
+func (o *Opening) descend(d *reader, steps []string, around map[string]any, room *int, page *Page) (found bool, err error) {
+	err = d.members(func(name string) error {
+		kind := d.json.PeekKind()
+		switch {
+		case name != steps[0] || kind == 'n':
+			return o.keep(d, name, around, room)
+		case len(steps) > 1 && kind == '{':
+			inner := make(map[string]any)
+			around[name] = inner
+			found, err = o.descend(d, steps[1:], inner, room, page)
+			return err
+		case len(steps) > 1:
+			return o.keep(d, name, around, room)
+		}
+		found = true
+		return o.take(d, o.Root+"."+name, page)
+	})
+	return found, err
+}
+
+// keep decodes a member around the items, if a program wants it or it is small.
+func (o *Opening) keep(d *reader, name string, around map[string]any, room *int) error {
+	const small = 4 << 10
+	raw, err := d.raw()
+	if err != nil || len(raw) > small && !o.wants(name) {
+		return err
+	}
+	v, err := decode(o.Root+"."+name, raw, room)
+	around[name] = v
+	if name == "errors" {
+		err = errors.Join(err, graphQLError(o.Root, around))
+	}
+	return err
+}
+
+// wants reports whether a path goes through a member of that name.
+func (o *Opening) wants(name string) bool {
+	for _, p := range []*Program{o.Total, o.Next} {
+		if p != nil && slices.ContainsFunc(p.path.ways, func(way []string) bool { return slices.Contains(way, name) }) {
+			return true
+		}
+	}
+	return name == "errors"
+}
+
+// keys lists the members of an object, for somebody who looks for one.
+func keys(v any) string {
+	object, _ := v.(map[string]any)
+	names := slices.Sorted(maps.Keys(object))
+	if len(names) == 0 {
+		return "none that are small"
+	}
+	return Clip(strings.Join(names, ", "))
+}
+
+// decode decodes a response, and runs the program that finds the items.
+func (o *Opening) decode(ctx context.Context, page *Page) (v any, err error) {
+	budget := programMemory + programFactor*len(o.Body)
+	if v, err = decode(o.Root, o.Body, &budget); err != nil {
 		return nil, err
+	}
+	if err := graphQLError(o.Root, v); err != nil {
+		return nil, err
+	}
+	found := v
+	if o.Items != nil {
+		if found, err = o.Items.one(ctx, o.Root, v); err != nil {
+			return nil, err
+		}
 	}
 	values, ok := found.([]any)
 	if !o.List {
@@ -79,44 +216,66 @@ func (o *Opening) find(ctx context.Context, v any) ([][]byte, error) {
 	}
 	switch {
 	case !ok:
-		return nil, refuse(o.Root, "a list from the program that finds the items", "something else")
+		return nil, refuse(o.Root, "a list from the program that finds the items", gojq.TypeOf(found))
 	case len(values) > o.Left:
 		return nil, refuse(o.Root, fmt.Sprintf("at most %d items", o.MaxItems), "more")
 	}
-	items := make([][]byte, len(values))
+	page.Items = make([][]byte, len(values))
 	left := o.MaxBytes
 	for i, value := range values {
-		if items[i], err = Append(nil, index(o.Root, i), value, o.MaxBytes); err != nil {
+		if page.Items[i], err = Append(nil, index(o.Root, i), value, Limits{Bytes: o.MaxBytes}); err != nil {
 			return nil, err
 		}
-		if left -= len(items[i]); left < 0 {
+		if left -= len(page.Items[i]); left < 0 {
 			return nil, refuse(o.Root, fmt.Sprintf("at most %d bytes", o.MaxBytes), "more")
 		}
 	}
-	return items, nil
+	return v, nil
 }
 
-// identify runs the program that finds the identity of an item.
-func (o *Opening) identify(ctx context.Context, items [][]byte) ([]string, error) {
-	ids := make([]string, len(items))
-	for i, item := range items {
-		path := index(o.Root, i)
-		v, err := Decode(path, item)
-		if err != nil {
-			return nil, err
-		}
-		found, err := o.ID.one(ctx, path, v)
-		if err != nil {
-			return nil, err
-		}
-		if found == nil {
-			return nil, refuse(path, "the item's identity from the program", "null")
-		}
-		id, err := Append(nil, path, found, 1<<10)
-		if err != nil {
-			return nil, err
-		}
-		ids[i] = string(id)
+// number is the digits of a whole number of any of gojq's types, or "". Reading it takes time that
+// grows with the square of its length, so that is bounded.
+func number(v any) string {
+	const most = 64
+	if text, ok := v.(json.Number); ok && len(text) > most {
+		return ""
 	}
-	return ids, nil
+	switch v.(type) {
+	case int, float64, json.Number:
+		if n, ok := gojq.ToInt(v); ok {
+			return strconv.Itoa(n)
+		}
+	}
+	return ""
+}
+
+// countOf reads a number of items, which some databases have as a text.
+func countOf(path string, v any) (int, error) {
+	digits, isText := v.(string)
+	if !isText {
+		digits = number(v)
+	}
+	if n, err := strconv.Atoi(digits); err == nil && n >= 0 {
+		return n, nil
+	}
+	return -1, refuse(path, "a number of items (paging.total)", Clip(gojq.Preview(v)))
+}
+
+// text reads a link or a cursor; null and false are "".
+func text(path string, v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case bool:
+		if !v {
+			return "", nil
+		}
+	case string:
+		return v, nil
+	default:
+		if n := number(v); n != "" {
+			return n, nil
+		}
+	}
+	return "", refuse(path, "a link, a cursor or null (paging.next)", Clip(gojq.Preview(v)))
 }

@@ -23,9 +23,9 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// FS holds catalogue.json, rules.json and banners.json.
+// FS holds a file for each resource: catalogue.json, rules.json and banners.json.
 //
-//go:embed catalogue.json rules.json banners.json
+//go:embed *.json
 var FS embed.FS
 
 // stamp is the documented form of a timestamp.
@@ -46,8 +46,8 @@ type Options struct {
 // Allow, Vary: Accept, an ETag and 304, a redirect to the trailing slash. /healthz answers 200.
 func Handler(o Options) http.Handler {
 	views := map[string]*view{}
-	for path, r := range map[string]shape.Resource{"/gvapp/": shape.Catalogue, "/cms/rules/": shape.Rules, "/gvapp/singlebanner": shape.Banners} {
-		views[path] = &view{options: o, body: bundled(r)}
+	for _, r := range shape.Resources() {
+		views[r.Route()] = &view{options: o, body: bundled(r)}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		path := req.URL.Path

@@ -30,45 +30,6 @@ func megabytes(tb testing.TB) []byte {
 	return doc.Body
 }
 
-func BenchmarkNormalizeCatalogue(b *testing.B) {
-	in := megabytes(b)
-	b.SetBytes(int64(len(in)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Normalize(Catalogue, in); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkNormalize(b *testing.B) {
-	for _, c := range []struct {
-		r    Resource
-		file string
-	}{{Catalogue, "gvapp-get"}, {Rules, "rules-get"}, {Banners, "edge-singlebanner"}} {
-		b.Run(string(c.r), func(b *testing.B) {
-			in := recorded(b, c.file)
-			b.SetBytes(int64(len(in)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := Normalize(c.r, in); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkIndent(b *testing.B) {
-	in := megabytes(b)
-	var out []byte
-	b.SetBytes(int64(len(in)))
-	b.ReportAllocs()
-	for b.Loop() {
-		out = Indent(out[:0], in, 4)
-	}
-}
-
 // TestFiveMegabytesAreNormalizedFrugally counts all that is allocated, which bounds what is held at
 // any moment; the input itself is one more.
 func TestFiveMegabytesAreNormalizedFrugally(t *testing.T) {

@@ -14,13 +14,8 @@ const (
 	// maxDepth bounds nesting, also of values that are dropped or passed through. The documents
 	// themselves are seven deep.
 	maxDepth = 64
-	// A document of nothing but {"id":1} grows thirty-fold when its missing fields are filled in.
-	// It may grow to growth times its size plus slack, so that the limit on a fetch also limits the
-	// document.
-	growth = 8
-	slack  = 1 << 20
-	// fieldCost is about the size of an empty field, as in "redirect_link_en":"" and a comma.
-	fieldCost = 20
+	// spare is more than an object of any type takes beyond what is read of it.
+	spare = 1 << 10
 )
 
 // decoder reads one document. Its methods that read a value leave the reader after that value, or
@@ -33,14 +28,14 @@ type decoder struct {
 	repairs  tallies
 	scratch  []byte         // for members that are put in order
 	items    map[string]int // of each list of the document, by path
-	budget   int            // bytes by which the normalized document may still grow
+	limit    int            // of what is written, in bytes
 	lacking  Repair         // relations that did not come
 	expanded bool           // these are refused
 	absent   bool           // the field about to be read is not in the object
 }
 
-func newDecoder(root Resource, in []byte) *decoder {
-	d := &decoder{root: root, budget: growth*len(in) + slack, items: make(map[string]int)}
+func newDecoder(root Resource, in []byte, o Options) *decoder {
+	d := &decoder{root: root, limit: o.MaxBytes, expanded: o.Expanded, items: make(map[string]int)}
 	if rest, found := bytes.CutPrefix(in, []byte("\uFEFF")); found {
 		in = rest
 		d.note(KindBOM)
@@ -50,6 +45,25 @@ func newDecoder(root Resource, in []byte) *decoder {
 	// resolved in [table.read].
 	d.json = jsontext.NewDecoder(bytes.NewBuffer(in), jsontext.AllowDuplicateNames(true))
 	return d
+}
+
+// begin returns the slice to write to. An eighth more than what is read leaves room for the
+// microseconds that a CMS omits from timestamps.
+func (d *decoder) begin() []byte { return make([]byte, 0, len(d.in)+len(d.in)/8+spare) }
+
+// room returns dst with room for an object's missing fields, or refuses a document that is written
+// beyond its limit: [{"id":1},…] grows thirty-fold. At most a doubling is allocated at a time, and
+// less if the part that was read tells how much the whole will take.
+func (d *decoder) room(dst []byte) ([]byte, error) {
+	switch {
+	case len(dst) > d.limit:
+		return dst, &RefusedError{Path: d.path.render(d.root), Want: fmt.Sprintf("a document of at most %d bytes", d.limit), Got: "more"}
+	case cap(dst)-len(dst) >= spare:
+		return dst, nil
+	}
+	foreseen := float64(len(dst)) / float64(max(d.json.InputOffset(), 1)) * float64(len(d.in))
+	size := max(min(int(foreseen)+int(foreseen)/32, 2*len(dst), d.limit), len(dst)+len(dst)/8) + 2*spare
+	return append(make([]byte, 0, size), dst...), nil
 }
 
 // note counts a repair at the current path.

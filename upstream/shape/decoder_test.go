@@ -221,14 +221,20 @@ func TestRepairsAreBounded(t *testing.T) {
 	}
 }
 
-func TestADocumentMayNotGrowBeyondBounds(t *testing.T) {
-	sparse := func(n int) []byte { return []byte("[" + strings.Repeat(`{"id":1},`, n) + `{"id":1}]`) }
-	if _, err := Normalize(Banners, sparse(1_000)); err != nil {
+func TestADocumentIsBoundedAsItIsWritten(t *testing.T) {
+	in := []byte("[" + strings.Repeat(`{"id":1},`, 10_000) + `{"id":1}]`)
+	whole, err := Read(Banners, in, Options{MaxBytes: 100 * len(in)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(Banners, in, Options{MaxBytes: len(whole.Body)}); err != nil {
 		t.Error(err)
 	}
-	_, err := Normalize(Banners, sparse(100_000))
-	if err == nil || !strings.HasSuffix(err.Error(), "]: want objects with their fields, got too many that lack most of them") {
-		t.Errorf("got %v", err)
+	for _, most := range []int{len(whole.Body) - 1, len(whole.Body) / 2, 1} {
+		_, err = Read(Banners, in, Options{MaxBytes: most})
+		if want := fmt.Sprintf(": want a document of at most %d bytes, got more", most); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

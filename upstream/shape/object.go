@@ -63,8 +63,9 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 	if err := d.step(); err != nil {
 		return dst, err
 	}
-	if d.budget -= fieldCost * len(t.fields); d.budget < 0 {
-		return dst, d.refused("objects with their fields", "too many that lack most of them")
+	dst, err := d.room(dst)
+	if err != nil {
+		return dst, err
 	}
 	d.path = append(d.path, frame{index: -1})
 	at, open := len(d.path)-1, len(dst)
@@ -110,7 +111,6 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 		}
 		d.path[at].field = t.fields[i].name()
 		start := len(dst)
-		var err error
 		d.absent = true
 		dst, err = t.fields[i].append(d, dst)
 		d.absent = false
@@ -137,7 +137,7 @@ func (f *field) append(d *decoder, dst []byte) ([]byte, error) {
 
 // reorder replaces everything in dst from open on with the given members.
 func (d *decoder) reorder(dst []byte, open int, members []extent) []byte {
-	d.scratch = d.scratch[:0]
+	d.scratch = slices.Grow(d.scratch[:0], len(dst)-open)
 	for _, m := range members {
 		d.scratch = append(d.scratch, dst[m.from:m.to]...)
 	}

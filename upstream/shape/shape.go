@@ -16,8 +16,10 @@
 package shape
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Resource names one of the three documents, and is the first part of every JSON path into it.
@@ -32,8 +34,59 @@ const (
 	Banners Resource = "banners"
 )
 
+// A document is a row of the table: everything that makes a resource what it is. The other packages
+// read it, so that a further document is a row here, a type in schema.go, and little else.
+type document struct {
+	name     Resource
+	route    string
+	title    string // what Django REST Framework calls its view
+	about    string
+	read     reader
+	lists    []string // its members, if it is an object of lists; otherwise it is a list
+	sortable bool     // by the fields of its items, which are banners
+}
+
+// documents is the table, in the order of the interface document.
+var documents = [...]document{
+	{
+		name: Catalogue, route: "/gvapp/", title: "Catalogue Summary List", about: "Artists, artworks and galleries.",
+		read: summary.read, lists: []string{"artist", "artwork", "gallery"},
+	},
+	{name: Rules, route: "/cms/rules/", title: "Rule Set List", about: "Display rules.", read: array(ruleSet.read)},
+	{name: Banners, route: "/gvapp/singlebanner", title: "Single Banner List", read: array(banner.read), sortable: true},
+}
+
+// Count is the number of resources.
+const Count = len(documents)
+
 // Resources returns all resources: catalogue, rules, banners.
-func Resources() []Resource { return []Resource{Catalogue, Rules, Banners} }
+func Resources() (all []Resource) {
+	for _, d := range documents {
+		all = append(all, d.name)
+	}
+	return all
+}
+
+// row is the resource's row of the table, or an empty one.
+func (r Resource) row() (d document) {
+	if i := slices.Index(Resources(), r); i >= 0 {
+		d = documents[i]
+	}
+	return d
+}
+
+// Route is the public path of the resource, or "" if there is none.
+func (r Resource) Route() string { return r.row().route }
+
+// Lists returns the names of the lists in a document that is an object, in the documented order; none
+// for one that is a list itself.
+func (r Resource) Lists() []string { return slices.Clone(r.row().lists) }
+
+// Sortable reports whether the items of the document can be ordered by the [BannerFields].
+func (r Resource) Sortable() bool { return r.row().sortable }
+
+// Describe returns the title of the resource and a sentence about it, which may be empty.
+func (r Resource) Describe() (title, about string) { return r.row().title, r.row().about }
 
 // Valid reports whether r is one of [Resources].
 func (r Resource) Valid() bool { return slices.Contains(Resources(), r) }
@@ -57,22 +110,33 @@ type Document struct {
 	UnrelatedPaths []string
 }
 
+// Options are what a document must be besides its shape.
+type Options struct {
+	// Expanded is for a CMS that sends null or an empty list for a relation without content: one
+	// that is missing, or an id instead of an object, is refused.
+	Expanded bool
+	// MaxBytes is the largest document, as it is written. Zero means eight times what is read and a
+	// MiB.
+	MaxBytes int
+}
+
 // Normalize decodes a CMS's JSON for r and encodes it as documented. It does not modify in and
 // keeps no reference to it. A document that cannot be repaired is a *[RefusedError]; the only other
 // error is an unknown resource.
-func Normalize(r Resource, in []byte) (Document, error) { return Read(r, in, false) }
+func Normalize(r Resource, in []byte) (Document, error) { return Read(r, in, Options{}) }
 
-// Read is Normalize, and with expanded for a CMS that sends null or an empty list for a relation
-// without content: one that is missing, or an id instead of an object, is then refused.
-func Read(r Resource, in []byte, expanded bool) (Document, error) {
-	if !r.Valid() {
+// Read is Normalize with options.
+func Read(r Resource, in []byte, o Options) (Document, error) {
+	at := slices.IndexFunc(documents[:], func(known document) bool { return known.name == r })
+	if at < 0 {
 		return Document{}, fmt.Errorf("normalize: no resource %q", r)
 	}
-	read := map[Resource]reader{Catalogue: summary.read, Rules: array(ruleSet.read), Banners: array(banner.read)}[r]
-	d := newDecoder(r, in)
-	d.expanded = expanded
-	// An eighth more leaves room for the microseconds that a CMS omits from timestamps.
-	body, err := read(d, make([]byte, 0, len(in)+len(in)/8+64))
+	o.MaxBytes = cmp.Or(o.MaxBytes, 8*len(in)+1<<20)
+	d := newDecoder(r, in, o)
+	body, err := documents[at].read(d, d.begin())
+	if err == nil {
+		_, err = d.room(body)
+	}
 	if err != nil {
 		return Document{}, err
 	}
@@ -84,18 +148,23 @@ func Read(r Resource, in []byte, expanded bool) (Document, error) {
 	if doc.Body = body; cap(body)-len(body) > len(body)/4 {
 		doc.Body = slices.Clone(body)
 	}
-	paths := []string{string(r)}
-	if r == Catalogue {
-		paths = []string{"catalogue.artist", "catalogue.artwork", "catalogue.gallery"}
-	}
-	for _, path := range paths {
+	lists := documents[at].lists
+	for _, list := range lists {
+		path := string(r) + "." + list
 		doc.Lists = append(doc.Lists, List{path, d.items[path]})
-		doc.Items += d.items[path]
 	}
-	// An object that has other fields but none of the three lists is something else, an error in
-	// JSON for one, and not an empty catalogue.
-	if r == Catalogue && doc.Items == 0 && doc.Repairs.Of(KindUnknown).Count > 0 && doc.Repairs.Of(KindMissing).Count >= len(paths) {
-		return Document{}, &RefusedError{Path: string(r), Want: "an object with artist, artwork and gallery", Got: "one with other fields only"}
+	if len(lists) == 0 {
+		doc.Lists = []List{{string(r), d.items[string(r)]}}
+	}
+	for _, list := range doc.Lists {
+		doc.Items += list.Items
+	}
+	// An object that has other fields but none of the lists is something else, an error in JSON for
+	// one, and not an empty document.
+	if len(lists) > 0 && doc.Items == 0 && doc.Repairs.Of(KindUnknown).Count > 0 && doc.Repairs.Of(KindMissing).Count >= len(lists) {
+		last := len(lists) - 1
+		want := "an object with " + strings.Join(lists[:last], ", ") + " and " + lists[last]
+		return Document{}, &RefusedError{Path: string(r), Want: want, Got: "one with other fields only"}
 	}
 	return doc, nil
 }

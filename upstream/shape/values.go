@@ -180,20 +180,6 @@ var elementsAsIs reader
 
 func init() { elementsAsIs = array((*decoder).asIs) } // which refers to itself
 
-// momentAsIs reads a value that may be a timestamp: then it is written like all others.
-func (d *decoder) momentAsIs(dst []byte) ([]byte, error) {
-	start := len(dst)
-	dst, err := d.asIs(dst)
-	if err != nil || dst[start] != '"' || bytes.IndexByte(dst[start:], '\\') >= 0 {
-		return dst, err
-	}
-	if t, k, ok := parseTimestamp(string(dst[start+1 : len(dst)-1])); ok && k != "" && inRange(t) {
-		d.note(k)
-		dst = appendTimestamp(dst[:start], t)
-	}
-	return dst, nil
-}
-
 // membersAsIs reads an object. The last value of a repeated name takes the place of the first, as in
 // a Python dict.
 func (d *decoder) membersAsIs(dst []byte) ([]byte, error) {
@@ -213,12 +199,7 @@ func (d *decoder) membersAsIs(dst []byte) ([]byte, error) {
 		d.path[at].field = name
 		start := len(dst)
 		dst = append(appendString(append(dst, ','), raw), ':')
-		if string(name) == "created_at" || string(name) == "updated_at" {
-			dst, err = d.momentAsIs(dst)
-		} else {
-			dst, err = d.asIs(dst)
-		}
-		if err != nil {
+		if dst, err = d.asIs(dst); err != nil {
 			return dst, err
 		}
 		place := extent{start, len(dst)}

@@ -57,17 +57,7 @@ func Recordings(tb testing.TB, cms string) []string {
 }
 
 // Path returns where the CMS serves r, with its leading slash.
-func Path(r shape.Resource) string {
-	switch r {
-	case shape.Catalogue:
-		return "/gvapp/"
-	case shape.Rules:
-		return "/cms/rules/"
-	case shape.Banners:
-		return "/gvapp/singlebanner"
-	}
-	return ""
-}
+func Path(r shape.Resource) string { return r.Route() }
 
 // Request is a request that the CMS received.
 type Request struct {

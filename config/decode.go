@@ -1,0 +1,305 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"vitrine/config/source"
+)
+
+// decoder reads one YAML document: the configuration file, whose settings it collects as texts, or
+// what is below upstream.shared and upstream.resources, which it decodes into structs. Mistakes are
+// collected.
+type decoder struct {
+	reader
+	file    string            // for messages
+	values  values            // the settings found
+	origins map[string]origin // of everything below a tree
+	errs    []error
+}
+
+func (d *decoder) at(key string, line int) origin {
+	return origin{key: key, name: key, file: d.file, line: line, layer: fromFile}
+}
+
+func (d *decoder) refuse(key string, line int, format string, args ...any) {
+	d.errs = append(d.errs, mistake(d.at(key, line), format, args...))
+}
+
+// root is the tidied root of the only document in content, or nil if that is empty.
+func (d *decoder) root(content []byte) (*yaml.Node, error) {
+	root, err := parseYAML(content)
+	if root == nil {
+		return nil, err
+	}
+	t := tidier{left: maxValues, refuse: d.refuse}
+	if root = t.tidy(root, ""); t.left < 0 {
+		return nil, fmt.Errorf("it has more than %d values, those of aliases included, or is too deep", maxValues)
+	}
+	return root, nil
+}
+
+// object gives each key of a mapping to each, but for those without a value. Others than the known
+// ones are refused.
+func (d *decoder) object(n *yaml.Node, key string, known []string, each func(at int, below string, name, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		d.refuse(key, n.Line, "want a mapping (%s), got %s", strings.Join(known, ", "), describe(n))
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		below := strings.TrimPrefix(key+"."+name.Value, ".")
+		at := slices.Index(known, name.Value)
+		switch {
+		case at < 0:
+			d.errs = append(d.errs, unknown(d.at(below, name.Line), name.Value, known, "known here are "))
+		case isNull(value): // a key without a value is ignored
+		default:
+			each(at, below, name, value)
+		}
+	}
+}
+
+// group collects the settings of a group.
+func (d *decoder) group(n *yaml.Node, key string) {
+	d.object(n, key, members(key), func(_ int, below string, name, value *yaml.Node) {
+		s, isSetting := Lookup(below)
+		// ttl: 60s is short for ttl: {default: 60s}.
+		if common, ok := Lookup(below + ".default"); ok && value.Kind != yaml.MappingNode {
+			s, isSetting = common, true
+		}
+		if !isSetting {
+			d.group(value, below)
+			return
+		}
+		g := given{origin: d.at(below, name.Line)}
+		if s.isTree() {
+			g.node = value
+		} else if err := d.setting(s, value, &g); err != nil {
+			d.errs = append(d.errs, mistake(g.origin, "%s", err))
+			return
+		}
+		d.values[s.Key] = g
+	})
+}
+
+// setting reads the text of a setting, or the description of a value that it cannot have.
+func (d *decoder) setting(s Setting, value *yaml.Node, g *given) error {
+	items := []*yaml.Node{value}
+	if value.Kind == yaml.SequenceNode && s.is([]string{}) {
+		items = value.Content
+	}
+	var texts, written []string
+	for _, item := range items {
+		if item.Kind != yaml.ScalarNode {
+			g.found = describe(item)
+			if item != value {
+				g.found = "a list containing " + g.found
+			}
+			return nil
+		}
+		text, _, err := d.expand(item.Value)
+		if err != nil {
+			return err
+		}
+		texts, written = append(texts, text), append(written, item.Value)
+	}
+	g.text = strings.Join(texts, ",")
+	if w := strings.Join(written, ","); w != g.text {
+		g.written = w
+	}
+	return nil
+}
+
+// value decodes what is below a tree.
+func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, tag reflect.StructTag) {
+	at := d.at(key, n.Line)
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		at.text = 1 // a block begins on the next line
+	}
+	d.origins[key] = at
+	switch v := to.Addr().Interface().(type) {
+	case *source.Body:
+		d.body(n, key, v)
+		return
+	case *source.Paging: // what a preset says about another style means nothing
+		if style := child(n, "style"); style != nil && style.Value != v.Style {
+			*v = source.Paging{}
+		}
+	case *source.Resource:
+		defer d.short(n, key, v, slices.Clone(v.Parts))
+	}
+	switch to.Kind() {
+	case reflect.Struct:
+		d.structure(n, key, to)
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		d.value(n, key, to.Elem(), tag)
+	case reflect.Slice:
+		d.list(n, key, to)
+	case reflect.Map:
+		d.mapping(n, key, to)
+	default:
+		d.scalar(n, key, to, kindOf(to.Type(), tag), tag.Get("is") == "jq program")
+	}
+}
+
+// short makes the one part that path is short for.
+func (d *decoder) short(n *yaml.Node, key string, r *source.Resource, preset []source.Part) {
+	path := child(n, "path")
+	if path == nil {
+		return
+	}
+	if child(n, "parts") != nil {
+		d.refuse(key+".path", path.Line, "want either this or parts, got both")
+	}
+	part := partNamed(preset, "")
+	part.Path, r.Path = r.Path, ""
+	r.Parts = []source.Part{part}
+	d.origins[key+".parts[0].path"] = d.origins[key+".path"]
+}
+
+func partNamed(parts []source.Part, name string) source.Part {
+	if i := slices.IndexFunc(parts, func(p source.Part) bool { return p.Name == name }); i >= 0 {
+		return parts[i]
+	}
+	return source.Part{Name: name}
+}
+
+func (d *decoder) structure(n *yaml.Node, key string, to reflect.Value) {
+	var known []string
+	var index []int
+	for i := range to.NumField() {
+		if name := to.Type().Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+			known, index = append(known, name), append(index, i)
+		}
+	}
+	d.object(n, key, known, func(at int, below string, _, value *yaml.Node) {
+		d.value(value, below, to.Field(index[at]), to.Type().Field(index[at]).Tag)
+	})
+}
+
+// list reads a sequence, or one text for a list of one. A part of a preset has the keys that the
+// operator's part of that name has not.
+func (d *decoder) list(n *yaml.Node, key string, to reflect.Value) {
+	items := n.Content
+	texts := to.Type().Elem().Kind() == reflect.String
+	switch {
+	case n.Kind == yaml.ScalarNode && texts:
+		items = []*yaml.Node{n}
+	case n.Kind != yaml.SequenceNode || len(items) == 0 && !texts:
+		d.refuse(key, n.Line, "want a list, got %s", describe(n))
+		return
+	}
+	made := reflect.MakeSlice(to.Type(), len(items), len(items))
+	for i, item := range items {
+		below := key
+		if item != n {
+			below = fmt.Sprintf("%s[%d]", key, i)
+		}
+		if part, ok := made.Index(i).Addr().Interface().(*source.Part); ok {
+			name := ""
+			if named := child(item, "name"); named != nil {
+				name = named.Value
+			}
+			if preset, ok := to.Interface().([]source.Part); ok {
+				*part = partNamed(preset, name)
+			}
+		}
+		d.value(item, below, made.Index(i), anyText)
+	}
+	to.Set(made)
+}
+
+// anyText is the tag of texts that may be empty: those in lists, and those with names of their own.
+const anyText reflect.StructTag = `unset:"ok"`
+
+// mapping reads names and their values: a text each, or a list of texts.
+func (d *decoder) mapping(n *yaml.Node, key string, to reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.refuse(key, n.Line, "want names and their values, got %s", describe(n))
+		return
+	}
+	to.Set(reflect.MakeMap(to.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i].Value, reflect.New(to.Type().Elem()).Elem()
+		d.value(n.Content[i+1], key+"."+name, value, anyText)
+		to.SetMapIndex(reflect.ValueOf(name), value)
+	}
+}
+
+func (d *decoder) scalar(n *yaml.Node, key string, to reflect.Value, k kind, isProgram bool) {
+	if n.Kind != yaml.ScalarNode {
+		d.refuse(key, n.Line, "want %s, got %s", k.describe(), describe(n))
+		return
+	}
+	written, text := n.Value, n.Value
+	if !isProgram {
+		text = d.read(n, key)
+	}
+	if err := k.parse(to, text); err != nil {
+		if isSecret(key) {
+			written = mask
+		}
+		d.refuse(key, n.Line, "want %s, got %q", k.describe(), written)
+	}
+}
+
+// read reads a text, or refuses its references.
+func (d *decoder) read(n *yaml.Node, key string) string {
+	text, err := d.text(n, key)
+	if err != nil {
+		d.refuse(key, n.Line, "%s", err)
+	}
+	return text
+}
+
+// body reads what is posted: a text, or what becomes JSON.
+func (d *decoder) body(n *yaml.Node, key string, to *source.Body) {
+	*to = source.Body{}
+	if n.Kind == yaml.ScalarNode {
+		to.Text = d.read(n, key)
+		return
+	}
+	var err error
+	if to.Value, err = d.json(n, key); err == nil {
+		_, err = json.Marshal(to.Value)
+	}
+	if err != nil {
+		d.refuse(key, n.Line, "want what can be written as JSON")
+	}
+}
+
+func (d *decoder) json(n *yaml.Node, key string) (v any, err error) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		object := make(map[string]any)
+		for i := 0; i+1 < len(n.Content) && err == nil; i += 2 {
+			name := n.Content[i].Value
+			object[name], err = d.json(n.Content[i+1], key+"."+name)
+		}
+		return object, err
+	case yaml.SequenceNode:
+		list := []any{}
+		for _, item := range n.Content {
+			if v, err = d.json(item, key); err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	}
+	tag := n.ShortTag()
+	if !slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, tag) { // a date is a text
+		return d.read(n, key), nil
+	}
+	if err = n.Decode(&v); (tag == "!!int" || tag == "!!float") && isSecret(key) {
+		d.mask(n, mask, n.Value)
+	}
+	return v, err
+}

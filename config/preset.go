@@ -1,0 +1,109 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"vitrine/config/source"
+	bundled "vitrine/upstream/presets"
+	"vitrine/upstream/shape"
+)
+
+// presets are the names of those in the program.
+var presets = presetNames()
+
+func presetNames() (names []string) {
+	files, _ := fs.Glob(bundled.FS, "*.yaml") // a pattern that is right
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(file, ".yaml"))
+	}
+	return names
+}
+
+// isPresetFile reports whether the value of upstream.preset names a file.
+func isPresetFile(name string) bool {
+	return strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml")
+}
+
+// checkPreset allows the names of presets and of files.
+func checkPreset(name string) error {
+	if !slices.Contains(presets, name) && !isPresetFile(name) {
+		return errUnsaid
+	}
+	return nil
+}
+
+// ParseSource decodes what the file could have below upstream, shared and resources, over a preset.
+// It is for tests and tools.
+func ParseSource(preset string, content []byte) (source.Shared, map[shape.Resource]source.Resource, error) {
+	c := Config{origins: make(map[string]origin), trees: make(map[string]tree)}
+	c.Upstream.Preset = preset
+	errs := c.content(nil, "", nil)
+	d := decoder{file: "vitrine.yaml", origins: c.origins}
+	errs = append(errs, d.preset(content, &c.Upstream))
+	out := make(map[shape.Resource]source.Resource)
+	for _, r := range shape.Resources() {
+		out[r] = c.Upstream.Resources.Of(string(r))
+	}
+	return c.Upstream.Shared, out, errors.Join(append(errs, d.errs...)...)
+}
+
+// content decodes the preset, and over it what v has of the file at path.
+func (c *Config) content(v values, path string, environ []string) []error {
+	u := &c.Upstream
+	if slices.Contains(presets, u.Preset) || isPresetFile(u.Preset) {
+		name, read := "preset "+u.Preset, func(string) ([]byte, error) { return bundled.FS.ReadFile(u.Preset + ".yaml") }
+		if isPresetFile(u.Preset) {
+			name, read = u.Preset, func(path string) ([]byte, error) { return readFile(path, fileLimit) }
+			if path != "" && !filepath.IsAbs(name) {
+				name = filepath.Join(filepath.Dir(path), name)
+			}
+		}
+		d := decoder{reader: reader{environ: environ}, file: name, origins: c.origins}
+		content, err := read(name)
+		if err == nil {
+			err = d.preset(content, u)
+		}
+		if err != nil {
+			return []error{c.Refuse("upstream.preset", cause(err))}
+		}
+		if len(d.errs) > 0 {
+			return d.errs
+		}
+		c.trees["upstream.preset"] = tree{shown: string(content)}
+	}
+	d := decoder{reader: reader{environ: environ}, file: path, origins: c.origins}
+	for _, s := range settings {
+		node := v[s.Key].node
+		if node == nil || !s.isTree() {
+			continue
+		}
+		d.masked = false
+		d.value(node, s.Key, s.field(c), "")
+		c.trees[s.Key] = tree{shown: canonical(node), hides: d.masked}
+	}
+	u.Shared.Secrets = append(u.Shared.Secrets, d.secrets...)
+	return d.errs
+}
+
+// preset decodes a preset: a file with shared and resources.
+func (d *decoder) preset(content []byte, to *Upstream) error {
+	root, err := d.root(content)
+	if err != nil {
+		return err
+	}
+	if root != nil {
+		trees := struct {
+			Shared    source.Shared               `yaml:"shared"`
+			Resources ByResource[source.Resource] `yaml:"resources"`
+		}{to.Shared, to.Resources}
+		d.structure(root, "upstream", reflect.ValueOf(&trees).Elem())
+		to.Shared, to.Resources = trees.Shared, trees.Resources
+		to.Shared.Secrets = append(to.Shared.Secrets, d.secrets...)
+	}
+	return nil
+}

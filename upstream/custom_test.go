@@ -1,0 +1,211 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"vitrine/config/source"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestBodyMakesAPOSTWithPagingInsideOfIt(t *testing.T) {
+	cms := upstreamtest.New(t)
+	var bodies []string
+	cms.HandlePath("/graphql", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := io.ReadAll(req.Body)
+		bodies = append(bodies, req.Method+" "+req.Header.Get("Content-Type")+" "+string(raw))
+		answer := `{"data":{"banners":{"nodes":[` + bannerList(3, 1) + `],"end":null}}}`
+		if !strings.Contains(string(raw), `"after":"abc"`) {
+			answer = `{"data":{"banners":{"nodes":[` + bannerList(1, 2) + `],"end":"abc"}}}`
+		}
+		upstreamtest.JSON(answer).ServeHTTP(w, req)
+	}))
+	part := source.Part{
+		Path: "graphql", Items: ".data.banners.nodes",
+		Body:   source.Body{Value: map[string]any{"query": "query($after: String, $n: Int) {…}", "variables": map[string]any{"lang": "nl"}}},
+		Paging: source.Paging{Style: source.PagingCursor, Param: "variables.after", SizeParam: "variables.n", Size: 2, Next: ".data.banners.end"},
+	}
+	client := paged(t, cms, "custom", part)
+	wantIDs(t, client, "[1 2 3]")
+	want := []string{
+		`POST application/json {"query":"query($after: String, $n: Int) {…}","variables":{"lang":"nl","n":2}}`,
+		`POST application/json {"query":"query($after: String, $n: Int) {…}","variables":{"after":"abc","lang":"nl","n":2}}`,
+	}
+	if !slices.Equal(bodies, want) {
+		t.Errorf("posted %q", bodies)
+	}
+	if got := mustFetch(t, client, shape.Banners); got.Validators != (Validators{}) {
+		t.Errorf("validators %+v", got.Validators)
+	}
+	bodies = nil
+	mustFetch(t, paged(t, cms, "custom", source.Part{Path: "graphql", Items: ".data.banners.nodes", Body: source.Body{Text: "*[_type == 'banner']"}}), shape.Banners)
+	if len(bodies) != 1 || bodies[0] != "POST text/plain; charset=utf-8 *[_type == 'banner']" {
+		t.Errorf("posted %q", bodies)
+	}
+	_, err := paged(t, cms, "custom", source.Part{Path: "gone", Body: source.Body{Text: "x"}}).Fetch(t.Context(), shape.Banners, Validators{})
+	wantError(t, err, ErrAnswer, "POST "+cms.URL+"/gone: status 404, an HTML page")
+}
+
+// tokens is an authorization server that gives out token after token, and a CMS that takes the
+// latest.
+type tokens struct {
+	mu     sync.Mutex
+	issued int
+	forms  []string
+}
+
+func (s *tokens) serve(cms *upstreamtest.CMS) {
+	cms.HandlePath("/token", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_ = req.ParseForm()
+		s.forms = append(s.forms, fmt.Sprint(req.PostForm))
+		if req.PostForm.Get("client_secret") != "hush" {
+			upstreamtest.JSON("").ServeHTTP(w, req)
+			return
+		}
+		s.issued++
+		upstreamtest.JSON(fmt.Sprintf(`{"access_token":"t%d","token_type":"bearer","expires_in":3600}`, s.issued)).ServeHTTP(w, req)
+	}))
+	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if req.Header.Get("Authorization") != fmt.Sprintf("Bearer t%d", s.issued) {
+			upstreamtest.Status(http.StatusUnauthorized).ServeHTTP(w, req)
+			return
+		}
+		upstreamtest.JSON("["+bannerList(1, 1)+"]").ServeHTTP(w, req)
+	}))
+}
+
+// oauth is a login by OAuth's client credentials (RFC 6749, section 4.4).
+func oauth(secret string) *source.Login {
+	return &source.Login{Path: "token", Form: map[string]string{
+		"grant_type": "client_credentials", "client_id": "vitrine", "client_secret": secret, "scope": "read",
+	}}
+}
+
+// TestLoginByJSON is how PocketBase and Directus give out tokens.
+func TestLoginByJSON(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/auth", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := io.ReadAll(req.Body)
+		if string(raw) != `{"identity":"me","password":"hush"}` || req.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("sent %s", raw)
+		}
+		upstreamtest.JSON(`{"data":{"token":"t1"}}`).ServeHTTP(w, req)
+	}))
+	client := newClient(t, cms.URL, func(o *options) {
+		o.Shared = source.Shared{Login: &source.Login{
+			Path: "auth", Body: source.Body{Value: map[string]any{"identity": "me", "password": "hush"}}, Token: ".data.token",
+		}}
+	})
+	mustFetch(t, client, shape.Banners)
+	if got := cms.Last().Header.Get("Authorization"); got != "Bearer t1" {
+		t.Errorf("sent %q", got)
+	}
+	endless := newClient(t, cms.URL, func(o *options) {
+		o.Shared = source.Shared{Login: &source.Login{Path: "auth", Body: source.Body{Value: map[string]any{"identity": "me", "password": "hush"}}, Token: `[range(1e12) | "x" * 100000]`}}
+	})
+	if _, err := endless.Fetch(t.Context(), shape.Banners, Validators{}); errors.Is(err, ErrTimeout) || err == nil {
+		t.Errorf("a program that grows: %v", err)
+	}
+	for _, wrong := range []source.Login{{}, {Path: "x"}, {Path: "x", URL: "http://y", Form: map[string]string{"a": "b"}}, {URL: "/x", Body: source.Body{Text: "x"}}} {
+		o := options{Options: Options{URL: cms.URL, Shared: source.Shared{Login: &wrong}}}
+		if _, err := New(o.complete(t)); err == nil || !strings.HasPrefix(err.Error(), "upstream shared.login: ") {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+}
+
+func TestLoginYieldsATokenThatIsRenewedWhenItIsRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	server := new(tokens)
+	server.serve(cms)
+	client := newClient(t, cms.URL, func(o *options) {
+		o.Shared = source.Shared{Login: oauth("hush")}
+	})
+	for range 3 {
+		mustFetch(t, client, shape.Banners)
+	}
+	if server.issued != 1 || !strings.Contains(server.forms[0], "grant_type:[client_credentials] scope:[read]") {
+		t.Errorf("%d tokens: %v", server.issued, server.forms)
+	}
+	server.mu.Lock()
+	server.issued++ // and so the one that is held is refused
+	server.mu.Unlock()
+	if got := mustFetch(t, client, shape.Banners); got.Attempts != 1 || server.issued != 3 {
+		t.Errorf("%d attempts, %d tokens", got.Attempts, server.issued)
+	}
+	wrong := newClient(t, cms.URL, func(o *options) {
+		o.Shared = source.Shared{Login: oauth("wrong")}
+	})
+	cms.HandlePath("/token", upstreamtest.JSON(`{"error":"invalid_client","error_description":"wrong"}`, "Content-Type", "application/json"))
+	_, err := wrong.Fetch(t.Context(), shape.Banners, Validators{})
+	if err == nil || strings.Contains(err.Error(), "wrong") || !strings.Contains(err.Error(), ": log in: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTotalsInHeadersAndJSONOfItsOwnTypeAreRead(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/v1/rows", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body := map[string]string{"1": bannerList(1, 2), "2": bannerList(3, 1)}[req.URL.Query().Get("p")]
+		upstreamtest.JSON("["+body+"]", "X-Count", "3", "Content-Type", "application/vnd.cms.v1+json; charset=utf-8").ServeHTTP(w, req)
+	}))
+	part := source.Part{
+		Path:   "v1/rows",
+		Paging: source.Paging{Style: source.PagingPage, Param: "p", TotalHeader: "X-Count"},
+	}
+	wantIDs(t, paged(t, cms, "custom", part), "[1 2 3]")
+	part.Paging.TotalHeader = "Content-Type"
+	wantRefusal(t, paged(t, cms, "custom", part), `banners: want a number of items in the header Content-Type, got "application/vnd.cms.v1+json; charset=ut…`)
+}
+
+func TestDefinitionsAndMediaAreSharedByAllPrograms(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", upstreamtest.JSON(`[{"key":"7","img":"/m/a b.jpg"},{"key":"8","img":"https://cdn.example/x"},{"key":"9","img":null}]`))
+	shared := source.Shared{Def: "def key: .key | tonumber;\ndef link(f): f | media;", Media: "https://cms.example/files/"}
+	client := newClient(t, cms.URL, func(o *options) {
+		o.Shared, o.Preset = shared, "custom"
+		o.Resources = map[shape.Resource]source.Resource{
+			shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true},
+			shape.Banners: {Parts: []source.Part{{Path: "rows", Map: "{id: key,\n redirect_link_en: link(.img)}"}}},
+		}
+	})
+	var got []struct {
+		ID   int
+		Link string `json:"redirect_link_en"`
+	}
+	if err := json.Unmarshal(mustFetch(t, client, shape.Banners).Document.Body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if s := fmt.Sprint(got); s != "[{7 https://cms.example/m/a%20b.jpg} {8 https://cdn.example/x} {9 }]" {
+		t.Error(s)
+	}
+	cms.HandlePath("/rows", upstreamtest.JSON(`[{"key":"x","img":1}]`))
+	wantRefusal(t, client, `banners[0]: upstream.resources.banners.parts[0].map: tonumber cannot be applied to "x": invalid number`)
+	for r, want := range map[shape.Resource]string{shape.Catalogue: `{"artist":[],"artwork":[],"gallery":[]}`, shape.Rules: "[]"} {
+		got := mustFetch(t, client, r)
+		if string(got.Document.Body) != want || got.Document.Repairs.Total() != 0 || got.Attempts != 0 {
+			t.Errorf("%s: %s", r, got.Document.Body)
+		}
+	}
+	for def, says := range map[string]string{
+		"def f: nosuch;":  "upstream shared.def: function not defined: nosuch/0",
+		"def f: 1; def g": `upstream shared.def: `,
+	} {
+		_, err := New(options{Options: Options{URL: cms.URL, Shared: source.Shared{Def: def}}}.complete(t))
+		if err == nil || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%v, want %s", err, says)
+		}
+	}
+}

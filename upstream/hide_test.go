@@ -1,0 +1,59 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"vitrine/config/source"
+	"vitrine/upstream/shape"
+)
+
+// TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats has answers with an API key in a link, in the
+// place of an id, where a program fails, and in an error, and a request that the error quotes.
+func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
+	const secret = "hunter2-0123456789-0123456789-0123456789-0123456789"
+	for _, answer := range []struct {
+		status             int
+		body, items, style string
+	}{
+		{200, `{"results":[{%s}],"next":"?api_key=KEY"}`, ".results", ""},
+		{200, `{"results":[{"id":"KEY"}]}`, ".results", ""},
+		{200, `{"results":[{%s}]}`, ".results", source.PagingPage},
+		{200, `{"results":"KEY"}`, ".results | map(.)", ""},
+		{200, `{"results":"KEY"}`, ".results | error", ""},
+		{403, `{"error":{"name":"KEY","message":"KEY is wrong"}}`, ".results", ""},
+	} {
+		client := newClient(t, "http://cms", func(o *options) {
+			o.Preset, o.Shared.Secrets = "custom", []string{secret}
+			o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+				body := strings.ReplaceAll(strings.Replace(answer.body, "%s", bannerOf(1, "a"), 1), "KEY", secret)
+				return &http.Response{
+					StatusCode: answer.status, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
+				}, nil
+			})
+			o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
+				Parts: []source.Part{{Path: "banners", Items: answer.items, Query: url.Values{"k": {secret}}, Paging: source.Paging{Style: answer.style, Param: "page"}}},
+			}}
+		})
+		got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+		explained, failed := client.Explain(t.Context(), shape.Banners)
+		shown := fmt.Sprint(err, got.Suspicions, failed)
+		for _, e := range explained {
+			shown += e.Error
+		}
+		if status, ok := errors.AsType[*StatusError](err); ok {
+			shown += status.Said
+		}
+		if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+			shown += refused.Got
+		}
+		if err == nil && len(got.Suspicions) == 0 || strings.Contains(shown, "hunter") || !strings.Contains(shown, "****") {
+			t.Errorf("%s: %s", answer.body, shown)
+		}
+	}
+}

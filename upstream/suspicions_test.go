@@ -1,0 +1,173 @@
+package upstream
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"vitrine/config/source"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+func TestListThatGoesOnIsSuspectedWhereNothingSaysHow(t *testing.T) {
+	for envelope, shown := range map[string]string{
+		`{"rows":[…],"next":"/v1/rows?page=2"}`:                         `.next: "/v1/rows?page=2"`,
+		`{"rows":[…],"meta":{"pagination":{"next_cursor":"abc"}}}`:      `.meta.pagination.next_cursor: "abc"`,
+		`{"rows":[…],"pageInfo":{"hasNextPage":true,"endCursor":"x"}}`:  ".pageInfo.hasNextPage: true",
+		`{"rows":[…],"total":5}`:                                        ".total: 5",
+		`{"rows":[…],"meta":{"total_pages":3}}`:                         ".meta.total_pages: 3",
+		`{"rows":[…],"next":null,"has_more":false,"total":2,"pages":1}`: "",
+		`{"rows":[…]}`: "",
+	} {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/v1/rows", upstreamtest.JSON(strings.Replace(envelope, "…", bannerList(1, 2), 1)))
+		got := mustFetch(t, paged(t, cms, "custom", source.Part{Path: "v1/rows", Items: ".rows"}), shape.Banners)
+		var want []Suspicion
+		if shown != "" {
+			want = []Suspicion{{Kind: Unpaged, Path: "banners", Count: 2, Shown: shown}}
+		}
+		if !slices.Equal(got.Suspicions, want) {
+			t.Errorf("%s: %v, want %v", envelope, got.Suspicions, want)
+		}
+	}
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/v1/rows", upstreamtest.JSON("["+bannerList(1, 2)+"]", "Link", `</v1/rows?page=2>; rel="next"`))
+	got := mustFetch(t, paged(t, cms, "custom", source.Part{Path: "v1/rows"}), shape.Banners)
+	if len(got.Suspicions) != 1 || got.Suspicions[0].String() != `banners: 2 items taken for all, though the answer has a Link header with rel="next" (see paging)` {
+		t.Errorf("%v", got.Suspicions)
+	}
+}
+
+func TestListThatGoesOnIsAnErrorWhereNextOrTotalSaysSo(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/v1/rows", upstreamtest.JSON(`{"rows":[`+bannerList(1, 2)+`],"next":"x","total":5,"none":null}`))
+	for _, c := range []struct {
+		paging source.Paging
+		says   string
+	}{
+		{source.Paging{Next: ".next"}, "banners: want one page, since no paging.style says how the list goes on, got a next one"},
+		{source.Paging{Total: ".total"}, "banners: want all of 5 items, since no paging.style says how the list goes on, got 2"},
+		{source.Paging{Total: ".none"}, "banners: want a number of items (paging.total), got null"},
+	} {
+		wantRefusal(t, paged(t, cms, "custom", source.Part{Path: "v1/rows", Items: ".rows", Paging: c.paging}), c.says)
+	}
+}
+
+func TestItemsAreToldApartByWhatTheCMSIdentifiesThemBy(t *testing.T) {
+	page := func(keys ...string) string {
+		var items []string
+		for i, key := range keys {
+			items = append(items, `{"k":{"v":"`+key+`"},"n":`+string(rune('1'+i))+`}`)
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	}
+	part := source.Part{
+		Path: "rows", ID: ".k.v", Map: "{id: (.k.v | stable_id)}",
+		Paging: source.Paging{Style: source.PagingPage, Param: "p", Walks: 2},
+	}
+	cms := upstreamtest.New(t)
+	pages(cms, "/rows", func(query func(string) string) string {
+		return map[string]string{"1": page("a", "b"), "2": page("b", "c"), "3": "[]"}[query("p")]
+	})
+	wantRefusal(t, paged(t, cms, "custom", part), `in 2 walks: item "b" was sent twice`)
+	pages(cms, "/rows", func(query func(string) string) string {
+		return map[string]string{"1": page("a", "a"), "2": "[]"}[query("p")]
+	})
+	wantRefusal(t, paged(t, cms, "custom", part), `banners: want each item once, got item "a" was sent twice`)
+	cms.HandlePath("/mongo", upstreamtest.JSON(`[{"_id":"x","id":null},{"_id":"x"}]`))
+	wantRefusal(t, paged(t, cms, "custom", source.Part{Path: "mongo"}), `banners: want each item once, got item "x" was sent twice`)
+}
+
+func TestDraftsAreSuspectedWhateverTheyAreCalled(t *testing.T) {
+	for body, want := range map[string]int{
+		`[{"id":1,"_status":"draft"}]`:                                        1,
+		`[{"id":1, "status" : "Draft"}]`:                                      1,
+		`[{"id":1,"published_at":null},{"id":2,"published_at":"2024-01-01"}]`: 1,
+		`[{"id":1,"published_at":null},{"id":2,"published_at":null}]`:         0,
+		`[{"id":1,"isDraft":true},{"id":2,"is_draft":false}]`:                 1,
+		`[{"id":1,"published":false}]`:                                        1,
+		`[{"id":1,"state":"in_review"}]`:                                      1,
+		`[{"id":1,"title_en":"\"status\": \"draft\""}]`:                       0,
+		`[{"id":1,"update":null,"status":"published"}]`:                       0,
+	} {
+		cms := upstreamtest.New(t)
+		cms.Set(shape.Banners, body)
+		dir := newFiles(t)
+		write(t, dir, "banners.json", body)
+		for _, url := range []string{cms.URL, "file:" + dir} {
+			got := mustFetch(t, newClient(t, url, nil), shape.Banners)
+			if n := len(got.Suspicions); want == 0 && n != 0 || want > 0 && (n != 1 || got.Suspicions[0].Kind != Drafts || got.Suspicions[0].Count != want) {
+				t.Errorf("%s: %v, want %d drafts", body, got.Suspicions, want)
+			}
+		}
+	}
+}
+
+func TestErrorsBesideDataAreAFailure(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/graphql", upstreamtest.JSON(`{"data":{"banners":[{"id":1}]},"errors":[{"message":"resolver\u001b timed out","path":["banners",1]}]}`))
+	wantRefusal(t, paged(t, cms, "custom", source.Part{Path: "graphql", Items: ".data.banners"}),
+		`banners: want data without errors, got an error: resolver\x1b timed out`)
+}
+
+func TestPagingThatIsWrongSaysWhichMistakeItLooksLike(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", upstreamtest.JSON("["+bannerList(1, 2)+"]"))
+	part := source.Part{
+		Path: "rows", Query: url.Values{"lang": {"nl"}},
+		Paging: source.Paging{Style: source.PagingPage, Param: "page"},
+	}
+	wantRefusal(t, paged(t, cms, "custom", part),
+		`banners: want pages that differ, got the same page again: does the CMS know the parameter "page"? It was asked for ?lang=nl&page=2`)
+	if n := len(cms.Requests()); n != 2 {
+		t.Errorf("%d requests, want no further walk", n)
+	}
+	cms.HandlePath("/rows", upstreamtest.JSON(`{"errors":[{"message":"unknown parameter \"page\"\u001b[2J"}]}`, "Status", "400"))
+	cms.HandlePath("/bad", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":{"status":400,"name":"ValidationError","message":"Invalid key page\u001b[2J"}}`))
+	}))
+	part.Path = "bad"
+	_, err := ids(t, paged(t, cms, "custom", part))
+	status, ok := errors.AsType[*StatusError](err)
+	if !ok || status.Said != `Invalid key page\x1b[2J` || strings.Contains(err.Error(), "Invalid") {
+		t.Errorf("%v: %+v", err, status)
+	}
+}
+
+func TestErrorsNameTheURLOfThePartThatFailed(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for path, body := range map[string]string{
+		"/a": `[{"id":1,"gallery_artists":null}]`, "/b": `[{"id":1},{"id":"x"}]`, "/c": `[{"id":1,"address":[]}]`,
+	} {
+		cms.HandlePath(path, upstreamtest.JSON(body))
+	}
+	client := func(change func(parts []source.Part)) *Client {
+		parts := []source.Part{{Name: "artist", Path: "a"}, {Name: "artwork", Path: "b"}, {Name: "gallery", Path: "c"}}
+		change(parts)
+		return newClient(t, cms.URL, func(o *options) {
+			o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Parts: parts}}
+		})
+	}
+	_, err := client(func([]source.Part) {}).Fetch(t.Context(), shape.Catalogue, Validators{})
+	wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+`/b: catalogue.artwork[1].id: want an integer, got "x"`)
+	_, err = client(func(parts []source.Part) { parts[2].Map = "need(\"name\")" }).Fetch(t.Context(), shape.Catalogue, Validators{})
+	if err == nil || !strings.HasPrefix(err.Error(), "fetch catalogue: GET "+cms.URL+"/c: catalogue.gallery[0]: ") {
+		t.Error(err)
+	}
+}
+
+func TestRelationsThatDidNotComeAreSuspected(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Set(shape.Rules, `[{"id":1,"page_rules":[{"id":1},{"id":2,"page":null}]},{"id":2}]`)
+	got := mustFetch(t, newClient(t, cms.URL, nil), shape.Rules)
+	want := "rules: 2 relations are missing (not expanded, or not permitted?): rules[0].page_rules[0].page, rules[1].page_rules"
+	if len(got.Suspicions) != 1 || got.Suspicions[0].Kind != Unrelated || got.Suspicions[0].String() != want {
+		t.Errorf("%v", got.Suspicions)
+	}
+}

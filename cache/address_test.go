@@ -32,6 +32,17 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return two.Client().Del(t.Context(), key).Err() })
 }
 
+// TestADemotedMasterIsNotTrusted makes a replica of the server, whose master cannot be reached. It
+// still answers every ping.
+func TestADemotedMasterIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, r := replica(t, server.URL(), options(newSource()))
+	warm(t, r)
+	refusals["READONLY"](t, server)
+	eventually(t, "memory is not trusted", func() bool { return get(t, r).Status.Detail == DetailRedis && !store.Listening() })
+}
+
 // TestPushesThatDoNotComeEndTheTrust has a server that takes CLIENT TRACKING and announces nothing
 // of these keys: an own write that does not come back shows it.
 func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
@@ -75,15 +86,16 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 // TestADocumentOnItsWayIsNoSilence has a link on which a document takes several times as long as
 // Redis may be silent.
 func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
+	t.Parallel()
 	for name, relayTo := range map[string]func(testing.TB, string) *relay{"TCP": newRelay, "TLS": newSecureRelay} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			way := relayTo(t, server.Addr)
 			src := newSource()
-			o := options(padded(src, 4<<20))
+			o := options(padded(src, 2<<20))
 			store, r := replica(t, way.url(), o)
 			_, other := replica(t, way.url(), o)
-			way.throttle(4 << 20) // a byte a second for each of the document: a second for each way
+			way.throttle(4 << 20) // half a second for each way
 			for _, r := range []*Reader[int64]{r, other} {
 				if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisAway || a.Status.Detail == DetailRedisRefused {
 					t.Errorf("got %+v", a.Status)
@@ -104,14 +116,12 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 // TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver has two replicas, of which each could take
 // over from the other while a document is on its way to Redis.
 func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes fifteen seconds: run it without -short")
-	}
+	t.Parallel()
 	server := redistest.Start(t)
 	way := newRelay(t, server.Addr)
 	src := newSource()
-	o := options(padded(src, 3<<20))
-	o.FetchTimeout = 500 * time.Millisecond
+	o := options(padded(src, 2<<20))
+	o.FetchTimeout = 300 * time.Millisecond
 	_, r := replica(t, way.url(), o)
 	_, other := replica(t, way.url(), o)
 	way.throttle(1 << 20)
@@ -159,6 +169,7 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 // TestAMinorityOfSentinelsIsNotBelieved leaves one Sentinel of three, which names a server of its
 // own.
 func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	group := startSentinels(t)
 	impostor := redistest.Start(t)
 	src := newSource()

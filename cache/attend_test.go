@@ -17,17 +17,17 @@ func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
 		_, r := replica(t, b.url, options(src))
 		warm(t, r)
 		filled := watch.Now()
-		eventually(t, "the fill itself has been heard of", func() bool { return r.watched.HeardSince(filled) })
+		eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
 		warm(t, r)
 		// A visitor's look is under way. It has seen the copy as it was, and comes back after the
-		// purge is heard.
+		// purge is received.
 		early := &asking[int64]{done: make(chan struct{}), at: watch.Now(), entry: r.memory.Load()}
 		r.mu.Lock()
 		r.asking = early
 		r.mu.Unlock()
 		mark := r.watched.Mark()
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		eventually(t, "the purge is heard", func() bool { return r.watched.Changed(&mark) })
+		eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) })
 		r.mu.Lock()
 		r.asking = nil
 		r.mu.Unlock()
@@ -39,6 +39,7 @@ func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
 // TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain has Redis refuse writes while a document is
 // loaded: neither the fill nor the release reaches it, so that the replica finds a lease of its own.
 func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
+	t.Parallel()
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
 			server, src := redistest.Start(t), newSource()
@@ -48,7 +49,7 @@ func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 			release := src.hold()
 			var reading sync.WaitGroup
 			reading.Go(func() {
-				for src.loads.Load() < 2 { // until the purge is heard
+				for src.loads.Load() < 2 { // until the purge is received
 					_, _ = r.Get(t.Context())
 				}
 			})
@@ -68,6 +69,7 @@ func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 // TestADocumentThatIsDueIsNotTriedWithoutRest has Redis refuse writes and the CMS fail after a soft
 // purge.
 func TestADocumentThatIsDueIsNotTriedWithoutRest(t *testing.T) {
+	t.Parallel()
 	server, src := redistest.Start(t), newSource()
 	o := options(src)
 	o.BackoffFirst, o.BackoffMost = time.Minute, time.Minute

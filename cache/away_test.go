@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/cache/lease"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
@@ -104,7 +103,7 @@ func TestSlowSourceDoesNotKeepAVisitorWhoCouldHaveTheStaleCopy(t *testing.T) {
 	_, r := replica(t, embeddedURL(t), o)
 	get(t, r)
 	stored := watch.Now()
-	eventually(t, "the own writes are announced", func() bool { return r.watched.HeardSince(stored) })
+	eventually(t, "the own writes are announced", func() bool { return r.watched.ReceivedSince(stored) })
 	release := src.hold()
 	defer release()
 	eventually(t, "stale", func() bool { return get(t, r).Status.Detail == DetailSlow })
@@ -117,8 +116,7 @@ func TestDeadHolderIsReplacedWhenItsLeaseRunsOut(t *testing.T) {
 		// Another process took the lease, and died.
 		length := 300 * time.Millisecond
 		until, elapsed := time.Now().Add(length), testkit.Stopwatch(t)
-		must(t, b.client.HSet(t.Context(), key, "lease", "elsewhere/1/1", "lease_until", until.UnixMilli()).Err())
-		must(t, b.client.PExpire(t.Context(), key, time.Minute).Err())
+		acquire(t, b.client, length)
 		a := get(t, r)
 		if late := time.Since(until); late < -5*time.Millisecond || elapsed() > length+200*time.Millisecond {
 			t.Errorf("answered %v after the lease ran out", late)
@@ -138,10 +136,8 @@ func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 		<-src.entered
 		// Its lease ran out, and a successor has filled with version 7.
 		src.version.Store(7)
-		now := time.Now().UnixMilli()
-		must(t, b.client.HSet(t.Context(), key, "body", body(7), "etag", ETag(body(7)), "fetched_at", now, "changed_at", now,
-			"fresh_until", now+60000, "layout", lease.Layout, "source", "test").Err())
-		must(t, b.client.HDel(t.Context(), key, "lease", "lease_until").Err())
+		must(t, b.client.HSet(t.Context(), books, "lease_until", 1).Err())
+		fill(t, b.client, acquire(t, b.client, time.Minute), 7)
 		release()
 		if a := <-got; a.Value != 7 {
 			t.Errorf("got version %d, want the successor's 7", a.Value)

@@ -37,7 +37,7 @@ func BenchmarkHitParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkCheckedAgainstRedis is a read while purges are not being heard: one round trip, without
+// BenchmarkCheckedAgainstRedis is a read while purges are not received: one round trip, without
 // the body.
 func BenchmarkCheckedAgainstRedis(b *testing.B) {
 	_, r := replica(b, embeddedURL(b), options(newSource()))
@@ -54,7 +54,7 @@ func warm(tb testing.TB, r *Reader[int64]) {
 	inMemory := func() bool { return get(tb, r).Status.Detail == DetailMemory }
 	eventually(tb, "memory", inMemory)
 	stored := watch.Now()
-	eventually(tb, "the own writes are announced", func() bool { return r.watched.HeardSince(stored) && inMemory() })
+	eventually(tb, "the own writes are announced", func() bool { return r.watched.ReceivedSince(stored) && inMemory() })
 }
 
 func TestHitAllocatesNothing(t *testing.T) {

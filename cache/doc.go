@@ -1,16 +1,25 @@
 // Package cache is the read-through cache between the proxy and the loader of a document. It knows
 // bytes, times and tokens; it does not know what a banner is.
 //
-// [Reader.Get] looks at the copy in memory: while it is fresh, not invalidated, and the watching
-// connection was alive within the last few hundredths of a second, that copy is the answer, without
-// a lock, an allocation or I/O. Otherwise one goroutine reads Redis in one round trip, and
-// concurrent readers share the result. A document there that is fresh, or stale and still servable,
-// is admitted to memory and returned. If there is none, or it has to be refreshed, a flight starts:
-// it acquires the lease under the key it will fill, loads, and fills if it still holds the lease.
-// Where another process holds the lease, the flight waits until the watcher hears of that process's
-// fill.
+// [Reader.Get] looks at the copy in memory: while it is fresh and Redis is known to hold it, that copy
+// is the answer, without a lock, an allocation or I/O. Otherwise Redis is asked, in one round trip
+// that concurrent readers share. If no document is there, or it has to be refreshed, a flight starts:
+// it acquires the lease, loads, and fills if nobody has purged since. Where another process has the
+// lease, the flight waits for its fill to be announced.
 //
-// Purging is writing to the key. DEL removes lease and content together, so that the late fill of a
-// fetch that began before is refused, and the watcher tells every process to forget its copy. See
-// docs/coherence.md for what is guaranteed and why.
+// Nine notions carry this:
+//
+//   - A mark is taken before Redis is asked ([watch.Mark]). It shows later whether anything was
+//     received since.
+//   - Received are the changes that Redis announces on the listening connection ([watch.Received]).
+//   - A look is one reading of Redis (look.go).
+//   - A lease is the right to fetch for all processes ([lease.Lease]).
+//   - A flight is one attempt to get a document, for all who wait in this process (flight.go).
+//   - A place is where Redis is in its history of a document ([lease.Place]): it counts the writes.
+//   - A fate is what became of a copy between two places: kept, purged or lost (fate.go).
+//   - An origin is where a copy came from: stored in Redis, refused by it, loaded alone, or lost by it
+//     (decide.go).
+//   - A copy is due when it is to be fetched again, whatever its age.
+//
+// See docs/coherence.md for what is guaranteed and why.
 package cache

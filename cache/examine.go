@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/push"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
 
@@ -23,7 +24,7 @@ type Examination struct {
 
 // A Lack is something that Redis does not give.
 type Lack struct {
-	// What is version, tracking, rights, writes, eviction, persistence, latency or clock.
+	// What is version, tracking, rights, commands, writes, eviction, persistence, latency or clock.
 	What  string `json:"what"`
 	Found string `json:"found"`
 	// So is the consequence.
@@ -34,28 +35,26 @@ type Lack struct {
 const (
 	soChecked  = "every answer is checked against Redis, which is slower"
 	soAlone    = "nothing is stored: each process fetches for itself, and a restart begins with nothing"
-	soConfused = "lost data counts as purged, and the last good copy is not served"
+	soBlind    = "another server at the same address is noticed late"
 	soUnlisted = "the status does not list the other replicas"
 )
 
-// uses are the commands that vitrine needs, on KEY in the data set SET.
+// uses are the commands that vitrine needs, on KEY and the one BESIDE it.
 var uses = []struct{ command, so string }{
 	{"client tracking on bcast prefix KEY", soChecked},
-	{"info", soConfused},
+	{"info", soBlind},
 	{"time", soAlone},
 	{"eval return{1} 0", soAlone},
 	{"evalsha " + redis.NewScript("return{1}").Hash() + " 0", soAlone},
 	{"hset KEY a 1 b 2", soAlone},
-	{"pexpire KEY 1000", soAlone},
-	{"pttl KEY", soAlone},
+	{"pexpire KEY 1000", soUnlisted},
 	{"type KEY", soAlone},
 	{"hget KEY a", soAlone},
 	{"hmget KEY a b", soAlone},
 	{"hgetall KEY", soUnlisted},
 	{"hdel KEY a", soAlone},
-	{"set SET 1 px 1000", soConfused},
-	{"get SET", soConfused},
-	{"del KEY SET", soAlone},
+	{"set BESIDE 1", soAlone},
+	{"del KEY BESIDE", soAlone},
 }
 
 // clockSkew is how far Redis's clock may be from this machine's.
@@ -91,7 +90,7 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 	for _, use := range uses {
 		var words []any
 		for word := range strings.FieldsSeq(use.command) {
-			words = append(words, strings.NewReplacer("KEY", s.prefix+name, "SET", s.prefix+"dataset:{"+s.prefix+name+"}").Replace(word))
+			words = append(words, strings.NewReplacer("KEY", s.prefix+name, "BESIDE", lease.Beside(s.prefix, name)).Replace(word))
 		}
 		args = append(args, words)
 	}
@@ -107,7 +106,7 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 		return e, fmt.Errorf("redis: %w", err)
 	}
 	replied := map[string]*redis.Cmd{}
-	denied, refused := map[string]string{}, ""
+	denied, unknown, refused := map[string]string{}, map[string]string{}, ""
 	for i, reply := range replies {
 		use := uses[i]
 		word, _, _ := strings.Cut(use.command, " ")
@@ -118,13 +117,18 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 			e.lacks("tracking", err.Error(), soChecked)
 		case strings.HasPrefix(err.Error(), "NOPERM"):
 			denied[use.so] += " " + word
-		case word != "evalsha" && refused == "": // which there is none of without eval
+		case strings.HasPrefix(err.Error(), "ERR unknown command"): // renamed, most likely
+			unknown[use.so] += " " + word
+		case !strings.HasPrefix(err.Error(), "NOSCRIPT") && refused == "": // without eval there is no script
 			refused = err.Error()
 		}
 	}
-	for _, so := range []string{soAlone, soConfused, soUnlisted} {
+	for _, so := range []string{soAlone, soBlind, soUnlisted} {
 		if denied[so] != "" {
 			e.lacks("rights", "not permitted:"+denied[so], so)
+		}
+		if unknown[so] != "" {
+			e.lacks("commands", "renamed, or not there:"+unknown[so], so)
 		}
 	}
 	if refused != "" {
@@ -153,9 +157,12 @@ func (e *Examination) examineInfo(reply *redis.Cmd) {
 		info[name] = value
 	}
 	e.Version = info["redis_version"]
-	major, _, _ := strings.Cut(e.Version, ".")
-	if n, err := strconv.Atoi(major); err == nil && n < 6 {
-		e.lacks("version", e.Version+", before 6", "there is no CLIENT TRACKING")
+	var major, minor int
+	if _, err := fmt.Sscanf(e.Version, "%d.%d", &major, &minor); err == nil && (major < 6 || major == 6 && minor < 2) {
+		e.lacks("version", e.Version+", before 6.2", "nothing is known to work")
+	}
+	if fork := info["valkey_version"]; fork != "" { // redis_version is the one that it is compatible with
+		e.Version = "Valkey " + fork
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
 		e.lacks("eviction", "maxmemory-policy "+policy, "an evicted document counts as purged, and is not served when the CMS fails")

@@ -46,7 +46,10 @@ func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
 		},
 		"tracking": {args: well, worse: user(all + " -client|tracking"), want: []string{"tracking: NOPERM"}},
 		"two rights": {args: well, worse: user(all + " -hset -info"), want: []string{
-			"rights: not permitted: hset: nothing is stored", "rights: not permitted: info: lost data counts as purged",
+			"rights: not permitted: hset: nothing is stored", "rights: not permitted: info: another server",
+		}},
+		"renamed": {args: slices.Concat(well, []string{"--rename-command", "EVALSHA", "hidden", "--rename-command", "INFO", "hidden2"}), want: []string{
+			"commands: renamed, or not there: evalsha: nothing is stored", "commands: renamed, or not there: info: another server",
 		}},
 		"keys":  {args: well, worse: user("~other:* +@all"), want: []string{"rights: not permitted: hset"}},
 		"bound": {args: well, want: []string{"latency: "}},
@@ -77,12 +80,24 @@ func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
 	}
 }
 
-// TestAnExaminationOfAnOldRedisWithAWrongClock has the replies of one.
-func TestAnExaminationOfAnOldRedisWithAWrongClock(t *testing.T) {
+// TestAnExaminationReadsVersionAndClock has the replies of several servers.
+func TestAnExaminationReadsVersionAndClock(t *testing.T) {
+	for info, want := range map[string][]string{
+		"redis_version:5.0.14": {"version: 5.0.14, before 6.2"},
+		"redis_version:6.0.16": {"version: 6.0.16, before 6.2"},
+		"redis_version:6.2.0":  nil,
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.0": nil,
+	} {
+		var e Examination
+		e.examineInfo(redis.NewCmdResult("# Server\r\n"+info+"\r\n", nil))
+		checkLacks(t, e, want...)
+		if strings.Contains(info, "valkey") && e.Version != "Valkey 9.0.0" {
+			t.Errorf("Valkey 9 is called %s", e.Version)
+		}
+	}
 	var e Examination
-	e.examineInfo(redis.NewCmdResult("# Server\r\nredis_version:5.0.14\r\n", nil))
 	e.examineClock(redis.NewCmdResult([]any{strconv.FormatInt(time.Now().Unix()-60, 10), "0"}, nil), time.Millisecond)
-	checkLacks(t, e, "version: 5.0.14, before 6", "clock: -1m", "Last-Modified")
+	checkLacks(t, e, "clock: -1m", "Last-Modified")
 }
 
 // checkLacks wants each lack to be said, and none where there is none.

@@ -9,6 +9,31 @@ import (
 	"vitrine/cache/watch"
 )
 
+// flight is one attempt to get a document, shared by every caller in this process that waits for
+// it. It runs on the store's context and keeps only the values of the context it was started with,
+// so that a caller who gives up does not end it for the others.
+type flight[V any] struct {
+	done chan struct{} // closed at the end, after the fields below are set
+
+	entry *entry[V] // nil: look again
+	// at is the time before which a caller must have asked to get entry: no purge acknowledged
+	// before it is later than entry's fetch.
+	at        time.Duration
+	status    Status
+	elsewhere bool // another process had the lease
+	void      bool // a hard purge came while it was loaded
+	err       error
+
+	began, took time.Duration // of its load
+	renewed     bool          // the document that Redis holds is current
+
+	// Guarded by the reader's mutex: the lease that Redis had when since came, and what ends the load
+	// under it (see guard).
+	token string
+	since time.Duration
+	end   context.CancelCauseFunc
+}
+
 // fly joins the current flight, or starts one.
 func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	r.mu.Lock()
@@ -51,7 +76,7 @@ func (r *Reader[V]) land(f *flight[V]) {
 // no lease, loads for this process alone.
 func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	if !r.watched.Up() {
-		r.loadAlone(ctx, f, DetailRedisAway)
+		r.loadAlone(ctx, f)
 		return
 	}
 	select {
@@ -63,10 +88,10 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case err != nil && r.store.ctx.Err() != nil:
 		f.err = errClosed
 	case watch.Replied(err):
-		r.store.refuse("acquire", err)
-		r.loadAlone(ctx, f, DetailRedisRefused)
+		r.refuse("acquire", err)
+		r.loadRefused(ctx, f)
 	case l.Outcome == lease.Granted:
-		r.store.accepted("acquire")
+		r.accepted("acquire")
 		r.fetch(ctx, f, l, held)
 	case l.Outcome == lease.Failed:
 		f.err = r.paused(watch.Now())
@@ -76,8 +101,8 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	} // otherwise Redis was not reached: look again
 }
 
-// await waits until the key changes or its lease expires. Without tracking it polls; a connection
-// lost meanwhile counts as a change.
+// await waits until a key changes or the lease expires. Without tracking it polls; a connection that
+// is lost counts as a change.
 func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 	left += time.Millisecond
 	if !r.watched.Listening() {
@@ -89,7 +114,7 @@ func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 // fetch loads under the lease and fills.
 func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V]) {
 	var base *Document // what NotModified would renew: the document that Redis holds
-	if held.doc != nil && l.Holds() && held.doc.ETag == l.ETag && l.Source == r.o.Source {
+	if held.doc != nil && l.Holds == lease.Document && held.doc.ETag == l.ETag && l.Source == r.o.Source {
 		base = held.doc
 	}
 	loading, end := r.guard(ctx, f, l)
@@ -97,82 +122,73 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	e, err := r.load(loading, f, base)
 	switch {
 	case r.store.ctx.Err() != nil:
-		_, _, _ = r.release(ctx, l, lease.Word{})
+		_, _ = r.release(ctx, l, pause{})
 		f.err = errClosed
 		return
 	case err != nil && errors.Is(context.Cause(loading), errVoid):
 		r.refused(f, nil)
-		_, _, _ = r.release(ctx, l, lease.Word{})
+		_, _ = r.release(ctx, l, pause{})
 		return
 	case err != nil:
-		r.giveUp(ctx, f, l, held, err)
+		r.giveUp(ctx, f, l, err)
 		return
 	}
-	filling := lease.Document{
-		Source: r.o.Source, ETag: e.doc.ETag, Body: e.doc.Body, TTL: r.o.freshness(), Window: r.o.window(),
+	filling := lease.Filling{
+		Source: r.o.Source, ETag: e.doc.ETag, Body: e.doc.Body, TTL: r.o.freshness(),
 		UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified, ChangedAt: r.knownChange(e.doc.ETag),
 	}
 	if f.renewed {
 		filling.Body = nil
 	}
 	wrote, mark, err := r.fill(ctx, l, filling)
-	e.mark = mark
-	if err == nil && wrote.Outcome != lease.Lost {
-		r.store.accepted("fill")
-		e.filled = l.Token
-		r.stored(f, e, &wrote, l.Dataset)
+	switch {
+	case err == nil && wrote.Outcome == lease.Lost: // purged while it was loaded
+		r.refused(f, e)
+		return
+	case err == nil:
+		r.accepted("fill")
+		e.mark = mark
+		r.stored(f, e, &wrote)
+		return
+	case r.store.ctx.Err() != nil: // if anything of it was written, it is complete
+		f.err = errClosed
 		return
 	}
-	outcome := wrote.Outcome
-	if err != nil {
-		// A lease may fit where the document does not: hand it back, so that the others need not
-		// wait.
-		var back error
-		outcome, mark, back = r.release(ctx, l, lease.Word{Keep: r.o.TTL + r.o.window()})
-		e.redis, e.mark, e.detail = held.redis, mark, DetailRedisRefused
-		switch {
-		case watch.Replied(back):
-			e.mark = held.mark
-		case back != nil:
-			e.mark, e.detail = held.mark.Unread(), DetailRedisAway
-		}
+	e.origin = originAlone
+	if watch.Replied(err) {
+		e.origin = originRefused
+		r.refuse("fill", err)
 	}
-	switch {
-	case err != nil && r.store.ctx.Err() != nil: // if anything of it was written, it is complete
-		f.err = errClosed
-	case outcome == lease.Lost: // purged while it was loaded, or stored without a reply
+	// A lease may fit where the document does not: hand it back, so that the others need not wait.
+	if back, err := r.release(ctx, l, pause{}); err == nil && back == lease.Lost { // purged, or stored without a reply
 		r.refused(f, e)
-	default:
-		if e.detail == DetailRedisRefused {
-			r.store.refuse("fill", err)
-		}
-		r.keep(f, e)
+		return
 	}
+	r.keep(f, e, held)
 }
 
 // stored admits what Redis holds now.
-func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled, dataset string) {
+func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled) {
 	outcome := string(wrote.Outcome)
 	if wrote.Outcome == lease.Stored && f.renewed {
 		outcome = outcomeRenewed
 	}
 	r.store.fetched(r.key, outcome, f.took, nil)
 	e.doc.ChangedAt = time.UnixMilli(wrote.ChangedAt)
-	e.redis = held{etag: e.doc.ETag, fetchedAt: wrote.Now, freshUntil: wrote.FreshUntil, dataset: dataset, run: r.watched.Run()}
+	e.place, e.redisFresh, e.fetchedAt = wrote.Place, wrote.FreshUntil, wrote.Now
 	at := e.mark.At()
 	if wrote.Outcome == lease.Soft { // purged softly at any time since the lease was taken
 		at = f.began
 	}
 	f.status.Stored = true
-	r.loaded(f, e, at, time.Duration(max(wrote.FreshUntil-wrote.Now, 0))*time.Millisecond, wrote.Now)
+	r.loaded(f, e, at, ms(max(wrote.FreshUntil-wrote.Now, 0)))
 }
 
 // loaded admits a document that is fresh for so long, and ends the flight with it, for callers who
 // asked before at.
-func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration, fetched int64) {
+func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration) {
 	r.pause.Store(nil)
 	r.voids = 0
-	e.fetchedAt = fetched
 	e.setTimes(&r.o, watch.Now(), 0, fresh)
 	f.with(e, at, fresh)
 	r.admit(e)
@@ -194,111 +210,27 @@ func (r *Reader[V]) refused(f *flight[V], e *entry[V]) {
 	}
 }
 
-// giveUp records the failure with the lease, and puts back what Redis has lost. A purge received
-// meanwhile makes the load due again.
-func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], cause error) {
-	word := lease.Word{Failure: lease.Failure{Code: r.o.ErrorCode(cause)}}
-	word.Failure.Count, word.Pause = r.penalty(l.Failure.Count, cause)
+// giveUp records the failure with the lease. A purge makes the load due again.
+func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cause error) {
 	r.store.fetched(r.key, outcomeFailed, f.took, cause)
-	alone := word
-	if held.lostOnly() && !r.watched.Flushed(&held.mark) {
-		word.Keep = held.servableUntil - watch.Now()
-		word.Lost = &lease.Document{
-			Source: held.source, ETag: held.doc.ETag, Body: held.doc.Body, UpstreamETag: held.doc.UpstreamETag,
-			UpstreamLastModified: held.doc.UpstreamLastModified, FetchedAt: held.fetchedAt, ChangedAt: held.doc.ChangedAt.UnixMilli(),
-		}
-	}
-	outcome, mark, err := r.release(ctx, l, word)
-	if watch.Replied(err) && word.Lost != nil {
-		r.store.refuse("restore", err)
-		outcome, mark, err = r.release(ctx, l, alone)
-	}
+	p := r.after(l.Failure.Count, cause)
+	p.mark = r.watched.Mark()
+	outcome, err := r.release(ctx, l, p)
 	switch {
 	case watch.Replied(err):
-		r.store.refuse("release", err)
-		_, mark, _ = r.release(ctx, l, lease.Word{}) // nobody waits for it, then
-	case err != nil: // the failure is this process's own
-	case outcome != lease.Released:
+		r.refuse("release", err)
+		_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
+	case err == nil && outcome != lease.Released:
 		return
-	default:
-		r.vouch(held, f.began, mark)
-	}
-	r.failed(f, word.Failure.Count, word.Pause, mark, cause)
+	} // otherwise the failure is this process's own
+	r.failed(f, p)
 }
 
 // failed ends the flight with a failure, after which no load is tried for a while.
-func (r *Reader[V]) failed(f *flight[V], count int, wait time.Duration, mark watch.Mark, cause error) {
-	r.pause.Store(&pause{count: count, until: watch.Now() + wait, err: cause, mark: mark})
-	f.err = &RetryError{After: wait, Err: cause}
-}
-
-// vouch renews the mark of what was found when the lease was taken, or after that, once a release
-// has shown that nothing was purged while it lasted.
-func (r *Reader[V]) vouch(held *entry[V], since time.Duration, mark watch.Mark) {
-	if e := r.memory.Load(); e == held || e != nil && e.mark.At() > since && e.mark.At() < mark.At() {
-		renewed := *e
-		renewed.mark = mark
-		r.memory.CompareAndSwap(e, &renewed)
-	}
-}
-
-// loadAlone loads for this process only, while Redis is unreachable or refuses a lease. The pause
-// after a failure is this process's own.
-func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V], detail string) {
-	began, before, prev := watch.Now(), r.watched.Mark().Unread(), r.memory.Load()
-	if err := r.paused(began); err != nil {
-		f.err = err
-		return
-	}
-	if detail == DetailRedisRefused { // it can be asked what it holds: see untouched
-		var err error
-		if prev, err = r.ask(began); err != nil {
-			return // look again
-		}
-		began, before = watch.Now(), prev.mark
-	}
-	var base *Document
-	if prev.holds(began) && !r.unexplained(prev) && prev.source == r.o.Source {
-		base = prev.doc
-	}
-	e, err := r.load(ctx, f, base)
-	if r.store.ctx.Err() != nil {
-		f.err = errClosed
-		return
-	}
-	if err != nil {
-		r.store.fetched(r.key, outcomeFailed, f.took, err)
-		count := 0
-		if p := r.pause.Load(); p != nil {
-			count = p.count
-		}
-		count, wait := r.penalty(count, err)
-		r.failed(f, count, wait, before, err)
-		return
-	}
-	if at := r.knownChange(e.doc.ETag); at > 0 {
-		e.doc.ChangedAt = time.UnixMilli(at)
-	}
-	e.mark, e.detail, e.redis.run = before, detail, r.watched.Run()
-	if prev != nil {
-		e.redis = prev.redis
-	}
-	r.keep(f, e)
-}
-
-// keep admits a document that Redis does not hold, with a mark from before its load: a purge
-// received since makes it void, and one received later withdraws it.
-func (r *Reader[V]) keep(f *flight[V], e *entry[V]) {
-	f.status.Detail = e.detail
-	// A look that was made meanwhile, at another process, knows of what was purged there.
-	cur := r.memory.Load()
-	if r.watched.Withdrawn(&e.mark) || cur != nil && cur.redis.run != e.redis.run {
-		r.refused(f, e)
-		return
-	}
-	r.store.fetched(r.key, outcomeAlone, f.took, nil)
-	e.unstored = true
-	r.loaded(f, e, f.began, r.o.freshness(), time.Now().UnixMilli()+r.skew.Load())
+func (r *Reader[V]) failed(f *flight[V], p pause) {
+	p.until = watch.Now() + p.length
+	r.pause.Store(&p)
+	f.err = &RetryError{After: p.length, Err: p.err}
 }
 
 // refresh starts a flight that nobody waits for, unless all pause after a failure. It is called on
@@ -316,3 +248,30 @@ func (r *Reader[V]) refresh(ctx context.Context) {
 
 // askPause is the minimum time between two reads that ask for a refresh.
 const askPause = 20 * time.Millisecond
+
+// errVoid ends a load whose fill would be refused.
+var errVoid = errors.New("purged while it was fetched")
+
+// guard lets a look that finds the lease gone end the load that is made under it, so that a purge
+// during a slow fetch does not wait for what nobody may have, and the CMS is not asked twice at
+// once for longer than it takes to receive it. But loads are not thrown away faster than they can
+// end: one that follows another void one goes on.
+func (r *Reader[V]) guard(ctx context.Context, f *flight[V], l lease.Lease) (loading context.Context, end context.CancelCauseFunc) {
+	loading, end = context.WithCancelCause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.voids == 0 {
+		f.token, f.since, f.end = l.Token, watch.Now(), end
+	}
+	return loading, end
+}
+
+// void ends the current load if a look that began then, after its lease was taken, shows that its
+// fill would be refused, after a hard purge. With a soft purge the document is stored as stale.
+func (r *Reader[V]) void(rec *lease.Record, began time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.flight; f != nil && f.end != nil && began > f.since && rec.Lease != f.token {
+		f.end(errVoid)
+	}
+}

@@ -55,7 +55,7 @@ func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
 			if err := <-got; err == nil {
 				t.Error("an answer that nothing is behind")
 			}
-			if left := server.Client().HGetAll(t.Context(), key).Val(); left["lease"] != "" || left["etag"] != "" {
+			if left := server.Client().HGetAll(t.Context(), books).Val(); left["lease"] != "" || server.Client().HExists(t.Context(), key, "etag").Val() {
 				t.Errorf("the others wait for %v", left)
 			}
 			_, other := replica(t, server.URL(), options(newSource()))
@@ -106,8 +106,8 @@ func TestALoadThatWasNotTriedIsNoFailureMore(t *testing.T) {
 		{3, 3, untried(0), 750 * time.Millisecond, 1250 * time.Millisecond}, // a probe is under way
 		{3, 3, untried(2 * time.Hour), time.Hour, time.Hour},                // the CMS asked for it
 	} {
-		if count, pause := r.penalty(test.before, test.cause); count != test.count || pause < test.least || pause > test.most {
-			t.Errorf("%v after %d failures: %d, and a pause of %v", test.cause, test.before, count, pause)
+		if p := r.after(test.before, test.cause); p.count != test.count || p.length < test.least || p.length > test.most {
+			t.Errorf("%v after %d failures: %+v", test.cause, test.before, p)
 		}
 	}
 }

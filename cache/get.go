@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,103 +21,164 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 	now := watch.Now()
 	e := r.memory.Load()
 	r.store.watch.NoteRead(now)
-	if e != nil && r.watched.Trusts(&e.mark, now) && now < e.freshUntil {
+	if e != nil && now < e.freshUntil && r.watched.Trusts(&e.mark, now) {
 		if now >= e.ahead {
 			r.refresh(ctx)
 		}
-		return Answer[V]{Value: e.value, Document: e.doc, Status: Status{Detail: e.detail}}, nil
+		return e.answer(Status{Detail: e.detail(linkTrusted)}), nil
 	}
 	return r.get(ctx, now)
 }
 
-// get is Get when memory alone does not suffice, for a call made at the given time. It waits for a
-// [flight], which may end without a document that it can use; then it looks again.
+// get is Get when memory alone does not suffice, for a call made at the given time: see [serve]. It
+// waits for a [flight], which may end without a document that it can use; then it decides again.
 func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], err error) {
-	var timeout <-chan time.Time
-	var waited Status // on a hit after a wait
-	void := false     // the awaited document was purged: a look that began before that is not worth waiting for
+	var waited Status // on a hit after another process's flight
+	void := false     // the load was: a look that began before the purge is not worth waiting for
 	for try := 0; ; try++ {
-		var e *entry[V]
-		var detail string
-		if !void {
-			e, detail = r.current(ctx)
-		}
 		now := watch.Now()
-		holds := e.holds(now)
-		switch {
-		case void:
-		case !holds:
+		e, l := r.seen(now)
+		do := serve(l, e.standing(now), r.mood(now))
+		if void {
+			do = doFetch
+		}
+		if do == doLook {
+			e, l = r.asked(ctx, now)
+			now = watch.Now()
+			do = serve(l, e.standing(now), r.mood(now))
+		}
+		switch standing := e.standing(now); do {
+		case doAnswer, doRenew:
+			if do == doRenew {
+				r.refresh(ctx)
+			}
+			if standing < copyEnding {
+				reason := DetailRevalidate
+				if standing == copyStale {
+					reason = DetailIfError
+				}
+				return e.answer(r.stale(e.detail(l), reason)), nil
+			}
+			st := Status{Detail: e.detail(l)}
+			if waited.Fwd != "" && e.origin == originStored && l != linkAway {
+				st = waited
+			}
+			return e.answer(st), nil
+		case doDecline:
 			if err := r.paused(now); err != nil {
 				return a, err
 			}
-		case now < e.freshUntil:
-			if now >= e.ahead {
-				r.refresh(ctx)
-			}
-			if waited.Fwd != "" && (detail == DetailRedis || detail == DetailMemory) {
-				return e.answer(waited), nil
-			}
-			return e.answer(Status{Detail: detail}), nil
-		case now < e.revalidateUntil:
-			r.refresh(ctx)
-			return e.answer(r.stale(detail, DetailRevalidate)), nil
-		case r.failing():
-			// The CMS is failing: do not wait for it to fail again.
-			r.refresh(ctx)
-			return e.answer(r.stale(detail, DetailIfError)), nil
+			continue // it is over
 		}
 		if try > 2 && !watch.Sleep(ctx, askPause) { // keep any loop slow
 			return a, fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
 		}
-
 		f, joined := r.fly(ctx)
-		fwd, wait, late := FwdMiss, r.patience(), ""
-		if holds {
-			fwd, wait, late = FwdStale, r.o.StaleWait, DetailSlow
+		st, patience, late := Status{Fwd: FwdMiss}, r.patience(), ""
+		if do == doWait {
+			st.Fwd, patience, late = FwdStale, r.o.StaleWait, DetailSlow
 		}
-		if timeout == nil {
-			timer := time.NewTimer(wait)
-			defer timer.Stop() //nolint:revive // once: see timeout
-			timeout = timer.C
-		}
-		var failure error
-		select {
-		case <-f.done:
-			if f.err == nil && f.entry != nil && asked <= f.at+r.store.watch.Trust() {
-				st := f.status
-				st.Fwd, st.Collapsed = fwd, joined
-				return f.entry.answer(st), nil
+		ended, failure := r.wait(ctx, f, asked+patience)
+		switch {
+		case failure == nil && f.entry != nil && asked <= f.at+r.store.watch.Trust():
+			st.FwdStatus, st.Stored, st.Detail, st.Collapsed = f.status.FwdStatus, f.status.Stored, f.status.Detail, joined
+			return f.entry.answer(st), nil
+		case failure == nil:
+			if void = f.void; f.elsewhere {
+				waited = Status{Fwd: st.Fwd, Stored: true, Collapsed: true, Detail: DetailLeaseElsewhere}
 			}
-			if f.err == nil {
-				void = f.void
-				if f.elsewhere {
-					waited = Status{Fwd: fwd, Stored: true, Collapsed: true, Detail: DetailLeaseElsewhere}
-				}
-				continue
-			}
-			failure, late = f.err, DetailIfError
-		case <-timeout:
-			failure = ErrWait
-		case <-ctx.Done():
-			failure = fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
+			continue
+		case ended:
+			late = DetailIfError
 		}
 		// The copy held when the wait began may have been purged since: look again.
-		if e, at := r.current(ctx); e.holds(watch.Now()) {
-			if watch.Now() < e.freshUntil {
-				return e.answer(Status{Detail: at}), nil
-			}
-			return e.answer(r.stale(at, late)), nil
+		now = watch.Now()
+		if e, l = r.seen(now); l == linkUnsure {
+			e, l = r.asked(ctx, now)
 		}
-		return a, failure
+		switch e.standing(watch.Now()) {
+		case copyNone:
+			if do == doWait && errors.Is(failure, ErrWait) {
+				continue // there was a copy: who has none waits longer
+			}
+			return a, failure
+		case copyFresh, copyEnding:
+			return e.answer(Status{Detail: e.detail(l)}), nil
+		}
+		return e.answer(r.stale(e.detail(l), late)), nil
 	}
 }
 
-// stale is the status of a stale answer: a problem with Redis comes before any other reason.
-func (r *Reader[V]) stale(from, reason string) Status {
+// wait waits for a flight, and returns its error; or why it has not ended in time.
+func (r *Reader[V]) wait(ctx context.Context, f *flight[V], until time.Duration) (ended bool, failure error) {
+	timer := time.NewTimer(until - watch.Now())
+	defer timer.Stop()
+	select {
+	case <-f.done:
+		return true, f.err
+	case <-timer.C:
+		return false, ErrWait
+	case <-ctx.Done():
+		return false, fmt.Errorf("waiting for %s: %w", r.key, context.Cause(ctx))
+	}
+}
+
+// seen is the copy in memory, and how well it is known. While Redis is unreachable it is none if it
+// may have been purged.
+func (r *Reader[V]) seen(now time.Duration) (*entry[V], link) {
+	e := r.memory.Load()
 	switch {
-	case from == DetailRedisAway || from == DetailRedisRefused || from == DetailRedisLost:
-		reason = from
-	case r.failing():
+	case e != nil && r.watched.Trusts(&e.mark, now):
+		return e, linkTrusted
+	case !r.watched.Up():
+		return r.alone(), linkAway
+	case e != nil && r.watched.Recent(&e.mark, now):
+		return e, linkLooked
+	}
+	return e, linkUnsure
+}
+
+// asked is the same after a look, which other requests may share.
+func (r *Reader[V]) asked(ctx context.Context, now time.Duration) (*entry[V], link) {
+	_, end := lease.Span(ctx, "look", r.key)
+	e, err := r.ask(now - r.store.watch.Trust())
+	end(err)
+	if err != nil {
+		return r.alone(), linkAway
+	}
+	return e, linkLooked
+}
+
+// alone is the copy that can be used while Redis is unreachable: a change that was received and not
+// looked at may be its purge.
+func (r *Reader[V]) alone() *entry[V] {
+	if e := r.memory.Load(); e != nil && !r.watched.Unseen(&e.mark) {
+		return e
+	}
+	return nil
+}
+
+// detail is what an answer from the copy says while it is fresh.
+func (e *entry[V]) detail(l link) string {
+	switch {
+	case l == linkAway || e.origin == originAlone:
+		return DetailRedisAway
+	case e.origin == originRefused:
+		return DetailRedisRefused
+	case e.origin == originLost:
+		return DetailRedisLost
+	case l == linkLooked:
+		return DetailRedis
+	}
+	return DetailMemory
+}
+
+// stale is the status of a stale answer: a problem with Redis comes before any other reason.
+func (r *Reader[V]) stale(detail, reason string) Status {
+	switch {
+	case detail == DetailRedisAway || detail == DetailRedisRefused || detail == DetailRedisLost:
+		reason = detail
+	case r.pause.Load() != nil:
 		reason = DetailIfError
 	}
 	return Status{Stale: true, Detail: reason}
@@ -124,47 +186,4 @@ func (r *Reader[V]) stale(from, reason string) Status {
 
 func (e *entry[V]) answer(st Status) Answer[V] {
 	return Answer[V]{Value: e.value, Document: e.doc, Status: st}
-}
-
-// current is the entry usable now, and the detail of an answer from it; nil if nothing is known.
-//
-// While Redis is unreachable that is the copy in memory, unless it may have been purged.
-func (r *Reader[V]) current(ctx context.Context) (*entry[V], string) {
-	now, e := watch.Now(), r.memory.Load()
-	if e != nil && r.watched.Trusts(&e.mark, now) {
-		return e, e.detail
-	}
-	if r.watched.Up() {
-		if e == nil || !r.watched.Recent(&e.mark, now) {
-			_, end := lease.Span(ctx, "look", r.key) // which other requests may share
-			var err error
-			e, err = r.ask(now - r.store.watch.Trust())
-			end(err)
-			if err != nil {
-				return r.uncoordinated(), DetailRedisAway
-			}
-		}
-		if e.unstored || e.lost() {
-			return e, e.detail
-		}
-		return e, DetailRedis
-	}
-	return r.uncoordinated(), DetailRedisAway
-}
-
-// uncoordinated is the entry usable while Redis is unreachable.
-func (r *Reader[V]) uncoordinated() *entry[V] {
-	if e := r.memory.Load(); e != nil && !r.unexplained(e) {
-		return e
-	}
-	return nil
-}
-
-// unexplained reports whether a change was received since e was read that no write of this process
-// explains. What others write to a Redis that has restarted since then does not concern e.
-func (r *Reader[V]) unexplained(e *entry[V]) bool {
-	if run := r.watched.Run(); e.redis.run != run {
-		return r.watched.WithdrawnBefore(run, &e.mark)
-	}
-	return r.watched.Withdrawn(&e.mark)
 }

@@ -2,8 +2,11 @@ package cache
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,9 +16,20 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/embedded"
+	"vitrine/cache/lease"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
+
+// TestMain lets more tests wait at once than there are processors.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // source is what documents are loaded from: it counts, it can be held up, and its content has
 // versions.
@@ -214,6 +228,50 @@ func holdLooks(t testing.TB, r *Reader[int64]) (end func()) {
 	})
 	t.Cleanup(end)
 	return end
+}
+
+// earlyLook is a look that has read Redis by now, and returns when the function is called.
+func earlyLook(t testing.TB, r *Reader[int64]) (end func() *entry[int64]) {
+	t.Helper()
+	began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
+	rec, err := r.read(prev.etag())
+	must(t, err)
+	return func() *entry[int64] {
+		e, err := r.learn(began, prev, &rec, mark)
+		must(t, err)
+		return e
+	}
+}
+
+// another is another process on the same Redis.
+func another() *lease.Hash { return lease.New("vitrine:", "banners", "another") }
+
+// acquire takes another process's lease.
+func acquire(t testing.TB, c *redis.Client, length time.Duration) lease.Lease {
+	t.Helper()
+	l, err := another().Acquire(t.Context(), c, lease.Request{Token: "another/" + rand.Text(), Length: length, TTL: time.Minute, Source: "test"})
+	must(t, err)
+	if l.Outcome != lease.Granted {
+		t.Fatalf("no lease for another: %+v", l)
+	}
+	return l
+}
+
+// fill stores a version as another process.
+func fill(t testing.TB, c *redis.Client, l lease.Lease, version int64) {
+	t.Helper()
+	wrote, err := another().Fill(t.Context(), c, l, lease.Filling{Source: "test", ETag: ETag(body(version)), Body: body(version), TTL: time.Minute})
+	must(t, err)
+	if wrote.Outcome != lease.Stored {
+		t.Fatalf("not stored: %+v", wrote)
+	}
+}
+
+// received waits until everything acknowledged by now was received.
+func received(t testing.TB, r *Reader[int64]) {
+	t.Helper()
+	since := watch.Now()
+	eventually(t, "all changes are received", func() bool { return r.watched.ReceivedSince(since) })
 }
 
 // eventually waits for something that another goroutine or process is about to bring about.

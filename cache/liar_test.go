@@ -9,39 +9,6 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestAServerThatIsNotRedisEndsNothing has a server that answers with the same lie to every command
-// after the first ones of a connection. A reader goes on as without Redis.
-func TestAServerThatIsNotRedisEndsNothing(t *testing.T) {
-	for name, lie := range map[string]string{
-		"a length beyond memory":         "$99999999999\r\n",
-		"a length beyond an integer":     "$9223372036854775800\r\n",
-		"a list beyond memory":           "*99999999999\r\n",
-		"a map beyond memory":            "%99999999999\r\n",
-		"an error beyond memory":         "!99999999999\r\n",
-		"a push beyond memory":           ">99999999999\r\n$10\r\ninvalidate\r\n",
-		"lists in lists":                 strings.Repeat("*1\r\n", 20_000_000),
-		"attributes of attributes":       strings.Repeat("|0\r\n", 20_000_000),
-		"attributes that are nothing":    strings.Repeat("|-1\r\n", 20_000_000),
-		"lists of lists":                 strings.Repeat("*65536\r\n", 1_000_000),
-		"a number of millions of digits": "(" + strings.Repeat("9", 30_000_000) + "\r\n",
-		"a line without an end":          "+" + strings.Repeat("x", 30_000_000),
-		"wrong types":                    "%1\r\n*0\r\n:1\r\n",
-		"HTTP":                           "HTTP/1.1 400 Bad Request\r\n\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			src := newSource()
-			store := openStore(t, "redis://"+liar(t, []byte(lie), 0))
-			r, err := NewReader(store, "banners", options(src))
-			must(t, err)
-			for range 3 {
-				if a := get(t, r); a.Value != 1 {
-					t.Fatalf("%+v", a)
-				}
-			}
-		})
-	}
-}
-
 // TestAServerThatAnswersByteByByteIsAway has an announced document come a byte every ten
 // milliseconds, without end.
 func TestAServerThatAnswersByteByByteIsAway(t *testing.T) {

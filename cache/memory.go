@@ -10,49 +10,28 @@ import (
 // An entry is what this process knows about a resource: a document, or that there is none. It is
 // never modified.
 type entry[V any] struct {
-	doc   *Document // nil: there is none
-	value V
-	// mark is from before the document was read from Redis, or loaded: see watch.Key.
-	mark watch.Mark
-	// redis is what Redis held at that time.
-	redis held
-	// detail is the detail of an answer from memory: [DetailMemory], or a problem with Redis.
-	detail string
-	// unstored: Redis does not hold the document, since it was unreachable, refused it or has lost
-	// it.
-	unstored bool
+	doc    *Document // nil: there is none
+	value  V
+	origin origin
+	// place is where Redis was when the document was last confirmed, and mark is from before that: see
+	// watch.Key.
+	place lease.Place
+	mark  watch.Mark
+	// redisFresh is the fresh_until that Redis had: another one below 1 is a soft purge.
+	redisFresh int64
 	// wanted: it is to be fetched without waiting for a read, since an operator has declared it stale,
 	// or this process has the lease and nobody here is fetching: the reply of its acquire was lost.
 	wanted bool
-	// lease is the one that Redis had when the document was read, filled the one that it was stored
-	// under by this process: what was read while that lasted is older.
-	lease, filled string
-	// fetchedAt is by Redis's clock, Unix milliseconds.
+	// damaged is the etag of a document in Redis that cannot be used, so that the next fetch replaces it.
+	damaged string
+	// fetchedAt is by Redis's clock, Unix milliseconds: when the document was filled, or, if Redis does
+	// not hold it, when its fetch began.
 	fetchedAt int64
 	source    string
 
 	// On the clock of watch.Now. From ahead on a read refreshes it early; until revalidateUntil,
 	// and then until servableUntil, it can be served stale.
 	ahead, freshUntil, revalidateUntil, servableUntil time.Duration
-}
-
-// held is what Redis holds of a resource.
-type held struct {
-	etag                  string
-	fetchedAt, freshUntil int64
-	// dataset and run name the data and the process: with another run and without the dataset,
-	// Redis has lost its data.
-	dataset, run string
-	vacant       string // see lease.Record
-	damaged      string // why the document cannot be used, so that the next fetch replaces it
-}
-
-func heldIn(rec *lease.Record, run string) held {
-	h := held{freshUntil: rec.FreshUntil, dataset: rec.Dataset, run: run, vacant: rec.Vacant}
-	if rec.Holds() {
-		h.etag, h.fetchedAt = rec.ETag, rec.FetchedAt
-	}
-	return h
 }
 
 // etag is that of the copy in memory, if there is one.
@@ -63,35 +42,45 @@ func (e *entry[V]) etag() string {
 	return e.doc.ETag
 }
 
-// lost reports whether Redis has lost the document. It is served only if nothing can be loaded.
-func (e *entry[V]) lost() bool { return e.detail == DetailRedisLost }
-
-// lostOnly reports whether there is a document that Redis has lost, and nobody has put back.
-func (e *entry[V]) lostOnly() bool { return e.holds(watch.Now()) && e.lost() && e.unstored }
-
 // holds reports whether there is a document that can still be served.
 func (e *entry[V]) holds(now time.Duration) bool {
 	return e != nil && e.doc != nil && now < e.servableUntil
 }
 
+// standing is how good the copy is.
+func (e *entry[V]) standing(now time.Duration) standing {
+	switch {
+	case !e.holds(now):
+		return copyNone
+	case now < e.ahead:
+		return copyFresh
+	case now < e.freshUntil:
+		return copyEnding
+	case now < e.revalidateUntil:
+		return copyAging
+	}
+	return copyStale
+}
+
 // setTimes sets the entry's times for a document fetched age ago and fresh for another left.
 func (e *entry[V]) setTimes(o *ReaderOptions[V], now, age, left time.Duration) {
 	natural := now - age + o.TTL
-	e.freshUntil = min(now+left, natural+o.TTL/10+time.Millisecond) // whatever was written to Redis by hand
+	e.freshUntil = now + left
 	e.ahead = min(natural, e.freshUntil)
 	// The stale windows of a document declared stale early end when they would have ended anyway.
-	stale := max(natural, e.freshUntil)
-	e.revalidateUntil = stale + o.StaleWhileRevalidate
-	e.servableUntil = max(e.revalidateUntil, stale+o.StaleIfError)
-	if e.lost() || e.source != o.Source {
+	until := max(natural, e.freshUntil)
+	e.revalidateUntil = until + o.StaleWhileRevalidate
+	e.servableUntil = max(e.revalidateUntil, until+o.StaleIfError)
+	if e.origin == originLost || e.source != o.Source {
 		e.dueFrom(now)
 	}
 }
 
-// dueFrom makes the document stale from now on. One that Redis has lost is not served instead of waiting.
+// dueFrom makes the document stale from now on. One that Redis has lost is not served instead of
+// waiting.
 func (e *entry[V]) dueFrom(now time.Duration) {
 	e.ahead, e.freshUntil = min(e.ahead, now), min(e.freshUntil, now)
-	if e.lost() {
+	if e.origin == originLost {
 		e.revalidateUntil = min(e.revalidateUntil, now)
 	}
 	doc := *e.doc
@@ -101,43 +90,90 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 	}
 }
 
-// before reports whether e was read or stored before o.
-func (e *entry[V]) before(o *entry[V]) bool {
-	switch same := e.redis.run == o.redis.run; {
-	case same && o.filled != "" && (e.lease == o.filled || 0 <= e.mark.At() && e.mark.At() < o.mark.At()):
-		return true
-	case same && e.filled != "" && o.lease == e.filled:
+// A beginning is that of a look.
+type beginning struct {
+	number uint64 // looks are numbered as they begin
+	idle   bool   // nobody in this process was fetching
+	wrote  bool   // it took a lease: what it has found is as late as its reply
+}
+
+// begin begins a look.
+func (r *Reader[V]) begin() beginning {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.order++
+	return beginning{number: r.order, idle: r.flight == nil}
+}
+
+// enter admits what a look has found, unless one that began later has entered, or this process has
+// written or kept something since: then another look follows.
+func (r *Reader[V]) enter(b beginning, e *entry[V]) bool {
+	defer r.save() // when mu is free
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b.number <= r.entered {
+		watch.Signal(r.wake)
 		return false
 	}
-	return o.mark.After(&e.mark)
+	if r.entered = b.number; b.wrote {
+		r.order++
+		r.entered = r.order
+	}
+	r.put(e)
+	return true
 }
 
-// admit puts e into memory, unless the entry there is later.
+// admit admits what this process has stored, or keeps since Redis does not hold it, unless part would
+// drop it. No look that has begun enters after that.
 func (r *Reader[V]) admit(e *entry[V]) {
-	for {
-		cur := r.memory.Load()
-		if cur != nil && e.before(cur) {
-			return
-		}
-		if r.memory.CompareAndSwap(cur, e) {
-			if e.doc != nil {
-				r.mu.Lock()
-				r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
-				r.mu.Unlock()
-			}
-			watch.Signal(r.unsaved)
-			if e.damaged() != "" && e.damaged() != cur.damaged() {
-				r.damage(&e.redis)
-			}
-			return
-		}
+	defer r.save() // when mu is free
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.order++
+	r.entered = r.order
+	if r.watched.Parted(&e.mark) {
+		e = e.emptied()
+	}
+	r.put(e)
+}
+
+// put is called with mu held.
+func (r *Reader[V]) put(e *entry[V]) {
+	r.memory.Store(e)
+	if e != nil && e.doc != nil {
+		r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
 	}
 }
 
-// damaged is the etag of a document in Redis that cannot be used, if there is one.
-func (e *entry[V]) damaged() string {
-	if e == nil || e.redis.damaged == "" {
-		return ""
+// drop drops e, unless something else is in memory by now.
+func (r *Reader[V]) drop(e *entry[V]) bool {
+	defer r.save() // when mu is free
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory.Load() != e {
+		return false
 	}
-	return e.redis.etag
+	r.order++
+	r.entered = r.order
+	r.put(nil)
+	return true
+}
+
+// part drops what Redis can no longer be asked about: a copy since whose confirmation a change was
+// received that was not looked at. It is called when the link to Redis is lost, and no look that has
+// begun enters after that.
+func (r *Reader[V]) part() {
+	defer r.save() // when mu is free
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.order++
+	r.entered = r.order
+	if e := r.memory.Load(); e != nil && e.doc != nil && r.watched.Unseen(&e.mark) {
+		r.put(e.emptied())
+	}
+}
+
+// emptied is e without its document. Its place still tells a loss from a purge.
+func (e *entry[V]) emptied() *entry[V] {
+	return &entry[V]{place: e.place, mark: e.mark, redisFresh: e.redisFresh}
 }

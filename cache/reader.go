@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lastgood"
 	"vitrine/cache/lease"
@@ -77,9 +80,6 @@ func (o *ReaderOptions[V]) validate() error {
 	return nil
 }
 
-// window is how long past its freshness a document is kept.
-func (o *ReaderOptions[V]) window() time.Duration { return max(o.StaleWhileRevalidate, o.StaleIfError) }
-
 // freshness is TTL and up to a tenth more.
 func (o *ReaderOptions[V]) freshness() time.Duration { return o.TTL + rand.N(o.TTL/10+1) }
 
@@ -103,35 +103,94 @@ type Reader[V any] struct {
 	watched *watch.Key
 
 	memory  atomic.Pointer[entry[V]]
-	pause   atomic.Pointer[pause] // after a failed load; nil after a successful one
-	skew    atomic.Int64          // Redis's clock less this process's, ms
-	size    atomic.Int64          // of the last body that was loaded, bytes
-	nextAsk atomic.Int64          // when a read may ask for a refresh again
-	wake    chan struct{}         // capacity 1: wakes the attendant
-	changed chan struct{}         // capacity 1: wakes the flight that waits for another process's
-	voids   int                   // loads in a row that a hard purge made void; for the present flight alone
+	pause   atomic.Pointer[pause]   // after a failed load; nil after a successful one
+	skew    atomic.Int64            // Redis's clock less this process's, ms
+	size    atomic.Int64            // of the last body that was loaded, bytes
+	nextAsk atomic.Int64            // when a read may ask for a refresh again
+	refusal atomic.Pointer[refusal] // why Redis refused the last write of this resource; nil: it did not
+	wake    chan struct{}           // capacity 1: wakes the attendant
+	changed chan struct{}           // capacity 1: wakes the flight that waits for another process's
+	voids   int                     // loads in a row that a hard purge made void; for the present flight alone
 
-	mu       sync.Mutex // guards the fields below
-	asking   *asking[V]
-	flight   *flight[V]
-	lastETag string // of the document last held, purged or not,
-	lastAt   int64  // and when its content changed, Unix milliseconds
+	mu     sync.Mutex // guards the fields below
+	asking *asking[V]
+	flight *flight[V]
+	// order numbers looks as they begin; entered is the last that may not be replaced by an earlier one.
+	order, entered uint64
+	lastETag       string // of the document last held, purged or not,
+	lastAt         int64  // and when its content changed, Unix milliseconds
 
 	file    lastgood.File // of the last good copy
-	unsaved chan struct{} // capacity 1: wakes save; nil if no copy is kept
-	// removed is whether the file was since it was written, unremovable whether that failed the last
-	// time, which is logged once.
-	removed, unremovable atomic.Bool
+	unsaved chan struct{} // capacity 1: wakes keepFile; nil if no copy is kept
+	// unremovable is whether removing the file failed the last time, which is logged once.
+	unremovable atomic.Bool
 }
 
-// notify makes everybody who waits for a change look at Redis again, including the attendant. It is
-// called when the key changed, and when the watching connection was made or lost.
-func (r *Reader[V]) notify(changed bool) {
-	if changed && r.store.events.Invalidated != nil {
-		r.store.events.Invalidated(r.key)
+// NewReader makes the reader of key, of which a store has one. Its fetches and its attendant end
+// with the store.
+func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := s.claim(key); err != nil {
+		return nil, err
+	}
+	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r.hash = s.hash(key)
+	if o.LastGood != "" { // before anything is notified
+		r.file, r.unsaved = lastgood.At(o.LastGood, key), make(chan struct{}, 1)
+	}
+	r.watched = s.watch.Key(key, lease.Beside(s.prefix, key), r.notify)
+	if o.LastGood != "" {
+		r.recall()
+		s.goTask(r.keepFile)
+	}
+	s.goTask(r.attend)
+	s.goTask(r.sample)
+	return r, nil
+}
+
+// notify is called when a key changed, and when the link to Redis was lost or is back. Who waits for
+// another process looks again; memory is looked at again if the hash may have changed.
+func (r *Reader[V]) notify(e watch.Event) {
+	switch e {
+	case watch.Changed:
+		if r.store.events.Invalidated != nil {
+			r.store.events.Invalidated(r.key)
+		}
+	case watch.Lost:
+		r.part()
 	}
 	watch.Signal(r.changed)
-	watch.Signal(r.wake)
+	if e != watch.Beside {
+		watch.Signal(r.wake)
+	}
+}
+
+// refuse records that Redis answered a write with an error. A Redis that refuses is still reachable:
+// it is read, and purges are received.
+func (r *Reader[V]) refuse(operation string, err error) {
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		err = reply
+	}
+	reason, _, _ := strings.Cut(err.Error(), " script: ") // without the place in our script
+	if r.refusal.Swap(&refusal{operation, reason}) == nil {
+		r.store.log.Warn("redis refuses writes: "+reason, "redis", r.store.Addr(), "resource", r.key, "operation", operation) //nolint:sloglint // the reason is what is searched for
+	}
+	r.store.refusing(r.key, reason)
+}
+
+// accepted records a successful write: a lease may fit where a document does not.
+func (r *Reader[V]) accepted(operation string) {
+	if old := r.refusal.Load(); old != nil && (operation == "fill" || old.operation == operation) && r.refusal.CompareAndSwap(old, nil) {
+		r.store.refusing(r.key, "")
+		r.store.log.Info("redis accepts writes again", "redis", r.store.Addr(), "resource", r.key)
+	}
+}
+
+// A refusal is an error reply to a write.
+type refusal struct {
+	operation, reason string
 }
 
 // patience is how long a caller waits with nothing held. It is longer than a lease: if the lease's

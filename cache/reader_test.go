@@ -9,7 +9,10 @@ import (
 	"vitrine/cache/lease"
 )
 
-const key = "vitrine:banners"
+const (
+	key   = "vitrine:banners"
+	books = "vitrine:lease:{vitrine:banners}"
+)
 
 func TestSecondReadComesFromMemory(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
@@ -32,7 +35,7 @@ func TestHashHasTheDocumentedFields(t *testing.T) {
 		get(t, r)
 		h, err := b.client.HGetAll(t.Context(), key).Result()
 		must(t, err)
-		for _, f := range []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "layout", "source"} {
+		for _, f := range []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "source", "set", "seq"} {
 			if _, ok := h[f]; !ok {
 				t.Errorf("no field %s in %v", f, h)
 			}
@@ -40,13 +43,15 @@ func TestHashHasTheDocumentedFields(t *testing.T) {
 		if h["etag"] != ETag([]byte(h["body"])) {
 			t.Errorf("etag %s is not of the body %s", h["etag"], h["body"])
 		}
-		if _, ok := h["lease"]; ok {
-			t.Errorf("the lease was not given back: %v", h)
-		}
-		ttl, err := b.client.PTTL(t.Context(), key).Result()
+		beside, err := b.client.HGetAll(t.Context(), books).Result()
 		must(t, err)
-		if ttl < time.Hour || ttl > time.Hour+70*time.Second {
-			t.Errorf("the key expires in %v, want the end of the stale window", ttl)
+		if len(beside) != 2 || beside["set"] != h["set"] || beside["seq"] != h["seq"] {
+			t.Errorf("beside it %v", beside)
+		}
+		for _, name := range []string{key, books} {
+			if ttl := b.client.PTTL(t.Context(), name).Val(); ttl != -1 {
+				t.Errorf("%s expires in %v", name, ttl)
+			}
 		}
 	})
 }
@@ -73,12 +78,6 @@ func TestPurgeIsSeenByEveryReplica(t *testing.T) {
 		"EXPIRE":  func(t *testing.T, b backend) error { return b.client.Expire(t.Context(), key, 0).Err() },
 		"FLUSHDB": func(t *testing.T, b backend) error { return b.client.FlushDB(t.Context()).Err() },
 		"RENAME":  func(t *testing.T, b backend) error { return b.client.Rename(t.Context(), key, "elsewhere").Err() },
-		"MULTI": func(t *testing.T, b backend) error {
-			p := b.client.TxPipeline()
-			p.Del(t.Context(), key)
-			_, err := p.Exec(t.Context())
-			return err
-		},
 	}
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()
@@ -282,15 +281,10 @@ func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 		_, r1 := replica(t, b.url, options(src))
 		get(t, r1)
 		must(t, b.client.HSet(t.Context(), key, "body", "tampered with").Err())
-		var r2 *Reader[int64] // whose memory has no copy of it
-		late := func() {}     // a look that has read it, and is slow to return
+		var r2 *Reader[int64]         // whose memory has no copy of it
+		var late func() *entry[int64] // a look that has read it, and is slow to return
 		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
-			prev, mark, run := r2.memory.Load(), r2.watched.Mark(), r2.watched.Run()
-			rec, err := r2.read(prev.etag())
-			if err != nil {
-				return Loaded{}, err
-			}
-			late = func() { r2.learn(prev, &rec, mark, run) }
+			late = earlyLook(t, r2)
 			return src.Load(ctx, k, held)
 		})
 		_, r2 = replica(t, b.url, options(loader))
@@ -316,7 +310,7 @@ func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
 		first := get(t, r)
 		eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		eventually(t, "the purge is heard, and its fetch is over", func() bool {
+		eventually(t, "the purge is received, and its fetch is over", func() bool {
 			return src.loads.Load() == 2 && !r.Snapshot().Fetching
 		})
 		var second Answer[int64]

@@ -25,6 +25,7 @@ type relay struct {
 	conns  map[net.Conn]bool
 	holes  map[net.Conn]bool // what comes from these goes nowhere
 	rate   int               // bytes a second; 0: as many as there are
+	late   time.Duration     // what comes from the server is late by this
 	muted  bool              // clients are told of changes of other keys than they ask for
 }
 
@@ -82,12 +83,12 @@ func (r *relay) accept() {
 		r.mu.Lock()
 		r.conns[client], r.conns[server] = true, true
 		r.mu.Unlock()
-		r.tasks.Go(func() { r.pass(server, client) })
-		r.tasks.Go(func() { r.pass(client, server) })
+		r.tasks.Go(func() { r.pass(server, client, false) })
+		r.tasks.Go(func() { r.pass(client, server, true) })
 	}
 }
 
-func (r *relay) pass(to, from net.Conn) {
+func (r *relay) pass(to, from net.Conn, reply bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buf := make([]byte, 16<<10)
 	var due time.Duration // when all that was read should have passed
@@ -97,7 +98,7 @@ func (r *relay) pass(to, from net.Conn) {
 			return
 		}
 		r.mu.Lock()
-		hole, rate, muted := r.holes[from], r.rate, r.muted
+		hole, rate, muted, late := r.holes[from], r.rate, r.muted, r.late
 		r.mu.Unlock()
 		if rate > 0 {
 			now := watch.Now() // a sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too
@@ -107,9 +108,14 @@ func (r *relay) pass(to, from net.Conn) {
 		if hole {
 			continue
 		}
+		if reply {
+			watch.Sleep(context.Background(), late)
+		}
 		passing := buf[:n]
 		if muted {
-			passing = bytes.ReplaceAll(passing, []byte("prefix\r\n$15\r\nvitrine:"), []byte("prefix\r\n$15\r\nanother:"))
+			for _, length := range []string{"14", "15"} { // of vitrine:lease: and vitrine:banners
+				passing = bytes.ReplaceAll(passing, []byte("prefix\r\n$"+length+"\r\nvitrine:"), []byte("prefix\r\n$"+length+"\r\nanother:"))
+			}
 		}
 		if _, err := to.Write(passing); err != nil {
 			return
@@ -159,4 +165,11 @@ func (r *relay) throttle(rate int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rate = rate
+}
+
+// slow has what comes from the server be late.
+func (r *relay) slow(late time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = late
 }

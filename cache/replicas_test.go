@@ -59,7 +59,7 @@ func TestReportsDoNotDisturbWhatIsHeld(t *testing.T) {
 		s, r := replica(t, b.url, options(src))
 		get(t, r)
 		filled := watch.Now()
-		eventually(t, "the fill itself has been received", func() bool { return r.watched.HeardSince(filled) })
+		eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
 		eventually(t, "the copy is coherent", func() bool { return r.Snapshot().Coherent })
 		mark := r.watched.Mark()
 		for range 20 {

@@ -8,7 +8,7 @@ func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		_, r := replica(t, b.url, options(newSource()))
 		warm(t, r)
-		if r.differs() {
+		if r.differs(r.memory.Load()) {
 			t.Fatal("what is in memory is what redis holds")
 		}
 		// A copy that nothing in Redis explains, as a mistake in admission would leave it.
@@ -20,7 +20,7 @@ func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
 			e := wrong
 			e.mark = r.watched.Mark() // the first fill's own invalidation may be received only now
 			r.memory.Store(&e)
-			return r.differs()
+			return r.differs(r.memory.Load())
 		})
 	})
 }
@@ -33,7 +33,7 @@ func TestSamplerCallsNoPurgeADifference(t *testing.T) {
 			warm(t, r)
 			src.version.Add(1)
 			must(t, b.client.Del(t.Context(), key).Err())
-			if r.differs() {
+			if r.differs(r.memory.Load()) {
 				t.Fatal("a purge under way was taken for a difference")
 			}
 		}

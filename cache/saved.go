@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vitrine/cache/lastgood"
+	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
 
@@ -37,9 +38,8 @@ func (r *Reader[V]) recall() {
 		return
 	}
 	e := &entry[V]{
-		doc: doc, value: value, mark: r.watched.Mark().Unread(), detail: DetailRedisLost, unstored: true,
-		fetchedAt: d.FetchedAt, source: d.Source,
-		redis: held{etag: d.ETag, fetchedAt: d.FetchedAt, dataset: d.Dataset, run: d.Run},
+		doc: doc, value: value, mark: r.watched.Mark().Unread(), origin: originLost, fetchedAt: d.FetchedAt, source: d.Source,
+		place: lease.Place{Set: d.Set, Seq: d.Seq, Holds: lease.Content(d.Holds)}, redisFresh: d.FreshUntil,
 	}
 	now := watch.Now()
 	e.setTimes(&r.o, now, max(0, time.Since(doc.FetchedAt)), 0)
@@ -51,8 +51,9 @@ func (r *Reader[V]) recall() {
 	r.admit(e)
 }
 
-// save keeps the file up to date with memory, until the store closes.
-func (r *Reader[V]) save() {
+// keepFile keeps the file up to date with memory, until the store closes. The place is part of it: at
+// the next start it tells whether the document was purged meanwhile.
+func (r *Reader[V]) keepFile() {
 	var last lastgood.Document
 	failed := false
 	for {
@@ -61,18 +62,17 @@ func (r *Reader[V]) save() {
 			return
 		case <-r.unsaved:
 		}
-		if r.removed.Swap(false) {
-			last = lastgood.Document{}
-		}
 		e := r.memory.Load()
-		if e == nil || e.doc == nil || e.lost() || r.unexplained(e) {
-			continue // removed already, or about to be looked at
+		if e == nil || e.doc == nil {
+			last = lastgood.Document{} // removed by save
+			continue
 		}
 		d := lastgood.Document{
 			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
-			FetchedAt: e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), Dataset: e.redis.dataset, Run: e.redis.run,
+			FetchedAt: e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), FreshUntil: e.redisFresh,
+			Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds),
 		}
-		if d.ETag == last.ETag && d.FetchedAt == last.FetchedAt && d.Run == last.Run {
+		if d.ETag == last.ETag && d.FetchedAt == last.FetchedAt && e.place == (lease.Place{Set: last.Set, Seq: last.Seq, Holds: lease.Content(last.Holds)}) {
 			continue
 		}
 		last = d
@@ -82,29 +82,23 @@ func (r *Reader[V]) save() {
 			r.store.log.Warn("the last good copy cannot be written", "resource", r.key, "error", err)
 		}
 		failed = err != nil
-		r.unsave() // if it was withdrawn while it was written
+		r.save() // if it was purged while it was written
 		watch.Sleep(r.store.ctx, savePause)
 	}
 }
 
-// withdrawn reports whether there is no copy in memory, or one that must not be served any more. A
-// change that Redis can be asked about need not be a purge.
-func (r *Reader[V]) withdrawn() bool {
-	e := r.memory.Load()
-	return e == nil || e.doc == nil || !r.watched.Up() && r.unexplained(e)
-}
-
-// unsave removes the file if its document was purged, or may have been. What was written meanwhile is
-// written again.
-func (r *Reader[V]) unsave() {
-	if r.unsaved == nil || !r.withdrawn() {
+// save has the file written, or removes it at once if memory holds nothing any more: it is gone before
+// anything is fetched after a purge.
+func (r *Reader[V]) save() {
+	if r.unsaved == nil {
 		return
 	}
-	if err := r.file.Remove(); err == nil {
-		r.unremovable.Store(false)
-	} else if !r.unremovable.Swap(true) {
-		r.store.log.Warn("the last good copy, which may have been purged, cannot be removed", "resource", r.key, "error", err)
+	if e := r.memory.Load(); e == nil || e.doc == nil {
+		if err := r.file.Remove(); err == nil {
+			r.unremovable.Store(false)
+		} else if !r.unremovable.Swap(true) {
+			r.store.log.Warn("the last good copy, which may have been purged, cannot be removed", "resource", r.key, "error", err)
+		}
 	}
-	r.removed.Store(true)
 	watch.Signal(r.unsaved)
 }

@@ -36,12 +36,11 @@ type Snapshot[V any] struct {
 // no refresh.
 func (r *Reader[V]) Snapshot() Snapshot[V] {
 	r.mu.Lock()
-	s := Snapshot[V]{State: StateMissing, Failing: r.failing(), Fetching: r.flight != nil}
+	s := Snapshot[V]{State: StateMissing, Failing: r.pause.Load() != nil, Fetching: r.flight != nil}
 	r.mu.Unlock()
 	now, wall := watch.Now(), time.Now()
 	e := r.memory.Load()
-	// While Redis can be asked, a change received and not yet looked at need not be a purge.
-	if !e.holds(now) || r.withdrawn() {
+	if !e.holds(now) {
 		return s
 	}
 	s.Document, s.Value, s.State = e.doc, e.value, StateStale

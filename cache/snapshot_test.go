@@ -41,16 +41,11 @@ func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()
 		var r *Reader[int64]
-		var late func()
+		var late func() *entry[int64]
 		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
 			granted := watch.Now()
-			eventually(t, "the lease is announced", func() bool { return r.watched.HeardSince(granted) })
-			prev, mark, run := r.memory.Load(), r.watched.Mark(), r.watched.Run()
-			rec, err := r.read(prev.etag())
-			if err != nil {
-				return Loaded{}, err
-			}
-			late = func() { r.learn(prev, &rec, mark, run) }
+			eventually(t, "the lease is announced", func() bool { return r.watched.ReceivedSince(granted) })
+			late = earlyLook(t, r)
 			return src.Load(ctx, k, held)
 		})
 		o, path := keeping(t, loader)
@@ -73,15 +68,13 @@ func TestALookFromBeforeAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 	must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
 	o, path := keeping(t, src)
 	r := alone(t, server.URL(), o)
-	eventually(t, "redis is reached", func() bool { return r.watched.Run() != "" })
+	eventually(t, "redis is reached", func() bool { return r.watched.Up() })
 	holdLooks(t, r)
-	prev, mark, run := r.memory.Load(), r.watched.Mark(), r.watched.Run()
-	rec, err := r.read(prev.etag())
-	must(t, err)
+	late := earlyLook(t, r)
 	f, _ := r.fly(t.Context())
 	<-f.done
 	eventually(t, "the copy is kept", func() bool { return exists(path) })
-	r.learn(prev, &rec, mark, run)
+	late()
 	if s := r.Snapshot(); s.State != StateFresh || !exists(path) {
 		t.Errorf("after the late look: %+v; kept: %t", s, exists(path))
 	}
@@ -93,9 +86,7 @@ func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
 	_, r := replica(t, server.URL(), options(src))
 	warm(t, r)
 	holdLooks(t, r)
-	prev, mark, run := r.memory.Load(), r.watched.Mark(), r.watched.Run()
-	rec, err := r.read("")
-	must(t, err)
+	late := earlyLook(t, r)
 	src.version.Store(2)
 	must(t, server.Client().HSet(t.Context(), key, "fresh_until", 0).Err())
 	f, _ := r.fly(t.Context())
@@ -103,7 +94,7 @@ func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
 	if f.err != nil || f.entry == nil || f.entry.value != 2 {
 		t.Fatalf("%+v", f)
 	}
-	r.learn(prev, &rec, mark, run)
+	late()
 	if at := r.knownChange(f.entry.doc.ETag); at != f.entry.doc.ChangedAt.UnixMilli() {
 		t.Errorf("the content held is known to have changed at %d", at)
 	}
@@ -120,27 +111,5 @@ func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
 			s := r.Snapshot()
 			return s.State == StateStale && s.Failing && s.Document != nil
 		})
-	})
-}
-
-// TestAPersistedDocumentIsServedForALongerWindow is what operators do during an outage: Redis would
-// remove the document at the end of the window that it was fetched with.
-func TestAPersistedDocumentIsServedForALongerWindow(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		o := options(src)
-		o.TTL, o.StaleWhileRevalidate, o.StaleIfError = 100*time.Millisecond, 0, 400*time.Millisecond
-		short, r := replica(t, b.url, o)
-		warm(t, r)
-		src.fail(errDown)
-		must(t, b.client.Persist(t.Context(), key).Err())
-		must(t, short.Close())
-		o.StaleIfError = time.Hour
-		_, r = replica(t, b.url, o)
-		for began := time.Now(); time.Since(began) < time.Second; watch.Sleep(t.Context(), 10*time.Millisecond) {
-			if a := get(t, r); a.Value != 1 {
-				t.Fatalf("%+v", a)
-			}
-		}
 	})
 }

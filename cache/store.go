@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,11 +73,9 @@ type Store struct {
 	log    *slog.Logger
 	events Events
 	tokens atomic.Uint64
-	// refused is why Redis refused the last write, or nil.
-	refused atomic.Pointer[refusal]
 
-	mu   sync.Mutex // guards keys, and the end of ctx
-	keys map[string]bool
+	mu   sync.Mutex        // guards keys, and the end of ctx
+	keys map[string]string // of readers, and why Redis refused the last write of each, or ""
 
 	ctx    context.Context // of everything this store runs
 	cancel context.CancelFunc
@@ -106,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	holder := holderName()
 	s := &Store{
 		watch: w, roster: lease.NewRoster(o.Prefix, holder), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
-		log: o.Logger, events: o.Events, keys: map[string]bool{},
+		log: o.Logger, events: o.Events, keys: map[string]string{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return s, nil
@@ -148,37 +147,23 @@ func (s *Store) Enough(roundTrip time.Duration) time.Duration {
 	return 0
 }
 
-// Refusing is why Redis refused the last write, in its own words, or "".
+// Refusing is why Redis refused the last write of a resource, in its own words, or "".
 func (s *Store) Refusing() string {
-	if r := s.refused.Load(); r != nil {
-		return r.reason
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
+		if s.keys[key] != "" {
+			return s.keys[key]
+		}
 	}
 	return ""
 }
 
-// A refusal is an error reply to a write. A Redis that refuses is still reachable: it is read, and
-// purges are received.
-type refusal struct {
-	operation, reason string
-}
-
-// refuse records that Redis answered a write with an error.
-func (s *Store) refuse(operation string, err error) {
-	if reply, ok := errors.AsType[redis.Error](err); ok {
-		err = reply
-	}
-	reason, _, _ := strings.Cut(err.Error(), " script: ") // without the place in our script
-	if s.refused.Swap(&refusal{operation, reason}) == nil {
-		s.log.Warn("redis refuses writes: "+reason, "redis", s.Addr(), "operation", operation) //nolint:sloglint // the reason is what is searched for
-	}
-}
-
-// accepted records a successful write: a lease may fit where a document does not.
-func (s *Store) accepted(operation string) {
-	r := s.refused.Load()
-	if r != nil && (operation == "fill" || r.operation == operation) && s.refused.CompareAndSwap(r, nil) {
-		s.log.Info("redis accepts writes again", "redis", s.Addr())
-	}
+// refusing records why Redis refuses to store a resource, "" if it does not.
+func (s *Store) refusing(key, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[key] = reason
 }
 
 // Ping pings Redis.
@@ -190,7 +175,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Every process on this Redis receives it. It reports whether there was anything.
 func (s *Store) Purge(ctx context.Context, key string, soft bool) (held bool, err error) {
 	err = s.do(ctx, key, func(c redis.Cmdable) error {
-		held, err = s.hash(key, 0).Purge(ctx, c, soft)
+		held, err = s.hash(key).Purge(ctx, c, soft)
 		return err
 	})
 	return held, err
@@ -205,9 +190,7 @@ func (s *Store) do(ctx context.Context, key string, f func(redis.Cmdable) error)
 	return server.Do(ctx, true, f)
 }
 
-func (s *Store) hash(key string, most time.Duration) *lease.Hash {
-	return lease.New(s.prefix, key, s.holder, most)
-}
+func (s *Store) hash(key string) *lease.Hash { return lease.New(s.prefix, key, s.holder) }
 
 // A Replica is a process on the same Redis and prefix.
 type Replica = lease.Replica
@@ -267,10 +250,10 @@ func (s *Store) claim(key string) error {
 	if s.ctx.Err() != nil {
 		return errClosed
 	}
-	if s.keys[key] {
+	if _, taken := s.keys[key]; taken {
 		return fmt.Errorf("cache: %q has a reader already", key)
 	}
-	s.keys[key] = true
+	s.keys[key] = ""
 	return nil
 }
 

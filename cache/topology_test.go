@@ -11,6 +11,7 @@ import (
 const failoverBound = 2 * time.Second
 
 func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
+	t.Parallel()
 	group := startSentinels(t)
 	src := newSource()
 	var readers []*Reader[int64]
@@ -41,6 +42,7 @@ func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
 }
 
 func TestClusterSlotMoveAndFailoverDoNotKeepPurgesFromMemory(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t)
 	client := cluster.Client()
 	src := newSource()

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
 				if n := src.loads.Load(); n != 2 {
 					t.Errorf("%d loads, want the void one and its successor", n)
 				}
-				if r.failing() {
+				if r.pause.Load() != nil {
 					t.Error("a void load was taken for a failure of the CMS")
 				}
 			})
@@ -74,7 +75,7 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 			}
 		}
 		lose()
-		r.notify(false)
+		r.notify(watch.Back)
 		get(t, other) // waits no longer than the first's load, which nobody waits for there
 		if n := src.loads.Load(); n != 1 {
 			t.Errorf("%d loads, want 1", n)
@@ -82,7 +83,7 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 
 		warm(t, r)
 		must(t, b.client.Del(t.Context(), key).Err())
-		eventually(t, "the purge is heard", func() bool { return r.memory.Load().doc == nil })
+		eventually(t, "the purge is received", func() bool { return r.memory.Load().doc == nil })
 		lose()
 		get(t, r)
 		if n := src.loads.Load(); n != 2 {
@@ -124,6 +125,7 @@ func TestASoftPurgeLetsTheLoadUnderWayEnd(t *testing.T) {
 // TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer purges at such a pace that no load is ever
 // stored.
 func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()
 		slow := LoaderFunc(func(ctx context.Context, key string, held *Document) (Loaded, error) {
@@ -154,7 +156,7 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
 		}
 		stop()
 		<-done
-		if r.failing() {
+		if r.pause.Load() != nil {
 			t.Error("purges were taken for failures of the CMS")
 		}
 	})
@@ -163,8 +165,8 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
 // TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone is the same for a process on its own that
 // still receives purges: its calls time out, or Redis refuses them.
 func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone(t *testing.T) {
-	for _, detail := range []string{DetailRedisAway, DetailRedisRefused} {
-		t.Run(detail, func(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
 			server := redistest.Start(t)
 			src := newSource()
 			var r *Reader[int64]
@@ -174,13 +176,20 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone(t *testing.T) {
 				must(t, server.Client().HSet(t.Context(), key, "fresh_until", 1).Err())
 				must(t, server.Client().Del(t.Context(), key).Err())
 				since := watch.Now()
-				eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) && r.watched.HeardSince(since) })
+				eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) && r.watched.ReceivedSince(since) })
 				return loaded, err
 			})
 			_, r = replica(t, server.URL(), options(purged))
 			for try := range 3 {
 				f := &flight[int64]{}
-				r.loadAlone(t.Context(), f, detail)
+				r.mu.Lock()
+				r.flight = f
+				r.mu.Unlock()
+				if alone {
+					r.loadAlone(t.Context(), f)
+				} else {
+					r.loadRefused(t.Context(), f)
+				}
 				if f.err != nil || r.voids != try+1 || (f.entry != nil) != (try > 0) {
 					t.Errorf("load %d: %+v", try+1, f)
 				}

@@ -17,7 +17,7 @@ import (
 func purgeAndHang(t *testing.T, client *redis.Client, key string) {
 	t.Helper()
 	_, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-		p.Del(t.Context(), prefix+key)
+		p.Del(t.Context(), Prefix+key)
 		p.Do(t.Context(), "CLIENT", "PAUSE", "60000", "ALL")
 		return nil
 	})
@@ -29,41 +29,41 @@ func purgeAndHang(t *testing.T, client *redis.Client, key string) {
 func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	src := newOrigin(0)
-	var heard atomic.Int64
+	src := NewOrigin(0)
+	var received atomic.Int64
 	var failing atomic.Bool
-	n := startFleet(t, server.URL(), 1, map[string]*origin{"banners": src}, setup{
-		events: cache.Events{Invalidated: func(string) { heard.Add(1) }},
-		options: func(key string, o *cache.ReaderOptions[int64]) {
-			long(key, o)
+	n := StartFleet(t, server.URL(), 1, map[string]*Origin{"banners": src}, Setup{
+		Events: cache.Events{Invalidated: func(string) { received.Add(1) }},
+		Options: func(key string, o *cache.ReaderOptions[int64]) {
+			Long(key, o)
 			o.Loader = cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
 				if failing.Load() {
 					return cache.Loaded{}, errors.New("the CMS is down")
 				}
-				return src.Load(ctx, key, held)
+				return src.Loader("").Load(ctx, key, held)
 			})
 		},
 	})[0]
 	want(t, n, 1)
 	failing.Store(true)
-	before := settled(t, &heard)
+	before := settled(t, &received)
 	purgeAndHang(t, server.Client(), "banners")
-	eventually(t, "the purge is received", func() bool { return heard.Load() > before })
+	eventually(t, "the purge is received", func() bool { return received.Load() > before })
 	server.Kill()
 	server.Restart()
-	eventually(t, "Redis is back", func() bool { return n.store.Up() && n.store.Listening() })
+	eventually(t, "Redis is back", func() bool { return n.Store.Up() && n.Store.Listening() })
 	for range 20 {
-		if version, status, err := n.get(t.Context(), "banners"); err == nil {
+		if version, status, err := n.Get(t.Context(), "banners"); err == nil {
 			t.Fatalf("version %d, which was purged, is served again: %+v", version, status)
 		}
 	}
-	if etag, err := server.Client().HGet(t.Context(), prefix+"banners", "etag").Result(); !errors.Is(err, redis.Nil) {
+	if etag, err := server.Client().HGet(t.Context(), Prefix+"banners", "etag").Result(); !errors.Is(err, redis.Nil) {
 		t.Errorf("Redis holds %q again, %v", etag, err)
 	}
-	src.version.Store(2)
+	src.Version.Store(2)
 	failing.Store(false)
 	eventually(t, "the new version", func() bool {
-		version, _, err := n.get(t.Context(), "banners")
+		version, _, err := n.Get(t.Context(), "banners")
 		return err == nil && version == 2
 	})
 }
@@ -73,15 +73,15 @@ func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
-	d.src2.deaf = true
-	release := d.src2.hold()
+	d.src2.Deaf = true
+	release := d.src2.Hold()
 	waiting := inBackground(t, d.two)
-	<-d.src2.entered
-	eventually(t, "its own lease is announced", func() bool { return d.heard.Load() > 0 })
-	heard := d.heard.Load()
-	d.src2.version.Store(2)
+	<-d.src2.Entered
+	eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
+	received := d.received.Load()
+	d.src2.Version.Store(2)
 	purgeAndHang(t, d.server.Client(), "banners")
-	eventually(t, "the purge is received", func() bool { return d.heard.Load() > heard })
+	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
 	d.server.Kill()
 	release()
 	if got := <-waiting; got != 2 {

@@ -20,7 +20,7 @@ type gate struct {
 func newGate() *gate { return &gate{entered: make(chan struct{}, 10), open: make(chan struct{})} }
 
 func (g *gate) prepare(d *cache.Document) (int64, error) {
-	version, err := prepare(d)
+	version, err := Prepare(d)
 	if err == nil && version == g.version.Load() {
 		g.entered <- struct{}{}
 		<-g.open
@@ -31,42 +31,42 @@ func (g *gate) prepare(d *cache.Document) (int64, error) {
 // duel is two replicas of banners with a source each, and a way between the second and the server.
 type duel struct {
 	server     *redistest.Server
-	way        *link
-	one, two   *node
-	src1, src2 *origin
+	way        *Link
+	one, two   *Node
+	src1, src2 *Origin
 	held       *gate
-	heard      *atomic.Int64 // invalidations that the second has heard
+	received   *atomic.Int64 // invalidations that the second has received
 }
 
-func newDuel(t *testing.T) *duel { return newHurriedDuel(t, patient) }
+func newDuel(t *testing.T) *duel { return newHurriedDuel(t, Patient) }
 
 // newHurriedDuel is newDuel with as long as a replica waits for Redis.
 func newHurriedDuel(t *testing.T, timeout time.Duration) *duel {
-	d := &duel{server: redistest.Start(t), src1: newOrigin(0), src2: newOrigin(0), held: newGate(), heard: &atomic.Int64{}}
-	d.way = newLink(t, d.server.Addr)
-	d.one = startFleet(t, d.server.URL(), 1, map[string]*origin{"banners": d.src1}, setup{timeout: timeout, options: long})[0]
-	d.two = startFleet(t, d.way.url(), 1, map[string]*origin{"banners": d.src2}, setup{
-		timeout: timeout,
-		events:  cache.Events{Invalidated: func(string) { d.heard.Add(1) }},
-		options: func(key string, o *cache.ReaderOptions[int64]) {
-			long(key, o)
+	d := &duel{server: redistest.Start(t), src1: NewOrigin(0), src2: NewOrigin(0), held: newGate(), received: &atomic.Int64{}}
+	d.way = NewLink(t, d.server.Addr)
+	d.one = StartFleet(t, d.server.URL(), 1, map[string]*Origin{"banners": d.src1}, Setup{Timeout: timeout, Options: Long})[0]
+	d.two = StartFleet(t, d.way.URL(), 1, map[string]*Origin{"banners": d.src2}, Setup{
+		Timeout: timeout,
+		Events:  cache.Events{Invalidated: func(string) { d.received.Add(1) }},
+		Options: func(key string, o *cache.ReaderOptions[int64]) {
+			Long(key, o)
 			o.Prepare = d.held.prepare
 		},
 	})[0]
 	return d
 }
 
-// settled returns what was heard, once nothing more is on its way.
-func settled(t *testing.T, heard *atomic.Int64) int64 {
+// settled returns what was received, once nothing more is on its way.
+func settled(t *testing.T, received *atomic.Int64) int64 {
 	t.Helper()
 	last, quiet := int64(-1), 0
-	eventually(t, "nothing more is heard", func() bool {
+	eventually(t, "nothing more is received", func() bool {
 		before := last
-		last = heard.Load()
+		last = received.Load()
 		if quiet++; last != before {
 			quiet = 0
 		}
-		pause(t.Context(), 2*bound)
+		Pause(t.Context(), 2*Bound)
 		return quiet == 3
 	})
 	return last
@@ -74,17 +74,17 @@ func settled(t *testing.T, heard *atomic.Int64) int64 {
 
 func (d *duel) purge(t *testing.T) (acked time.Time) {
 	t.Helper()
-	must(t, d.server.Client().Del(t.Context(), prefix+"banners").Err())
+	must(t, d.server.Client().Del(t.Context(), Prefix+"banners").Err())
 	return time.Now()
 }
 
 // want asks the replica until it answers from memory, and holds every answer to the version, but
 // for those which say that this replica is on its own: one that was cut off may say so for a moment
 // longer than it is.
-func want(t *testing.T, n *node, version int64) {
+func want(t *testing.T, n *Node, version int64) {
 	t.Helper()
 	eventually(t, "it answers from memory", func() bool {
-		got, status, err := n.get(t.Context(), "banners")
+		got, status, err := n.Get(t.Context(), "banners")
 		must(t, err)
 		if got != version && status.Detail != cache.DetailRedisAway {
 			t.Fatalf("got version %d, want %d (%+v)", got, version, status)
@@ -93,12 +93,12 @@ func want(t *testing.T, n *node, version int64) {
 	})
 }
 
-// becomes asks the replica, which may take as long as it may to hear of a purge, until it has the
+// becomes asks the replica, which may take as long as it may to receive a purge, until it has the
 // version.
-func becomes(t *testing.T, n *node, version int64) {
+func becomes(t *testing.T, n *Node, version int64) {
 	t.Helper()
 	eventually(t, "the new version", func() bool {
-		got, _, err := n.get(t.Context(), "banners")
+		got, _, err := n.Get(t.Context(), "banners")
 		must(t, err)
 		return got == version
 	})
@@ -106,10 +106,10 @@ func becomes(t *testing.T, n *node, version int64) {
 }
 
 // inBackground asks and gives the version that came.
-func inBackground(t *testing.T, n *node) <-chan int64 {
+func inBackground(t *testing.T, n *Node) <-chan int64 {
 	got := make(chan int64, 1)
 	go func() {
-		version, _, err := n.get(t.Context(), "banners")
+		version, _, err := n.Get(t.Context(), "banners")
 		if err != nil {
 			t.Error(err)
 		}
@@ -126,18 +126,18 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 	before := inBackground(t, d.two)
 	<-d.held.entered // the second has read version 1, and not admitted it
 
-	heard := d.heard.Load()
-	d.src1.version.Store(2)
+	received := d.received.Load()
+	d.src1.Version.Store(2)
 	acked := d.purge(t)
-	eventually(t, "the purge is heard", func() bool { return d.heard.Load() > heard })
+	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
 	becomes(t, d.one, 2)
-	pause(t.Context(), time.Until(acked.Add(bound)))
+	Pause(t.Context(), time.Until(acked.Add(Bound)))
 	const readers = 50
 	asking, after := make(chan struct{}, readers), make(chan int64, readers)
 	for range readers { // join who waits, those at least that get there first
 		go func() {
 			asking <- struct{}{}
-			version, _, err := d.two.get(t.Context(), "banners")
+			version, _, err := d.two.Get(t.Context(), "banners")
 			if err != nil {
 				t.Error(err)
 			}
@@ -152,29 +152,29 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 	<-before // either will do
 	for range readers {
 		if got := <-after; got != 2 {
-			t.Errorf("asked after the purge: got %d", got)
+			t.Errorf("asked after the Purge: got %d", got)
 		}
 	}
 	want(t, d.two, 2)
 }
 
-func TestCopyReadBeforeAGapInHearingIsNotTrustedAfterIt(t *testing.T) {
+func TestCopyReadBeforeAGapInListeningIsNotTrustedAfterIt(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
 	d.held.version.Store(1)
 	want(t, d.one, 1)
 	before := inBackground(t, d.two)
 	<-d.held.entered
-	heard := settled(t, d.heard)
-	d.way.cut()
-	d.src1.version.Store(2)
+	received := settled(t, d.received)
+	d.way.Cut()
+	d.src1.Version.Store(2)
 	d.purge(t)
 	becomes(t, d.one, 2)
-	eventually(t, "the gap is noticed", func() bool { return !d.two.store.Listening() })
-	d.way.heal()
-	eventually(t, "purges are heard again", d.two.store.Listening)
-	if d.heard.Load() != heard {
-		t.Error("the purge was heard: nothing is shown")
+	eventually(t, "the gap is noticed", func() bool { return !d.two.Store.Listening() })
+	d.way.Heal()
+	eventually(t, "purges are received again", d.two.Store.Listening)
+	if d.received.Load() != received {
+		t.Error("the purge was received: nothing is shown")
 	}
 	close(d.held.open)
 	<-before
@@ -186,25 +186,25 @@ func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T)
 	d := newDuel(t)
 	want(t, d.one, 1)
 	want(t, d.two, 1)
-	heard := settled(t, d.heard)
-	d.way.deafen()
-	d.src1.version.Store(2)
+	received := settled(t, d.received)
+	d.way.Deafen()
+	d.src1.Version.Store(2)
 	acked := d.purge(t)
 	becomes(t, d.one, 2)
-	pause(t.Context(), time.Until(acked.Add(bound)))
+	Pause(t.Context(), time.Until(acked.Add(Bound)))
 	for range 20 {
-		version, status, err := d.two.get(t.Context(), "banners")
+		version, status, err := d.two.Get(t.Context(), "banners")
 		must(t, err)
 		if version != 2 || status.Detail != cache.DetailRedis {
 			t.Fatalf("while pushes are held back: version %d, %+v", version, status)
 		}
 	}
-	if d.heard.Load() != heard {
-		t.Error("the purge was heard: nothing is shown")
+	if d.received.Load() != received {
+		t.Error("the purge was received: nothing is shown")
 	}
-	d.way.heal()
+	d.way.Heal()
 	want(t, d.two, 2)
-	if n := d.src1.loads.Load() + d.src2.loads.Load(); n != 2 {
+	if n := d.src1.Loads.Load() + d.src2.Loads.Load(); n != 2 {
 		t.Errorf("%d fetches, want 2", n)
 	}
 }
@@ -212,35 +212,35 @@ func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T)
 func TestOlderOfTwoReadsAdmittedLastIsNotServed(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
-	d.src2.deaf = true
-	release := d.src2.hold()
+	d.src2.Deaf = true
+	release := d.src2.Hold()
 	waiting := inBackground(t, d.two)
-	<-d.src2.entered // the second fetches version 1
+	<-d.src2.Entered // the second fetches version 1
 	d.purge(t)
-	d.src1.version.Store(5)
+	d.src1.Version.Store(5)
 	d.held.version.Store(5)
 	want(t, d.one, 5)
 	<-d.held.entered // the second has read what the first has filled, and not admitted it
-	d.src2.version.Store(6)
+	d.src2.Version.Store(6)
 	acked := d.purge(t)
 	release() // its fill is refused; it fetches version 6, fills and admits
 	if got := <-waiting; got != 6 {
 		t.Errorf("who waited got %d, want 6", got)
 	}
 	close(d.held.open) // and only now version 5 is admitted
-	pause(t.Context(), time.Until(acked.Add(bound)))
+	Pause(t.Context(), time.Until(acked.Add(Bound)))
 	want(t, d.two, 6)
 }
 
 func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
-	d.src1.deaf = true
-	release := d.src1.hold()
+	d.src1.Deaf = true
+	release := d.src1.Hold()
 	defer release()
 	slow := inBackground(t, d.one)
-	<-d.src1.entered
-	d.src2.version.Store(2)
+	<-d.src1.Entered
+	d.src2.Version.Store(2)
 	d.purge(t)
 	began := time.Now()
 	becomes(t, d.two, 2) // while the first's load still goes on
@@ -249,7 +249,7 @@ func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
 	if got := <-slow; got != 2 {
 		t.Errorf("who waited for the fetch that the purge made void got %d, want 2", got)
 	}
-	if n := d.src1.loads.Load(); n != 1 {
+	if n := d.src1.Loads.Load(); n != 1 {
 		t.Errorf("the first fetched %d times, want once and then to take what the other has filled", n)
 	}
 	want(t, d.two, 2)
@@ -261,16 +261,16 @@ func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 	t.Parallel()
 	d := newHurriedDuel(t, 0)
 	d.server.Pause() // for less than it takes to give the watching connection up
-	version, status, err := d.two.get(t.Context(), "banners")
+	version, status, err := d.two.Get(t.Context(), "banners")
 	must(t, err)
 	if version != 1 || status.Detail != cache.DetailRedisAway {
 		t.Errorf("while Redis hangs: version %d, %+v", version, status)
 	}
 	d.server.Resume()
-	eventually(t, "Redis is back", func() bool { return d.two.store.Up() && d.two.store.Listening() })
-	d.src2.version.Store(2)
+	eventually(t, "Redis is back", func() bool { return d.two.Store.Up() && d.two.Store.Listening() })
+	d.src2.Version.Store(2)
 	acked := d.purge(t)
-	pause(t.Context(), time.Until(acked.Add(bound)))
+	Pause(t.Context(), time.Until(acked.Add(Bound)))
 	want(t, d.two, 2)
 }
 
@@ -279,20 +279,20 @@ func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 func TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
-	release := d.src2.hold()
+	release := d.src2.Hold()
 	waiting := inBackground(t, d.two)
-	<-d.src2.entered
-	eventually(t, "its own lease is announced", func() bool { return d.heard.Load() > 0 })
-	heard := d.heard.Load()
-	d.src2.version.Store(2)
+	<-d.src2.Entered
+	eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
+	received := d.received.Load()
+	d.src2.Version.Store(2)
 	d.purge(t)
-	eventually(t, "the purge is heard", func() bool { return d.heard.Load() > heard })
+	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
 	d.server.Kill()
 	release()
 	if got := <-waiting; got != 2 {
 		t.Errorf("who waited got version %d, whose fetch began before the purge; want 2", got)
 	}
-	version, status, err := d.two.get(t.Context(), "banners")
+	version, status, err := d.two.Get(t.Context(), "banners")
 	must(t, err)
 	if version != 2 || status.Detail != cache.DetailRedisAway {
 		t.Errorf("then: version %d, %+v", version, status)

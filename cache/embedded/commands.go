@@ -13,28 +13,41 @@ import (
 // served are the commands that vitrine uses, and those that operators inspect and purge with.
 // Others could allocate or wait without limit: SETRANGE at a large offset, BLPOP, COPY, SUBSCRIBE.
 var served = strings.Fields(`
-		AUTH CLIENT COMMAND ECHO HELLO INFO PING QUIT SELECT TIME
+		CLIENT COMMAND ECHO HELLO INFO PING QUIT SELECT TIME
 		DBSIZE DEL EXISTS EXPIRE EXPIREAT FLUSHALL FLUSHDB KEYS PERSIST PEXPIRE PEXPIREAT PTTL RANDOMKEY RENAME RENAMENX SCAN
 		TOUCH TTL TYPE UNLINK
 		GET GETDEL GETSET MGET MSET SET SETNX STRLEN
 		HDEL HEXISTS HGET HGETALL HINCRBY HKEYS HLEN HMGET HMSET HSCAN HSET HSETNX HSTRLEN HVALS
-		DISCARD EXEC MULTI
 		EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT`)
 
 // commands decides which commands run, and recovers from their panics.
 type commands struct {
 	track   *tracking
 	memory  *memory
-	scripts func(text string) bool // whether a script is allowed: scripts have no time limit
+	scripts func(text string) bool // whether a script is allowed: they have no time limit
 	log     *slog.Logger
 	run     string           // names this store, so that its end is not taken for a purge
 	panics  func(cmd string) // for a test; nil otherwise
 }
 
+// errFull is what Redis says.
+const errFull = "OOM command not allowed when used memory > 'maxmemory'."
+
+// maxPattern is the length of a pattern in bytes. Miniredis makes a regular expression of it, and
+// matches that with all names under its lock.
+const maxPattern = 256
+
 // hook sees each command before miniredis does, and reports whether it has handled it.
 func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled bool) {
-	if !s.track.enters(c, cmd, args) {
-		return false // of the hook itself, or of a script
+	switch s.track.enters(c, cmd, args) {
+	case byHook:
+		return false
+	case byScript:
+		if s.track.writes(cmd) && !s.memory.fitsScript(c.Ctx, cmd, args) {
+			c.WriteError(errFull)
+			return true
+		}
+		return false
 	}
 	handled = true
 	defer func() {
@@ -51,34 +64,18 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 		c.WriteError(fmt.Sprintf("ERR unknown command '%.32s', the embedded store has those that vitrine and its operator need", cmd))
 	case s.isForeign(cmd, args):
 		c.WriteError("NOPERM the embedded store runs vitrine's own scripts only")
-	case isCostly(cmd, args):
-		c.WriteError("ERR too costly a pattern for the embedded store")
+	case (cmd == "KEYS" || strings.HasSuffix(cmd, "SCAN")) && slices.ContainsFunc(args, func(arg string) bool { return len(arg) > maxPattern }):
+		c.WriteError("ERR too long a pattern for the embedded store")
 	case cmd == "SELECT" && len(args) == 1 && args[0] != "0":
 		c.WriteError("ERR DB index is out of range")
-	case (cmd == "CLIENT" || cmd == "HELLO") && sizeOf(args) > maxStranger, !s.track.mayQueue(c, cmd, args):
-		c.WriteError("ERR too long for the embedded store")
-	case s.track.writes(cmd) && !frees(cmd, args) && !s.memory.fits(sizeOf(args)+len(args)*(storedCost-wordCost)):
-		c.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
+	case s.track.writes(cmd) && !s.memory.fits(cmd, args):
+		c.WriteError(errFull)
 	case cmd == "INFO":
-		c.WriteBulk("# Server\r\nrun_id:" + s.run + "\r\n")
+		c.WriteBulk("# Server\r\nrun_id:" + s.run + "\r\n# Replication\r\nrole:master\r\n")
 	default:
 		s.track.run(c, cmd, args)
 	}
 	return handled
-}
-
-// The bounds of a pattern. Miniredis makes a regular expression of it, matches that with all names
-// under its lock, and nothing ends it.
-const (
-	maxPattern = 256 // bytes
-	maxStars   = 4
-)
-
-// isCostly reports whether a command may have a pattern beyond the bounds.
-func isCostly(cmd string, args []string) bool {
-	return (cmd == "KEYS" || strings.HasSuffix(cmd, "SCAN")) && slices.ContainsFunc(args, func(arg string) bool {
-		return len(arg) > maxPattern || strings.Count(arg, "*") > maxStars
-	})
 }
 
 // isForeign reports whether a command has a script that is not vitrine's.

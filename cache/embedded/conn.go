@@ -3,9 +3,7 @@ package embedded
 import (
 	"bufio"
 	"bytes"
-	"crypto/subtle"
 	"errors"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -15,149 +13,146 @@ import (
 
 // The bounds of one connection.
 const (
-	maxWords     = 1 << 14
-	maxCommand   = 128 << 20       // bytes of a command; a document with its fields is one
-	maxStranger  = 4 << 10         // bytes of a command before authentication
-	strangerTime = 5 * time.Second // time limit for authentication
-	writeTimeout = time.Second     // for a client that does not read, by command
-	slowest      = 8 << 20         // bytes per second that a client reads at least, besides
+	maxWords    = 1 << 10
+	maxCommand  = 64 << 10  // bytes of a command
+	maxScript   = 128 << 20 // bytes of a script of vitrine's with its arguments: a document is one
+	commandTime = 10 * time.Second
+	writeTime   = time.Second // for a client that does not read, by command
+	slowest     = 8 << 20     // bytes per second that a client reads at least, besides
 )
 
 // errProtocol ends a connection.
 var errProtocol = errors.New("protocol error")
 
-// A conn is a connection from which miniredis reads only whole commands within the bounds, since it
-// trusts lengths and allocates what they announce. Memory grows with the bytes received.
+// A conn is a connection from which miniredis, which trusts lengths and allocates what they
+// announce, reads only what keeps within the bounds. Of all connections one at a time may send a
+// command longer than maxCommand, and only a script of vitrine's.
 type conn struct {
 	net.Conn
-	in       *bufio.Reader
-	command  bytes.Buffer  // read from the client, not yet by miniredis
-	password string        // required password; "" after authentication, or if none is needed
-	pending  *atomic.Int64 // bytes of commands, of all connections
-	held     int64         // this connection's
-	patience atomic.Int64  // what is left of writeTimeout, in nanoseconds
-	release  func()
+	in      *bufio.Reader
+	scripts func(script string) bool
+	large   chan struct{} // room for the one
+	release func()
+
+	words, read int       // of the command: all, and those that have been read
+	size        int       // bytes announced
+	begin       [2]string // the first words
+	inWord      bool
+	left        int // bytes of the word
+	isLarge     bool
+
+	patience atomic.Int64 // what is left of writeTime, in nanoseconds
 }
 
-func newConn(c net.Conn, password string, pending *atomic.Int64, release func()) (*conn, error) {
-	var err error
-	if password != "" {
-		err = c.SetReadDeadline(time.Now().Add(strangerTime))
-	}
-	return &conn{Conn: c, in: bufio.NewReader(c), password: password, pending: pending, release: release}, err
+// newConn bounds a connection. It calls release when it is closed.
+func newConn(c net.Conn, scripts func(string) bool, large chan struct{}, release func()) (*conn, error) {
+	// A place is for those who have something to say.
+	err := c.SetReadDeadline(time.Now().Add(commandTime))
+	return &conn{Conn: c, in: bufio.NewReader(c), scripts: scripts, large: large, release: release}, err
 }
 
-// Read reads the next command, or the rest of it.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.command.Len() == 0 {
-		c.dropHeld()
-		if c.command.Cap() > 64<<10 {
-			c.command = bytes.Buffer{} // it held a document
+// Read reads a line, or a part of a word. P, of a bufio.Reader, has room for any line.
+func (c *conn) Read(p []byte) (n int, err error) {
+	switch {
+	case c.left > 0:
+		n, err = c.in.Read(p[:min(len(p), c.left)])
+		c.left -= n
+		if c.read < len(c.begin) {
+			c.begin[c.read] += string(p[:n])
 		}
-		err := c.next()
-		c.patience.Store(int64(writeTimeout))
-		if err != nil {
-			c.dropHeld()
-			if errors.Is(err, errProtocol) {
-				_, _ = c.Write([]byte("-ERR Protocol error: want an array of bulk strings, within the bounds of the embedded store\r\n"))
-			}
-			return 0, err
+	case c.read < c.words:
+		n, err = c.line(p)
+	default:
+		c.endLarge()
+		if err = c.await(); err == nil {
+			n, err = c.line(p)
 		}
 	}
-	return c.command.Read(p)
-}
-
-// next reads a whole command: *N, then N times $LENGTH and as many bytes.
-func (c *conn) next() error {
-	most := maxCommand
-	if c.password != "" {
-		most = maxStranger
-	}
-	n, err := c.length('*', maxWords)
 	if err != nil {
+		c.endLarge()
+	}
+	if errors.Is(err, errProtocol) {
+		_, _ = c.Write([]byte("-ERR Protocol error: want an array of bulk strings, within the bounds of the embedded store\r\n"))
+	}
+	return n, err
+}
+
+// await waits for the next command: as long as it takes, but for the first.
+func (c *conn) await() error {
+	c.patience.Store(int64(writeTime))
+	if c.words > 0 && c.in.Buffered() == 0 {
+		if err := c.SetReadDeadline(time.Time{}); err != nil {
+			return err
+		}
+	}
+	if _, err := c.in.Peek(1); err != nil {
 		return err
 	}
-	if n == 0 {
-		return errProtocol
-	}
-	var words []string // the first few, before authentication
-	for range n {
-		length, err := c.length('$', most-c.command.Len())
-		if err != nil {
-			return err
-		}
-		begin := c.command.Len()
-		if err := c.receive(int64(length) + 2); err != nil {
-			return err
-		}
-		word, ok := bytes.CutSuffix(c.command.Bytes()[begin:], []byte("\r\n"))
-		if !ok {
-			return errProtocol
-		}
-		if c.password != "" {
-			words = append(words, string(word))
-		}
-	}
-	if c.password != "" && shows(words, c.password) {
-		c.password = ""
-		return c.SetReadDeadline(time.Time{})
-	}
-	return nil
+	c.words, c.read, c.size, c.begin = 0, 0, 0, [2]string{}
+	return c.SetReadDeadline(time.Now().Add(commandTime))
 }
 
-// dropHeld makes room for other commands.
-func (c *conn) dropHeld() {
-	c.pending.Add(-c.held)
-	c.held = 0
-}
-
-// receive reads n bytes, and counts those that have come.
-func (c *conn) receive(n int64) error {
-	for n > 0 {
-		got, err := io.CopyN(&c.command, c.in, min(n, 64<<10))
-		c.held += got
-		if c.pending.Add(got) > maxPending {
-			return errProtocol
-		}
-		if err != nil {
-			return err
-		}
-		n -= got
-	}
-	return nil
-}
-
-// length reads a line with a length of at most most, and passes it on.
-func (c *conn) length(kind byte, most int) (int, error) {
+// line reads how many words there are, how long one is, or its end.
+func (c *conn) line(p []byte) (int, error) {
 	line, err := c.in.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
+	if errors.Is(err, bufio.ErrBufferFull) || len(line) > len(p) {
 		return 0, errProtocol
 	}
 	if err != nil {
 		return 0, err
 	}
-	digits, ok := bytes.CutSuffix(line, []byte("\r\n"))
-	if !ok || len(digits) < 2 || digits[0] != kind {
+	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	switch {
+	case !ok:
 		return 0, errProtocol
-	}
-	n, err := strconv.ParseUint(string(digits[1:]), 10, 31)
-	if err != nil || int(n) > most {
-		return 0, errProtocol
-	}
-	c.command.Write(line)
-	return int(n), nil
-}
-
-// shows reports whether a command is AUTH [USER] PASSWORD, or a HELLO with one, with the right
-// password. Miniredis checks it again; here it lifts the bounds before authentication.
-func shows(words []string, password string) bool {
-	for i, word := range words {
-		if strings.EqualFold(word, "AUTH") && i+1 < len(words) && (i == 0 || strings.EqualFold(words[0], "HELLO")) {
-			given := words[min(i+2, len(words)-1)]
-			return subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 1
+	case c.inWord:
+		c.inWord = false
+		c.read++
+		if len(text) > 0 {
+			return 0, errProtocol
+		}
+	case c.words == 0:
+		if c.words, ok = length(text, '*', maxWords); !ok || c.words == 0 {
+			return 0, errProtocol
+		}
+	default:
+		if c.left, ok = length(text, '$', maxScript-c.size); !ok {
+			return 0, errProtocol
+		}
+		c.inWord = true
+		if c.size += c.left; c.size > maxCommand && !c.isLarge {
+			if !isScript(c.begin[0]) || !c.scripts(c.begin[1]) {
+				return 0, errProtocol
+			}
+			c.large <- struct{}{} // those before it have commandTime
+			c.isLarge = true
+			if err := c.SetReadDeadline(time.Now().Add(commandTime)); err != nil {
+				return 0, err
+			}
 		}
 	}
-	return false
+	return copy(p, line), nil
+}
+
+// endLarge lets another connection send a long command.
+func (c *conn) endLarge() {
+	if c.isLarge {
+		<-c.large
+	}
+	c.isLarge = false
+}
+
+// length is what a line announces: kind, and a number of at most most.
+func length(line []byte, kind byte, most int) (int, bool) {
+	if len(line) < 2 || line[0] != kind {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(line[1:]), 10, 31)
+	return int(n), err == nil && int(n) <= most
+}
+
+func isScript(cmd string) bool {
+	return strings.EqualFold(cmd, "EVAL") || strings.EqualFold(cmd, "EVALSHA")
 }
 
 // Write gives up on a client that reads nothing, or too slowly: while it is waited for, miniredis
@@ -175,7 +170,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close releases the connection's slot.
+// Close releases the connection's place.
 func (c *conn) Close() error {
 	c.release()
 	return c.Conn.Close()

@@ -1,7 +1,8 @@
 // Package embedded is a Redis-speaking store inside the process, for a machine that has no Redis.
 //
-// It is miniredis, behind a connection that passes on whole commands within bounds (conn.go), and a
-// list of the commands that vitrine and an operator's redis-cli need (commands.go). Miniredis lacks
+// It is miniredis on loopback, behind a connection that passes on what is Redis's protocol and
+// within bounds (conn.go), and a list of the commands that vitrine and an operator's redis-cli need
+// (commands.go), of which those that store something need room (memory.go). Miniredis lacks
 // keys that expire by themselves and CLIENT TRACKING in broadcast mode; both are added here
 // (tracking.go): a command's changes are announced to every tracking connection before the reply is
 // sent.
@@ -14,10 +15,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -40,71 +40,57 @@ type Store struct {
 	redis    *miniredis.Miniredis
 	track    *tracking
 	listener net.Listener
-	password string
-	places   chan struct{} // one for each connection
-	pending  atomic.Int64  // bytes of commands being received
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 }
 
-// DefaultAddr is where a store listens if no address is given and the port is free.
-const DefaultAddr = "127.0.0.1:6380"
+const host = "127.0.0.1"
 
-// Start listens on addr, [PASSWORD@]HOST:PORT, where port 0 means any free one. A host that is not
-// loopback requires a password. If addr is "", it listens on [DefaultAddr], or on any free port if
-// that is taken, with a warning to log, unless nil.
+// DefaultAddr is where a store listens if no address is given and the port is free.
+const DefaultAddr = host + ":6380"
+
+// Start listens on loopback: addr is PORT or 127.0.0.1:PORT, where port 0 means any free one. If it
+// is "", that is [DefaultAddr], or any free port if that is taken, with a warning to log, unless nil.
 //
-// Any number of clients, one after the other or at once, share what the store holds until it is
-// closed.
+// Whoever can connect is trusted with what is stored. Any number of clients, one after the other or
+// at once, share it until the store is closed.
 func Start(addr string, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	if addr != "" {
-		password, addr := split(addr)
-		host, _, err := net.SplitHostPort(addr)
-		ip := net.ParseIP(host)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("embedded store: want embedded: or embedded:[PASSWORD@]HOST:PORT, got %q", "embedded:"+addr)
-		case password == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()):
-			return nil, errors.New("embedded store: an address that is not loopback requires a password: embedded:PASSWORD@HOST:PORT")
+		port, ok := portOf(addr)
+		if !ok {
+			return nil, fmt.Errorf("embedded store: want embedded:, embedded:PORT or embedded:127.0.0.1:PORT, got %q", "embedded:"+addr)
 		}
-		return start(addr, password, log)
+		return start(net.JoinHostPort(host, port), log)
 	}
-	s, err := start(DefaultAddr, "", log)
+	s, err := start(DefaultAddr, log)
 	if err == nil {
 		return s, nil
 	}
-	s, anywhere := start("127.0.0.1:0", "", log)
+	s, anywhere := start(net.JoinHostPort(host, "0"), log)
 	if anywhere == nil {
 		log.Warn("the embedded store is not at its usual address", "usual", DefaultAddr, "error", err, "address", s.Addr())
 	}
 	return s, anywhere
 }
 
-// split separates the password, if there is one.
-func split(addr string) (password, hostport string) {
-	if at := strings.LastIndexByte(addr, '@'); at >= 0 {
-		return addr[:at], addr[at+1:]
-	}
-	return "", addr
+func portOf(addr string) (port string, ok bool) {
+	port = strings.TrimPrefix(addr, host+":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port, err == nil
 }
 
 // URL is the redis:// setting for another process, of a store started with addr.
 func URL(addr string) string {
-	if addr == "" {
-		addr = DefaultAddr
+	if port, ok := portOf(addr); ok {
+		return "redis://" + net.JoinHostPort(host, port)
 	}
-	password, addr := split(addr)
-	u := url.URL{Scheme: "redis", Host: addr}
-	if password != "" {
-		u.User = url.UserPassword("", password)
-	}
-	return u.String()
+	return "redis://" + DefaultAddr
 }
 
-func start(addr, password string, log *slog.Logger) (*Store, error) {
+func start(addr string, log *slog.Logger) (*Store, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("embedded store: %w", err)
@@ -115,12 +101,8 @@ func start(addr, password string, log *slog.Logger) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("embedded store: %w", err), listener.Close())
 	}
 	_ = dialed.Close() // one end of a pipe
-	redis.RequireAuth(password)
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Store{
-		redis: redis, track: newTracking(redis), listener: listener, password: password, cancel: cancel,
-		places: make(chan struct{}, maxConnections),
-	}
+	s := &Store{redis: redis, track: newTracking(redis), listener: listener, cancel: cancel}
 	redis.Server().SetPreHook((&commands{track: s.track, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, run: rand.Text()}).hook)
 	s.done.Go(func() { s.expire(ctx) })
 	s.done.Go(func() { s.accept(ctx, log) })
@@ -129,7 +111,7 @@ func start(addr, password string, log *slog.Logger) (*Store, error) {
 
 // accept serves connections until the listener is closed.
 func (s *Store) accept(ctx context.Context, log *slog.Logger) {
-	failing := false
+	failing, places, large := false, make(chan struct{}, maxConnections), make(chan struct{}, 1)
 	for {
 		c, err := s.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -148,14 +130,14 @@ func (s *Store) accept(ctx context.Context, log *slog.Logger) {
 		}
 		failing = false
 		select {
-		case s.places <- struct{}{}:
+		case places <- struct{}{}:
 		default:
 			_ = c.SetWriteDeadline(time.Now().Add(acceptPause))
 			_, _ = c.Write([]byte("-ERR max number of clients reached\r\n"))
 			_ = c.Close()
 			continue
 		}
-		bounded, err := newConn(c, s.password, &s.pending, sync.OnceFunc(func() { <-s.places }))
+		bounded, err := newConn(c, lease.IsScript, large, sync.OnceFunc(func() { <-places }))
 		if err != nil {
 			_ = bounded.Close() // closed before it began
 			continue
@@ -167,13 +149,8 @@ func (s *Store) accept(ctx context.Context, log *slog.Logger) {
 // Addr is where a client reaches the store: host:port.
 func (s *Store) Addr() string { return s.listener.Addr().String() }
 
-// URL is the address as a setting: redis://[:password@]host:port.
-func (s *Store) URL() string {
-	if s.password == "" {
-		return URL(s.Addr())
-	}
-	return URL(s.password + "@" + s.Addr())
-}
+// URL is the address as a setting: redis://host:port.
+func (s *Store) URL() string { return URL(s.Addr()) }
 
 // Close ends all connections and forgets everything held.
 func (s *Store) Close() {

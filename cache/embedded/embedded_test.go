@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 )
 
@@ -54,15 +56,18 @@ func dial(t *testing.T, s *Store) net.Conn {
 // alive fails unless a newcomer is served.
 func alive(t *testing.T, s *Store) {
 	t.Helper()
-	options, err := redis.ParseURL(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(options)
+	client := clientOf(t, s)
 	defer client.Close()
 	if err := client.HSet(t.Context(), "vitrine:x", "a", "b").Err(); err != nil {
 		t.Fatalf("the store does not serve any more: %v", err)
 	}
+}
+
+func clientOf(t *testing.T, s *Store) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: 15 * time.Second})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // None of these may end the process, nor reserve memory for bytes that do not come.
@@ -71,8 +76,9 @@ func TestWhatIsNotACommandEndsItsConnectionAlone(t *testing.T) {
 	for _, garbage := range []string{
 		"*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$9223372036854775800\r\n", "*2\r\n$4\r\nPING\r\n$99999999999\r\n",
 		"*99999999999\r\n$1\r\n", "*9223372036854775807\r\n", "*1\r\n:1\r\n", "*1\r\n+PING\r\n", "$4\r\nPING\r\n", "PING\r\n", "\r\n", "\n",
-		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "*" + strings.Repeat("1", 100_000), "*1\r\n$" + strings.Repeat("0", 100_000), "*1\r\n$4\r\nPINGxx",
-		"*+1\r\n$4\r\nPING\r\n", "*1\n$4\nPING\n", "\x16\x03\x01\x02\x00\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "*" + strings.Repeat("1", 100_000), "*1\r\n$" + strings.Repeat("0", 100_000), "*1\r\n$4\r\nPINGxx\r\n",
+		"*+1\r\n$4\r\nPING\r\n", "*1\n$4\nPING\n", "\x16\x03\x01\x02\x00\n", "*1000000\r\n",
+		"*3\r\n$7\r\nEVALSHA\r\n$1\r\na\r\n$100000000\r\n", "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100000\r\n",
 	} {
 		conn := dial(t, s)
 		_, err := io.WriteString(conn, garbage)
@@ -146,21 +152,6 @@ func TestAPanicIsOneFailedCommand(t *testing.T) {
 	alive(t, s)
 }
 
-func TestConnectionsToTheStoreAreBounded(t *testing.T) {
-	s := newStore(t, "127.0.0.1:0")
-	for range maxConnections {
-		conn := dial(t, s)
-		write(t, conn, "PING")
-		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "+PONG\r\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
-	}
-	one := dial(t, s)
-	if answer, err := io.ReadAll(one); err != nil || string(answer) != "-ERR max number of clients reached\r\n" {
-		t.Errorf("%q, %v", answer, err)
-	}
-}
-
 // track makes a connection to which all changes are announced.
 func track(t *testing.T, s *Store) {
 	t.Helper()
@@ -180,15 +171,9 @@ func track(t *testing.T, s *Store) {
 func TestATrackerThatDoesNotReadIsCutOff(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
 	track(t, s)
-	options, err := redis.ParseURL(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.ReadTimeout = 15 * time.Second
-	client := redis.NewClient(options)
-	defer client.Close()
-	key := strings.Repeat("k", 1<<20)
-	for range 40 { // more than the sockets' buffers hold
+	client := clientOf(t, s)
+	key := strings.Repeat("k", maxCommand/2)
+	for range 1000 { // more than the sockets' buffers hold
 		if err := client.Set(t.Context(), key, "x", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -229,49 +214,138 @@ func TestAScriptRepliesAfterItsChangesAreAnnounced(t *testing.T) {
 	announced.Wait()
 }
 
-func TestAStoreThatOthersReachWantsItsPassword(t *testing.T) {
-	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0"} {
-		if s, err := Start(address, nil); err == nil || !strings.Contains(err.Error(), "password") {
+func TestTheStoreIsOnLoopbackAlone(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "localhost:0", "a-password@127.0.0.1:0", "127.0.0.1", "65536", "-1"} {
+		if s, err := Start(address, nil); err == nil || !strings.Contains(err.Error(), "want embedded:, embedded:PORT or embedded:127.0.0.1:PORT") {
 			if err == nil {
 				s.Close()
 			}
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	s := newStore(t, "a-long-password@127.0.0.1:0")
-	silent := dial(t, s)
-	defer func() {
-		if _, err := io.Copy(io.Discard, silent); err != nil {
-			t.Errorf("a client that says nothing is waited for: %v", err)
+	alive(t, newStore(t, "0"))
+	for address, want := range map[string]string{"": "redis://127.0.0.1:6380", "7000": "redis://127.0.0.1:7000", "127.0.0.1:7000": "redis://127.0.0.1:7000"} {
+		if got := URL(address); got != want {
+			t.Errorf("%q: %s, want %s", address, got, want)
 		}
-	}()
-	if !strings.Contains(s.URL(), ":a-long-password@") {
-		t.Error("the URL has no password")
+	}
+}
+
+// TestHostileBytesEndNothing is a few of the strings of the long test of that name.
+func TestHostileBytesEndNothing(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	chance := rand.New(rand.NewPCG(1, 0))
+	for range 500 {
+		conn := dial(t, s).(*net.TCPConn)
+		_, err := conn.Write(redistest.Hostile(chance))
+		if err == nil && chance.IntN(2) == 0 && conn.CloseWrite() == nil {
+			_, _ = io.Copy(io.Discard, conn)
+		}
+		_ = conn.Close()
 	}
 	alive(t, s)
-	for _, greeting := range [][]string{{"PING"}, {"AUTH", "wrong"}, {"HELLO", "3", "AUTH", "default", "wrong"}, {"FLUSHALL"}} {
-		conn := dial(t, s)
-		write(t, conn, greeting...)
-		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.HasPrefix(line, "-NOAUTH") && !strings.HasPrefix(line, "-WRONGPASS") {
-			t.Errorf("%q: %q, %v", greeting, line, err)
+}
+
+// TestAFullStoreIsReadAndPurged has one without room for a document, and then without any.
+func TestAFullStoreIsReadAndPurged(t *testing.T) {
+	s := newStore(t, "127.0.0.1:0")
+	full := ownCommands(s)
+	full.scripts, full.memory.most = func(string) bool { return true }, 1<<20
+	s.redis.Server().SetPreHook(full.hook)
+	client, document := clientOf(t, s), strings.Repeat("x", maxCommand/2)
+	script := func(text string) func() error {
+		return func() error { return client.Eval(t.Context(), text, []string{"vitrine:banners"}, document).Err() }
+	}
+	do := func(words ...any) func() error {
+		return func() error {
+			if err := client.Do(t.Context(), words...).Err(); !errors.Is(err, redis.Nil) {
+				return err
+			}
+			return nil
 		}
-		// Who has not shown it is not listened to for long.
-		if _, err := io.WriteString(conn, "*2\r\n$4\r\nPING\r\n$100000\r\n"); err == nil {
-			if answer, err := io.ReadAll(conn); err == nil && !strings.Contains(string(answer), "-ERR Protocol error") {
-				t.Errorf("%q, and then a long word: %q", greeting, answer)
+	}
+	store := script("return redis.call('HSET', KEYS[1], 'body', ARGV[1], 'fresh_until', '1')")
+	if err := store(); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; do("SET", i, document)() == nil; i++ {
+		if size := full.memory.count(); size > 2<<20 {
+			t.Fatalf("%d bytes are stored", size)
+		}
+	}
+	try := func(refused bool, what map[string]func() error) {
+		t.Helper()
+		for name, try := range what {
+			if err := try(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "OOM") {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	conn := dial(t, s)
-	in := bufio.NewReader(conn)
-	write(t, conn, "AUTH", "a-long-password")
-	write(t, conn, "SET", "k", strings.Repeat("x", 100_000))
-	for range 2 {
-		if line, err := in.ReadString('\n'); err != nil || line != "+OK\r\n" {
-			t.Errorf("with the password: %q, %v", line, err)
+	release := script("redis.call('HDEL', KEYS[1], 'lease') return redis.call('HSET', KEYS[1], 'failed', ARGV[1])")
+	try(true, map[string]func() error{"a document": store, "by script": script("return redis.call('SET', 'x', ARGV[1])"), "a long name": do("HSET", document, "x", "y")})
+	try(false, map[string]func() error{
+		"a lease": script("return redis.call('HSET', KEYS[1], 'lease', 'x')"), "a release": release, "a soft purge": do("HSET", "vitrine:banners", "fresh_until", "0"),
+	})
+	full.memory.most = -1 << 30
+	try(true, map[string]func() error{"a lease": script("return redis.call('HSET', KEYS[1], 'lease', 'x')")})
+	try(false, map[string]func() error{
+		"a look": script("return redis.call('HGETALL', KEYS[1])"), "a read": do("HGETALL", "vitrine:banners"), "a release": release,
+		"EXPIRE": do("EXPIRE", "1", "0"), "UNLINK": do("UNLINK", "2"), "by script": script("return redis.call('DEL', '3')"), "DEL": do("DEL", "vitrine:banners"),
+	})
+	full.memory.most = 1 << 20
+	if err := do("FLUSHALL")(); err != nil {
+		t.Error(err)
+	}
+	testkit.Eventually(t, "there is room again", func() bool { return store() == nil })
+}
+
+// TestNothingIsRunWhileTheStoreCloses has clients that track keys and go on sending meanwhile.
+func TestNothingIsRunWhileTheStoreCloses(t *testing.T) {
+	var log testkit.Buffer
+	s, err := Start("127.0.0.1:0", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		conn := dial(t, s)
+		write(t, conn, "HELLO", "3")
+		write(t, conn, "CLIENT", "TRACKING", "ON", "BCAST")
+		all.Go(func() {
+			for err := error(nil); err == nil; {
+				_, err = io.WriteString(conn, strings.Repeat("*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n", 100))
+			}
+		})
+		all.Go(func() { _, _ = io.Copy(io.Discard, conn) })
+	}
+	<-time.After(50 * time.Millisecond)
+	s.Close()
+	all.Wait()
+	if said := log.String(); said != "" {
+		t.Errorf("%.500s", said)
+	}
+}
+
+// TestTheWritesOfACommandShareItsTime has a client that takes each of them up within it.
+func TestTheWritesOfACommandShareItsTime(t *testing.T) {
+	server, client := net.Pipe()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for err := error(nil); err == nil; {
+			<-time.After(writeTime / 3)
+			_, err = client.Read(make([]byte, 1))
+		}
+	})
+	defer reading.Wait()
+	defer client.Close()
+	c := &conn{Conn: server}
+	c.patience.Store(int64(writeTime))
+	for range 10 {
+		if _, err := c.Write([]byte("x")); err != nil {
+			return
 		}
 	}
-	alive(t, s)
+	t.Error("each has all of it")
 }
 
 func FuzzConnection(f *testing.F) {

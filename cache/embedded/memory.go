@@ -5,44 +5,18 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-
-	"vitrine/cache/lease"
 )
 
 const (
-	// maxStored bounds what is stored, as maxmemory does, and maxPending the commands that are being
-	// received on all connections together.
-	maxStored, maxPending = 256 << 20, 256 << 20
-	// maxQueued bounds the commands of one MULTI.
-	maxQueued = 64 << 10
-	// wordCost is the memory of a word besides its bytes.
-	wordCost = 64
-	// storedCost is what a name or a value that is stored counts besides its bytes: more than it
-	// takes, since miniredis walks through all keys, under its lock, to expire one.
+	// maxStored bounds what is stored, as maxmemory does, and reserve what a small write may use
+	// beyond: leases, and marks that an operator sets, find room where documents do not.
+	maxStored, reserve, small = 240 << 20, 16 << 20, 4 << 10
+	// storedCost is what a name or a value counts besides its bytes: more than it takes, since
+	// miniredis walks through all keys, under its lock, to expire one.
 	storedCost = 4 << 10
 	// countEvery is how often what is stored is counted, at most.
 	countEvery = time.Second
 )
-
-func sizeOf(words []string) int {
-	size := 0
-	for _, w := range words {
-		size += len(w) + wordCost
-	}
-	return size
-}
-
-// frees lists commands that store nothing, though they may write.
-func frees(cmd string, args []string) bool {
-	switch cmd {
-	case "DEL", "UNLINK", "FLUSHALL", "FLUSHDB", "EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PERSIST", "GETDEL", "HDEL",
-		"MULTI", "EXEC", "DISCARD":
-		return true
-	case "EVAL", "EVALSHA":
-		return len(args) > 0 && lease.Frees(args[0])
-	}
-	return false
-}
 
 // memory bounds what is stored.
 type memory struct {
@@ -52,21 +26,58 @@ type memory struct {
 	most    int
 	used    int // at most: everything written since counted
 	counted time.Time
+	script  any // the context of the last one that has written
 }
 
-// fits reports whether there is room for a write of that size. What is overwritten or removed makes
+// fits reports whether there is room for a client's command. What is overwritten or removed makes
 // room at the next count.
-func (m *memory) fits(size int) bool {
+func (m *memory) fits(cmd string, args []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.used+size > m.most && time.Since(m.counted) > countEvery {
-		m.used, m.counted = m.count(), time.Now()
+	if m.used+sizeOf(args) > m.most && time.Since(m.counted) > countEvery {
+		m.counted = time.Now()
+		m.mu.Unlock() // counting waits for scripts, and they for this
+		used := m.count()
+		m.mu.Lock()
+		m.used = used
 	}
-	if m.used+size > m.most {
+	return isScript(cmd) || m.take(cmd, args) // a script is asked when it writes
+}
+
+// fitsScript does so for what a script writes. As in Redis its first write decides, so that none is
+// carried out by half.
+func (m *memory) fitsScript(script any, cmd string, args []string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.take(cmd, args) && m.script != script {
+		return false
+	}
+	m.script = script
+	return true
+}
+
+func (m *memory) take(cmd string, args []string) bool {
+	switch cmd {
+	case "DEL", "UNLINK", "FLUSHALL", "FLUSHDB", "EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PERSIST", "GETDEL", "HDEL":
+		return true // they store nothing
+	}
+	size, most := sizeOf(args), m.most
+	if size-len(args)*storedCost <= small {
+		most += reserve
+	}
+	if m.used+size > most {
 		return false
 	}
 	m.used += size
 	return true
+}
+
+func sizeOf(words []string) int {
+	size := 0
+	for _, w := range words {
+		size += len(w) + storedCost
+	}
+	return size
 }
 
 // count is the size of what is stored: texts and hashes, since no command makes anything else. A key

@@ -19,22 +19,14 @@ type tracking struct {
 
 	mu       sync.Mutex                // guards the maps
 	trackers map[*server.Peer][]string // by connection, the prefixes it tracks
-	queues   map[*server.Peer]*queue   // by connection in MULTI, what EXEC will run
 	peers    map[*server.Peer]bool     // connections, and whether the hook has passed on a command of theirs
 	written  map[string]bool           // the keys that scripts have written to since they were announced
-}
-
-// A queue is what EXEC will run.
-type queue struct {
-	commands [][]string
-	size     int
 }
 
 func newTracking(redis *miniredis.Miniredis) *tracking {
 	return &tracking{
 		server:   redis.Server(),
 		trackers: map[*server.Peer][]string{},
-		queues:   map[*server.Peer]*queue{},
 		peers:    map[*server.Peer]bool{},
 		written:  map[string]bool{},
 	}
@@ -47,14 +39,7 @@ func (t *tracking) run(c *server.Peer, cmd string, args []string) {
 		return
 	}
 	t.pass(c, cmd, args)
-	switch q := t.queueOf(c, cmd == "EXEC" || cmd == "DISCARD"); {
-	case q == nil:
-		t.announce(cmd, args)
-	case cmd == "EXEC":
-		for _, words := range q.commands {
-			t.announce(words[0], words[1:])
-		}
-	}
+	t.announce(cmd, args)
 }
 
 // announce notifies of what a command has changed. An argument that merely looks like a key costs a
@@ -76,25 +61,33 @@ func (t *tracking) announce(cmd string, args []string) {
 	}
 }
 
-// enters reports whether the command comes from a connection, not from the hook itself or a script.
-// A script calls on a peer of its own, made with a context, under miniredis's lock, so that whoever
-// is notified of what it writes before it ends waits for its end; a connection has none before its first
-// command.
-func (t *tracking) enters(c *server.Peer, cmd string, args []string) bool {
+// Where a command comes from.
+const (
+	byClient = iota
+	byHook   // which passes it on to miniredis
+	byScript
+)
+
+// enters tells where a command comes from. A script calls on a peer of its own, made with a
+// context, under miniredis's lock, so that its changes are announced when it has ended; a
+// connection has no context before its first command.
+func (t *tracking) enters(c *server.Peer, cmd string, args []string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	passing, known := t.peers[c]
 	switch {
+	case passing:
+		return byHook
 	case known:
-		return !passing
+		return byClient
 	case c.Ctx == nil:
 		t.peers[c] = false
 		c.OnDisconnect(func() { t.forget(c) })
-		return true
+		return byClient
 	case len(args) > 0 && t.writes(cmd):
 		t.written[args[0]] = true
 	}
-	return false
+	return byScript
 }
 
 // pass lets miniredis run the command.
@@ -164,7 +157,6 @@ func (t *tracking) forget(c *server.Peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.trackers, c)
-	delete(t.queues, c)
 	delete(t.peers, c)
 }
 
@@ -199,34 +191,4 @@ func push(c *server.Peer, keys func(*server.Writer)) {
 		keys(w)
 		w.Flush()
 	})
-}
-
-// queueOf is what EXEC will run, nil if the connection is not in MULTI. If over, MULTI ends.
-func (t *tracking) queueOf(c *server.Peer, over bool) *queue {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	q := t.queues[c]
-	if over {
-		delete(t.queues, c)
-	}
-	return q
-}
-
-// mayQueue reports whether there is room for a command if the connection is in MULTI.
-func (t *tracking) mayQueue(c *server.Peer, cmd string, args []string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	q, size := t.queues[c], sizeOf(args)+wordCost
-	switch {
-	case cmd == "EXEC" || cmd == "DISCARD":
-	case q == nil && cmd == "MULTI":
-		t.queues[c] = &queue{}
-	case q == nil:
-	case q.size+size > maxQueued:
-		return false
-	default:
-		q.size += size
-		q.commands = append(q.commands, append([]string{cmd}, args...))
-	}
-	return true
 }

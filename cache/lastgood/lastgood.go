@@ -39,9 +39,12 @@ type Document struct {
 	// FetchedAt and ChangedAt are Unix milliseconds.
 	FetchedAt int64 `json:"fetched_at"`
 	ChangedAt int64 `json:"changed_at"`
-	// Dataset and Run name the Redis that held it.
-	Dataset string `json:"dataset"`
-	Run     string `json:"run"`
+	// FreshUntil is what Redis had for that when it was last looked at, and the rest where it was in its
+	// history of the document: see lease.Place.
+	FreshUntil int64  `json:"fresh_until"`
+	Set        string `json:"set"`
+	Seq        int64  `json:"seq"`
+	Holds      int    `json:"holds"`
 	// Body follows the rest.
 	Body []byte `json:"-"`
 }

@@ -21,7 +21,7 @@ import (
 func document(body string) *Document {
 	return &Document{
 		ETag: `"x"`, Source: "s", UpstreamETag: `W/"u"`, UpstreamLastModified: "yesterday",
-		FetchedAt: 1, ChangedAt: 2, Dataset: "d", Run: "r", Body: []byte(body),
+		FetchedAt: 1, ChangedAt: 2, Set: "s", Seq: 3, Holds: 3, Body: []byte(body),
 	}
 }
 

@@ -1,10 +1,13 @@
-// Package lease is the Redis hash of one resource, and the scripts that read and write it.
+// Package lease is what Redis holds of one resource, and the scripts that read and write it.
 //
-// Content and lease are fields of one hash. A process that finds a document due acquires the lease
-// ([Hash.Acquire]), fetches, and fills ([Hash.Fill]) if it still holds the lease, or releases it
-// ([Hash.Release]). Each is one script, and so atomic: between acquire and fill either nothing
-// happened to the hash, or the token is gone (a hard purge, another holder: lost), or fresh_until
-// is another (a soft purge: soft). [Hash.Look] is the one way to read it.
+// The hash of a resource has its content. A second hash beside it has vitrine's books: who is
+// fetching, or that a fetch has failed, and how many times the first was written. So what replicas
+// write about their own work does not look like a purge. A process that finds a document due
+// acquires the lease ([Hash.Acquire]), fetches, and fills ([Hash.Fill]) if it still holds the lease,
+// or releases it ([Hash.Release]). Each is one script, and so atomic. A lease fills the hash of one
+// number: between acquire and fill either nothing happened to the hash, or it is gone or another (a
+// hard purge, or another holder: lost), or fresh_until is another (a soft purge: soft). [Hash.Look]
+// is the one way to read both.
 package lease
 
 import (
@@ -12,50 +15,61 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Layout is the version of the hash's fields. Those of another are left alone: a version that changes
-// the number has fields of its own in the hash (see load), and is fetched for itself.
-const Layout = "1"
-
-// space is what the names of a layout's fields begin with: nothing for the first.
-var space = strings.TrimPrefix(Layout+":", "1:")
-
 // SourceGrace is how old a document of another source must be before it is fetched again, so that
 // two replicas with different configurations do not alternate endlessly.
 const SourceGrace = 5 * time.Second
 
-// Restored is the FreshUntil of a document that was put back after Redis had lost it. One that an
-// operator has declared stale has 0, and a lower number once somebody fetches it.
-const Restored = -1
-
-// A Hash is the hash of one resource.
+// A Hash is the hash of one resource, and the one beside it.
 type Hash struct {
 	name   string // of the resource, for traces
 	keys   []string
 	holder string
-	most   time.Duration
+	// writable is set where Redis knows no script that is read-only: before 7.0, or for want of rights.
+	writable atomic.Bool
 }
 
-// New is the hash of the resource under prefix. Holder names this process in leases. Most is longer
-// than any lease or pause of a process; one that seems to last longer is over.
-func New(prefix, resource, holder string, most time.Duration) *Hash {
-	key := prefix + resource
-	return &Hash{name: resource, keys: []string{key, prefix + "dataset:" + space + "{" + key + "}"}, holder: holder, most: most}
+// New is the hash of the resource under prefix. Holder names this process in leases.
+func New(prefix, resource, holder string) *Hash {
+	return &Hash{name: resource, keys: []string{prefix + resource, Beside(prefix, resource)}, holder: holder}
 }
 
-// A Record is the hash at the server's time Now. Times are Unix milliseconds by that clock, 0 where
-// missing or not a number. FetchedAt is later than Now if the clock was set back: the document is due.
+// Beside is the key of the books of a resource.
+func Beside(prefix, resource string) string { return prefix + "lease:{" + prefix + resource + "}" }
+
+// Content is what a hash holds.
+type Content int
+
+// What a hash holds. The zero value is that of a process that has not asked.
+const (
+	Unknown Content = iota
+	Nothing
+	Stub // a lease, or a failure, and no document
+	Document
+)
+
+// A Place is where Redis is in its history of one resource. Two places tell what became of a copy:
+// each fill and each stub raises the number, and a purge removes the hash of that number.
+type Place struct {
+	Set   string // names the data set: random, and another after a loss; "" if there is none
+	Seq   int64  // how many times the hash was written in this set
+	Holds Content
+}
+
+// A Record is what is held at the server's time Now. Times are Unix milliseconds by that clock, 0
+// where missing or not a number. FetchedAt is later than Now if the clock was set back: the document
+// is due.
 type Record struct {
 	Now int64
-	// Dataset names Redis's data: another name means that Redis lost its data, or was emptied.
-	Dataset string
+	Place
 	// Body is nil if the caller has it, or there is none.
 	Body                             []byte
-	ETag, Layout, Source             string
+	ETag, Source                     string
 	FetchedAt, ChangedAt, FreshUntil int64
 	// Lease is the holder's token and Left its remaining time; after a failed fetch Failure is set,
 	// and Left is the pause until the next.
@@ -63,45 +77,40 @@ type Record struct {
 	Failure                            Failure
 	Left                               time.Duration
 	UpstreamETag, UpstreamLastModified string
-	// Vacant names a hash without a document, such as a lease alone, or with one that was put back:
-	// after a purge it is another.
-	Vacant string
-	// Writes is how many writes of another have made such a hash: a lease, and that it was given back.
-	Writes uint64
-	// Overwritten: a client has put a value of another type in the document's place.
-	Overwritten bool
 
 	mark string // fresh_until as it is written
 }
 
-// Holds reports whether there is a document.
-func (r *Record) Holds() bool { return r.ETag != "" && r.Layout == Layout }
-
 // Soft reports whether an operator has declared the document stale, and nobody is fetching it yet.
 func (r *Record) Soft() bool { return r.FreshUntil == 0 }
 
-// Look reads the hash in one round trip. The body is included if its etag is not have.
+// Look reads both hashes in one round trip. The body is included if its etag is not have.
 func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {
-	r, err := h.run(ctx, c, look, h.most.Milliseconds(), have)
-	return h.record(r), err
+	run := look.runReadOnly
+	if h.writable.Load() {
+		run = look.run
+	}
+	r, err := run(ctx, c, h.name, h.keys, have)
+	if err != nil && noReadOnly(err) && !h.writable.Swap(true) {
+		r, err = look.run(ctx, c, h.name, h.keys, have)
+	}
+	return record(r), err
 }
 
 // record is what the script function found returns.
-func (h *Hash) record(r reply) Record {
+func record(r reply) Record {
 	rec := Record{
-		Now: r.int(0), Dataset: r.text(1), ETag: r.text(4), Layout: r.text(5), Source: r.text(6),
+		Now: r.int(0), Place: Place{Set: r.text(1), Seq: r.int(2), Holds: Nothing}, ETag: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
-		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), Vacant: r.text(14), mark: r.text(15),
+		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), mark: r.text(14),
 	}
-	rec.Overwritten = r.text(2) != "hash" && r.text(2) != "none" || strings.HasPrefix(rec.Vacant, "overwritten:")
 	switch {
-	case rec.Vacant == "" || strings.HasPrefix(rec.Vacant, h.holder+"/"): // own writes are known: see watch.Key
-	case rec.Lease == "" || rec.Failure.Count > 0:
-		rec.Writes = 2
-	default:
-		rec.Writes = 1
+	case rec.ETag != "":
+		rec.Holds = Document
+	case r.int(3) != 0:
+		rec.Holds = Stub
 	}
-	if body := r.text(3); body != "" {
+	if body := r.text(4); body != "" {
 		rec.Body = []byte(body)
 	}
 	return rec
@@ -125,24 +134,25 @@ type Request struct {
 	Length, TTL time.Duration
 	Source      string
 	Damaged     string // the etag of a body in Redis that cannot be used
-	Lost        bool   // a document that Redis has lost can be put back
+	Newer       int64  // when the copy was fetched that the caller has and Redis does not, or 0: an older document is due
 }
 
-// A Lease is the right to fetch a resource, or the reason why it was not granted, and what the hash
-// was then. Once granted, its Failure is the preceding one.
+// A Lease is the right to fetch a resource, or the reason why it was not granted, and what is held
+// after that. Once granted, it is not in the record, and Failure is the preceding one.
 type Lease struct {
 	Record
 	Outcome Outcome
 	Token   string
+	Wrote   bool // the hash of the resource was written
 }
 
 // Acquire takes the lease if a fetch is due and the lease is free.
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
-	r, err := h.run(ctx, c, acquire, h.most.Milliseconds(), q.Have, q.Token, q.Length.Milliseconds(), Layout, q.Source, q.TTL.Milliseconds(),
-		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Lost)
-	l := Lease{Record: h.record(r), Outcome: Outcome(r.text(16)), Token: q.Token}
-	if l.Lease == "" { // granted over one that may have run out
-		l.Writes = min(l.Writes, 1)
+	r, err := h.run(ctx, c, acquire, q.Have, q.Token, q.Length.Milliseconds(), q.Source, q.TTL.Milliseconds(),
+		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Newer)
+	l := Lease{Record: record(r), Outcome: Outcome(r.text(15)), Token: q.Token, Wrote: r.int(17) == 1}
+	if l.Outcome == Granted {
+		l.Lease, l.Left, l.Failure = "", 0, parseFailure(r.text(16))
 	}
 	return l, err
 }
@@ -155,46 +165,37 @@ const (
 	Lost     Outcome = "lost" // a hard purge, or another holder, came: nothing was written
 )
 
-// A Document is written by a fill, or put back by a release.
-type Document struct {
+// A Filling is the content of a fill.
+type Filling struct {
 	Source, ETag                       string
 	Body                               []byte // empty renews the held document
 	UpstreamETag, UpstreamLastModified string
-	TTL, Window                        time.Duration // fresh for TTL, kept for Window longer
-	FetchedAt                          int64         // for a release only
-	ChangedAt                          int64         // of the same content as last known here, or 0
+	TTL                                time.Duration
+	ChangedAt                          int64 // of the same content as last known here, or 0
 }
 
-// Filled is the result of a fill, with the times it wrote.
+// Filled is the result of a fill: the times it wrote, and the place after it.
 type Filled struct {
 	Outcome                    Outcome
 	Now, ChangedAt, FreshUntil int64
+	Place
 }
 
 // Fill writes the document fetched by the holder of the lease.
-func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Document) (Filled, error) {
-	r, err := h.run(ctx, c, fill, l.Token, l.mark, Layout, d.Source, d.ETag, d.Body, d.TTL.Milliseconds(), d.Window.Milliseconds(),
+func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Filling) (Filled, error) {
+	r, err := h.run(ctx, c, fill, l.Token, l.mark, d.Source, d.ETag, d.Body, d.TTL.Milliseconds(),
 		d.UpstreamETag, d.UpstreamLastModified, d.ChangedAt)
-	return Filled{Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3)}, err
+	return Filled{
+		Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3),
+		Place: Place{Set: r.text(4), Seq: r.int(5), Holds: Document},
+	}, err
 }
 
-// A Word is what a lease that is given back leaves behind.
-type Word struct {
-	Failure Failure
-	Pause   time.Duration // for which the failure counts; 0: there was none
-	Keep    time.Duration // of a key without a document, so that removing it is announced
-	Lost    *Document     // the last good copy, if Redis has lost it
-}
-
-// Release gives the lease back, and reports whether the lost document was put back.
-func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, w Word) (o Outcome, restored bool, err error) {
-	d := w.Lost
-	if d == nil {
-		d = &Document{}
-	}
-	r, err := h.run(ctx, c, release, l.Token, l.mark, w.Failure.String(), w.Pause.Milliseconds(), w.Keep.Milliseconds(),
-		Layout, d.Source, d.ETag, d.Body, d.FetchedAt, d.ChangedAt, d.UpstreamETag, d.UpstreamLastModified)
-	return Outcome(r.text(0)), r.int(1) == 1, err
+// Release gives the lease back. After a failure it leaves word of it, so that nobody fetches before
+// pause is over; a pause of 0 leaves none.
+func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause time.Duration) (Outcome, error) {
+	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds())
+	return Outcome(r.text(0)), err
 }
 
 // Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists. It

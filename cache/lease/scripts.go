@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,20 +25,12 @@ type script struct {
 	*redis.Script
 }
 
-// IsScript reports whether text is one of the scripts, for a store that runs no others.
-func IsScript(text string) bool {
-	hash := redis.NewScript(text).Hash()
-	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, report, roster}, func(s script) bool {
-		return s.Hash() == hash
-	})
-}
-
-// Frees reports whether a script, given by its text or its hash, makes nothing larger, for a store
-// that is full. A soft purge adds a number at most.
-func Frees(script string) bool {
-	hash := redis.NewScript(script).Hash()
-	return slices.ContainsFunc([]*redis.Script{look.Script, purge.Script, roster.Script}, func(s *redis.Script) bool {
-		return s.Hash() == script || s.Hash() == hash
+// IsScript reports whether s is one of the scripts, or the hash of one, for a store that runs no
+// others.
+func IsScript(s string) bool {
+	hash := redis.NewScript(s).Hash()
+	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, report, roster}, func(own script) bool {
+		return own.Hash() == s || own.Hash() == hash
 	})
 }
 
@@ -52,7 +45,7 @@ var (
 )
 
 func load(name string) script {
-	text := fmt.Sprintf("local space = %q\n", space)
+	text := ""
 	for _, file := range []string{"prelude", name} {
 		b, err := lua.ReadFile("lua/" + file + ".lua")
 		if err != nil {
@@ -73,8 +66,18 @@ func (h *Hash) run(ctx context.Context, c redis.Scripter, s script, args ...any)
 }
 
 func (s script) run(ctx context.Context, c redis.Scripter, name string, keys []string, args ...any) (reply, error) {
+	return s.with(ctx, name, func(ctx context.Context) *redis.Cmd { return s.Run(ctx, c, keys, args...) })
+}
+
+// runReadOnly runs a script that writes nothing, also while clients that write are paused (CLIENT
+// PAUSE WRITE, as in a planned failover).
+func (s script) runReadOnly(ctx context.Context, c redis.Scripter, name string, keys []string, args ...any) (reply, error) {
+	return s.with(ctx, name, func(ctx context.Context) *redis.Cmd { return s.RunRO(ctx, c, keys, args...) })
+}
+
+func (s script) with(ctx context.Context, name string, run func(context.Context) *redis.Cmd) (reply, error) {
 	ctx, end := Span(ctx, s.name, name)
-	v, err := s.Run(ctx, c, keys, args...).Slice()
+	v, err := run(ctx).Slice()
 	if err == nil && len(v) == 0 {
 		err = errReply
 	}
@@ -83,6 +86,12 @@ func (s script) run(ctx context.Context, c redis.Scripter, name string, keys []s
 		return nil, fmt.Errorf("redis: %s: %w", s.name, err)
 	}
 	return v, nil
+}
+
+// noReadOnly reports whether Redis has no read-only scripts, does not permit them, or takes TIME for a
+// write, as the embedded store does.
+func noReadOnly(err error) bool {
+	return redis.HasErrorPrefix(err, "unknown command") || redis.IsPermissionError(err) || strings.Contains(err.Error(), "read-only scripts")
 }
 
 func (r reply) text(i int) string {

@@ -48,6 +48,9 @@ func parseURL(raw string, patience time.Duration) (*connector, error) {
 	case query.Has("addr"):
 		kind = " (Cluster)"
 		var o *redis.ClusterOptions
+		if db := strings.Trim(u.Path, "/"); db != "" && db != "0" {
+			return nil, fmt.Errorf("redis URL (Cluster): want no database number, got %q: a Cluster has database 0 alone", db)
+		}
 		if o, err = redis.ParseClusterURL(raw); err == nil {
 			c.seeds = o.Addrs
 			c.server = &redis.Options{Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig}
@@ -128,7 +131,6 @@ type patient struct {
 	read       time.Time     // the deadline; zero for none
 	write      time.Duration // 0: no deadline
 	unanswered atomic.Int64  // bytes written since the last read
-	guard      guard
 }
 
 const (
@@ -140,9 +142,6 @@ const (
 
 func (p *patient) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
-	if wrong := p.guard.check(b[:n]); wrong != nil {
-		return 0, wrong
-	}
 	p.unanswered.Store(0)
 	if n > 0 && !p.read.IsZero() {
 		p.read = p.read.Add(time.Duration(n) * time.Second / Slowest)

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,22 +10,41 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Key is a watched key.
+// An Event is a reason to read a key again.
+type Event int
+
+// The events of a key.
+const (
+	// Changed: the key was written or removed, perhaps by this process, or everything was.
+	Changed Event = iota
+	// Beside: the key beside it changed, which withdraws nothing.
+	Beside
+	// Lost: the listening connection ended, or the server cannot be read.
+	Lost
+	// Back: changes are received again, or the server can be read again, or another server has the key.
+	Back
+)
+
+// A Key is a watched key, and the one beside it.
 type Key struct {
-	w      *Watch
-	name   string
-	notify func(changed bool)
+	w            *Watch
+	name, beside string
+	notify       func(Event)
 
 	server atomic.Pointer[Server]
-	// changes counts the invalidations received: earlier those on connections before the present one,
-	// flushed those until everything was invalidated for the last time.
-	changes, earlier, flushed atomic.Uint64
+	// changes counts the changes received, and the sessions that began: the first answer to a ping of a
+	// session is one more, so that nothing read before it is trusted. It begins with 1.
+	changes atomic.Uint64
+	// besides counts the changes of the key beside it. Flushed is what changes was when everything was
+	// invalidated last, named when the key itself was, and session when the last session began: never,
+	// until the first.
+	besides, flushed, named, session atomic.Uint64
+	// parted is what changes was when the link was lost last after changes of that session.
+	parted atomic.Uint64
 
 	mu sync.Mutex // guards the fields below, and changes to those above
-	// session is the connection on which changes are received, or were last: the number of its period.
-	session uint64
-	// own is how many changes there will have been once the own writes of this session have been
-	// announced, the last of which was over at wrote.
+	// own is what changes will be once the own writes of this session have been announced, the last of
+	// which was over at wrote.
 	own   uint64
 	wrote time.Duration
 }
@@ -33,47 +53,38 @@ type Key struct {
 // is removed when a change is received, so there is no moment at which a read that began before the
 // change could put an old copy back.
 //
-// A write of this process is announced like any other. What its reply says of the key is as new as
-// the write, and so is what is read later, so the next invalidation, which is its own or of something
-// before it, says nothing new: that one withdraws nothing. Without a reply it counts like any other.
+// A write of this process is announced like any other, and what it knows is looked at again before
+// it is trusted. But what the reply of a write says of the key is as new as the write: the next
+// change, which is its own or of something before it, does not withdraw it.
 type Mark struct {
-	at      time.Duration
-	period  uint64 // of uninterrupted listening to one server
-	changes uint64
-	allowed uint64 // so many changes can have been received while the state read after it still holds
+	at               time.Duration
+	changes, besides uint64
+	allowed          uint64 // what changes can be while the state read after it still holds
 }
 
 // Mark returns the present mark.
 func (k *Key) Mark() Mark {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	m := Mark{at: Now(), changes: k.changes.Load()}
-	m.allowed = max(k.own, m.changes)
-	if s := k.server.Load(); s != nil {
-		m.period = s.period.Load()
-	}
-	return m
+	n := k.changes.Load()
+	return Mark{at: Now(), changes: n, besides: k.besides.Load(), allowed: max(k.own, n)}
 }
 
-// Unread is m for a value that was not read from Redis: it is never trusted, and withdrawn as if it
-// had been read then.
+// Unread is m for a value that was not read from Redis: it is never trusted.
 func (m Mark) Unread() Mark {
-	m.at, m.period = never, 0
+	m.at, m.changes = never, 0
 	return m
 }
 
 // At is when the mark was taken.
 func (m *Mark) At() time.Duration { return m.at }
 
-// After reports whether m was taken after o, a change having been received in between.
-func (m *Mark) After(o *Mark) bool { return m.period >= o.period && m.changes > o.changes }
-
 // Trusts reports whether a value read after m is what Redis holds, except for changes acknowledged
 // within the bound. It takes no lock.
 func (k *Key) Trusts(m *Mark, now time.Duration) bool {
 	s := k.server.Load()
 	// The order matters: first that changes are received, then that there was none.
-	return s != nil && s.heardOf(now) && s.period.Load() == m.period && k.changes.Load() == m.changes
+	return s != nil && s.current(now) && k.changes.Load() == m.changes && k.session.Load() <= m.changes
 }
 
 // Recent is the same by the time of the reading alone: m was taken within the bound.
@@ -81,51 +92,61 @@ func (k *Key) Recent(m *Mark, now time.Duration) bool {
 	return now-m.at <= k.w.trust && !k.Changed(m)
 }
 
-// Changed reports whether a change was received since m.
+// Changed reports whether a change was received since m, or another session has begun.
 func (k *Key) Changed(m *Mark) bool { return k.changes.Load() != m.changes }
 
-// Withdrawn reports whether a change was received since m beyond those of own writes.
-func (k *Key) Withdrawn(m *Mark) bool { return k.changes.Load() > m.allowed }
-
-// Flushed reports whether everything was invalidated since m, which an operator alone does.
-func (k *Key) Flushed(m *Mark) bool { return k.flushed.Load() > m.changes }
-
-// WithdrawnBefore is Withdrawn by what was received before the process run answered, or by a flush:
-// what another replica writes there afterwards does not concern a copy from its predecessor.
-func (k *Key) WithdrawnBefore(run string, m *Mark) bool {
-	if s := k.server.Load(); s != nil && *s.listensTo.Load() == run {
-		return k.earlier.Load() > m.allowed || k.Flushed(m)
-	}
-	return k.Withdrawn(m)
+// Unseen reports whether a change was received since m beyond those of own writes, in the present
+// session or before the link was lost.
+func (k *Key) Unseen(m *Mark) bool {
+	return k.changes.Load() > max(m.allowed, k.session.Load()) || k.Parted(m)
 }
 
-// Quiet reports whether nothing but own writes was announced from m until now, as far as changes are
-// announced at all; after is the mark of a read or write that followed m, and has shown so many writes
-// of others. It waits until every change that was acknowledged before the call has been received.
-func (k *Key) Quiet(ctx context.Context, m, after *Mark, others uint64) bool {
+// Parted reports whether the link was lost after such a change.
+func (k *Key) Parted(m *Mark) bool { return k.parted.Load() > m.allowed }
+
+// Received is what was received since a mark.
+type Received struct {
+	Changes  uint64 // of the key, own writes apart
+	Named    bool   // one of them was of this key alone
+	Flushed  bool   // one of them was of everything
+	Beside   bool   // a change of the key beside it
+	Listened bool   // on one session ever since
+}
+
+// Since returns what was received since m.
+func (k *Key) Since(m *Mark) Received {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, from := k.changes.Load(), max(m.allowed, k.session.Load())
+	return Received{
+		Changes: max(n, from) - from, Named: k.named.Load() > from, Flushed: k.flushed.Load() > from, Beside: k.besides.Load() != m.besides,
+		Listened: m.changes >= k.session.Load() && k.Listening(),
+	}
+}
+
+// Confirm waits for the answer to a ping that is sent from now on, on the session in which m was
+// taken, and reports whether it came before the session ended: then the server that is listened to was
+// there after everything that was read before.
+func (k *Key) Confirm(ctx context.Context, m *Mark) bool {
 	for asked := Now(); ; {
 		s := k.server.Load()
 		switch {
-		case s == nil || after.changes > m.allowed+others:
+		case s == nil || !s.listening() || m.changes < k.session.Load():
 			return false
-		case !s.listening():
-			return s.deaf.Load() && !k.Withdrawn(after)
-		case s.period.Load() != m.period || k.Withdrawn(after):
-			return false
-		case k.HeardSince(asked):
-			return !k.Withdrawn(after)
+		case k.ReceivedSince(asked):
+			return true
 		}
 		s.poke()
-		if !Sleep(ctx, k.w.heartbeat/4) {
+		if !Sleep(ctx, k.w.heartbeat/16) {
 			return false
 		}
 	}
 }
 
-// HeardSince reports whether every change acknowledged before t has been received.
-func (k *Key) HeardSince(t time.Duration) bool {
+// ReceivedSince reports whether every change acknowledged before t has been received.
+func (k *Key) ReceivedSince(t time.Duration) bool {
 	s := k.server.Load()
-	return s != nil && s.heard.Load() >= int64(t)
+	return s != nil && s.answered.Load() >= int64(t)
 }
 
 // Listening reports whether changes are received.
@@ -146,14 +167,6 @@ func (k *Key) Up() bool {
 	default:
 		return true // unknown yet
 	}
-}
-
-// Run names the process at the key's server, or "" if unknown.
-func (k *Key) Run() string {
-	if s := k.server.Load(); s != nil {
-		return *s.run.Load()
-	}
-	return ""
 }
 
 // redirectPause is the pause before asking again after a reply that another server has the key.
@@ -180,9 +193,10 @@ func (k *Key) call(ctx context.Context, again bool, f func(redis.Cmdable) error)
 // Do calls f, which reads, with the key's server, and once more if the connection fails. A server
 // that cannot be read is left alone by everybody until it is reached again.
 func (k *Key) Do(ctx context.Context, f func(redis.Cmdable) error) error {
+	began := Now()
 	s, err := k.call(ctx, true, f)
 	if err != nil && s != nil && ctx.Err() == nil {
-		s.fail(err)
+		s.fail(began, err)
 	}
 	return err
 }
@@ -198,55 +212,69 @@ func (k *Key) Write(ctx context.Context, again bool, f func(redis.Cmdable) (chan
 		return err
 	})
 	if err != nil && again && !Replied(err) && s != nil && ctx.Err() == nil {
-		s.fail(err)
+		s.fail(m.at, err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// If there is another connection by now, it may have been announced to nobody, and the next
-	// change be another's.
-	if err == nil && changed && m.period == k.session {
+	// If there is another session by now, it may have been announced to nobody, and the next change be
+	// another's.
+	if err == nil && changed && m.changes >= k.session.Load() {
 		m.allowed++
 		k.own, k.wrote = max(k.own, m.allowed), Now()
 	}
 	return m, err
 }
 
-// listen begins to receive changes from s on another connection, on which no write from before it is
-// announced.
-func (k *Key) listen(s *Server, session uint64) {
+// begin begins a session: nothing that was read or written before is announced on it.
+func (k *Key) begin(s *Server) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.server.Load() == s { // otherwise another server has the key by now
-		k.session = session
-		k.unannounced()
-		k.earlier.Store(k.changes.Load())
+		k.session.Store(max(k.changes.Load(), k.own) + 1)
+		k.changes.Store(k.session.Load())
 	}
 }
 
-// unannounced counts the changes of own writes that are outstanding, so that the next is not taken
-// for one of them, and reports whether there were any. It is called with mu held.
-func (k *Key) unannounced() bool {
-	if k.changes.Load() >= k.own {
-		return false
-	}
-	k.changes.Store(k.own)
-	return true
+// move gives the key to another server. Nothing that was read from the last is trusted, and nothing
+// counts as listened to until a session begins.
+func (k *Key) move(s *Server) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.server.Store(s)
+	k.changes.Store(max(k.changes.Load(), k.own) + 1)
+	k.session.Store(math.MaxUint64)
 }
 
-// change records an invalidation; all means one of everything.
+// lose records that the link is lost.
+func (k *Key) lose() {
+	k.mu.Lock()
+	if n := k.changes.Load(); n > k.session.Load() {
+		k.parted.Store(n)
+	}
+	k.mu.Unlock()
+	k.notify(Lost)
+}
+
+// change records a change of the key; all means one of everything.
 func (k *Key) change(all bool) {
 	k.mu.Lock()
 	if n := k.changes.Add(1); all {
 		k.flushed.Store(n)
+	} else {
+		k.named.Store(n)
 	}
 	k.mu.Unlock()
-	k.notify(true)
+	k.notify(Changed)
 }
 
 // settle reports a write that was over when a ping that has now been answered was sent, and was not
 // announced: pushes come from another server than was written to, or are dropped on their way.
-func (k *Key) settle(session uint64, sent time.Duration) (missing bool) {
+func (k *Key) settle(sent time.Duration) (missing bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.session == session && k.wrote < sent && k.unannounced()
+	if k.wrote >= sent || k.changes.Load() >= k.own {
+		return false
+	}
+	k.changes.Store(k.own)
+	return true
 }

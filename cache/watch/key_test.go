@@ -3,26 +3,27 @@ package watch
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// listening is a key whose server is connected, in its n-th period.
-func listening(n uint64) (*Key, *Server) {
-	s, run := &Server{poked: make(chan struct{}, 1), w: &Watch{heartbeat: time.Millisecond, dial: &connector{}}}, "run"
-	s.listensTo.Store(&run)
-	s.period.Store(n)
-	s.heard.Store(forever)
+// listening is a key whose server is listened to.
+func listening() (*Key, *Server) {
+	s := &Server{poked: make(chan struct{}, 1), again: make(chan struct{}, 1), w: &Watch{heartbeat: time.Millisecond, dial: &connector{}}}
+	s.answered.Store(forever)
 	s.pool.Store(redis.NewClient(&redis.Options{}))
-	k := &Key{w: s.w, notify: func(bool) {}}
+	k := &Key{w: s.w, notify: func(Event) {}}
+	k.changes.Store(1)
 	k.server.Store(s)
-	k.listen(s, n)
+	k.begin(s)
 	return k, s
 }
 
-// write makes a write that ends like that, during which so many changes are received.
+// written makes a write that ends like that, during which so many changes are received.
 func written(t *testing.T, k *Key, changes int, changed bool, err error) Mark {
 	t.Helper()
 	m, got := k.Write(t.Context(), false, func(redis.Cmdable) (bool, error) {
@@ -42,21 +43,20 @@ func TestOwnWriteAccountsForOneChange(t *testing.T) {
 		during, after int
 		changed       bool
 		err           error
-		withdrawn     bool
+		unseen        bool
 	}{
-		"its own, before the reply":          {during: 1, changed: true},
-		"its own, after the reply":           {after: 1, changed: true},
-		"another, before the reply":          {during: 2, changed: true, withdrawn: true},
-		"another, after the reply":           {during: 1, after: 1, changed: true, withdrawn: true},
-		"of a write that changed nothing":    {during: 1, withdrawn: true},
-		"of a write that was refused":        {during: 1, err: redis.ErrClosed, withdrawn: true},
-		"of a write whose reply never came":  {during: 1, changed: true, err: context.Canceled, withdrawn: true},
-		"nothing, of a write that was none":  {},
-		"after a write that changed nothing": {after: 1, withdrawn: true},
+		"its own, before the reply":         {during: 1, changed: true},
+		"its own, after the reply":          {after: 1, changed: true},
+		"another, before the reply":         {during: 2, changed: true, unseen: true},
+		"another, after the reply":          {during: 1, after: 1, changed: true, unseen: true},
+		"of a write that changed nothing":   {during: 1, unseen: true},
+		"of a write that was refused":       {during: 1, err: redis.ErrClosed, unseen: true},
+		"of a write whose reply never came": {during: 1, changed: true, err: context.Canceled, unseen: true},
+		"nothing, of a write that was none": {},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			k, _ := listening(1)
+			k, _ := listening()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // nothing is tried again
 			m, _ := k.Write(ctx, false, func(redis.Cmdable) (bool, error) {
@@ -68,8 +68,8 @@ func TestOwnWriteAccountsForOneChange(t *testing.T) {
 			for range test.after {
 				k.change(false)
 			}
-			if k.Withdrawn(&m) != test.withdrawn {
-				t.Errorf("withdrawn: %t, want %t", !test.withdrawn, test.withdrawn)
+			if k.Unseen(&m) != test.unseen || (k.Since(&m).Changes > 0) != test.unseen {
+				t.Errorf("unseen: %t, want %t", !test.unseen, test.unseen)
 			}
 			if received := test.during+test.after > 0; k.Changed(&m) != received {
 				t.Errorf("changed: %t, want %t", !received, received)
@@ -78,148 +78,112 @@ func TestOwnWriteAccountsForOneChange(t *testing.T) {
 	}
 }
 
-// TestOwnWritesAccountForAChangeEach has a lease and a fill follow each other faster than they are
+// TestOwnWritesAccountForAChangeEach has a stub and a fill follow each other faster than they are
 // announced.
 func TestOwnWritesAccountForAChangeEach(t *testing.T) {
-	k, _ := listening(1)
-	acquire := written(t, k, 0, true, nil)
+	k, _ := listening()
+	stub := written(t, k, 0, true, nil)
 	fill := written(t, k, 0, true, nil)
 	look := k.Mark()
 	k.change(false)
 	k.change(false)
-	if k.Withdrawn(&fill) || k.Withdrawn(&look) {
+	if k.Unseen(&fill) || k.Unseen(&look) {
 		t.Error("its own announcements withdraw what a process knows from its writes, or has read since")
 	}
-	if !k.Withdrawn(&acquire) {
+	if !k.Unseen(&stub) {
 		t.Error("what was known before the fill does not allow for it")
 	}
 	k.change(false)
-	if !k.Withdrawn(&fill) || !k.Withdrawn(&look) {
+	if !k.Unseen(&fill) || !k.Unseen(&look) {
 		t.Error("a purge is taken for an own write")
 	}
 }
 
-// TestAnOwnWriteWhoseConnectionEnds has the listening connection end before the reply is there.
-func TestAnOwnWriteWhoseConnectionEnds(t *testing.T) {
-	tests := map[string]struct {
-		before    int  // changes received on that connection
-		another   bool // there is another one before the reply,
-		after     int  // on which so many are received
-		withdrawn bool
-	}{
-		"announced":             {before: 1},
-		"announced, and purged": {before: 2, withdrawn: true},
-		"announced, and purged on another connection": {before: 1, after: 1, withdrawn: true},
-		"not announced":                                    {},
-		"not announced, and purged later":                  {after: 1, withdrawn: true},
-		"not announced, and purged before the reply":       {another: true, after: 1, withdrawn: true},
-		"announced or not, on another one for all we know": {another: true},
+// TestASessionTrustsNothingFromBeforeIt has another one begin after a read, a write and a change.
+func TestASessionTrustsNothingFromBeforeIt(t *testing.T) {
+	k, s := listening()
+	read, wrote := k.Mark(), written(t, k, 0, true, nil)
+	if !k.Trusts(&read, 0) || !k.Since(&read).Listened {
+		t.Fatal("what was read in this session is not trusted")
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			k, s := listening(1)
-			another := func() {
-				k.listen(s, 2)
-				for range test.after {
-					k.change(false)
-				}
-			}
-			m, err := k.Write(t.Context(), false, func(redis.Cmdable) (bool, error) {
-				for range test.before {
-					k.change(false)
-				}
-				s.heard.Store(never)
-				if test.another {
-					another()
-				}
-				return true, nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !test.another {
-				another()
-			}
-			if k.Withdrawn(&m) != test.withdrawn {
-				t.Errorf("withdrawn: %t, want %t", !test.withdrawn, test.withdrawn)
-			}
-		})
+	k.change(true)
+	if got := k.Since(&read); got.Changes != 1 || !got.Flushed || !k.Unseen(&read) || k.Unseen(&wrote) {
+		t.Errorf("received %+v", got)
+	}
+	s.answered.Store(never)
+	k.begin(s)
+	s.answered.Store(forever)
+	for _, m := range []Mark{read, wrote, read.Unread()} {
+		if got := k.Since(&m); k.Trusts(&m, 0) || got.Listened || got.Changes > 0 {
+			t.Errorf("received %+v since %+v", got, m)
+		}
+	}
+	m := k.Mark()
+	k.change(false)
+	if !k.Unseen(&m) || !k.Unseen(&wrote) {
+		t.Error("a change in the new session is taken for the write before it")
+	}
+	k.move(&Server{w: s.w})
+	if m = k.Mark(); k.Trusts(&m, 0) || k.Since(&m).Listened {
+		t.Error("a server that does not track the key is trusted")
 	}
 }
 
 func TestAWriteThatIsNotAnnouncedIsMissed(t *testing.T) {
-	k, _ := listening(1)
+	k, s := listening()
 	written(t, k, 0, true, nil)
-	if sent := k.wrote; k.settle(1, sent) || !k.settle(1, sent+1) || k.settle(1, sent+1) {
+	if sent := k.wrote; k.settle(sent) || !k.settle(sent+1) || k.settle(sent+1) {
 		t.Error("want it missed once, when a ping that was sent after it is answered")
 	}
 	written(t, k, 1, true, nil)
-	if k.settle(1, Now()+1) {
+	if k.settle(Now() + 1) {
 		t.Error("it was announced")
 	}
 	written(t, k, 0, true, nil)
-	if k.settle(2, Now()+1) {
-		t.Error("it may have been announced on the connection before")
+	k.begin(s)
+	if k.settle(Now() + 1) {
+		t.Error("it may have been announced in the session before")
 	}
 }
 
-func TestFlushWithdrawsWhatAnEarlierProcessHeld(t *testing.T) {
-	k, _ := listening(1)
+// TestALookIsConfirmedByItsOwnSession has the answer to a ping come, another session begin, and none.
+func TestALookIsConfirmedByItsOwnSession(t *testing.T) {
+	k, s := listening()
 	m := k.Mark()
-	k.change(false)
-	if k.WithdrawnBefore("run", &m) {
-		t.Error("a write of another replica to this process withdraws what an earlier one held")
+	if !k.Confirm(t.Context(), &m) {
+		t.Error("the answer is there")
 	}
-	if !k.WithdrawnBefore("another run", &m) {
-		t.Error("a change from an earlier process does not")
-	}
-	k.change(true)
-	if !k.WithdrawnBefore("run", &m) {
-		t.Error("FLUSHALL does not")
+	s.answered.Store(0)
+	time.AfterFunc(5*time.Millisecond, func() {
+		k.begin(s)
+		s.answered.Store(forever)
+	})
+	if k.Confirm(t.Context(), &m) {
+		t.Error("another session confirms it")
 	}
 }
 
-func TestQuietIsUninterrupted(t *testing.T) {
-	k, s := listening(1)
-	m := k.Mark()
-	for name, test := range map[string]struct {
-		live, deaf bool
-		period     uint64
-		own        uint64
-		quiet      bool
-	}{
-		"listening":                   {live: true, period: 1, quiet: true},
-		"listening again":             {live: true, period: 2},
-		"not listening":               {period: 1},
-		"nothing is ever announced":   {period: 1, deaf: true, quiet: true},
-		"refused before, and not now": {live: true, deaf: true, period: 2},
-	} {
-		s.heard.Store(never)
-		if test.live {
-			s.heard.Store(forever)
-		}
-		s.deaf.Store(test.deaf)
-		s.period.Store(test.period)
-		now := k.Mark()
-		if k.Quiet(t.Context(), &m, &now, 0) != test.quiet {
-			t.Errorf("%s: quiet: %t", name, !test.quiet)
-		}
+func TestTrackedPrefixesDoNotOverlap(t *testing.T) {
+	keys := map[string]*Key{}
+	for _, name := range []string{"rules", "rules2", "banners"} {
+		k := &Key{name: name, beside: "lease:{" + name + "}"}
+		keys[k.name], keys[k.beside] = k, k
 	}
-	s.period.Store(1)
-	s.heard.Store(0)
-	now := k.Mark()
-	go func() {
-		<-s.poked
-		k.change(false)
-		s.heard.Store(forever)
-	}()
-	if k.Quiet(t.Context(), &m, &now, 0) {
-		t.Error("a change was received before the answer to a ping")
+	if got := new(Watch).tracked(keys); !slices.Equal(got, []string{"banners", "lease:", "rules"}) {
+		t.Errorf("got %q", got)
 	}
-	if own := (Mark{allowed: 1}); !k.Quiet(t.Context(), &m, &own, 0) {
-		t.Error("it was an own one")
+}
+
+// TestACallOnOldConnectionsDoesNotLoseTheServer has calls fail that began before the session, and in it.
+func TestACallOnOldConnectionsDoesNotLoseTheServer(t *testing.T) {
+	k, s := listening()
+	s.ctx, s.w.o.Log = t.Context(), slog.New(slog.DiscardHandler)
+	began := Now()
+	s.begun.Store(int64(Now()))
+	if s.fail(began, redis.ErrClosed); !k.Up() {
+		t.Error("lost by a call that began before the session")
 	}
-	if own := (Mark{changes: 1, allowed: 2}); k.Quiet(t.Context(), &m, &own, 0) {
-		t.Error("it was received before the own write")
+	if s.fail(Now(), redis.ErrClosed); k.Up() {
+		t.Error("not lost by a call that began in the session")
 	}
 }

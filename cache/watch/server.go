@@ -32,11 +32,10 @@ type Server struct {
 	away atomic.Int64           // since when it cannot be read; 0: it can
 
 	// The listening connection: see session.go.
-	listensTo atomic.Pointer[string] // run_id of the process at the other end; "" while not connected
-	deaf      atomic.Bool            // the server refuses tracking
-	period    atomic.Uint64          // numbers the periods of uninterrupted connection, over all servers
-	heard     atomic.Int64           // when the last answered ping was sent; never while not connected
+	answered  atomic.Int64 // when the last answered ping was sent; never while not connected
+	begun     atomic.Int64 // when the last session did
 	roundTrip atomic.Int64
+	deaf      bool // the server refuses tracking
 	far       bool // the round trip is too long for the bound
 
 	poked  chan struct{} // capacity 1: ping now
@@ -83,10 +82,16 @@ func (s *Server) Do(ctx context.Context, again bool, f func(redis.Cmdable) error
 	return err
 }
 
-// Replied reports whether err is an error reply of Redis, which is reachable and refuses.
+// Replied reports whether err is an error reply of Redis, which is reachable and refuses. Some say
+// that the key is elsewhere, or that Redis is not there yet: then it was not reached.
 func Replied(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply)
+	if !errors.As(err, &reply) {
+		return false
+	}
+	_, moved := redis.IsMovedError(err)
+	_, asked := redis.IsAskError(err)
+	return !moved && !asked && !redis.IsTryAgainError(err) && !redis.IsClusterDownError(err) && !redis.IsLoadingError(err) && !redis.IsMasterDownError(err)
 }
 
 func isRedirection(err error) bool {
@@ -95,12 +100,15 @@ func isRedirection(err error) bool {
 	return moved || asked || redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsReadOnlyError(err)
 }
 
-// renew replaces the pool, unless that was done already.
+// renew replaces the pool, unless that was done already. A call in flight can ask for it after the
+// server was given up: then nobody else would close the new one.
 func (s *Server) renew(old *redis.Client) {
 	fresh := s.newPool()
 	if s.pool.CompareAndSwap(old, fresh) {
 		_ = old.Close()
-		return
+		if s.ctx.Err() == nil {
+			return
+		}
 	}
 	_ = fresh.Close() // has no connections
 }
@@ -108,41 +116,61 @@ func (s *Server) renew(old *redis.Client) {
 // identify checks, on each new connection, which process answers at the address. If it changed, all
 // older connections lead to the wrong one and are closed.
 func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
+	changed, err := s.exchanged(ctx, cn)
+	if changed {
+		s.relisten()
+	}
+	return err
+}
+
+// exchanged is identify for the listening connection, which need not be replaced: it is new itself.
+func (s *Server) exchanged(ctx context.Context, cn *redis.Conn) (changed bool, err error) {
 	text, err := cn.Info(ctx, "server").Result()
 	if err != nil {
 		if Replied(err) { // not permitted: unknown then
-			return nil
+			return false, nil
 		}
-		return err
+		return false, err
 	}
 	_, rest, _ := strings.Cut(text, "run_id:")
 	run, _, _ := strings.Cut(rest, "\r\n")
 	if run == "" {
-		return nil
+		return false, nil
 	}
 	if old := s.run.Swap(&run); *old != "" && *old != run {
 		s.w.o.Log.Warn("another redis process answers at this address", "redis", s.addr)
-		s.relisten()
 		s.renew(s.pool.Load())
+		return true, nil
 	}
-	return nil
+	return false, nil
 }
 
-// reach pings on a new connection.
+// reach asks for the role on a new connection. A master that was demoted, and is cut from its
+// successor, answers the pings of a session as before, and announces nothing of what happens there.
 func (s *Server) reach() error {
 	o := s.Dedicated()
 	o.OnConnect = s.identify
 	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
-	return c.Ping(s.ctx).Err()
+	text, err := c.Info(s.ctx, "replication").Result()
+	if Replied(err) { // not permitted
+		return c.Ping(s.ctx).Err()
+	}
+	if strings.Contains(text, "role:slave") && s.listening() {
+		s.w.o.Log.Warn("redis is not a master any more; checking redis on every request", "redis", s.addr)
+		s.relisten()
+	}
+	return err
 }
 
-// fail records that the server cannot be read.
-func (s *Server) fail(err error) {
-	if s.ctx.Err() != nil || !s.away.CompareAndSwap(0, int64(Now())) {
+// fail records that the server cannot be read, as a call has shown that began then. If a session has
+// begun since, older connections broke, and the call says nothing of the new ones.
+func (s *Server) fail(began time.Duration, err error) {
+	if s.ctx.Err() != nil || s.listening() && s.begun.Load() > int64(began) || !s.away.CompareAndSwap(0, int64(Now())) {
 		return
 	}
 	s.w.o.Log.Warn("redis unreachable; serving from memory and the CMS, uncoordinated", "redis", s.addr, "error", err)
+	s.notify(Lost)
 	Signal(s.broken)
 }
 
@@ -180,14 +208,20 @@ func (s *Server) back() {
 	if since := s.away.Swap(0); since != 0 {
 		s.renew(old)
 		s.w.o.Log.Info("redis is back", "redis", s.addr, "after", (Now() - time.Duration(since)).Round(time.Millisecond))
-		s.notify()
+		s.notify(Back)
 	}
 }
 
-// notify makes the keys of this server be looked at again.
-func (s *Server) notify() {
-	for _, k := range s.w.on(s) {
-		k.notify(false)
+// notify tells the readers of this server's keys.
+func (s *Server) notify(e Event) {
+	for name, k := range s.w.on(s) {
+		switch {
+		case name != k.name:
+		case e == Lost:
+			k.lose()
+		default:
+			k.notify(e)
+		}
 	}
 }
 
@@ -199,11 +233,11 @@ func Jitter(d time.Duration) time.Duration {
 }
 
 // listening reports whether changes are received.
-func (s *Server) listening() bool { return s.heard.Load() != never }
+func (s *Server) listening() bool { return s.answered.Load() != never }
 
-// heardOf reports whether every change acknowledged before now minus the trust has been received.
-func (s *Server) heardOf(now time.Duration) bool {
-	return int64(now)-s.heard.Load() <= int64(s.w.trust) && int64(now)-s.w.confirmed.Load() <= int64(topologyWindow)
+// current reports whether every change acknowledged before now minus the trust has been received.
+func (s *Server) current(now time.Duration) bool {
+	return int64(now)-s.answered.Load() <= int64(s.w.trust) && int64(now)-s.w.confirmed.Load() <= int64(topologyWindow)
 }
 
 // relisten ends the session for a new one.

@@ -49,17 +49,13 @@ func (s *Server) listen() {
 			}
 			continue
 		}
-		was, unknown, period := Now(), "", s.w.periods.Add(1)
-		for _, k := range keys {
-			k.listen(s, period)
+		was := Now()
+		gotPush, err := s.session(keys)
+		s.answered.Store(never)
+		if gotPush {
+			s.deaf = false
 		}
-		lasted, err := s.session(keys, period)
-		s.listensTo.Store(&unknown)
-		s.heard.Store(never)
-		if lasted {
-			s.deaf.Store(false)
-		}
-		s.notify() // waiters will not receive changes
+		s.notify(Lost)
 		if s.ctx.Err() != nil {
 			return
 		}
@@ -69,8 +65,9 @@ func (s *Server) listen() {
 		switch {
 		case errors.Is(err, errAgain):
 			continue
-		case refusesTracking(err), errors.Is(err, errUnannounced) && !lasted:
-			if !s.deaf.Swap(true) {
+		case refusesTracking(err), errors.Is(err, errUnannounced) && !gotPush:
+			if !s.deaf {
+				s.deaf = true
 				s.w.o.Log.Warn("redis refused CLIENT TRACKING; checking redis on every request", "redis", s.addr, "error", err, "see", "docs/coherence.md")
 			}
 			pause = refusedPause
@@ -99,15 +96,15 @@ func refusesTracking(err error) bool {
 	return code == "ERR" || code == "NOPERM" || code == "NOPROTO"
 }
 
-// session connects, and receives changes until the connection fails. It lasted if it received a
+// session connects, and receives changes until the connection fails. It reports whether there was a
 // change.
 //
 // Redis writes the invalidations that a command causes before it writes that command's reply, and a
 // connection keeps its order: when the answer to a ping sent at time t has been read, every change
 // acknowledged before t has been received. That is what memory is trusted on.
-func (s *Server) session(keys map[string]*Key, period uint64) (lasted bool, err error) {
+func (s *Server) session(keys map[string]*Key) (gotPush bool, err error) {
 	client := redis.NewClient(s.listenOptions(keys)) // whose only connection is that of b.ps
-	b := &beats{s: s, keys: keys, period: period}
+	b := &beats{s: s, keys: keys}
 	// The name is free and the processor is not nil, so registering cannot fail.
 	_ = client.RegisterPushNotificationHandler("invalidate", b, true)
 	b.ps = client.Subscribe(s.ctx) // no channels: only the connection is needed
@@ -121,16 +118,16 @@ func (s *Server) session(keys map[string]*Key, period uint64) (lasted bool, err 
 	tasks.Go(func() error { return b.receive(ctx) })
 	tasks.Go(func() error { <-ctx.Done(); return b.ps.Close() }) // one of the two has ended
 	err = tasks.Wait()
-	return b.received.Load(), err
+	return b.gotPush.Load(), err
 }
 
 // beats are the pings of one session, and the changes received between their answers.
 type beats struct {
-	s        *Server
-	ps       *redis.PubSub
-	keys     map[string]*Key
-	period   uint64      // begins with the first answer
-	received atomic.Bool // a change
+	s       *Server
+	ps      *redis.PubSub
+	keys    map[string]*Key // by the names of both keys of each
+	gotPush atomic.Bool
+	begun   bool // the first ping was answered: changes before count as those of the time between sessions
 }
 
 func (b *beats) ping(ctx context.Context) error {
@@ -178,24 +175,34 @@ func (b *beats) receive(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("answer to a ping: %w", err)
 		}
-		if sent <= b.s.heard.Load() || sent > int64(Now()) {
+		if sent <= b.s.answered.Load() || sent > int64(Now()) {
 			return errors.New("not the answer to the next ping")
 		}
 		b.s.measure(Now() - time.Duration(sent))
-		if first {
-			// Tracking is on. Earlier reads may have missed a change, and have another period.
-			b.s.period.Store(b.period)
+		// In this order:
+		//  1. tracking is on, and earlier reads may have missed a change, so nothing from before is trusted;
+		//  2. an own write that should have been announced by now and was not ends the session;
+		//  3. memory is trusted on this answer;
+		//  4. the server is there;
+		//  5. everybody looks.
+		for name, k := range b.keys {
+			if first && name == k.name {
+				k.begin(b.s)
+			}
 		}
 		for _, k := range b.keys {
-			if k.settle(b.period, time.Duration(sent)) {
+			if k.settle(time.Duration(sent)) {
 				return errUnannounced
 			}
 		}
-		b.s.heard.Store(sent)
 		if first {
-			first = false
+			b.s.begun.Store(int64(Now()))
+		}
+		b.s.answered.Store(sent)
+		if first {
+			first, b.begun = false, true
 			b.s.back()
-			b.s.notify()
+			b.s.notify(Back)
 		}
 	}
 }
@@ -232,10 +239,9 @@ func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
 		return dial(ctx, network, addr)
 	}
 	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
-		if err := s.identify(ctx, cn); err != nil {
+		if _, err := s.exchanged(ctx, cn); err != nil {
 			return err
 		}
-		s.listensTo.Store(s.run.Load())
 		// If HELLO is refused, go-redis continues in RESP2, in which tracking can be switched on
 		// and pings are answered, but no push ever arrives.
 		hello, err := cn.Hello(ctx, o.Protocol, "", "", "").Result()
@@ -246,7 +252,7 @@ func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
 			return errReplica
 		}
 		track := []any{"client", "tracking", "on", "bcast"}
-		for name := range keys {
+		for _, name := range s.w.tracked(keys) {
 			track = append(track, "prefix", name)
 		}
 		return cn.Do(ctx, track...).Err()
@@ -256,19 +262,29 @@ func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
 
 // HandlePushNotification implements push.NotificationHandler: the keys that changed, or null for all.
 func (b *beats) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, n []any) error {
-	b.received.Store(true)
+	b.gotPush.Store(true)
 	var names []any
 	if len(n) > 1 {
 		names, _ = n[1].([]any)
 	}
 	if names == nil { // null, or an unknown form: anything may have changed
-		for _, k := range b.keys {
-			k.change(true)
+		for name, k := range b.keys {
+			if name == k.name && b.begun {
+				k.change(true)
+			}
 		}
 	}
 	for _, name := range names {
-		if name, ok := name.(string); ok && b.keys[name] != nil {
-			b.keys[name].change(false)
+		name, _ := name.(string)
+		switch k := b.keys[name]; {
+		case k == nil:
+		case name == k.name && !b.begun: // begin counts as a change, and has everybody look
+			k.notify(Changed)
+		case name == k.name:
+			k.change(false)
+		default:
+			k.besides.Add(1)
+			k.notify(Beside)
 		}
 	}
 	return nil
@@ -279,8 +295,7 @@ func newServer(w *Watch, addr string) *Server {
 	s.ctx, s.cancel = context.WithCancel(w.ctx)
 	unknown := ""
 	s.run.Store(&unknown)
-	s.listensTo.Store(&unknown)
-	s.heard.Store(never)
+	s.answered.Store(never)
 	s.pool.Store(s.newPool())
 	s.tasks.Go(s.probe)
 	s.tasks.Go(s.listen)

@@ -120,30 +120,6 @@ func open(t *testing.T, addr string) *Watch {
 	return w
 }
 
-// TestAChangeFromBeforeARestartCounts has a change received, and the connection end. The next one
-// leads to another process, which hangs in the midst of connecting.
-func TestAChangeFromBeforeARestartCounts(t *testing.T) {
-	one, client := store(t)
-	two, _ := store(t)
-	y := newWay(t, one)
-	w := open(t, y.Addr().String())
-	k := w.Key("k", func(bool) {})
-	testkit.Eventually(t, "changes are received", w.Listening)
-	m, run := k.Mark(), k.Run()
-	if err := client.HSet(t.Context(), "p:k", "a", 1).Err(); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Eventually(t, "a change is received", func() bool { return k.Changed(&m) })
-	y.cut(two, "info")
-	testkit.Eventually(t, "another process is listened to", func() bool {
-		now := k.Run()
-		if now != run && !k.WithdrawnBefore(now, &m) {
-			t.Fatal("what was received from the process before does not count")
-		}
-		return *k.server.Load().listensTo.Load() == now && now != run
-	})
-}
-
 // TestAServerThatHangsHoldsUpNoMove has a key move from a server that hangs in the midst of connecting.
 func TestAServerThatHangsHoldsUpNoMove(t *testing.T) {
 	one, _ := store(t)
@@ -151,8 +127,8 @@ func TestAServerThatHangsHoldsUpNoMove(t *testing.T) {
 	y := newWay(t, nil)
 	y.cut(one, "info")
 	w := open(t, y.Addr().String())
-	k := w.Key("k", func(bool) {})
-	testkit.Eventually(t, "it is being connected to", func() bool { return k.Run() != "" })
+	k := w.Key("k", "p:lease:{p:k}", func(Event) {})
+	testkit.Eventually(t, "it is being connected to", func() bool { return y.conns() > 0 && k.server.Load() != nil })
 	elapsed := testkit.Stopwatch(t)
 	w.redirect(func(string) string { return two.Addr() })
 	if took := elapsed(); took > watchdog/4 {

@@ -76,14 +76,17 @@ func (v *voters) close() {
 }
 
 // A vote is one voter's answer: the master of each range of slots. A Sentinel names one for all.
-type vote []redis.ClusterSlot
+type vote []struct {
+	start, end int
+	addr       string
+}
 
 // master is the master of a key, "" if unknown.
 func (v vote) master(key string) (addr string) {
 	slot := slotOf(key)
 	for _, s := range v {
-		if s.Start <= slot && slot <= s.End {
-			return s.Nodes[0].Addr
+		if s.start <= slot && slot <= s.end {
+			return s.addr
 		}
 	}
 	return ""
@@ -114,7 +117,7 @@ func (v *voters) ask(ctx context.Context) (func(key string) (addr string), error
 	if v.w.dial.master == "" {
 		var masters []string
 		for _, s := range *one {
-			masters = append(masters, s.Nodes[0].Addr)
+			masters = append(masters, s.addr)
 		}
 		slices.Sort(masters)
 		v.know(slices.Compact(masters))
@@ -148,21 +151,39 @@ func (v *voters) poll(ctx context.Context, addr string) (*vote, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &vote{{End: slotCount - 1, Nodes: []redis.ClusterNode{{Addr: net.JoinHostPort(pair[0], pair[1])}}}}, nil
+		return &vote{{end: slotCount - 1, addr: net.JoinHostPort(pair[0], pair[1])}}, nil
 	}
-	slots, err := v.clients[addr].ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS needs Redis 7
+	ranges, err := v.clients[addr].Do(ctx, "cluster", "slots").Slice() // CLUSTER SHARDS needs Redis 7
 	if err != nil {
 		return nil, err
 	}
-	slots = slices.DeleteFunc(slots, func(s redis.ClusterSlot) bool { return len(s.Nodes) == 0 })
-	for _, s := range slots {
-		n := &s.Nodes[0]
-		if host, port, err := net.SplitHostPort(n.Addr); err == nil && host == "" { // it does not know its own name
-			own, _, _ := net.SplitHostPort(addr)
-			n.Addr = net.JoinHostPort(own, port)
+	own, _, _ := net.SplitHostPort(addr)
+	return parseSlots(ranges, own), nil
+}
+
+// parseSlots reads the reply of CLUSTER SLOTS, a list of [start, end, [host, port, ...], replica...].
+// A node that does not know its own name, or is configured not to tell it, has no host: that is the
+// one that was asked. (go-redis's own reading fails then.)
+func parseSlots(ranges []any, own string) *vote {
+	var v vote
+	for _, r := range ranges {
+		r, _ := r.([]any)
+		if len(r) < 3 {
+			continue // nobody serves these slots
 		}
+		start, _ := r[0].(int64)
+		end, _ := r[1].(int64)
+		master, _ := r[2].([]any)
+		if len(master) < 2 {
+			continue
+		}
+		host, _ := master[0].(string)
+		v = append(v, struct {
+			start, end int
+			addr       string
+		}{int(start), int(end), net.JoinHostPort(cmp.Or(host, own), fmt.Sprint(master[1]))})
 	}
-	return (*vote)(&slots), nil
+	return &v
 }
 
 const slotCount = 16384

@@ -5,8 +5,8 @@
 // the masters of a Cluster. Each is a [Server]: one address, with a pool of connections for calls
 // and one more on which it pushes invalidations, both checked to reach the same process. A [Key] is
 // one key of which changes are watched. Whoever reads the key takes a [Mark] first, and may trust
-// what was read for as long as [Key.Trusts] says so: no change was received since, and the
-// connection was heard from within the last moments.
+// what was read for as long as [Key.Trusts] says so: no change was received since, and Redis has
+// answered on that connection within the last moments.
 package watch
 
 import (
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -64,10 +65,9 @@ type Watch struct {
 	// confirmed is when the list of masters was last confirmed.
 	confirmed atomic.Int64
 	read      atomic.Int64 // when a key was last read, to within readTick
-	periods   atomic.Uint64
 
-	mu      sync.Mutex // guards the fields below
-	keys    map[string]*Key
+	mu      sync.Mutex      // guards the fields below
+	keys    map[string]*Key // each under its own name and that of the key beside it
 	others  map[string]bool // the names that Server was called with
 	servers map[string]*Server
 	route   func(key string) (addr string) // nil until the masters are known
@@ -94,12 +94,14 @@ func (w *Watch) Addr() string { return strings.Join(w.dial.seeds, ",") }
 // Trust is how long a value read can be served without another sign of life from Redis.
 func (w *Watch) Trust() time.Duration { return w.trust }
 
-// Key starts to watch a key. Notify is called whenever the key should be read again: on a change,
-// in Redis's order, or when a connection is made or lost. It must not block.
-func (w *Watch) Key(name string, notify func(changed bool)) *Key {
-	k := &Key{w: w, name: w.o.Prefix + name, notify: notify}
+// Key starts to watch a key and the one beside it, which is in the same slot. Notify is called in
+// Redis's order, from the goroutine that reads the connection: it must not block.
+func (w *Watch) Key(name, beside string, notify func(Event)) *Key {
+	k := &Key{w: w, name: w.o.Prefix + name, beside: beside, notify: notify}
+	k.changes.Store(1)
+	k.session.Store(math.MaxUint64)
 	w.mu.Lock()
-	w.keys[k.name] = k
+	w.keys[k.name], w.keys[beside] = k, k
 	if w.route != nil {
 		k.server.Store(w.serverAt(w.route(k.name)))
 	}
@@ -108,6 +110,26 @@ func (w *Watch) Key(name string, notify func(changed bool)) *Key {
 		s.relisten()
 	}
 	return k
+}
+
+// tracked are the prefixes of the keys: each key's name, and what the names of those beside them
+// begin with. Of two of which one begins the other it is the shorter, since Redis refuses prefixes
+// that overlap, and with them all tracking.
+func (w *Watch) tracked(keys map[string]*Key) (prefixes []string) {
+	for name, k := range keys {
+		if name != k.name {
+			name, _, _ = strings.Cut(name, "{")
+		}
+		prefixes = append(prefixes, name)
+	}
+	slices.Sort(prefixes)
+	shortest := prefixes[:0]
+	for _, p := range prefixes {
+		if n := len(shortest); n == 0 || !strings.HasPrefix(p, shortest[n-1]) {
+			shortest = append(shortest, p)
+		}
+	}
+	return shortest
 }
 
 // Server returns the server of a key that is not watched.
@@ -159,7 +181,7 @@ func (w *Watch) Up() bool {
 func (w *Watch) Listening() bool {
 	all, now := w.all(), Now()
 	for _, s := range all {
-		if !s.listening() || !w.idle(now) && !s.heardOf(now) {
+		if !s.listening() || !w.idle(now) && !s.current(now) {
 			return false
 		}
 	}
@@ -184,8 +206,7 @@ func (w *Watch) serverAt(addr string) *Server {
 	return s
 }
 
-// redirect moves each key to the server that route names, and ends servers without keys. Values
-// read from another server are not trusted, since their marks have its period.
+// redirect moves each key to the server that route names, and ends servers without keys.
 func (w *Watch) redirect(route func(key string) string) {
 	w.mu.Lock()
 	w.route = route
@@ -200,23 +221,27 @@ func (w *Watch) redirect(route func(key string) string) {
 			use(name)
 		}
 	}
-	var moved []*Key
+	moved := map[*Key]*Server{}
 	for _, k := range w.keys {
-		if s := use(k.name); k.server.Swap(s) != s {
-			moved = append(moved, k)
+		if s := use(k.name); k.server.Load() != s {
+			moved[k] = s
 		}
 	}
 	before := w.servers
 	w.servers = maps.Clone(used)
 	w.mu.Unlock()
+	for k, s := range moved {
+		k.lose()
+		k.move(s)
+	}
 	if len(moved) > 0 {
 		for _, s := range used {
 			s.relisten()
 		}
 		w.o.Log.Info("redis masters changed", "redis", slices.Sorted(maps.Keys(used)))
 	}
-	for _, k := range moved {
-		k.notify(false)
+	for k := range moved {
+		k.notify(Back)
 	}
 	for addr, s := range before {
 		if used[addr] == nil {

@@ -19,7 +19,7 @@ func TestAKeyIsListenedToWhereverItGoes(t *testing.T) {
 	addrs := []string{one.Addr(), left.Addr().String()}
 	clients := []*redis.Client{oneClient, twoClient}
 	w := open(t, addrs[0])
-	w.Key("stays", func(bool) {})
+	w.Key("stays", "p:lease:{p:stays}", func(Event) {})
 	testkit.Eventually(t, "changes are received", w.Listening)
 	at := 1
 	route := func(key string) string {
@@ -31,8 +31,8 @@ func TestAKeyIsListenedToWhereverItGoes(t *testing.T) {
 	w.redirect(route)
 	changed := map[string]chan struct{}{"new": make(chan struct{}, 1), "goes": make(chan struct{}, 1)}
 	for name, c := range changed {
-		w.Key(name, func(changed bool) {
-			if changed {
+		w.Key(name, "p:lease:{p:"+name+"}", func(e Event) {
+			if e == Changed {
 				Signal(c)
 			}
 		})

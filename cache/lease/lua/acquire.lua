@@ -1,45 +1,41 @@
 -- Look, and take the lease if a fetch is due and nobody else has it.
--- ARGV: as for look; then token, lease in ms, layout, source, ttl in ms, grace for another source in ms, etag of a body known
--- to be damaged, what this process's tokens begin with: it fetches one at a time, so that a lease of its own is one whose
--- reply it never received; 1 if it holds a document that Redis has lost, which no failure elsewhere keeps it from putting back.
--- Returns what look does, as of now, and 'granted', 'fresh', 'held' or 'failed'.
-local h = read(tonumber(ARGV[1]))
-local function reply(outcome)
-  local r = found(h, ARGV[2])
+-- ARGV: as for look; then token, lease in ms, source, ttl in ms, grace for another source in ms, etag of a body known to be
+-- damaged, what this process's tokens begin with (it fetches one at a time, so that a lease of its own is one whose reply it
+-- never received), when the copy was fetched that the caller has and Redis does not: an older document is due.
+-- Returns what look does after the writes, the outcome ('granted', 'fresh', 'held' or 'failed'), the failure before, and
+-- 1 if the hash was written.
+local h = read()
+local function reply(outcome, before, wrote)
+  local r = found(h, ARGV[1])
   r[#r + 1] = outcome
+  r[#r + 1] = before
+  r[#r + 1] = wrote
   return r
 end
-local held = h.etag ~= '' and h.layout == ARGV[5] and h.etag ~= ARGV[9]
-local other = h.source ~= ARGV[6] and now >= h.fetched + ARGV[8]
-if held and now < h.fresh and now < h.fetched + ARGV[7] and not other then return reply('fresh') end
+local other = h.source ~= ARGV[4] and now >= h.fetched + ARGV[6]
+local current = h.etag ~= '' and h.etag ~= ARGV[7] and h.at >= num(ARGV[9]) and not other
+if current and now < h.fresh and now < h.fetched + ARGV[5] then return reply('fresh', '', 0) end
 
-local soft = h.mark ~= '' and h.fresh == 0   -- an operator's HSET fresh_until 0: whoever failed before is asked again
-local own = string.sub(h.lease, 1, #ARGV[10]) == ARGV[10]
-if h.left > 0 and not own and not (h.failed and (soft or ARGV[11] == '1')) then return reply(h.failed and 'failed' or 'held') end
+local soft = h.fresh == 0 -- an operator's HSET fresh_until 0: the failure before does not count
+local own = string.sub(h.lease, 1, #ARGV[8]) == ARGV[8]
+if h.left > 0 and not own and not (h.failed and soft) then return reply(h.failed and 'failed' or 'held', '', 0) end
 
-if h.kind ~= 'hash' and h.kind ~= 'none' then
+local set, seq, wrote = h.set ~= '' and h.set or ARGV[2], h.seq, 0
+if h.doc == 0 then seq = seq + 1 end
+if kind(books) ~= 'hash' and kind(books) ~= 'none' then
+  redis.call('SET', books, '')
+  redis.call('DEL', books)
+end
+redis.call('HSET', books, 'set', set, 'seq', int(seq), 'lease', ARGV[2], 'lease_until', int(now + ARGV[3]), 'lease_length', ARGV[3],
+  'lease_seq', int(seq))
+if h.doc == 0 then -- a stub, so that a DEL has something to remove, and is announced
   redis.call('DEL', key)
-  h.vacant = 'overwritten:' .. ARGV[3]
+  redis.call('HSET', key, 'set', set, 'seq', int(seq))
+  wrote = 1
+elseif soft then -- 0 becomes a number of its own, so that the next HSET to 0 is seen as well
+  redis.call('HSET', key, 'fresh_until', int(-now))
+  wrote = 1
 end
-local ttl = redis.call('PTTL', key)
-put('lease', ARGV[3], 'lease_until', int(now + ARGV[4]))
-if h.etag == '' then -- both stay when the lease is given back: see release
-  if h.vacant == '' then h.vacant = ARGV[3] end -- names this hash without a document: after a purge it is another
-  put('source', ARGV[6], 'vacant', h.vacant)
-end
--- What fresh_until is now: whoever changes it while the lease lasts has purged softly. 0 becomes a number of its own, still
--- long ago, so that any other HSET to 0 is seen as well, whoever looks.
-if soft then
-  h.fresh, h.mark = -now, int(-now)
-  if h.zero then
-    h.soft = h.mark
-    redis.call('HSET', key, 'fresh_until', h.mark, 'soft', h.soft)
-  end
-  put('fresh_until', h.mark, 'soft', h.soft)
-end
-local need = ARGV[4] + 1000
-if ttl == -2 or (ttl >= 0 and ttl < need) then redis.call('PEXPIRE', key, int(need)) end
-if set() == '' then redis.pcall('SET', dataset, ARGV[3]) end
-if soft or not h.failed then h.lease = '' end
-h.left = 0
-return reply('granted')
+local before = h.failed and not soft and h.lease or ''
+h = read()
+return reply('granted', before, wrote)

@@ -1,20 +1,21 @@
 -- Write what the holder of the lease has fetched, if it still has the lease.
--- ARGV: token, mark, layout, source, etag, body (empty: the held one is renewed), ttl in ms, stale window in ms,
--- upstream etag, upstream last-modified, changed_at of the same content as last known to the caller (or 0).
--- Returns {'stored'|'soft', now, changed_at, fresh_until} or {'lost'}.
-local h = read(0)
+-- ARGV: token, fresh_until as the reply of acquire had it (whoever has changed it since has purged softly), source, etag,
+-- body (empty: the held one is renewed), ttl in ms, upstream etag, upstream last-modified, changed_at of the same content as
+-- last known to the caller (or 0).
+-- Returns {'stored'|'soft', now, changed_at, fresh_until, set, seq} or {'lost'}.
+local h = read()
 if h.lease ~= ARGV[1] then return {'lost'} end
-if ARGV[6] == '' and h.etag ~= ARGV[5] then
-  drop('lease', 'lease_until')
+if ARGV[5] == '' and h.etag ~= ARGV[4] then
+  drop()
   return {'lost'}
 end
 local changed = now
-if h.etag == ARGV[5] and h.changed > 0 then changed = h.changed elseif num(ARGV[11]) > 0 then changed = num(ARGV[11]) end
+if h.etag == ARGV[4] and h.changed > 0 then changed = h.changed elseif num(ARGV[9]) > 0 then changed = num(ARGV[9]) end
 local soft = h.mark ~= ARGV[2]
-local fresh = soft and 0 or now + ARGV[7]
-put('etag', ARGV[5], 'fetched_at', int(now), 'changed_at', int(changed), 'fresh_until', int(fresh),
-  'upstream_etag', ARGV[9], 'upstream_last_modified', ARGV[10], 'layout', ARGV[3], 'source', ARGV[4])
-if ARGV[6] ~= '' then put('body', ARGV[6]) end
-drop('lease', 'lease_until', 'vacant')
-redis.call('PEXPIRE', key, int(ARGV[7] + ARGV[8]))
-return {soft and 'soft' or 'stored', now, changed, fresh}
+local fresh = soft and 0 or now + ARGV[6]
+local seq = h.seq + 1
+redis.call('HSET', key, 'seq', int(seq), 'etag', ARGV[4], 'source', ARGV[3], 'fetched_at', int(now), 'changed_at', int(changed),
+  'fresh_until', int(fresh), 'upstream_etag', ARGV[7], 'upstream_last_modified', ARGV[8], unpack(ARGV[5] ~= '' and {'body', ARGV[5]} or {}))
+redis.call('HSET', books, 'seq', int(seq))
+drop()
+return {soft and 'soft' or 'stored', now, changed, fresh, h.set, seq}

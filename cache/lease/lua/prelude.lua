@@ -1,9 +1,12 @@
--- Each script works on one resource: KEYS[1] is its hash, and KEYS[2] names the data set that the hash is part of
--- (in a Cluster both are in one slot). The time is the server's, so that no two processes need to agree on it.
--- Times are Unix milliseconds.
-local key, dataset = KEYS[1], KEYS[2]
+-- Each script works on one resource: KEYS[1] is the hash with its content, and KEYS[2] the hash beside it in which vitrine
+-- keeps its books (in a Cluster both are in one slot). The time is the server's, so that no two processes need to agree
+-- on it. Times are Unix milliseconds.
+-- A full Redis decides by a script's first write, and rolls nothing back: it has to be one that makes something larger.
+local key, books = KEYS[1], KEYS[2]
+if redis.replicate_commands then redis.replicate_commands() end -- else Redis 6 can refuse to write after TIME
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local longest = 3600000 -- a lease or a pause beyond that is garbage
 
 local function int(n) return string.format('%.0f', n) end
 -- A field that is not a whole number of at most 15 digits reads as 0.
@@ -11,43 +14,32 @@ local function num(s)
   if s and #s < 16 and string.find(s, '^%-?%d+$') then return tonumber(s) end
   return 0
 end
-local function kind() return redis.call('TYPE', key).ok end
-local function set()
-  local name = redis.pcall('GET', dataset)
-  return type(name) == 'string' and name or ''
-end
--- The fields of a layout are in a space of their own (see load in scripts.go): versions of two layouts share the hash, each
--- with a document and a lease, and whoever purges the key purges both.
-local function own(step, fields)
-  if space == '' then return fields end
-  for i = 1, #fields, step do fields[i] = space .. fields[i] end
-  return fields
-end
-local function put(...) redis.call('HSET', key, unpack(own(2, {...}))) end
-local function drop(...) redis.call('HDEL', key, unpack(own(1, {...}))) end
--- The one reading of the hash. A document fetched in the future is due (the clock was set back), and so is a lease that
--- lasts longer than any is given (most, in ms).
-local function read(most)
-  local k = kind()
-  local names = own(1, {'etag', 'layout', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'lease', 'lease_until',
-    'upstream_etag', 'upstream_last_modified', 'vacant', 'soft'})
-  names[13], names[14] = 'fresh_until', 'soft' -- of all layouts
-  local f = k == 'hash' and redis.call('HMGET', key, unpack(names)) or {}
-  local h = {kind = k, etag = f[1] or '', layout = f[2] or '', source = f[3] or '', fetched = num(f[4]), changed = num(f[5]),
-    fresh = f[6] and num(f[6]) or 1, mark = f[6] or '', lease = f[7] or '', left = num(f[8]) - now, upstream = f[9] or '', modified = f[10] or '',
-    vacant = f[11] or ''}
-  -- An operator's fresh_until of 0 is meant for all layouts. The first that acquires leaves word of it in soft.
-  h.zero, h.soft = f[13] and num(f[13]) == 0, f[14] or ''
-  if space ~= '' and (h.zero or h.soft ~= (f[12] or '')) then h.fresh, h.mark = 0, 'soft' end
-  h.at = h.fetched
+local function kind(k) return redis.call('TYPE', k).ok end
+local function fields(k, ...) return kind(k) == 'hash' and redis.call('HMGET', k, ...) or {} end
+local function drop() redis.call('HDEL', books, 'lease', 'lease_until', 'lease_length', 'lease_seq') end
+
+-- The one reading of both. Books that are missing are as the hash says, without a lease. A hash without a number, or with
+-- another set or number than the books have, is none: doc is its number, or 0. A lease or a failure of another hash is
+-- void. A document fetched in the future is due: the clock was set back.
+local function read()
+  local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified')
+  local b = fields(books, 'set', 'seq', 'lease', 'lease_until', 'lease_length', 'lease_seq')
+  local set, seq = f[1] or '', num(f[2])
+  local h = {set = b[1] or '', seq = num(b[2]), lease = b[3] or '', left = num(b[4]) - now, doc = 0}
+  if h.set == '' or h.seq <= 0 then h.set, h.seq, h.lease = set, math.max(seq, 0), '' end
+  if h.set == '' or h.seq == 0 then h.set, h.seq = '', 0 end
+  if seq > 0 and set == h.set and seq == h.seq then h.doc = seq else f = {} end
+  h.etag, h.source, h.at, h.changed = f[3] or '', f[4] or '', num(f[5]), num(f[6])
+  h.mark, h.fresh, h.upstream, h.modified = f[7] or '', f[7] and num(f[7]) or 1, f[8] or '', f[9] or ''
+  h.fetched = h.at
   if h.fetched > now then h.fetched, h.fresh = now, math.min(h.fresh, now) end
-  if h.lease == '' or h.left < 0 or h.left > most then h.left = 0 end
+  if h.doc == 0 or num(b[6]) ~= h.doc then h.lease = '' end
+  if h.lease == '' or h.left < 0 or h.left > num(b[5]) or num(b[5]) > longest then h.left = 0 end
   h.failed = string.sub(h.lease, 1, 7) == 'failed:'
   return h
 end
 -- What is held, for a caller that has the body with that etag: another one's is sent. See lease.Record.
 local function found(h, etag)
-  local body = h.etag ~= '' and h.etag ~= etag and redis.call('HGET', key, space .. 'body')
-  return {now, set(), h.kind, body, h.etag, h.layout, h.source, h.at, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified,
-    h.vacant, h.mark}
+  local body = h.etag ~= '' and h.etag ~= etag and redis.call('HGET', key, 'body')
+  return {now, h.set, h.seq, h.doc, body, h.etag, h.source, h.at, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified, h.mark}
 end

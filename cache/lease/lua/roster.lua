@@ -1,7 +1,7 @@
 -- List the processes that live, and forget the others. ARGV: how long a report counts in ms.
 -- Returns {now, name, when, report, ...}.
 local reply = {now}
-if kind() ~= 'hash' then return reply end
+if kind(key) ~= 'hash' then return reply end
 local all = redis.call('HGETALL', key)
 for i = 1, #all, 2 do
   local at, report = string.match(all[i + 1], '^(%d+) (.*)$')

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A link is a TCP connection's way between a replica and its server, and what can happen on it.
-type link struct {
+// A Link is a TCP connection's way between a replica and its server, and what can happen on it.
+type Link struct {
 	listener net.Listener
 	tasks    sync.WaitGroup
 
@@ -22,16 +22,18 @@ type link struct {
 	hung    bool          // nothing passes, and nobody is told
 	deaf    bool          // nothing passes from the server on a connection that tracks
 	delay   time.Duration // what the server sends arrives so much later
+	made    int           // connections
+	gone    int           // of the first so many nothing arrives any more, and nobody is told
 	conns   map[net.Conn]bool
 	closed  bool
 }
 
-// newLink listens on a loopback port for what is meant for the target. It ends with the test.
-func newLink(t testing.TB, target string) *link {
+// NewLink listens on a loopback port for what is meant for the target. It ends with the test.
+func NewLink(t testing.TB, target string) *Link {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
-	l := &link{listener: listener, target: target, changed: make(chan struct{}), conns: map[net.Conn]bool{}}
+	l := &Link{listener: listener, target: target, changed: make(chan struct{}), conns: map[net.Conn]bool{}}
 	l.tasks.Go(l.accept)
 	t.Cleanup(func() {
 		l.set(func() { l.closed = true })
@@ -41,19 +43,32 @@ func newLink(t testing.TB, target string) *link {
 	return l
 }
 
-func (l *link) url() string { return "redis://" + l.listener.Addr().String() }
+// URL is the link as a setting.
+func (l *Link) URL() string { return "redis://" + l.listener.Addr().String() }
 
-func (l *link) cut()                  { l.set(func() { l.severed = true }) }
-func (l *link) hang()                 { l.set(func() { l.hung = true }) }
-func (l *link) deafen()               { l.set(func() { l.deaf = true }) }
-func (l *link) slow(by time.Duration) { l.set(func() { l.delay = by }) }
-func (l *link) heal()                 { l.set(func() { l.severed, l.hung, l.deaf, l.delay = false, false, false, 0 }) }
+// Cut closes connections, and new ones at once.
+func (l *Link) Cut() { l.set(func() { l.severed = true }) }
 
-// lead takes new connections to another server. Those that there are stay.
-func (l *link) lead(target string) { l.set(func() { l.target = target }) }
+// Hang lets nothing pass, and tells nobody.
+func (l *Link) Hang() { l.set(func() { l.hung = true }) }
 
-// drop closes what there is, once.
-func (l *link) drop() {
+// Deafen lets nothing pass from the server on connections that track.
+func (l *Link) Deafen() { l.set(func() { l.deaf = true }) }
+
+// Slow has what the server sends arrive so much later.
+func (l *Link) Slow(by time.Duration) { l.set(func() { l.delay = by }) }
+
+// HalfOpen lets nothing pass any more on the connections that there are.
+func (l *Link) HalfOpen() { l.set(func() { l.gone = l.made }) }
+
+// Heal ends all but HalfOpen.
+func (l *Link) Heal() { l.set(func() { l.severed, l.hung, l.deaf, l.delay = false, false, false, 0 }) }
+
+// Lead takes new connections to another server. Those that there are stay.
+func (l *Link) Lead(target string) { l.set(func() { l.target = target }) }
+
+// Drop closes what there is, once.
+func (l *Link) Drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for conn := range l.conns {
@@ -61,7 +76,7 @@ func (l *link) drop() {
 	}
 }
 
-func (l *link) set(change func()) {
+func (l *Link) set(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
@@ -74,7 +89,7 @@ func (l *link) set(change func()) {
 	}
 }
 
-func (l *link) accept() {
+func (l *Link) accept() {
 	for {
 		client, err := l.listener.Accept()
 		if err != nil {
@@ -83,7 +98,7 @@ func (l *link) accept() {
 		l.mu.Lock()
 		target := l.target
 		l.mu.Unlock()
-		server, err := net.Dial("tcp", target)
+		server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", target)
 		if err != nil || !l.keep(target, client, server) {
 			_ = client.Close()
 			if err == nil {
@@ -91,11 +106,15 @@ func (l *link) accept() {
 			}
 			continue
 		}
-		l.tasks.Go(func() { l.connect(client, server) })
+		l.mu.Lock()
+		l.made++
+		nth := l.made
+		l.mu.Unlock()
+		l.tasks.Go(func() { l.connect(nth, client, server) })
 	}
 }
 
-func (l *link) keep(target string, conns ...net.Conn) bool {
+func (l *Link) keep(target string, conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.severed || l.closed || l.target != target {
@@ -108,7 +127,7 @@ func (l *link) keep(target string, conns ...net.Conn) bool {
 }
 
 // connect passes on what comes from either side until one of them ends.
-func (l *link) connect(client, server net.Conn) {
+func (l *Link) connect(nth int, client, server net.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	tracks := make(chan struct{}) // closed when the client asks to be told of changes
 	var both sync.WaitGroup
@@ -116,8 +135,8 @@ func (l *link) connect(client, server net.Conn) {
 		cancel()
 		_, _ = client.Close(), server.Close()
 	}
-	both.Go(func() { l.pass(ctx, server, client, false, tracks); end() })
-	both.Go(func() { l.pass(ctx, client, server, true, tracks); end() })
+	both.Go(func() { l.pass(ctx, nth, server, client, false, tracks); end() })
+	both.Go(func() { l.pass(ctx, nth, client, server, true, tracks); end() })
 	both.Wait()
 	l.mu.Lock()
 	delete(l.conns, client)
@@ -131,7 +150,7 @@ type piece struct {
 	data []byte
 }
 
-func (l *link) pass(ctx context.Context, to io.Writer, from io.Reader, down bool, tracks chan struct{}) {
+func (l *Link) pass(ctx context.Context, nth int, to io.Writer, from io.Reader, down bool, tracks chan struct{}) {
 	pieces := make(chan piece, 10_000)
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -157,7 +176,7 @@ func (l *link) pass(ctx context.Context, to io.Writer, from io.Reader, down bool
 		if !down && bytes.Contains(p.data, []byte("tracking")) {
 			close(tracks)
 		}
-		if !l.wait(ctx, p, down, tracks) {
+		if !l.wait(ctx, nth, p, down, tracks) {
 			return
 		}
 		if _, err := to.Write(p.data); err != nil {
@@ -167,10 +186,10 @@ func (l *link) pass(ctx context.Context, to io.Writer, from io.Reader, down bool
 }
 
 // wait returns when the piece may pass; false when it never will.
-func (l *link) wait(ctx context.Context, p piece, down bool, tracks <-chan struct{}) bool {
+func (l *Link) wait(ctx context.Context, nth int, p piece, down bool, tracks <-chan struct{}) bool {
 	for {
 		l.mu.Lock()
-		stopped, changed, delay := l.hung, l.changed, l.delay
+		stopped, changed, delay, closed := l.hung || nth <= l.gone, l.changed, l.delay, l.closed
 		if down && l.deaf {
 			select {
 			case <-tracks:
@@ -181,6 +200,8 @@ func (l *link) wait(ctx context.Context, p piece, down bool, tracks <-chan struc
 		l.mu.Unlock()
 		left := time.Until(p.at.Add(delay))
 		switch {
+		case closed:
+			return false
 		case stopped:
 			select {
 			case <-changed:
@@ -188,7 +209,7 @@ func (l *link) wait(ctx context.Context, p piece, down bool, tracks <-chan struc
 				return false
 			}
 		case down && left > 0:
-			pause(ctx, left)
+			Pause(ctx, left)
 		default:
 			return ctx.Err() == nil
 		}

@@ -1,0 +1,331 @@
+package coherence
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache"
+	"vitrine/cmd/testkit"
+)
+
+// A Campaign is steady reads on all replicas, and purges at random moments.
+type Campaign struct {
+	Origins  map[string]*Origin
+	Replicas map[string]Replica
+	Seed     uint64 // of the purges; 0: any
+	Readers  int    // for each replica and resource; 0 is one
+	Burst    int    // a reader asks so often in a millisecond; 0 is five times
+	Purge    Purger
+	Kinds    []string // none: it only reads
+	Bound    time.Duration
+
+	// Quiet has nobody purge. Unheld says that purges do not count, because Redis forgets some, and
+	// Apart that no flush is made, because a replica that is cut off takes it for a loss.
+	Quiet, Unheld, Apart atomic.Bool
+
+	Acked    atomic.Int64
+	worked   atomic.Int64             // since when the CMS does, Unix nanoseconds
+	replaced map[string]*atomic.Int64 // by replica: how often it was
+	checkers map[string]*checker
+	sources  map[string]*sync.Map     // by replica, Status.Detail: what answers said of where they came from
+	away     map[string]*atomic.Int64 // by replica, the answers that said that Redis is away, and that are not held to anything
+	purging  sync.RWMutex             // held for reading by each purge
+	tasks    sync.WaitGroup
+	stop     context.CancelFunc
+}
+
+// Begin starts the readers and, for each resource, a purger. Both go on until End.
+func (c *Campaign) Begin(t testing.TB) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.stop = cancel
+	c.Bound = max(c.Bound, Bound)
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	t.Cleanup(func() { cancel(); c.tasks.Wait() })
+	c.checkers, c.sources, c.away = map[string]*checker{}, map[string]*sync.Map{}, map[string]*atomic.Int64{}
+	c.replaced = map[string]*atomic.Int64{}
+	for name := range c.Replicas {
+		c.sources[name], c.away[name], c.replaced[name] = &sync.Map{}, &atomic.Int64{}, &atomic.Int64{}
+	}
+	for key := range c.Origins {
+		c.checkers[key] = newChecker(c.Bound)
+		for name, r := range c.Replicas {
+			for range max(c.Readers, 1) {
+				o := c.checkers[key].observer(name)
+				c.tasks.Go(func() { c.read(ctx, t, r, key, o) })
+			}
+		}
+	}
+	for key := range c.Origins {
+		if len(c.Kinds) > 0 {
+			c.tasks.Go(func() { c.purgeOften(ctx, key) })
+		}
+	}
+}
+
+// read asks in short bursts, one in a millisecond, and half of the time at the most.
+func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string, o *observer) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	burst := c.Burst
+	if burst == 0 {
+		burst = 5
+	}
+	var newest, replaced int64 // answered; how often it had been replaced then
+	var last time.Time
+	for ctx.Err() == nil {
+		began := o.now()
+		for range burst {
+			asked := o.now()
+			if n := c.replaced[o.replica].Load(); n != replaced {
+				newest, replaced = 0, n
+			}
+			failing := c.failing()
+			version, status, err := r.Get(ctx, key)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil && c.replaced[o.replica].Load() != replaced:
+				continue
+			case err != nil && (failing || c.failing()):
+				o.c.failed(o.replica, newest, last, c.Origins[key], err)
+				Pause(ctx, time.Millisecond)
+				continue
+			case err != nil:
+				t.Errorf("%s: %s: %v", o.replica, key, err)
+				return
+			}
+			newest, last = max(newest, version), time.Now()
+			c.sources[o.replica].Store(status.Detail, true)
+			if status.Detail == cache.DetailRedisAway {
+				c.away[o.replica].Add(1)
+				continue
+			}
+			o.saw(asked, version, status)
+		}
+		if took := o.now() - began; took > time.Millisecond {
+			Pause(ctx, min(took, Bound))
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// purgeOften purges at random moments: most follow each other closely, so that they hit fetches
+// under way, and after one in ten there is quiet for longer than the bound, so that what stays
+// wrong is seen to be wrong, and for as long as a fetch takes on this machine.
+func (c *Campaign) purgeOften(ctx context.Context, key string) {
+	chance, most := rand.New(rand.NewPCG(c.Seed, uint64(key[0]))), 6*time.Millisecond
+	if c.Origins[key].Size > 0 {
+		most = 200 * time.Millisecond // a fetch takes longer
+	}
+	for ctx.Err() == nil {
+		kind := c.Kinds[chance.IntN(len(c.Kinds))]
+		if kind == "FLUSHDB" && c.Apart.Load() {
+			kind = "DEL"
+		}
+		took := c.purgeOnce(ctx, kind, key)
+		gap := time.Duration(chance.Int64N(int64(most)))
+		if chance.IntN(10) == 0 {
+			gap = c.Bound + 10*time.Millisecond + time.Duration(chance.Int64N(int64(30*time.Millisecond))) + 10*took
+		}
+		Pause(ctx, gap)
+		for c.Quiet.Load() && ctx.Err() == nil {
+			Pause(ctx, time.Millisecond)
+		}
+	}
+}
+
+// purgeOnce purges, and says how long it took.
+func (c *Campaign) purgeOnce(ctx context.Context, kind, key string) time.Duration {
+	c.purging.RLock()
+	defer c.purging.RUnlock()
+	versions, unheld := map[string]int64{}, c.Unheld.Load()
+	for k, o := range c.Origins { // before the purge, for all that it may reach
+		if k == key || kind == "FLUSHDB" {
+			if !Soft[kind] {
+				c.checkers[k].sent()
+			}
+			versions[k] = o.Version.Add(1)
+		}
+	}
+	began := time.Now()
+	keys, err := c.Purge(ctx, kind, key)
+	took := time.Since(began)
+	if err == nil {
+		for _, k := range keys {
+			if !unheld && !c.Unheld.Load() {
+				c.checkers[k].acknowledged(versions[k], kind, Soft[kind])
+			}
+		}
+		c.Acked.Add(1)
+	}
+	for k := range versions {
+		if !Soft[kind] {
+			c.checkers[k].over(c.Origins[k], !isHarmless(err))
+		}
+	}
+	return took
+}
+
+// ErrNothing is what a Purger returns if there was nothing to remove.
+var ErrNothing = errors.New("nothing was removed")
+
+// isHarmless says that a purge was not carried out, and never will be.
+func isHarmless(err error) bool {
+	var dial *net.OpError
+	var reply redis.Error
+	return errors.Is(err, ErrNothing) || errors.As(err, &reply) && !errors.Is(err, redis.Nil) || errors.As(err, &dial) && dial.Op == "dial"
+}
+
+// Hush ends the purging, and returns when none is under way.
+func (c *Campaign) Hush() {
+	c.Quiet.Store(true)
+	c.purging.Lock()
+	defer c.purging.Unlock()
+}
+
+// PurgeAll removes each document once.
+func (c *Campaign) PurgeAll(ctx context.Context) {
+	for key := range c.Origins {
+		c.purgeOnce(ctx, "DEL", key)
+	}
+}
+
+// Fail has the CMS fail, or work again.
+func (c *Campaign) Fail(down bool) {
+	c.worked.Store(time.Now().UnixNano())
+	if down {
+		c.worked.Store(math.MaxInt64)
+	}
+	for _, o := range c.Origins {
+		o.Down.Store(down)
+	}
+}
+
+// failing says that the CMS does, or did a moment ago.
+func (c *Campaign) failing() bool {
+	const moment = 2 * time.Second
+	return time.Now().UnixNano() < c.worked.Load() || time.Since(time.Unix(0, c.worked.Load())) < moment
+}
+
+// Replaced says that another process answers for the replica, which holds nothing of the old one's.
+func (c *Campaign) Replaced(replica string) { c.replaced[replica].Add(1) }
+
+// Settle has every replica hold a copy of each document that nobody has purged. Nobody purges then.
+func (c *Campaign) Settle(t testing.TB) {
+	t.Helper()
+	c.Hush()
+	testkit.Eventually(t, "all hold copies that nobody has purged", func() bool {
+		for range 300 {
+			if c.settled(t.Context()) {
+				return true
+			}
+			Pause(t.Context(), time.Millisecond)
+		}
+		for key := range c.Origins {
+			c.purgeOnce(t.Context(), "DEL", key)
+		}
+		return false
+	})
+}
+
+func (c *Campaign) settled(ctx context.Context) bool {
+	for _, r := range c.Replicas {
+		for key, checker := range c.checkers {
+			if version, _, err := r.Get(ctx, key); err != nil || !checker.isClean(version) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Untrusted has copies count as purged until the end: something is done to Redis that may be one.
+func (c *Campaign) Untrusted() (end func()) {
+	for _, checker := range c.checkers {
+		checker.sent()
+	}
+	return func() {
+		for key, checker := range c.checkers {
+			checker.over(c.Origins[key], true)
+		}
+	}
+}
+
+// Saw says that a replica has given an answer with that detail since the last Forget.
+func (c *Campaign) Saw(replica, detail string) bool {
+	_, ok := c.sources[replica].Load(detail)
+	return ok
+}
+
+// Forget forgets what its answers said.
+func (c *Campaign) Forget(replica string) { c.sources[replica].Clear() }
+
+// Away is how many answers of a replica said that Redis is away.
+func (c *Campaign) Away(replica string) int64 { return c.away[replica].Load() }
+
+// Exempt is how many of all said so.
+func (c *Campaign) Exempt() (n int64) {
+	for name := range c.away {
+		n += c.Away(name)
+	}
+	return n
+}
+
+// End stops everything and gives the verdict over all resources.
+func (c *Campaign) End() Verdict {
+	c.stop()
+	c.tasks.Wait()
+	var sum Verdict
+	for key, checker := range c.checkers {
+		v := checker.check()
+		sum.Answers += v.Answers
+		sum.Purges += v.Purges
+		sum.Excused += v.Excused
+		sum.Violations = append(sum.Violations, v.Violations...)
+		for _, what := range v.Lost {
+			sum.Lost = append(sum.Lost, key+": "+what)
+		}
+		sum.Delays = append(sum.Delays, v.Delays...)
+		sum.Histories = append(sum.Histories, v.Histories...)
+	}
+	return sum
+}
+
+// Report says what was seen, and fails the test for what must not be.
+func (c *Campaign) Report(t testing.TB, v Verdict) {
+	t.Helper()
+	t.Logf("seed %d: %d purges acknowledged, %d answers held against them, %d exempt, %d errors excused; old answers after a purge: %v",
+		c.Seed, c.Acked.Load(), v.Answers, c.Exempt(), v.Excused, v.Delays)
+	for _, wrong := range [][]string{v.Violations, v.Lost} {
+		for i, what := range wrong {
+			if i == 5 {
+				t.Errorf("and %d more", len(wrong)-i)
+				break
+			}
+			t.Error(what)
+		}
+	}
+}
+
+// MostlyHeld fails the test if too many answers said that Redis is away, where it never was: a
+// machine that is held up for as long as Redis has for an answer makes some.
+func (c *Campaign) MostlyHeld(t testing.TB, v Verdict) {
+	t.Helper()
+	if n := c.Exempt(); n > int64(v.Answers/2) {
+		t.Errorf("%d answers said that Redis is away, which it never was, and only %d did not", n, v.Answers)
+	}
+}

@@ -1,0 +1,273 @@
+package coherence
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"vitrine/cache"
+)
+
+// Bound is how long after the acknowledgement of a purge an old answer may still be begun.
+const Bound = 50 * time.Millisecond
+
+// A checker finds answers older than a purge allows, and errors that no purge explains, for one
+// resource.
+//
+// Versions only grow. A purge carries the version that was raised before it was sent: whatever is
+// fetched after the purge has at least that version. What counts for an answer is when it was asked
+// for: an answer asked for more than the bound after the acknowledgement must have the purge's
+// version or a later one. Once no hard purge is under way, the version is raised again: who has
+// answered with that one, or a later one, holds a copy that nobody has purged.
+type checker struct {
+	start time.Time
+	bound time.Duration
+
+	mu        sync.Mutex
+	observers []*observer
+	purges    []purged
+	pending   int   // hard purges under way,
+	before    int64 // what clean was before them,
+	purging   bool  // and one of those that ended may have removed something
+	clean     int64 // copies of this version and later ones have not been purged
+	lost      []string
+	excused   int // errors that the contract allows
+}
+
+// purged is a purge that Redis has acknowledged.
+type purged struct {
+	version int64
+	acked   time.Duration // since the checker's start
+	kind    string
+	soft    bool // the old version may still be answered, if it is said to be stale
+}
+
+func newChecker(bound time.Duration) *checker { return &checker{start: time.Now(), bound: bound} }
+
+// acknowledged notes that a purge which followed the raising of the version has just been
+// acknowledged.
+func (c *checker) acknowledged(version int64, kind string, soft bool) {
+	c.acknowledgedAt(purged{version, time.Since(c.start), kind, soft})
+}
+
+func (c *checker) acknowledgedAt(p purged) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.purges = append(c.purges, p)
+}
+
+// sent notes that a hard purge is about to be sent.
+func (c *checker) sent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending == 0 {
+		c.before, c.purging = c.clean, false
+	}
+	c.pending++
+	c.clean = math.MaxInt64
+}
+
+// over notes that it was carried out, or never will be.
+func (c *checker) over(o *Origin, purged bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending--
+	c.purging = c.purging || purged
+	switch {
+	case c.pending > 0:
+	case c.purging:
+		c.clean = o.Version.Add(1)
+	default:
+		c.clean = c.before
+	}
+}
+
+func (c *checker) isClean(version int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return version >= c.clean
+}
+
+// failed notes an error of a replica that had answered with a version, last at that time.
+func (c *checker) failed(replica string, version int64, last time.Time, o *Origin, err error) {
+	// What another has stored may be newer: a replica that was told so drops its copy if it cannot look.
+	excused := o.loadedElsewhere(replica).After(last.Add(-lookTime))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case version < c.clean:
+	case excused:
+		c.excused++
+	default:
+		c.lost = append(c.lost, fmt.Sprintf("%s answered version %d until %v ago, which nobody has purged, and now (%v): %v",
+			replica, version, time.Since(last).Round(time.Millisecond), time.Since(c.start).Round(time.Millisecond), err))
+	}
+}
+
+// lookTime is longer than a replica tries to look at a change before it takes its link for lost.
+const lookTime = 400 * time.Millisecond
+
+// An observer notes the answers of one replica as one goroutine sees them.
+type observer struct {
+	c       *checker
+	replica string
+	count   int
+	all     []run // every answer
+	fresh   []run // those not said to be stale
+}
+
+// A run is a series of answers of one version: what is kept is when the last of them was asked for.
+type run struct {
+	replica string
+	version int64
+	last    time.Duration
+	answers int
+	status  cache.Status // of the last
+}
+
+func (c *checker) observer(replica string) *observer {
+	o := &observer{c: c, replica: replica}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.observers = append(c.observers, o)
+	return o
+}
+
+// now is taken before an answer is asked for.
+func (o *observer) now() time.Duration { return time.Since(o.c.start) }
+
+// saw notes an answer that was asked for at the time asked.
+func (o *observer) saw(asked time.Duration, version int64, st cache.Status) {
+	o.count++
+	o.all = extend(o.all, o.replica, asked, version, st)
+	if !st.Stale {
+		o.fresh = extend(o.fresh, o.replica, asked, version, st)
+	}
+}
+
+func extend(runs []run, replica string, asked time.Duration, version int64, st cache.Status) []run {
+	if n := len(runs) - 1; n >= 0 && runs[n].version == version {
+		runs[n].last, runs[n].status = asked, st
+		runs[n].answers++
+		return runs
+	}
+	return append(runs, run{replica, version, asked, 1, st})
+}
+
+// A Verdict is what a checker found.
+type Verdict struct {
+	Answers    int
+	Purges     int
+	Excused    int      // errors that the contract allows, although a copy was held
+	Violations []string // answers older than a purge allows
+	Lost       []string // errors although a copy was held that nobody purged
+	Delays     Delays   // of each hard purge: from the acknowledgement until an older answer was last asked for
+	Histories  []History
+}
+
+// An Access is a purge or an answer, for another checker: when it took effect at the latest.
+type Access struct {
+	Client  int
+	Purge   bool
+	Version int64
+	At      time.Duration
+}
+
+// A History is what was done to a document and what was read of it. In a register that only grows
+// and may lag by the bound, each read sees at least the version of every purge before it.
+type History []Access
+
+// check is called when the observers and the purger have ended.
+func (c *checker) check() Verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all, fresh []run
+	v := Verdict{Purges: len(c.purges), Lost: c.lost, Excused: c.excused}
+	for _, o := range c.observers {
+		v.Answers += o.count
+		all, fresh = append(all, o.all...), append(fresh, o.fresh...)
+	}
+	lastAny, lastFresh := lastBefore(all), lastBefore(fresh)
+	for _, p := range c.purges {
+		last := lastAny
+		if p.soft {
+			last = lastFresh
+		}
+		old, found := last(p.version)
+		late := time.Duration(0)
+		if found {
+			late = max(0, old.last-p.acked)
+		}
+		if !p.soft {
+			v.Delays = append(v.Delays, late)
+		}
+		if late > c.bound {
+			v.Violations = append(v.Violations, fmt.Sprintf("%s raised the version to %d and was acknowledged at %v; %s was asked %v later and answered %d (%+v)",
+				p.kind, p.version, p.acked, old.replica, late, old.version, old.status))
+		}
+	}
+	v.Histories = c.histories()
+	return v
+}
+
+// histories are all answers with the hard purges, and those not said to be stale with all purges. Of
+// each run it has the last answer: if that may be of its version, so may those before it.
+func (c *checker) histories() []History {
+	var all, fresh History
+	for i, o := range c.observers {
+		for _, r := range o.all {
+			all = append(all, Access{i, false, r.version, r.last - c.bound})
+		}
+		for _, r := range o.fresh {
+			fresh = append(fresh, Access{i, false, r.version, r.last - c.bound})
+		}
+	}
+	for _, p := range c.purges {
+		a := Access{len(c.observers), true, p.version, p.acked}
+		if !p.soft {
+			all = append(all, a)
+		}
+		fresh = append(fresh, a)
+	}
+	return []History{all, fresh}
+}
+
+// lastBefore tells, for a version, which answer of an older one was asked for last.
+func lastBefore(runs []run) func(version int64) (run, bool) {
+	slices.SortFunc(runs, func(a, b run) int { return int(a.version - b.version) })
+	latest := make([]int, len(runs)) // of the runs up to each, the one that ended last
+	for i := range runs {
+		latest[i] = i
+		if i > 0 && runs[latest[i-1]].last > runs[i].last {
+			latest[i] = latest[i-1]
+		}
+	}
+	return func(version int64) (run, bool) {
+		n := sort.Search(len(runs), func(i int) bool { return runs[i].version >= version })
+		if n == 0 {
+			return run{}, false
+		}
+		return runs[latest[n-1]], true
+	}
+}
+
+// Delays is a distribution.
+type Delays []time.Duration
+
+// Quantile gives the value below which the share q lies.
+func (d Delays) Quantile(q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(d))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// String gives the quantiles that matter.
+func (d Delays) String() string {
+	return fmt.Sprintf("p50 %v, p99 %v, max %v (n=%d)", d.Quantile(0.5).Round(time.Microsecond), d.Quantile(0.99).Round(time.Microsecond),
+		d.Quantile(1).Round(time.Microsecond), len(d))
+}

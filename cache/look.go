@@ -1,0 +1,207 @@
+package cache
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
+)
+
+// asking is one look at Redis, shared by several goroutines.
+type asking[V any] struct {
+	done  chan struct{}
+	at    time.Duration
+	entry *entry[V]
+	err   error
+}
+
+// ask looks at Redis, or shares a look that began after since.
+func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
+	for {
+		r.mu.Lock()
+		a := r.asking
+		if a == nil {
+			a = &asking[V]{done: make(chan struct{}), at: watch.Now()}
+			r.asking = a
+			r.mu.Unlock()
+			a.entry, a.err = r.look()
+			r.mu.Lock()
+			r.asking = nil
+			r.mu.Unlock()
+			close(a.done)
+			return a.entry, a.err
+		}
+		r.mu.Unlock()
+		<-a.done
+		if a.err != nil || a.at > since {
+			return a.entry, a.err
+		}
+	}
+}
+
+// errParted means that the listening connection ended before it could confirm a look.
+var errParted = errors.New("the listening connection ended during a look")
+
+// look reads what Redis holds and admits it to memory.
+//
+// The interleavings that the mark, taken before the read, guards against:
+//
+//  1. read, purge received, admit: the entry carries an old mark and is never served.
+//  2. read, connection lost, purge not received, connection back, admit: the same, since a session's
+//     beginning counts as a change.
+//  3. purge, refill by another, read of the new copy, the purge's push received late: the new copy
+//     carries the old mark and is checked once more; nothing wrong is served.
+func (r *Reader[V]) look() (e *entry[V], err error) {
+	for range 3 { // a session that ends is followed by none, or by another
+		began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
+		rec, err := r.read(prev.etag())
+		if err != nil {
+			return nil, err
+		}
+		r.void(&rec, mark.At())
+		if e, err = r.learn(began, prev, &rec, mark); err == nil {
+			return e, nil
+		}
+	}
+	return nil, errParted
+}
+
+// learn admits what was read after mark.
+func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, mark watch.Mark) (*entry[V], error) {
+	if prev == nil {
+		prev = &entry[V]{mark: mark}
+	}
+	since := r.watched.Since(&prev.mark)
+	if doubtful(prev.place, rec.Place, since) {
+		if !r.watched.Confirm(r.store.ctx, &mark) {
+			return nil, errParted
+		}
+		since = r.watched.Since(&prev.mark)
+	}
+	r.skew.Store(rec.Now - time.Now().UnixMilli())
+	r.noteFailure(rec, mark)
+	e, kind := r.reconcile(prev, rec, since)
+	e.mark, e.place, e.redisFresh = mark, rec.Place, rec.FreshUntil
+	e.wanted = e.wanted || began.idle && r.refusal.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
+	if r.enter(began, e) {
+		r.tell(prev, e, kind)
+	} else {
+		e.wanted = false // another look follows
+	}
+	return e, nil
+}
+
+// reconcile decides between memory and Redis. The kind of a purge that this shows is "hard", "soft" or
+// "".
+func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Received) (e *entry[V], kind string) {
+	now := watch.Now()
+	var taken *entry[V]
+	var damaged error
+	if rec.Holds == lease.Document {
+		taken, damaged = r.entry(rec, prev)
+	}
+	c := held{exists: prev.holds(now), origin: prev.origin, fetched: prev.fetchedAt}
+	o := offer{exists: taken != nil, fresh: rec.FreshUntil > rec.Now, fetched: rec.FetchedAt}
+	if o.fetched > rec.Now {
+		o.fetched, o.fresh = 0, false
+	}
+	f := fateOf(prev.place, rec.Place, since)
+	// Acquire makes another number below 0 of an operator's 0. A second 0 is like the first where it
+	// cannot, but for the change.
+	soft := c.exists && rec.Holds == lease.Document &&
+		(rec.FreshUntil != prev.redisFresh && (rec.FreshUntil == 0 || rec.FreshUntil < 0 && prev.redisFresh != 0) ||
+			rec.FreshUntil == 0 && since.Changes > 0)
+	d := decide(c, f, o)
+	switch {
+	case d.keep:
+		copied := *prev
+		e = &copied
+		e.origin, e.wanted = d.origin, soft && rec.Soft()
+		if d.due || soft {
+			e.dueFrom(now)
+		}
+	case taken != nil:
+		e = taken
+		e.wanted = rec.Soft()
+	default:
+		e = &entry[V]{}
+	}
+	if e.damaged = ""; damaged != nil {
+		e.damaged = rec.ETag
+		if prev.damaged != rec.ETag {
+			r.damage(rec.ETag, damaged)
+		}
+	}
+	switch {
+	case soft:
+		kind = "soft"
+	case c.exists && f == fatePurged:
+		kind = "hard"
+	}
+	return e, kind
+}
+
+// tell logs and counts what a look has changed.
+func (r *Reader[V]) tell(prev, e *entry[V], kind string) {
+	if kind != "" {
+		r.store.purged(r.key, kind)
+	}
+	if e.doc != nil && e.origin == originLost && prev.origin != originLost {
+		r.store.log.Warn("redis lost its data; fetching again, and keeping the last good copy until then", "resource", r.key)
+	}
+}
+
+// entry makes an entry from a record, reusing prev's values for the same content. It fails on a
+// document that cannot be used.
+func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damaged error) {
+	now, wall, fetched := watch.Now(), time.Now(), min(max(rec.FetchedAt, 0), rec.Now)
+	age := ms(rec.Now - fetched)
+	left := min(ms(rec.FreshUntil-rec.Now), r.o.TTL+r.o.TTL/10+time.Millisecond-age) // whatever was written by hand
+	same := prev.doc != nil && prev.doc.ETag == rec.ETag
+	doc := &Document{
+		ETag:         rec.ETag,
+		FetchedAt:    wall.Add(-age),
+		ChangedAt:    time.UnixMilli(rec.ChangedAt),
+		FreshUntil:   wall.Add(max(left, -age)),
+		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
+	}
+	e = &entry[V]{doc: doc, fetchedAt: fetched, source: rec.Source}
+	switch {
+	case same:
+		doc.Body = prev.doc.Body
+	case rec.Body != nil && ETag(rec.Body) == rec.ETag:
+		doc.Body = rec.Body
+	default:
+		return nil, errors.New("the body does not match its etag")
+	}
+	if same && prev.doc.ChangedAt.Equal(doc.ChangedAt) {
+		e.value = prev.value
+		if prev.origin == originStored && prev.fetchedAt == rec.FetchedAt && prev.redisFresh == rec.FreshUntil {
+			e.doc = prev.doc // the same: its times on this clock must not jump by a round trip
+		}
+	} else {
+		value, err := r.prepare(doc)
+		if err != nil {
+			return nil, err
+		}
+		e.value = value
+	}
+	e.setTimes(&r.o, now, age, left)
+	return e, nil
+}
+
+// ms is so many milliseconds, or a hundred years, whatever somebody wrote into Redis.
+func ms(n int64) time.Duration {
+	const most = 100 * 365 * 24 * 60 * 60 * 1000
+	return time.Duration(max(-most, min(n, most))) * time.Millisecond
+}
+
+// damage reports that Redis holds an unusable document.
+func (r *Reader[V]) damage(etag string, err error) {
+	if r.store.events.Damaged != nil {
+		r.store.events.Damaged(r.key)
+	}
+	r.store.log.Error("redis holds an unusable document; fetching it again", "resource", r.key, "etag", etag, "error", err)
+}

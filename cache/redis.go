@@ -1,0 +1,69 @@
+package cache
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
+)
+
+// acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the look
+// has found, with a mark from before it and the place after it.
+func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
+	began, prev := r.begin(), r.memory.Load()
+	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source}
+	if prev != nil {
+		q.Damaged = prev.damaged
+		if prev.origin != originStored {
+			q.Newer = prev.fetchedAt
+		}
+	}
+	mark, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
+		l, err = r.hash.Acquire(ctx, c, q)
+		return l.Wrote, err
+	})
+	if err != nil {
+		return l, nil, err
+	}
+	began.wrote = l.Outcome == lease.Granted
+	held, err = r.learn(began, prev, &l.Record, mark)
+	if err != nil { // the lease is there all the same
+		return l, &entry[V]{mark: mark, place: l.Place}, nil
+	}
+	return l, held, nil
+}
+
+// fill stores a document. Its mark is from before that.
+func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Filling) (wrote lease.Filled, mark watch.Mark, err error) {
+	mark, err = r.watched.Write(ctx, false, func(c redis.Cmdable) (bool, error) {
+		wrote, err = r.hash.Fill(context.WithoutCancel(ctx), c, l, d)
+		return wrote.Outcome == lease.Stored || wrote.Outcome == lease.Soft, err
+	})
+	return wrote, mark, err
+}
+
+// release gives the lease back, with word of a failure if the pause is not 0. If that fails, the lease
+// expires.
+func (r *Reader[V]) release(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {
+	ctx = context.WithoutCancel(ctx)
+	failure := lease.Failure{Count: p.count}
+	if p.err != nil {
+		failure.Code = r.o.ErrorCode(p.err)
+	}
+	_, err = r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
+		outcome, err = r.hash.Release(ctx, c, l, failure, p.length)
+		return false, err
+	})
+	return outcome, err
+}
+
+// read reads what Redis holds, with the body unless its etag is have.
+func (r *Reader[V]) read(have string) (rec lease.Record, err error) {
+	err = r.watched.Do(r.store.ctx, func(c redis.Cmdable) (err error) {
+		rec, err = r.hash.Look(r.store.ctx, c, have)
+		return err
+	})
+	return rec, err
+}

@@ -1,81 +1,49 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"vitrine/cache"
-	"vitrine/proxy/metrics"
 	"vitrine/proxy/negotiate"
 	"vitrine/proxy/represent"
-	"vitrine/upstream/shape"
 )
 
-// http1 is the beginning of the only major version supported.
-var http1 = []byte("HTTP/1.")
-
-// answer answers a request, or returns an error. The order of the checks is that of Django REST
-// Framework.
-func (s *Server) answer(r *request) error {
-	ctx := r.ctx
-	h := &ctx.Request.Header
-	if r.closes || r.malformed {
-		ctx.SetConnectionClose()
-	}
-	switch {
-	case !bytes.HasPrefix(h.Protocol(), http1):
-		return errVersion
-	case r.malformed:
-		return errMalformed
-	case len(h.RequestURI()) > s.options.MaxTargetBytes:
-		return errTargetTooLong
-	case len(h.RawHeaders()) > s.options.MaxHeaderBytes:
-		return errHeaderTooLong
-	}
-	i, exact := findRoute(ctx.URI().PathOriginal())
-	switch {
-	case i < 0:
-		return errNoRoute
-	case !exact:
-		r.redirect(routes[i].path)
-		return nil
-	}
-	r.target = metrics.Target(i)                                          //nolint:gosec // routes are in the order of shape.Resources
-	if ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0 { // Fetch standard, section 4.8
-		r.preflight()
-		return nil
-	}
-
-	q := negotiate.ParseQuery(ctx.URI().QueryString())
-	f := negotiate.ParseFormat(q.Format)
-	if f == negotiate.FormatUnknown {
-		return errFormat
-	}
-	indent, ok := negotiate.Indent(r.accept, f)
-	if !ok {
-		return errNotAcceptable
-	}
-	switch {
-	case ctx.IsGet(), ctx.IsHead():
-		key := represent.Key{Indent: uint8(indent)} //nolint:gosec // at most negotiate.MaxIndent
-		if routes[i].resource == shape.Banners && len(q.Ordering) > 0 {
-			key.Ordering = negotiate.ParseOrdering(q.Ordering)
+// document answers at a route. The order of the checks is that of Django REST Framework.
+func (s *Server) document(i int) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		r := requestOf(c)
+		q := negotiate.ParseQuery(r.ctx.URI().QueryString())
+		f := negotiate.ParseFormat(q.Format)
+		if f == negotiate.FormatUnknown {
+			return errFormat
 		}
-		return s.read(r, i, key)
-	case ctx.IsOptions():
-		r.describe(routes[i].resource, indent)
-		return nil
+		indent, ok := negotiate.Indent(r.accept, f)
+		if !ok {
+			return errNotAcceptable
+		}
+		switch {
+		case r.ctx.IsGet(), r.ctx.IsHead():
+			key := represent.Key{Indent: uint8(indent)} //nolint:gosec // at most negotiate.MaxIndent
+			if routes[i].sortable && len(q.Ordering) > 0 {
+				key.Ordering = negotiate.ParseOrdering(q.Ordering)
+			}
+			return s.read(r, i, key)
+		case r.ctx.IsOptions():
+			r.describe(routes[i].resource, indent)
+			return nil
+		}
+		return errMethod
 	}
-	return errMethod
 }
 
 // read answers with the document, or with 304 or 412 by the request's conditions.
 func (s *Server) read(r *request, i int, key represent.Key) error {
 	encoding := negotiate.ChooseEncoding(r.acceptEncoding)
-	c := connOf(r.ctx)
+	c := clientOf(r.ctx)
 	c.leave()
 	a, err := s.documents[i].Get(r)
 	r.observeDocument(&a.Status, err)
@@ -127,6 +95,7 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 		}
 	}
 	resp.SkipBody = true // the connection has it
+	out.status = resp.StatusCode()
 	c.prepare(out)
 	return nil
 }

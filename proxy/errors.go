@@ -106,7 +106,7 @@ func (s *Server) fail(r *request, err error) {
 		level = slog.LevelError
 	}
 	ctx := r.ctx
-	connOf(ctx).leave()
+	clientOf(ctx).leave()
 	s.options.Logger.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
 		"status", f.status, "request_id", r.id(), "error", err)
 
@@ -167,18 +167,26 @@ func retrySeconds(err error) int64 {
 // failUnread answers a request that fasthttp could not read; the connection is closed after it.
 func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	r := s.newRequest(ctx)
-	s.fail(r, s.unreadError(connOf(ctx), err))
+	r.read = len(ctx.Request.Header.RawHeaders()) > 0
+	c := clientOf(ctx)
+	s.fail(r, unreadError(c, err))
+	ctx.Response.SkipBody = ctx.IsHead() || c != nil && c.framing.isHead() // fasthttp has forgotten most headers it refused
+	if ctx.Response.SkipBody {
+		r.bytes = 0
+	}
 	s.finish(r, time.Time{})
 }
 
 // unreadError maps an error of reading a request to the table's.
-func (s *Server) unreadError(c *conn, err error) error {
+func unreadError(c *client, err error) error {
 	netErr, isNet := errors.AsType[net.Error](err)
 	_, isSmall := errors.AsType[*fasthttp.ErrSmallBuffer](err)
 	switch {
 	case errors.Is(err, errTooManyConnections):
 		return err
-	case isSmall && c != nil && c.unended >= s.options.MaxTargetBytes+s.options.MaxHeaderBytes:
+	case c != nil && c.told:
+		return c.refused
+	case isSmall && c != nil && c.framing.part == requestLine:
 		return errTargetTooLong // the buffer is full without a complete line
 	case isSmall:
 		return errHeaderTooLong

@@ -8,59 +8,34 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
-	"vitrine/proxy/negotiate"
 	"vitrine/upstream/shape"
 )
 
-func FuzzFindRoute(f *testing.F) {
-	for _, s := range []string{"/gvapp/", "/gvapp", "/%67vapp%2f", "/gvapp/singlebanner/", "//gvapp/", "/%", "/%2e%2e/cms/rules/"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, path []byte) {
-		i, exact := findRoute(path)
-		if i < 0 {
-			return
-		}
-		decoded, want := string(negotiate.AppendDecoded(nil, path, '+')), routes[i].path
-		if !exact {
-			if want += "/"; strings.HasSuffix(routes[i].path, "/") {
-				want = strings.TrimSuffix(routes[i].path, "/")
-			}
-		}
-		if decoded != want {
-			t.Fatalf("%q is %v of %s", path, exact, routes[i].path)
-		}
-		// A redirect leads to a path that is there, in one step.
-		if j, exact := findRoute([]byte(routes[i].path)); j != i || !exact {
-			t.Fatalf("%s is not where it is", routes[i].path)
-		}
-	})
-}
-
-func FuzzRequestID(f *testing.F) {
-	for _, s := range []string{"7c1f-abc", "a b", "a\r\nSet-Cookie: x", "é", strings.Repeat("x", 129)} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, id []byte) {
-		if requestID.Match(id) && (len(id) == 0 || len(id) > 128 || bytes.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) || bytes.ContainsAny(id, "\"\\,;")) {
-			t.Fatalf("%q is repeated", id)
-		}
-	})
-}
-
-// wire is a connection on which a client has sent everything already.
+// wire is a connection on which a client has sent everything already, a piece for each read.
 type wire struct {
-	sent     *bytes.Reader
+	sent     [][]byte
+	end      error // after them
 	answered bytes.Buffer
+	closed   bool
 }
 
-func (w *wire) Read(p []byte) (int, error)       { return w.sent.Read(p) }
+func (w *wire) Read(p []byte) (int, error) {
+	for len(w.sent) > 0 && len(w.sent[0]) == 0 {
+		w.sent = w.sent[1:]
+	}
+	if len(w.sent) == 0 {
+		return 0, w.end
+	}
+	n := copy(p, w.sent[0])
+	w.sent[0] = w.sent[0][n:]
+	return n, nil
+}
+
 func (w *wire) Write(p []byte) (int, error)      { return w.answered.Write(p) }
-func (w *wire) Close() error                     { return nil }
+func (w *wire) Close() error                     { w.closed = true; return nil }
 func (w *wire) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 func (w *wire) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
 func (w *wire) SetDeadline(time.Time) error      { return nil }
@@ -95,9 +70,9 @@ func FuzzConnection(f *testing.F) {
 		r.holdRecorded(f, res, name)
 	}
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		w := &wire{sent: bytes.NewReader(sent)}
+		w := &wire{sent: [][]byte{sent}, end: io.EOF}
 		r.server.open.Add(1)
-		c := r.server.newConn(w)
+		c := r.server.newClient(w)
 		_ = r.server.app.Server().ServeConn(c) // its error is about what was sent
 		_ = c.Close()
 		from := bufio.NewReader(&w.answered)

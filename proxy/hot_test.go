@@ -59,7 +59,7 @@ func hotRequest(target string, fields []string) []byte {
 // A hot is a request as a connection hands it over, and the connection that its answer goes to.
 type hot struct {
 	wire wire
-	conn *conn
+	conn *client
 	ctx  fasthttp.RequestCtx
 	w    *bufio.Writer
 }
@@ -67,7 +67,7 @@ type hot struct {
 func newHot(t testing.TB, s *Server, target string, fields []string) *hot {
 	t.Helper()
 	h := new(hot)
-	h.conn = &conn{Conn: &h.wire, server: s}
+	h.conn = &client{Conn: &h.wire, server: s}
 	h.ctx.Init2(h.conn, nil, true)
 	h.w = bufio.NewWriter(h.conn)
 	if err := h.ctx.Request.Read(bufio.NewReader(bytes.NewReader(hotRequest(target, fields)))); err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -201,7 +202,7 @@ func TestATargetThatFillsTheBufferIs414WhateverCameBefore(t *testing.T) {
 
 func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 	r := newRig(t, Options{HSTS: 365 * 24 * time.Hour})
-	path := filepath.Join(t.TempDir(), "s")
+	path := filepath.Join(testkit.SocketDir(t), "s")
 	socket, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -253,8 +254,9 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 // small, nor what waits for a client or a document.
 func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	r := newRig(t, Options{})
-	for range cap(places) {
-		places <- struct{}{}
+	n := 1
+	for r.server.large.Take(); r.server.large.TryTake(); {
+		n++
 	}
 	accept := "Accept: */*" + strings.Repeat(", a/b", largeRequest/4)
 	large := "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n" + accept + "\r\n\r\n"
@@ -284,8 +286,8 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 		t.Error("answered without a place")
 	default:
 	}
-	for range cap(places) {
-		<-places
+	for range n {
+		r.server.large.Give()
 	}
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("status %d", status)
@@ -296,7 +298,7 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	for _, unfinished := range []string{
 		large, strings.TrimSuffix(large, "\r\n"), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + accept,
 	} {
-		for range cap(places) + 1 {
+		for range n + 1 {
 			c := r.dial(t)
 			t.Cleanup(func() { _ = c.Close() })
 			if _, err := io.WriteString(c, unfinished); err != nil {
@@ -346,7 +348,7 @@ func TestALogThatWaitsKeepsNoPlace(t *testing.T) {
 			case <-time.After(10 * time.Second):
 				t.Fatal("nothing is logged")
 			}
-			if n := len(places); n > 0 {
+			if n := r.server.large.Taken(); n > 0 {
 				t.Errorf("%d places are taken", n)
 			}
 		})

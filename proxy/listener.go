@@ -8,14 +8,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A listener bounds the concurrent connections.
-type listener struct {
+// A limited listener bounds the concurrent connections.
+type limited struct {
 	net.Listener
 	server *Server
 }
 
 // Accept waits for a connection within the limit. Those beyond it are answered and closed.
-func (l *listener) Accept() (net.Conn, error) {
+func (l *limited) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -23,12 +23,15 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		s := l.server
 		if s.open.Add(1) <= int64(s.options.MaxConnections) {
-			return s.newConn(c), nil
+			return s.newClient(c), nil
 		}
 		s.open.Add(-1)
 		s.refuse(c)
 	}
 }
+
+// Connections is the number of open connections.
+func (s *Server) Connections() int { return int(s.open.Load()) }
 
 const (
 	// refusalTime bounds the refusal of a connection.

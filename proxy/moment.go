@@ -48,6 +48,9 @@ func newMoment(t *terms, d *cache.Document, status *cache.Status, now time.Time)
 		until:    d.FreshUntil.Add(-time.Duration(ttl) * time.Second),
 		modified: d.ChangedAt.UTC().Truncate(time.Second),
 	}
+	if m.modified.After(now) { // Redis's clock is ahead (RFC 9110, section 8.8.2.1)
+		m.modified = now.UTC().Truncate(time.Second).Add(-time.Second) // fasthttp's Date may be a second old
+	}
 	const first = "Last-Modified: "
 	b := append(make([]byte, 0, 384), first...)
 	b = m.modified.AppendFormat(b, http.TimeFormat)

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"vitrine/cache"
+	"vitrine/upstream/shape"
 )
 
 func termsOf(t *testing.T, o Options) *terms {
@@ -121,5 +123,22 @@ func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
 		if got := string(p.at(pol, doc, &hit, at.Add(want.after)).lines); !strings.Contains(got, "\r\nCache-Control: "+want.control+"\r\n") {
 			t.Errorf("after %v: %q, want %s", want.after, got, want.control)
 		}
+	}
+}
+
+// Redis's clock, by which a document changed, may be ahead.
+func TestLastModifiedIsNeverAfterDate(t *testing.T) {
+	r := newRig(t, Options{})
+	now := time.Now()
+	r.sources[shape.Rules].holdDocument(t, &cache.Document{
+		Body: []byte("[]"), ETag: cache.ETag([]byte("[]")), FetchedAt: now, ChangedAt: now.Add(time.Hour), FreshUntil: now.Add(time.Minute),
+	}, cache.Status{Detail: cache.DetailMemory})
+	h := r.get(t, "/cms/rules/").Header
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if modified, err := http.ParseTime(h.Get("Last-Modified")); err != nil || modified.After(date) {
+		t.Errorf("%v is after %v: %v", modified, date, err)
 	}
 }

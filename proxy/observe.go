@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 )
 
 // observeDocument records how the document was obtained.
@@ -35,13 +35,17 @@ func (s *Server) finish(r *request, began time.Time) {
 	}
 	r.endSpan()
 	if s.options.Meter != nil {
+		target := metrics.Other
+		if r.route != nil {
+			target = r.route.target
+		}
 		s.options.Meter.Observe(metrics.Answer{
-			Target: r.target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
+			Target: target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
 		})
 	}
 	s.logAccess(r, took)
-	if c := connOf(r.ctx); c != nil {
-		_ = c.SetWriteDeadline(now.Add(s.options.WriteTimeout)) // it fails if the connection is gone, as the write will
+	if c := clientOf(r.ctx); c != nil {
+		c.limitWrites(now)
 	}
 	r.release()
 }
@@ -66,10 +70,9 @@ func (r *request) endSpan() {
 			method = m
 		}
 		r.span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", code))
-		if r.target != metrics.Other {
-			route := &routes[r.target]
-			r.span.SetName(method + " " + route.path)
-			r.span.SetAttributes(attribute.String("http.route", route.path), attribute.String("vitrine.resource", string(route.resource)))
+		if r.route != nil {
+			r.span.SetName(method + " " + r.route.path)
+			r.span.SetAttributes(attribute.String("http.route", r.route.path), attribute.String("vitrine.resource", string(r.route.resource)))
 		}
 		if r.cache != metrics.None {
 			r.span.SetAttributes(attribute.String("vitrine.cache", r.cache.String()), attribute.Bool("vitrine.collapsed", r.collapsed))
@@ -89,7 +92,7 @@ func (s *Server) logAccess(r *request, took time.Duration) {
 	}
 	req, resp := &r.ctx.Request.Header, &r.ctx.Response
 	attrs := append(make([]slog.Attr, 0, 16), slog.String("client", r.client()))
-	if len(req.RawHeaders()) > 0 { // fasthttp has defaults for unread parts
+	if r.read { // fasthttp has defaults for unread parts
 		attrs = append(attrs,
 			slog.String("method", string(req.Method())),
 			slog.String("host", string(req.Host())),

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
 func newMeter(t testing.TB) *metrics.Meter {
 	t.Helper()
-	m := metrics.New(func() metrics.State { return metrics.State{} })
+	m := metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
 	return m
 }
 
@@ -90,14 +90,6 @@ func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
 			if f.GetName() == "vitrine_requests_total" && m.GetLabel()[1].GetValue() == "other" && m.GetCounter().GetValue() > 0 {
 				t.Errorf("counted as other: %v", m)
 			}
-		}
-	}
-}
-
-func TestTargetsAreInTheOrderOfTheRoutes(t *testing.T) {
-	for i := range routes {
-		if metrics.TargetOf(routes[i].resource) != metrics.Target(i) {
-			t.Errorf("%s is target %d and route %d", routes[i].resource, metrics.TargetOf(routes[i].resource), i)
 		}
 	}
 }

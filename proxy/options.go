@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
 )

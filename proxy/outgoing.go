@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"net"
+	"strconv"
 	"sync"
 
 	"vitrine/proxy/represent"
@@ -18,6 +20,7 @@ const ownRoom = 512
 // outgoing is the prepared part of an answer, which a connection writes together with fasthttp's
 // own lines.
 type outgoing struct {
+	status int
 	room   [2 << 10]byte
 	head   []byte // in room: room for fasthttp's lines, then the prepared ones
 	pieces [maxPieces][]byte
@@ -62,6 +65,13 @@ func (o *outgoing) release() {
 // headEnd ends a header.
 var headEnd = []byte("\r\n\r\n")
 
+// follows reports whether p is one whole header, of the answer's status.
+func (o *outgoing) follows(p []byte) bool {
+	var room [16]byte
+	begin := strconv.AppendInt(append(room[:0], "HTTP/1.1 "...), int64(o.status), 10)
+	return len(p) <= ownRoom && bytes.HasPrefix(p, begin) && bytes.Index(p, headEnd) == len(p)-len(headEnd)
+}
+
 // buffersWriter is a connection that writes many pieces at once, as those of listen do.
 type buffersWriter interface {
 	WriteBuffers(pieces [][]byte) error
@@ -72,11 +82,7 @@ type buffersWriter interface {
 func (o *outgoing) writeTo(c net.Conn, own []byte) error {
 	own = own[:len(own)-len("\r\n")] // the prepared part has the end of the header
 	from := ownRoom - len(own)
-	if from < 0 { // never, as long as fasthttp writes no more than it does
-		from, o.head = 0, append(append([]byte(nil), own...), o.head[ownRoom:]...)
-	} else {
-		copy(o.head[from:], own)
-	}
+	copy(o.head[from:], own)
 	o.pieces[0] = o.head[from:]
 	for {
 		if o.more {

@@ -29,35 +29,21 @@ func (r *request) writeVary() {
 	}
 }
 
-// redirect redirects to the right path, with the query. The answer has no body, and Django's
-// content type.
-func (r *request) redirect(path string) {
-	if q := r.ctx.URI().QueryString(); len(q) > 0 {
-		path += "?" + string(q)
-	}
-	r.writeCommon()
-	r.writeVary()
-	h := &r.ctx.Response.Header
-	r.ctx.SetStatusCode(fasthttp.StatusMovedPermanently)
-	h.Set(fiber.HeaderLocation, path)
-	h.SetContentType("text/html; charset=utf-8")
-	h.SetContentLength(0) // also in the answer to HEAD
-}
-
-// preflight answers a CORS preflight. An origin that is not allowed gets the same answer without
-// the permission. Every header can be sent, since nothing depends on credentials: the names before
-// the wildcard are for browsers without support for it, and it never covers Authorization.
-func (r *request) preflight() {
-	readable := r.writeCommon()
-	r.writeVary()
-	h := &r.ctx.Response.Header
-	r.ctx.SetStatusCode(fasthttp.StatusNoContent)
-	h.Set(fiber.HeaderAllow, allowed)
-	if readable {
-		h.Set(fiber.HeaderAccessControlAllowMethods, allowed)
-		h.Set(fiber.HeaderAccessControlAllowHeaders,
-			"Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *")
-		h.Set(fiber.HeaderAccessControlMaxAge, "7200") // two hours, Chromium's maximum
+// redirect redirects to a path, with the query. The answer has no body, and Django's content type.
+func redirect(path string) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		r, to := requestOf(c), path
+		if q := r.ctx.URI().QueryString(); len(q) > 0 {
+			to += "?" + string(q)
+		}
+		r.writeCommon()
+		r.writeVary()
+		h := &r.ctx.Response.Header
+		r.ctx.SetStatusCode(fasthttp.StatusMovedPermanently)
+		h.Set(fiber.HeaderLocation, to)
+		h.SetContentType("text/html; charset=utf-8")
+		h.SetContentLength(0) // also in the answer to HEAD
+		return nil
 	}
 }
 
@@ -73,13 +59,14 @@ type description struct {
 
 var descriptions = func() map[shape.Resource][]byte {
 	all := map[shape.Resource][]byte{}
-	for r, d := range map[shape.Resource]description{
-		shape.Catalogue: {Name: "Catalogue Summary List", Description: "Artists, artworks and galleries."},
-		shape.Rules:     {Name: "Rule Set List", Description: "Display rules."},
-		shape.Banners:   {Name: "Single Banner List", Ordering: shape.BannerFields()},
-	} {
-		d.Renders = []string{"application/json", "text/html"}
-		d.Parses = []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
+	for _, r := range shape.Resources() {
+		d := description{
+			Renders: []string{"application/json", "text/html"},
+			Parses:  []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"},
+		}
+		if d.Name, d.Description = r.Describe(); r.Sortable() {
+			d.Ordering = shape.BannerFields()
+		}
 		all[r], _ = json.Marshal(d) // texts
 	}
 	return all

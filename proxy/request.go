@@ -6,14 +6,16 @@ import (
 	"crypto/rand"
 	"regexp"
 	"strings"
+	"sync"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
-	"vitrine/proxy/metrics"
 	"vitrine/proxy/negotiate"
+	"vitrine/proxy/operator/metrics"
 )
 
 // request holds the header fields that the server uses, and the outcome. It is valid until the
@@ -34,13 +36,14 @@ type request struct {
 	sized, chunked          bool // has Content-Length, Transfer-Encoding
 	closes                  bool // Connection has close, or the end of the request is in doubt
 	malformed               bool // has an invalid field
+	read                    bool // fasthttp has the whole header
 	madeID                  string
 	observed
 }
 
 // observed is what is counted, traced and logged about a request besides its status and duration.
 type observed struct {
-	target    metrics.Target
+	route     *route // nil for none
 	cache     metrics.Cache
 	collapsed bool
 	bytes     int                // of the body as sent
@@ -49,9 +52,38 @@ type observed struct {
 	span      trace.Span         // nil without tracing
 }
 
-func (o *observed) reset() { *o = observed{target: metrics.Other, encoding: negotiate.Identity} }
+func (o *observed) reset() { *o = observed{encoding: negotiate.Identity} }
 
 var _ cache.Lender = (*request)(nil)
+
+// requestKey is the key of a Fiber context's request.
+type requestKey struct{}
+
+func requestOf(c *fiber.Ctx) *request {
+	r, _ := c.Context().UserValue(requestKey{}).(*request)
+	return r
+}
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// newRequest reads the header of a request.
+func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
+	r, _ := requests.Get().(*request)
+	*r = request{Context: s.base, server: s, ctx: ctx}
+	r.reset()
+	r.readFields(ctx.Request.Header.RawHeaders())
+	return r
+}
+
+// release ends the request. Nothing may refer to it any more.
+func (r *request) release() {
+	if c := clientOf(r.ctx); c != nil {
+		c.size = 0
+		c.framing.answered++
+	}
+	*r = request{}
+	requests.Put(r)
+}
 
 // readFields reads the lines of a header, in one walk.
 func (r *request) readFields(raw []byte) {
@@ -61,9 +93,6 @@ func (r *request) readFields(raw []byte) {
 			line, raw = raw[:end], raw[end+1:]
 		} else {
 			raw = nil
-		}
-		if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') { // it continues the one before (RFC 9112, section 5.2)
-			r.malformed = true
 		}
 		colon := bytes.IndexByte(line, ':')
 		if colon < 0 {

@@ -119,13 +119,6 @@ func TestRFC9110Semantics(t *testing.T) {
 			}
 		}},
 		{"8.8.2 Last-Modified in the fixed format", getBanners, 200, []string{"Last-Modified: Thu, 29 Feb 2024 12:00:00 GMT"}, nil},
-		{"8.8.2.1 Last-Modified is not after Date", getBanners, 200, nil, func(t *testing.T, got reply) {
-			date, err1 := http.ParseTime(got.Header.Get("Date"))
-			modified, err2 := http.ParseTime(got.Header.Get("Last-Modified"))
-			if err1 != nil || err2 != nil || modified.After(date) {
-				t.Errorf("%v", got.Header)
-			}
-		}},
 		{"8.8.3 a strong entity-tag", getBanners, 200, nil, func(t *testing.T, got reply) {
 			if tag := got.Header.Get("ETag"); !strongTag.MatchString(tag) {
 				t.Errorf("ETag: %s", tag)
@@ -134,6 +127,8 @@ func TestRFC9110Semantics(t *testing.T) {
 		{"8.8.3.3 each coding has its own tag", getBanners + "Accept-Encoding: br", 200, []string{"ETag: BROTLI"}, nil},
 
 		{"9.2 an unknown method is answered, not cut off", "BREW " + bannersPath, 405, []string{"Allow: GET, HEAD, OPTIONS"}, nil},
+		{"9.1 methods are compared with case", "get " + bannersPath, 405, nil, nil},
+		{"9.1 an unknown method at an unknown path", "BREW /nope", 404, nil, nil},
 		{"9.3.1 a body with GET means nothing", getBanners + "Content-Length: 5\n\nhello", 200, []string{"ETag: TAG"}, nil},
 		{"9.3.2 HEAD has the fields of GET and no body", "HEAD " + bannersPath, 200, []string{"ETag: TAG", "Content-Length: LENGTH", "Last-Modified: MODIFIED"}, none},
 		{"9.3.2 HEAD of an error", "HEAD /nope", 404, []string{"Content-Length: 23"}, none},

@@ -2,11 +2,14 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gofiber/fiber/v2"
+
+	"vitrine/proxy/processors"
 )
 
 // Server answers the public routes. Make it with [New].
@@ -16,6 +19,7 @@ type Server struct {
 	terms     *terms
 	documents [len(routes)]Documents
 	moments   [len(routes)]moments
+	large     *processors.Half // for large requests
 
 	// base is the context for cache lookups. A fasthttp request context must not outlive its
 	// handler. It ends when Shutdown runs out of time.
@@ -29,4 +33,69 @@ type Server struct {
 	mu        sync.Mutex // guards the two below
 	listeners []net.Listener
 	closed    bool // Shutdown was called
+}
+
+// New makes a server that is ready to Serve. It fails if the options are not usable.
+func New(o Options) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	o.setDefaults()
+	terms, err := newTerms(&o)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	s := &Server{options: o, terms: terms, large: processors.NewHalf()}
+	for i := range routes {
+		s.documents[i] = o.Documents[routes[i].resource]
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.app = s.newApp()
+	return s, nil
+}
+
+// Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was
+// called before. It closes ln.
+func (s *Server) Serve(ln net.Listener) error {
+	if !s.register(ln) {
+		_ = ln.Close() // nothing was accepted from it
+		return nil
+	}
+	if err := s.app.Listener(&limited{Listener: ln, server: s}); err != nil {
+		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// register adds a listener, unless the server is closed.
+func (s *Server) register(ln net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.listeners = append(s.listeners, ln)
+	}
+	return !s.closed
+}
+
+// SetDraining makes every answer from now on the last one on its connection.
+func (s *Server) SetDraining() { s.draining.Store(true) }
+
+// Shutdown stops accepting, closes idle connections, and returns when the requests in flight have
+// finished. If ctx ends first, its error is returned; the answers that are still made close their
+// connections, but whoever has accepted these has to close the rest.
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.stop()
+	s.SetDraining()
+	s.mu.Lock()
+	s.closed = true
+	listeners := s.listeners
+	s.mu.Unlock()
+	err := s.app.ShutdownWithContext(ctx)
+	for _, ln := range listeners {
+		_ = ln.Close() // one that Serve has not passed to Fiber yet; otherwise already closed
+	}
+	if err != nil {
+		return fmt.Errorf("proxy: shut down: %w", err)
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cmd/testkit"
+	"vitrine/proxy/processors"
 	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
 )
@@ -85,8 +86,9 @@ func newRig(t testing.TB, o Options) *rig {
 	t.Helper()
 	r := &rig{sources: map[shape.Resource]*held{}, log: new(testkit.Buffer)}
 	o.Documents = map[shape.Resource]Documents{}
+	builders := processors.NewHalf()
 	for _, res := range shape.Resources() {
-		h := &held{prepare: represent.Prepare(res)}
+		h := &held{prepare: represent.Prepare(res, builders)}
 		h.hold(t, emptyOf(res))
 		r.sources[res] = h
 		o.Documents[res] = h

@@ -15,16 +15,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"vitrine/cache"
 	"vitrine/proxy/listen"
 	"vitrine/proxy/listen/listentest"
 	"vitrine/proxy/negotiate"
+	"vitrine/proxy/processors"
 	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
 )
@@ -83,12 +82,6 @@ func bannersOf(t testing.TB, size int) []byte {
 		body = fmt.Appendf(body[:len(body)-1:len(body)-1], `,{"id":%d,"title_en":"%x %s]`, i+1000, i*2654435761, rest)
 	}
 	return body
-}
-
-func TestOneSystemCallReadsARequestAndOneWritesAnAnswerOfAnySize(t *testing.T) {
-	r := newRig(t, Options{})
-	serveOnSocket(t, r, nil)
-	testSystemCalls(t, r, r.dial(t), []int{3_000, 6_000, 55_000}, true)
 }
 
 func TestOneSystemCallWritesAnAnswerOverTLS(t *testing.T) {
@@ -159,84 +152,6 @@ func testSystemCalls(t *testing.T, r *rig, conn net.Conn, sizes []int, countRead
 	}
 }
 
-// TestWhatNobodyAskedForBeforeTakesBoundedMemory: orderings and indentations at random, from many
-// connections, some of which read slowly.
-func TestWhatNobodyAskedForBeforeTakesBoundedMemory(t *testing.T) {
-	r := newRig(t, Options{})
-	serveOnSocket(t, r, nil)
-	document := bannersOf(t, 1_100_000)
-	r.sources[shape.Banners].hold(t, document)
-	r.get(t, "/gvapp/singlebanner")
-
-	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the command has it
-	runtime.GC()                                     // what other tests have left
-	stop, most := make(chan struct{}), uint64(0)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			most = max(most, m.HeapInuse+m.StackInuse)
-			select {
-			case <-tick.C:
-			case <-stop:
-				return
-			}
-		}
-	})
-	fields := shape.BannerFields()
-	var asking sync.WaitGroup
-	for i := range 64 {
-		asking.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(i), 1))
-			conn, err := net.Dial("tcp", r.addr)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			from := bufio.NewReaderSize(conn, 4<<10)
-			for j := range 6 {
-				method := http.MethodHead
-				if (i+j)%3 == 0 {
-					method = http.MethodGet
-				}
-				terms := make([]string, len(fields))
-				for k, at := range random.Perm(len(fields)) {
-					terms[k] = fields[at]
-				}
-				if _, err := fmt.Fprintf(conn, "%s /gvapp/singlebanner?ordering=-%s HTTP/1.1\r\nHost: x\r\nAccept: application/json; indent=%d\r\nAccept-Encoding: %s\r\n\r\n",
-					method, strings.Join(terms, ",-"), random.IntN(9), []string{"br", "gzip", "zstd", ""}[random.IntN(4)]); err != nil {
-					t.Error(err)
-					return
-				}
-				resp, err := http.ReadResponse(from, &http.Request{Method: method})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if resp.StatusCode != http.StatusOK {
-					t.Errorf("%d", resp.StatusCode)
-				}
-				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-					t.Error(err)
-				}
-				_ = resp.Body.Close()
-			}
-		})
-	}
-	asking.Wait()
-	close(stop)
-	watching.Wait()
-	if limit := uint64(25_000_000 + 12*len(document)); most > limit {
-		t.Errorf("%d MB at most, want up to %d for a document of %.1f", most/1e6, limit/1e6, float64(len(document))/1e6)
-	} else {
-		t.Logf("%d MB at most", most/1e6)
-	}
-}
-
 func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	var list strings.Builder
 	for i := range 2 * maxPieces {
@@ -246,7 +161,7 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := represent.Prepare(shape.Banners)(&cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)})
+	document, err := represent.Prepare(shape.Banners, processors.NewHalf())(&cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)})
 	if err != nil {
 		t.Fatal(err)
 	}

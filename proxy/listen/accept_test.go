@@ -89,12 +89,26 @@ func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
 	n := &noting{tcp.(*net.TCPListener), make(chan struct{})}
 	s := Take(n, quiet)
 	l := s.Listen(nil)
-	client, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	for range 2 {
+		client, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
 	}
-	defer client.Close()
-	<-n.accepted // and no service has taken it
+	first := make(chan net.Conn, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+		}
+		first <- c
+	}()
+	<-n.accepted
+	if c := <-first; c != nil {
+		c.Close()
+	}
+	<-n.accepted // and no service has taken the second
 	drained := make(chan error)
 	go func() { drained <- l.Drain(t.Context()) }()
 	served, err := l.Accept()

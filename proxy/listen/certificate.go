@@ -72,6 +72,9 @@ func (c *Certificate) Watch(ctx context.Context) {
 	}
 }
 
+// NotAfter is when the current certificate ends.
+func (c *Certificate) NotAfter() time.Time { return c.current.Load().Leaf.NotAfter }
+
 // read reads the files. Its error contains nothing of the key.
 func (c *Certificate) read() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.options.CertFile, c.options.KeyFile)

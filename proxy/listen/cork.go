@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"runtime"
 	"sync"
+
+	"vitrine/proxy/processors"
 )
 
 // A secureConn is a conn over TLS, which servers recognize by these methods.
@@ -71,11 +72,9 @@ type cork struct {
 	mu   sync.Mutex // guards held: Close may write an alert at any time
 	held []byte     // nil unless it holds; a record always fits
 
-	shakes, placed bool // in the handshake, and with one of places; for the one goroutine that is in it
+	handshakes     *processors.Half // of the socket
+	shakes, placed bool             // in the handshake, and with a place; for the one goroutine that is in it
 }
-
-// places are for handshakes, while they use a processor: the other processors are for hits.
-var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // shake is called before the handshake, and again after it.
 func (c *cork) shake(begins bool) {
@@ -87,7 +86,7 @@ func (c *cork) shake(begins bool) {
 func (c *cork) leave() {
 	if c.placed {
 		c.placed = false
-		<-places
+		c.handshakes.Give()
 	}
 }
 
@@ -96,7 +95,7 @@ func (c *cork) Read(p []byte) (int, error) {
 	c.leave()
 	n, err := c.Conn.Read(p)
 	if n > 0 && c.shakes {
-		places <- struct{}{}
+		c.handshakes.Take()
 		c.placed = true
 	}
 	return n, err

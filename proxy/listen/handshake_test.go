@@ -65,8 +65,9 @@ func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 	if err := shake(); err != nil {
 		t.Fatalf("beside unfinished handshakes: %v", err)
 	}
-	for range cap(places) {
-		places <- struct{}{}
+	n := 1
+	for l.handshakes.Take(); l.handshakes.TryTake(); {
+		n++
 	}
 	shaken := make(chan error, 1)
 	go func() { shaken <- shake(); close(shaken) }()
@@ -75,8 +76,8 @@ func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 		t.Errorf("a handshake without a place: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	for range cap(places) {
-		<-places
+	for range n {
+		l.handshakes.Give()
 	}
 	if err := <-shaken; err != nil {
 		t.Error(err)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // quiet is a log that nobody reads.
@@ -48,7 +50,7 @@ func answers(s *Socket, path string) error {
 }
 
 func TestASocketThatACrashLeftBehindIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "v.sock")
+	path := filepath.Join(testkit.SocketDir(t), "v.sock")
 	leftOver(t, path)
 	l, err := Open(t.Context(), "unix:"+path, quiet)
 	if err != nil {
@@ -69,7 +71,7 @@ func TestASocketThatACrashLeftBehindIsReplaced(t *testing.T) {
 }
 
 func TestASocketInUseIsLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "v.sock")
+	path := filepath.Join(testkit.SocketDir(t), "v.sock")
 	first, err := Open(t.Context(), "unix:"+path, quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +97,7 @@ func TestASocketInUseIsLeftAlone(t *testing.T) {
 }
 
 func TestAFileThatIsNotASocketIsLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "v.sock")
+	path := filepath.Join(testkit.SocketDir(t), "v.sock")
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	default:
 	}
+	l.socket.begin.Do(func() { go l.socket.accept() })
 	select {
 	case <-l.closed:
 	case <-l.socket.closed:
@@ -70,7 +71,7 @@ func (l *Listener) take(p passed) net.Conn {
 		return nil
 	}
 	if l.tls != nil && !p.begun {
-		p.Conn = tls.Server(&cork{Conn: p.Conn}, l.tls)
+		p.Conn = tls.Server(&cork{Conn: p.Conn, handshakes: l.socket.handshakes}, l.tls)
 	}
 	c := &conn{Conn: p.Conn, listener: l}
 	l.conns[c] = struct{}{}
@@ -119,6 +120,20 @@ func (l *Listener) leave(ctx context.Context, looks int32) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
+	}
+}
+
+// CloseConns closes the connections that are left after HandOver or Drain, in the middle of whatever
+// they are doing.
+func (l *Listener) CloseConns() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		under := c.Conn
+		if secure, ok := under.(*tls.Conn); ok {
+			under = secure.NetConn() // without a last message, for which the client may have no room
+		}
+		_ = under.Close() // its service then closes c
 	}
 }
 
@@ -263,7 +278,7 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) read(p []byte) (int, error) {
-	if l, ok := c.Conn.(*lean); !ok || l.buffer == nil { // it may have to wait
+	if l, ok := c.Conn.(*lean); !ok || !l.buffered() { // it may have to wait
 		if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
 			return 0, err
 		}
@@ -279,14 +294,12 @@ func (c *conn) read(p []byte) (int, error) {
 }
 
 // WriteBuffers writes all of pieces, in one system call as far as the system accepts them.
-func (c *conn) WriteBuffers(pieces [][]byte) (err error) {
-	if l, ok := c.Conn.(*lean); ok {
-		_, err = l.write(pieces...)
-		return err
+func (c *conn) WriteBuffers(pieces [][]byte) error {
+	l, ok := c.Conn.(*lean)
+	if !ok {
+		return errors.ErrUnsupported // TLS has its own
 	}
-	buffers := net.Buffers(pieces)
-	_, err = buffers.WriteTo(c.Conn)
-	return err
+	return l.write(pieces)
 }
 
 // Close closes the connection, or hands it over: a service closes one when it cannot read.

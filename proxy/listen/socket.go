@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"vitrine/proxy/processors"
 )
 
 // A Socket accepts connections for any service that waits for one.
@@ -16,9 +18,12 @@ type Socket struct {
 	listener net.Listener
 	log      *slog.Logger
 	conns    chan passed   // unbuffered, so that no connection is waiting without a service
+	begin    sync.Once     // accepting, or ending without it
 	closed   chan struct{} // by Close
 	ended    chan struct{} // accepting has ended
 	close    func() error  // once
+
+	handshakes *processors.Half // for those of TLS, while they use a processor
 }
 
 // passed is a connection on its way to a service: just accepted, or from another service.
@@ -49,14 +54,15 @@ func Take(l net.Listener, log *slog.Logger) *Socket {
 	s := &Socket{
 		listener: l, log: log,
 		conns: make(chan passed), closed: make(chan struct{}), ended: make(chan struct{}),
+		handshakes: processors.NewHalf(),
 	}
 	s.close = sync.OnceValue(func() error {
 		close(s.closed)
 		err := l.Close()
+		s.begin.Do(func() { close(s.ended) })
 		<-s.ended
 		return err
 	})
-	go s.accept()
 	return s
 }
 
@@ -106,6 +112,7 @@ func (s *Socket) finish(ctx context.Context) {
 	if l, ok := s.listener.(interface{ SetDeadline(time.Time) error }); !ok || l.SetDeadline(time.Unix(1, 0)) != nil {
 		return
 	}
+	s.begin.Do(func() { close(s.ended) })
 	select {
 	case <-s.ended:
 	case <-ctx.Done():

@@ -99,7 +99,7 @@ func secured(t *testing.T) (server, clients *tls.Config) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
 }
 
-// Each connection stays open through a hundred services, and each of its requests is answered:
+// Each connection stays open through twenty services, and each of its requests is answered:
 // those sent while nothing happens, half a request, two requests in one segment, and a new
 // connection.
 func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
@@ -163,7 +163,7 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := ""
-			for i := range 100 {
+			for i := range 20 {
 				before := answered.Load()
 				if err := idle.ask(aRequest); err != nil {
 					t.Fatal(err)
@@ -195,13 +195,13 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 			if err := idle.ask(aRequest); err != nil {
 				t.Fatal(err)
 			}
-			if last, err := idle.answer(); first != "0" || last != "100" || err != nil {
+			if last, err := idle.answer(); first != "0" || last != "20" || err != nil {
 				t.Errorf("a connection is answered by %s and then by %s, %v", first, last, err)
 			}
 			if err := silent.ask(aRequest); err != nil {
 				t.Fatal(err)
 			}
-			if only, err := silent.answer(); only != "100" || err != nil {
+			if only, err := silent.answer(); only != "20" || err != nil {
 				t.Errorf("the first request of a connection made long before is answered by %q, %v", only, err)
 			}
 			silent.Close()
@@ -259,5 +259,51 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 	_ = v.http.Shutdown()
 	if err := <-v.ended; err != nil {
 		t.Log(err)
+	}
+}
+
+// A connection that stays busy longer than a hand-over waits is closed, whatever it does.
+func TestConnectionsThatAHandOverLeavesBehindAreClosed(t *testing.T) {
+	server, clients := secured(t)
+	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": server} {
+		t.Run(name, func(t *testing.T) {
+			socket := opened(t, quiet)
+			present := serve(socket, config, "before")
+			conn, err := net.Dial("tcp", socket.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if config != nil {
+				conn = tls.Client(conn, clients)
+			}
+			c := &client{conn, bufio.NewReader(conn)}
+			if err := errors.Join(c.ask(aRequest+aRequest[:9]), conn.SetDeadline(time.Now().Add(10*time.Second))); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := c.answer(); got != "before" {
+				t.Fatal(got, err)
+			}
+			next := serve(socket, config, "after")
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := present.HandOver(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v", err)
+			}
+			present.CloseConns()
+			_ = c.ask(aRequest[9:]) // it may be closed already
+			if got, err := c.answer(); err == nil {
+				t.Errorf("answered by %q", got)
+			}
+			for _, v := range []*service{present, next} {
+				if err := v.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+				_ = v.http.Shutdown()
+				if err := <-v.ended; err != nil {
+					t.Log(err) // as in the other tests
+				}
+			}
+		})
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 )
 
 // The plot within the view box of a chart, which assets/chart.html draws; the page scales it to its

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -90,58 +89,6 @@ func TestAConnectionsOwnAddressIsAHost(t *testing.T) {
 		return
 	}
 	t.Skip("this machine has no address but loopback to listen on: ip address add 192.0.2.1/32 dev lo")
-}
-
-// What a stranger can hold is bounded: connections in number, and each of its steps in time.
-func TestConnectionsAreBoundedInNumberAndTime(t *testing.T) {
-	s, url := start(t, Options{})
-	for name, d := range map[string]time.Duration{
-		"header": s.http.ReadHeaderTimeout, "read": s.http.ReadTimeout, "write": s.http.WriteTimeout, "idle": s.http.IdleTimeout,
-	} {
-		if d <= 0 || d > time.Minute {
-			t.Errorf("%s timeout: %v", name, d)
-		}
-	}
-	var held []net.Conn
-	for range maxConnections {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		held = append(held, conn)
-	}
-	answered := make(chan string, 1)
-	go func() {
-		resp, err := http.Get(url + "/livez")
-		if err == nil {
-			err = resp.Body.Close()
-		}
-		answered <- fmt.Sprint(err)
-	}()
-	// The held ones are served, in any order, and the last one is not.
-	for i, conn := range held {
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
-			t.Fatalf("connection %d: %v", i, err)
-		}
-	}
-	select {
-	case err := <-answered:
-		t.Errorf("one more than %d is answered: %s", maxConnections, err)
-	default:
-	}
-	if err := held[0].Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-answered; err != "<nil>" {
-		t.Errorf("after one has gone: %s", err)
-	}
 }
 
 // No request changes anything here without a secret, wherever the address is.

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -65,15 +64,5 @@ func TestATokenIsAskedForByEverythingButTheHealthChecks(t *testing.T) {
 		if resp := askAs(t, url+"/api/status", authorization); resp.status != want {
 			t.Errorf("%q: %d, want %d", authorization, resp.status, want)
 		}
-	}
-}
-
-func TestADrainingProcessSaysSoWithoutAskingAnybody(t *testing.T) {
-	s, url := start(t, Options{Checks: map[string]func(context.Context) error{
-		"rules": func(context.Context) error { t.Error("a check was run"); return nil },
-	}})
-	s.SetDraining()
-	if code, body := ask(t, "GET", url+"/readyz"); code != 503 || body["ready"] != false || body["draining"] != true {
-		t.Errorf("%d %v", code, body)
 	}
 }

@@ -25,24 +25,21 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"vitrine/proxy/operator/webhook"
 )
 
-// maxConnections bounds the connections; more wait until one ends.
-const maxConnections = 256
-
 // Server answers at the operator's address.
 type Server struct {
-	http *http.Server
+	http        *http.Server
+	connections *connections
 	collector
 }
 
 // New makes a server that is ready to Serve.
 func New(o Options) *Server {
 	o.ReadyTimeout, o.Logger = cmp.Or(o.ReadyTimeout, 2*time.Second), cmp.Or(o.Logger, slog.Default())
-	s := &Server{collector: collector{options: o}}
+	s := &Server{connections: newConnections(), collector: collector{options: o}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", get(func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))
@@ -72,6 +69,7 @@ func New(o Options) *Server {
 		WriteTimeout:      time.Minute, // a profile takes half of it
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    16 << 10,
+		ConnState:         s.connections.changed,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	return s
@@ -79,7 +77,7 @@ func New(o Options) *Server {
 
 // Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(netutil.LimitListener(&pacedListener{Listener: ln}, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(pacedListener{ln, s.connections}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("operator: serve %s: %w", ln.Addr(), err)
 	}
 	return nil

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -20,21 +19,27 @@ import (
 func newServer(t *testing.T, o Options) *Server {
 	t.Helper()
 	if o.Meter == nil {
-		o.Meter = metrics.New(func() metrics.State { return metrics.State{} })
+		o.Meter = metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
 	}
 	if o.Status == nil {
 		o.Status = func() Status { return Status{} }
 	}
 	if o.Document == nil {
-		o.Document = func(shape.Resource) *cache.Document { return nil }
+		o.Document = func(shape.Resource) []byte { return nil }
 	}
 	return New(o)
 }
 
-// start serves on a free port until the test ends, and returns the base URL.
+// start serves a server with these options until the test ends.
 func start(t *testing.T, o Options) (*Server, string) {
 	t.Helper()
 	s := newServer(t, o)
+	return s, serve(t, s)
+}
+
+// serve serves on a free port until the test ends, and returns the base URL.
+func serve(t *testing.T, s *Server) string {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +56,7 @@ func start(t *testing.T, o Options) (*Server, string) {
 			t.Error(err)
 		}
 	})
-	return s, "http://" + ln.Addr().String()
+	return "http://" + ln.Addr().String()
 }
 
 // ask returns the status and the body, which has to be JSON.
@@ -77,10 +82,11 @@ func ask(t *testing.T, method, url string) (int, map[string]any) {
 }
 
 func TestReadyWhileEveryCheckPassesAndNotDraining(t *testing.T) {
-	fail := make(chan error, 1)
+	fail, asked := make(chan error, 1), 0
 	s, url := start(t, Options{Checks: map[string]func(context.Context) error{
 		"rules": func(context.Context) error { return nil },
 		"banners": func(context.Context) error {
+			asked++
 			select {
 			case err := <-fail:
 				return err
@@ -99,8 +105,8 @@ func TestReadyWhileEveryCheckPassesAndNotDraining(t *testing.T) {
 		t.Errorf("%d %v", code, body)
 	}
 	s.SetDraining()
-	if code, body := ask(t, "GET", url+"/readyz"); code != 503 || body["draining"] != true {
-		t.Errorf("%d %v", code, body)
+	if code, body := ask(t, "GET", url+"/readyz"); code != 503 || body["ready"] != false || body["draining"] != true || asked != 2 {
+		t.Errorf("draining: %d %v, %d checks", code, body, asked)
 	}
 	if code, body := ask(t, "GET", url+"/livez"); code != 200 || body["alive"] != true {
 		t.Errorf("a process that drains is alive: %d %v", code, body)

@@ -6,8 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -17,10 +16,10 @@ type Options struct {
 	// under a context that ends with ReadyTimeout, and must end with it. Empty means that the
 	// process is ready while it is not draining.
 	Checks map[string]func(context.Context) error
-	// Status returns the status, without the numbers of Meter. It must not block. Required.
+	// Status returns the status, without the states of resources and the numbers of Meter. It must not block. Required.
 	Status func() Status
-	// Document returns the copy held of a resource, nil when there is none. Required.
-	Document func(shape.Resource) *cache.Document
+	// Document returns the body of the copy held of a resource, nil when there is none. Required.
+	Document func(shape.Resource) []byte
 	// Meter has the numbers. Required.
 	Meter *metrics.Meter
 	// OpenAPI is the body of /openapi.json.

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -24,10 +23,14 @@ type sentence struct{ Level, Text string }
 
 // The levels of sentences.
 const (
-	good = "good"
-	warn = "warn"
-	bad  = "bad"
+	good    = "good"
+	warn    = "warn"
+	bad     = "bad"
+	neutral = "neutral"
 )
+
+// levels are those of the verdict in its order.
+var levels = []string{bad, warn, neutral, good}
 
 // A card shows a resource.
 type card struct {
@@ -53,13 +56,15 @@ func overviewOf(st Status) overview {
 func verdictOf(st *Status) []sentence {
 	var all []sentence
 	say := func(level, text string) { all = append(all, sentence{level, text}) }
-	var missing, stale, failing []string
+	var missing, idle, stale, failing []string
 	for _, r := range shape.Resources() {
 		resource := st.Resources[r]
-		switch {
-		case resource.Held == nil:
+		switch resource.State {
+		case StateMissing:
 			missing = append(missing, string(r))
-		case resource.Held.Stale:
+		case StateIdle:
+			idle = append(idle, string(r))
+		case StateStale:
 			stale = append(stale, string(r))
 		}
 		if resource.Failing {
@@ -80,7 +85,7 @@ func verdictOf(st *Status) []sentence {
 	case len(missing) > 0 && len(failing) > 0:
 		say(bad, capital(enumerate(missing))+": nothing can be served.")
 	case len(missing) > 0:
-		say(warn, capital(enumerate(missing))+": nothing is held; the next request fetches it.")
+		say(neutral, capital(enumerate(missing))+": nothing is held; the next request fetches it.")
 	}
 	if len(stale) > 0 {
 		say(warn, capital(enumerate(stale))+": the copy being served is stale.")
@@ -98,18 +103,20 @@ func verdictOf(st *Status) []sentence {
 	if st.Replicas.Known && !st.Replicas.Agree {
 		say(warn, "The replicas do not hold the same content.")
 	}
-	if len(all) == 0 {
+	switch {
+	case len(idle) == 0 && len(all) == 0:
 		say(good, "All is well: everything is fresh, and the CMS and Redis answer.")
+	case len(idle) > 0 && len(all) == 0:
+		say(good, "All is well. Not requested lately: "+enumerate(idle)+"; the next request refreshes the copy.")
+	case len(idle) > 0:
+		say(neutral, capital(enumerate(idle))+": not requested lately; the next request refreshes the copy.")
 	}
-	slices.SortStableFunc(all, func(a, b sentence) int { return strings.Compare(a.Level, b.Level) }) // bad, good, warn
+	slices.SortStableFunc(all, func(a, b sentence) int { return slices.Index(levels, a.Level) - slices.Index(levels, b.Level) })
 	return all
 }
 
 func cardOf(r shape.Resource, st *Status) card {
 	c := card{Name: r, Resource: st.Resources[r], Age: "nothing held", Left: "fetched on the next request", Used: "0"}
-	if c.State == "" {
-		c.State = cache.StateMissing
-	}
 	h := c.Held
 	switch {
 	case h == nil && c.Failing:
@@ -117,8 +124,10 @@ func cardOf(r shape.Resource, st *Status) card {
 	case h == nil:
 	case h.Left > 0:
 		c.Left = "fresh for " + span(seconds(h.Left))
-	case h.FreshUntil.Before(h.FetchedAt): // no fetch leaves such a time
-		c.Left = "declared stale by an operator"
+	case c.State == StateIdle:
+		c.Left = "refreshed on the next request"
+	case h.softlyPurged():
+		c.Left = "marked as stale by an operator"
 	default:
 		c.Left = "stale for " + span(seconds(h.Left))
 	}
@@ -127,7 +136,10 @@ func cardOf(r shape.Resource, st *Status) card {
 		if h.Left > 0 {
 			c.Used = fmt.Sprintf("%.1f", max(0, 100*h.Age/(h.Age+h.Left)))
 		}
-		if h.Stale {
+		switch {
+		case c.State == StateIdle:
+			c.Used = "0"
+		case h.Stale:
 			c.Note = "May be served for another " + span(h.ServableUntil.Sub(st.Now)) + "."
 		}
 	}
@@ -135,7 +147,7 @@ func cardOf(r shape.Resource, st *Status) card {
 	case c.Fetching:
 		c.Note = strings.TrimSpace("Being fetched now. " + c.Note)
 	case c.Failing:
-		c.Note = strings.TrimSpace("The CMS fails; retrying. " + c.Note)
+		c.Note = strings.TrimSpace("The last fetch failed; a later request tries again. " + c.Note)
 	}
 	return c
 }
@@ -162,11 +174,11 @@ func (f *Fetch) Summary() string {
 // They follow the name of the resource, if there is one.
 var descriptions = map[string]sentence{
 	metrics.KindPurge:               {"purged", " purged."},
-	metrics.KindSoftPurge:           {"purged", " declared stale (a soft purge)."},
+	metrics.KindSoftPurge:           {"purged", " marked as stale (soft purge)."},
 	metrics.KindRefusal:             {warn, " refused, the last good copy stays:"},
 	metrics.KindIncoherent:          {bad, ": memory differed from Redis in a background sample."},
 	metrics.KindCMS + " good":       {good, "The CMS answers again."},
-	metrics.KindCMS + " degraded":   {warn, "Part of the CMS cannot be fetched from."},
+	metrics.KindCMS + " degraded":   {warn, "Some resources cannot be fetched from the CMS."},
 	metrics.KindCMS + " down":       {bad, "The CMS cannot be fetched from."},
 	metrics.KindRedis + " good":     {good, "Redis is back, and purges are received."},
 	metrics.KindRedis + " degraded": {warn, "Purges are not received, or writes are refused."},

@@ -2,8 +2,10 @@ package operator
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"io/fs"
@@ -12,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"vitrine/cache"
 	"vitrine/upstream/shape"
 )
 
@@ -62,7 +63,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	}
 	secure(w.Header())
 	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("ETag", cache.ETag(body))
+	w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(body)))
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 }
 
@@ -90,10 +91,10 @@ func (c *collector) documentPage(w http.ResponseWriter, r *http.Request) {
 		writeDetail(w, http.StatusNotFound, "Not found.")
 		return
 	}
-	doc := c.options.Document(resource)
-	if doc == nil {
+	body := c.options.Document(resource)
+	if body == nil {
 		writeDetail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
 		return
 	}
-	writeValue(w, http.StatusOK, json.RawMessage(doc.Body))
+	writeValue(w, http.StatusOK, json.RawMessage(body))
 }

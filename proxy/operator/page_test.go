@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
@@ -22,7 +21,7 @@ const hostile = `<img src=x onerror=alert(1)>"'`
 // told.
 func stocked(t *testing.T) Options {
 	t.Helper()
-	documents, items := map[shape.Resource]*cache.Document{}, map[shape.Resource]int{}
+	documents, items := map[shape.Resource][]byte{}, map[shape.Resource]int{}
 	now := time.Now()
 	for _, r := range shape.Resources() {
 		raw, err := sample.FS.ReadFile(string(r) + ".json")
@@ -33,18 +32,15 @@ func stocked(t *testing.T) Options {
 		if err != nil {
 			t.Fatal(err)
 		}
-		items[r] = doc.Items
-		documents[r] = &cache.Document{
-			Body: doc.Body, ETag: cache.ETag(doc.Body), FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
-		}
+		documents[r], items[r] = doc.Body, doc.Items
 	}
-	meter := metrics.New(func() metrics.State { return metrics.State{RedisUp: true, Tracking: true} })
+	meter := metrics.New("1.2.3", func() metrics.State { return metrics.State{RedisUp: true, Tracking: true} })
 	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
 	meter.Purged("banners", "hard")
 	meter.Observe(metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
 	return Options{
 		Meter:    meter,
-		Document: func(r shape.Resource) *cache.Document { return documents[r] },
+		Document: func(r shape.Resource) []byte { return documents[r] },
 		Status: func() Status {
 			st := Status{
 				Version: hostile, Started: now.Add(-time.Hour), Public: "javascript:alert(1)",
@@ -57,10 +53,11 @@ func stocked(t *testing.T) Options {
 				}},
 				Commands: []Command{{Does: "Purge the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
 			}
-			for r, d := range documents {
-				held := HeldOf(cache.Snapshot[any]{State: cache.StateFresh, Document: d}, time.Now())
-				held.Items = items[r]
-				st.Resources[r] = Resource{State: cache.StateFresh, Held: held, LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3}}
+			for r, body := range documents {
+				st.Resources[r] = Resource{LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3}, Held: &Held{
+					ETag: `"a"`, Bytes: len(body), Items: items[r], Age: 20, Left: 40,
+					FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
+				}}
 			}
 			return st
 		},
@@ -124,6 +121,34 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	}
 }
 
+// TestAnIdleSiteIsCalm has copies past their freshness that nobody requests, in a site without
+// trouble and in one whose CMS fails.
+func TestAnIdleSiteIsCalm(t *testing.T) {
+	for _, failing := range []bool{false, true} {
+		o := stocked(t)
+		status := o.Status
+		o.Status = func() Status {
+			st := status()
+			st.Replicas.List = nil
+			for r, resource := range st.Resources {
+				resource.Failing, resource.LastFetch = failing, nil
+				resource.Held.Stale, resource.Held.Left, resource.Held.FreshUntil = true, -3600, time.Now().Add(-time.Hour)
+				if resource.Held.FetchedAt = resource.Held.FreshUntil.Add(-time.Minute); r == shape.Rules {
+					resource.Held = nil
+				}
+				st.Resources[r] = resource
+			}
+			return st
+		}
+		body := fetch(newServer(t, o), "/").Body.String()
+		calm := strings.Contains(body, `class="card idle"`) && strings.Contains(body, "not requested lately") && !strings.Contains(body, `<p class="warn">`)
+		alarmed := strings.Contains(body, `class="card stale failing"`) && strings.Contains(body, `<p class="bad">`)
+		if calm == failing || alarmed != failing || strings.Contains(body, "retrying") {
+			t.Errorf("failing %v: %s", failing, body)
+		}
+	}
+}
+
 // A terminal obeys some of these, and a reader is misled by others.
 func TestControlCharactersOfTheCMSAreShownAndNotSent(t *testing.T) {
 	o := stocked(t)
@@ -139,12 +164,11 @@ func TestControlCharactersOfTheCMSAreShownAndNotSent(t *testing.T) {
 		return st
 	}
 	documents := o.Document
-	o.Document = func(r shape.Resource) *cache.Document {
-		d := *documents(r)
+	o.Document = func(r shape.Resource) []byte {
 		if r == shape.Rules {
-			d.Body = []byte(`[{"id":1,"title":"\u001b[2J` + "\u009b1m\u202egood" + `"}]`)
+			return []byte(`[{"id":1,"title":"\u001b[2J` + "\u009b1m\u202egood" + `"}]`)
 		}
-		return &d
+		return documents(r)
 	}
 	s := newServer(t, o)
 	for _, path := range []string{"/", "/api/status", "/documents/rules"} {

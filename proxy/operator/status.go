@@ -4,8 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"vitrine/cache"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -17,7 +16,8 @@ type Status struct {
 	Started   time.Time                   `json:"started"`
 	Now       time.Time                   `json:"now"`
 	Draining  bool                        `json:"draining"`
-	Public    string                      `json:"public"` // the public address as a URL
+	Public    string                      `json:"public"`   // the public address as a URL
+	Settings  string                      `json:"settings"` // the fingerprint of the configuration, secrets apart
 	Upstream  Upstream                    `json:"upstream"`
 	Redis     Redis                       `json:"redis"`
 	Resources map[shape.Resource]Resource `json:"resources"`
@@ -55,7 +55,7 @@ type Redis struct {
 
 // Resource is the state of one resource.
 type Resource struct {
-	State    string  `json:"state"` // fresh, stale or missing
+	State    string  `json:"state"` // follows from the others
 	Route    string  `json:"route"`
 	Key      string  `json:"key"` // in Redis
 	TTL      float64 `json:"ttl_seconds"`
@@ -67,6 +67,29 @@ type Resource struct {
 	LastFetch *Fetch `json:"last_fetch"` // by this process
 	metrics.Numbers
 }
+
+// The states of a resource.
+const (
+	StateFresh   = "fresh"
+	StateIdle    = "idle"  // past its freshness, and not requested since: that would have fetched it
+	StateStale   = "stale" // past its freshness otherwise
+	StateMissing = "missing"
+)
+
+func (r *Resource) state() string {
+	switch h := r.Held; {
+	case h == nil:
+		return StateMissing
+	case !h.Stale:
+		return StateFresh
+	case r.Failing, r.Fetching, h.softlyPurged():
+		return StateStale
+	}
+	return StateIdle
+}
+
+// softlyPurged reports whether an operator, and not time, has ended the copy's freshness.
+func (h *Held) softlyPurged() bool { return h.FreshUntil.Before(h.FetchedAt) }
 
 // Held is the document that would be served.
 type Held struct {
@@ -125,20 +148,6 @@ type Command struct {
 	Command string `json:"command"`
 }
 
-// HeldOf describes the copy that a reader holds, nil if there is none.
-func HeldOf[V any](s cache.Snapshot[V], now time.Time) *Held {
-	d := s.Document
-	if d == nil {
-		return nil
-	}
-	return &Held{
-		ETag: d.ETag, Bytes: len(d.Body),
-		FetchedAt: d.FetchedAt, ChangedAt: d.ChangedAt, FreshUntil: d.FreshUntil, ServableUntil: s.ServableUntil,
-		Age: now.Sub(d.FetchedAt).Seconds(), Left: d.FreshUntil.Sub(now).Seconds(),
-		Stale: s.State != cache.StateFresh, Coherent: s.Coherent,
-	}
-}
-
 // A collector puts the status together.
 type collector struct {
 	options  Options
@@ -158,6 +167,7 @@ func (c *collector) collect() Status {
 		resource := st.Resources[r]
 		resource.Numbers = o.Resources[i]
 		resource.Versions = append([]metrics.Version{}, resource.Versions...)
+		resource.State = resource.state()
 		st.Resources[r] = resource
 	}
 	st.Replicas.compare(st.Upstream.Source)

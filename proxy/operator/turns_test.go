@@ -2,161 +2,109 @@ package operator
 
 import (
 	"context"
-	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"vitrine/cmd/testkit"
 )
 
-// TestTheOperatorsAddressTakesAShareOfTheTime has twenty clients ask for an answer that takes 10 ms
-// to make, for a second: each for the same, or each time for another. No answer is from before it
-// was asked for.
+// TestTheOperatorsAddressTakesAShareOfTheTime has twenty clients request an answer that takes 10 ms
+// to make, for ten seconds.
 func TestTheOperatorsAddressTakesAShareOfTheTime(t *testing.T) {
-	for _, c := range []struct {
-		name, target string
-	}{
-		{"equal", "/metrics"},
-		{"distinct", "/metrics?x=%d"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var made, asked atomic.Int64
-			h := takeTurns(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				now := asked.Load()
-				<-time.After(10 * time.Millisecond)
-				made.Add(1)
-				w.Header().Set("X", "y")
-				w.WriteHeader(http.StatusTeapot)
-				_, _ = fmt.Fprint(w, now)
-			}))
-			began := time.Now()
-			var clients sync.WaitGroup
+	synctest.Test(t, func(t *testing.T) {
+		var made atomic.Int64
+		h := takeTurns(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(10 * time.Millisecond)
+			made.Add(1)
+			w.Header().Set("X", "y")
+			w.WriteHeader(http.StatusTeapot)
+		}))
+		began := time.Now()
+		var clients sync.WaitGroup
+		for range 20 {
+			clients.Go(func() {
+				for time.Since(began) < 10*time.Second {
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+					if w.Code != http.StatusTeapot || w.Header().Get("X") != "y" {
+						t.Errorf("%d %v", w.Code, w.Header())
+					}
+				}
+			})
+		}
+		clients.Wait()
+		worked := time.Duration(made.Load()) * 10 * time.Millisecond
+		if most := time.Since(began)/4 + time.Second + 10*time.Millisecond; worked < 2*time.Second || worked > most {
+			t.Errorf("answers were made for %v of %v, want at most %v", worked, time.Since(began), most)
+		}
+	})
+}
+
+// TestAnAnswerThatIsNeverMadeEndsWithAnError has one request keep the turn, and others wait for it.
+func TestAnAnswerThatIsNeverMadeEndsWithAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		var made atomic.Int64
+		h := takeTurns(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			made.Add(1)
+			<-end
+		}))
+		ctx, leave := context.WithCancel(t.Context())
+		var clients sync.WaitGroup
+		for _, ctx := range []context.Context{t.Context(), t.Context(), ctx} {
+			clients.Go(func() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil))
+				if w.Code != http.StatusServiceUnavailable || ctx.Err() == nil && w.Body.Len() == 0 {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+			synctest.Wait()
+		}
+		leave()
+		clients.Wait()
+		close(end)
+		synctest.Wait()
+		if n := made.Load(); n != 1 {
+			t.Errorf("%d answers were made, want 1: nobody waits for another", n)
+		}
+	})
+}
+
+// readable is a connection that always has something to read.
+type readable struct{ net.Conn }
+
+func (readable) Read(p []byte) (int, error) { return len(p), nil }
+func (readable) Close() error               { return nil }
+
+// TestReadsArePaced reads from many connections for ten seconds, a few bytes each time or many.
+func TestReadsArePaced(t *testing.T) {
+	for size, each := range map[int]int{1: 1, 3 * readBytes: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			cs := newConnections()
+			began, reads := time.Now(), atomic.Int64{}
+			var readers sync.WaitGroup
 			for range 20 {
-				clients.Go(func() {
-					for time.Since(began) < time.Second {
-						target, n := c.target, asked.Add(1)
-						if c.name == "distinct" {
-							target = fmt.Sprintf(target, n)
-						}
-						w := httptest.NewRecorder()
-						h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
-						at, err := strconv.ParseInt(w.Body.String(), 10, 64)
-						if w.Code != http.StatusTeapot || err != nil || at < n || w.Header().Get("X") != "y" {
-							t.Errorf("request %d: %d, as of %d, %v", n, w.Code, at, err)
+				c := &pacedConn{Conn: readable{}, connections: cs}
+				c.open, c.end = context.WithCancel(t.Context())
+				defer c.Close()
+				readers.Go(func() {
+					for p := make([]byte, size); time.Since(began) < 10*time.Second; {
+						_, _ = c.Read(p)
+						if n := reads.Add(1); n == int64(readBurst/each) && time.Since(began) > 0 {
+							t.Errorf("the first %d reads of %d bytes waited", n, size)
 						}
 					}
 				})
 			}
-			clients.Wait()
-			most := 1 + int64(time.Since(began)/(40*time.Millisecond)) // a turn of 10 ms and a rest of 30 ms
-			if n := made.Load(); n == 0 || n > most || c.name == "equal" && asked.Load() < 5*n {
-				t.Errorf("%d answers were made for %d requests, want at most %d", n, asked.Load(), most)
+			readers.Wait()
+			if n, most := reads.Load(), (readBurst+int64(readRate)*10)/int64(each)+20; n < most*9/10 || n > most {
+				t.Errorf("%d reads of %d bytes, want at most %d", n, size, most)
 			}
 		})
-	}
-}
-
-// TestNothingIsMadeForAClientThatHasGone has clients leave while they wait for their turn, for
-// answers that can be shared or not.
-func TestNothingIsMadeForAClientThatHasGone(t *testing.T) {
-	for _, target := range []string{"/metrics?x", "/metrics"} {
-		t.Run(target, func(t *testing.T) {
-			var made atomic.Int64
-			h, finish := busy(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { made.Add(1) }))
-			var others sync.WaitGroup
-			ctx, leave := context.WithCancel(t.Context())
-			for i := range 20 {
-				others.Go(func() {
-					r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-					r.Header.Set("Accept", strconv.Itoa(i/2))
-					h.ServeHTTP(httptest.NewRecorder(), r)
-				})
-			}
-			leave()
-			left := make(chan struct{})
-			go func() { others.Wait(); close(left) }()
-			select {
-			case <-left:
-			case <-time.After(testkit.Patience):
-				t.Error("clients that have gone wait for their turn")
-			}
-			finish()
-			others.Wait()
-			for range 50 { // who has gone may get a turn that is free
-				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil))
-			}
-			if n := made.Load(); n != 0 {
-				t.Errorf("%d answers were made for nobody", n)
-			}
-		})
-	}
-}
-
-// TestAnswersKeptForThoseWhoWaitAreBounded has somebody wait all the time while others ask for one
-// page in many ways.
-func TestAnswersKeptForThoseWhoWaitAreBounded(t *testing.T) {
-	h := &turns{next: http.NotFoundHandler(), turn: make(chan struct{}, 1), made: map[string]*answer{}}
-	h.waiting.Add(1)
-	for i := range 10 * maxMade {
-		r := httptest.NewRequest(http.MethodGet, "/page", nil)
-		r.Header.Set("Accept", strconv.Itoa(i))
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	h.turn <- struct{}{}
-	if n := len(h.made); n == 0 || n > maxMade+1 {
-		t.Errorf("%d answers are kept", n)
-	}
-}
-
-// TestAConditionIsNotShared has a client with a validator and one without wait for the same page.
-func TestAConditionIsNotShared(t *testing.T) {
-	h, finish := busy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("If-None-Match") != "" {
-			w.WriteHeader(http.StatusNotModified)
-		}
-	}))
-	var clients sync.WaitGroup
-	for _, tag := range []string{`"x"`, ""} {
-		clients.Go(func() {
-			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/page", nil)
-			want := http.StatusOK
-			if tag != "" {
-				r.Header.Set("If-None-Match", tag)
-				want = http.StatusNotModified
-			}
-			h.ServeHTTP(w, r)
-			if w.Code != want {
-				t.Errorf("If-None-Match %s: %d", tag, w.Code)
-			}
-		})
-	}
-	<-time.After(20 * time.Millisecond) // so that they wait together
-	finish()
-	clients.Wait()
-}
-
-// busy is a handler with turns, of which one is taken until finish is called.
-func busy(t *testing.T, next http.Handler) (h http.Handler, finish func()) {
-	t.Helper()
-	began, end := make(chan struct{}), make(chan struct{})
-	h = takeTurns(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			close(began)
-			<-end
-			return
-		}
-		next.ServeHTTP(w, r)
-	}))
-	var slow sync.WaitGroup
-	slow.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/slow", nil)) })
-	<-began
-	return h, func() {
-		close(end)
-		slow.Wait()
 	}
 }

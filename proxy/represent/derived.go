@@ -53,12 +53,16 @@ func (s *derived) find(k Key) *form {
 }
 
 // keep adds a form, or makes room for the growth of one that is held, and reports whether there was
-// room. A single form may be twice as large as the limit.
+// room. A single form may be twice as large as the limit. One that was dropped while it grew is not
+// held again: nobody could lease it, so it would never leave.
 func (s *derived) keep(k Key, f *form, grows int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := maps.Clone(*s.forms.Load())
-	_, held := next[k]
+	present, held := next[k]
+	if grows > 0 && present != f {
+		return false
+	}
 	delete(next, k)
 	others, own := size(next), f.size()+int64(grows)
 	fits := func() bool {

@@ -22,11 +22,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 
 	"vitrine/cache"
 	"vitrine/proxy/negotiate"
+	"vitrine/proxy/processors"
 	"vitrine/upstream/shape"
 )
 
@@ -43,6 +43,8 @@ type Document struct {
 	base    form
 	banners banners
 	derived derived
+
+	builders *processors.Half
 }
 
 // errForm is a document that would have to be repaired first.
@@ -52,13 +54,14 @@ var errForm = errors.New("it is not in the documented form")
 // admitted to memory. Anybody may have written to Redis, so one that is not exactly as
 // [shape.Normalize] writes it is an error. A document that a fetch merely confirmed reuses the
 // prepared one, so that nothing is checked, compressed or ordered again because a TTL passed.
-func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
+// Derived forms are built while there are builders, of all documents together.
+func Prepare(r shape.Resource, builders *processors.Half) func(*cache.Document) (*Document, error) {
 	var last atomic.Pointer[Document]
 	return func(d *cache.Document) (*Document, error) {
 		if p := last.Load(); p != nil && string(p.base.identity.Tag) == d.ETag {
 			return p, nil
 		}
-		p := new(Document)
+		p := &Document{builders: builders}
 		doc, err := shape.Normalize(r, d.Body)
 		if err == nil && !bytes.Equal(doc.Body, d.Body) {
 			err = errForm
@@ -66,7 +69,7 @@ func Prepare(r shape.Resource) func(*cache.Document) (*Document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", r, err)
 		}
-		if doc.Body = d.Body; r == shape.Banners {
+		if doc.Body = d.Body; r.Sortable() {
 			p.banners = banners{doc.Body, doc.Banners()}
 		}
 		p.Items = doc.Items
@@ -91,10 +94,6 @@ func (d *Document) Get(k Key, e negotiate.Encoding) (*Representation, Lease) {
 	return d.build(want{k, e})
 }
 
-// builders has a slot for each derived form being built: half the processors, so that the others
-// answer. It is global, as they are.
-var builders = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
-
 // A want is a requested derived form.
 type want struct {
 	key    Key
@@ -103,9 +102,9 @@ type want struct {
 
 // A building is a derived form being built, for all requests that want it meanwhile.
 type building struct {
-	done chan struct{} // closed when the fields below are set
-	rep  *Representation
-	form *form // leased by a writer; nil for none
+	done chan struct{}   // closed when the fields below are set
+	rep  *Representation // nil if the builder panicked
+	form *form           // leased by a writer; nil for none
 }
 
 // build answers a want that is not held.
@@ -115,9 +114,12 @@ func (d *Document) build(w want) (*Representation, Lease) {
 	if b := s.building[w]; b != nil {
 		s.mu.Unlock()
 		<-b.done
+		if b.rep == nil {
+			panic("represent: the builder of this form panicked")
+		}
 		return b.rep, b.form.lease()
 	}
-	b := &building{done: make(chan struct{}), rep: &d.base.identity} // also the answer after a panic
+	b := &building{done: make(chan struct{})}
 	s.building[w] = b
 	again := s.askedBefore(w)
 	s.mu.Unlock()
@@ -134,19 +136,18 @@ func (d *Document) build(w want) (*Representation, Lease) {
 // make builds the form if a builder is free, or if it was wanted before; otherwise a plainer one,
 // for which it waits for a builder only if it has to be ordered.
 func (d *Document) make(w want, again bool) (*Representation, *form) {
-	select {
-	case builders <- struct{}{}:
+	if d.builders.TryTake() {
 		again = true
-	default:
+	} else {
 		if f := d.derived.find(w.key); f != nil && !again {
 			return f.made(negotiate.Identity), f
 		}
 		if w.key.Ordering == (negotiate.Ordering{}) && !again {
 			return &d.base.identity, nil
 		}
-		builders <- struct{}{}
+		d.builders.Take()
 	}
-	defer func() { <-builders }()
+	defer d.builders.Give()
 
 	f := d.derived.find(w.key)
 	if f == nil {

@@ -13,6 +13,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/proxy/negotiate"
+	"vitrine/proxy/processors"
 	"vitrine/upstream/shape"
 )
 
@@ -52,7 +53,7 @@ func content(r *Representation) []byte {
 
 func prepared(t testing.TB, banners int) *Document {
 	t.Helper()
-	p, err := Prepare(shape.Banners)(documentOf(t, banners))
+	p, err := Prepare(shape.Banners, processors.NewHalf())(documentOf(t, banners))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +132,15 @@ func TestAFormAndAVariantAreMadeOnceHoweverManyAsk(t *testing.T) {
 }
 
 // occupy keeps all builders busy until the test calls what it returns.
-func occupy(t *testing.T) (leave func()) {
+func occupy(t *testing.T, builders *processors.Half) (leave func()) {
 	t.Helper()
-	for range cap(builders) {
-		builders <- struct{}{}
+	n := 1
+	for builders.Take(); builders.TryTake(); {
+		n++
 	}
 	leave = sync.OnceFunc(func() {
-		for range cap(builders) {
-			<-builders
+		for range n {
+			builders.Give()
 		}
 	})
 	t.Cleanup(leave)
@@ -161,7 +163,7 @@ func isPlain(t *testing.T, p *Document, r *Representation, ordering string) {
 func TestWhileBuildersAreBusyAnAnswerIsPlainAndRight(t *testing.T) {
 	p := prepared(t, 200)
 	p.get(ordered("-created_at,title_en"), negotiate.Identity)
-	leave := occupy(t)
+	leave := occupy(t, p.builders)
 	// What needs no order is answered at once.
 	isPlain(t, p, p.get(Key{Indent: 4}, negotiate.Brotli), "")
 	isPlain(t, p, p.get(ordered("-created_at,title_en"), negotiate.Brotli), "-created_at,title_en")
@@ -227,7 +229,7 @@ func TestWhatIsBeingWrittenIsNotDroppedAndNothingIsBuiltBeyondTheRoomLeft(t *tes
 }
 
 func TestADocumentThatWasOnlyConfirmedIsNotPreparedAgain(t *testing.T) {
-	prepare := Prepare(shape.Banners)
+	prepare := Prepare(shape.Banners, processors.NewHalf())
 	d := documentOf(t, 30)
 	p, err := prepare(d)
 	if err != nil {
@@ -243,5 +245,55 @@ func TestADocumentThatWasOnlyConfirmedIsNotPreparedAgain(t *testing.T) {
 	}
 	if _, err := prepare(&cache.Document{Body: []byte(`[{"id":"x"}]`)}); err == nil {
 		t.Error("banners that are none are prepared")
+	}
+}
+
+// With two builders, one may drop a form for room while the other compresses it.
+func TestAFormThatWasDroppedWhileItGrewIsNotHeldAgain(t *testing.T) {
+	d := prepared(t, 100)
+	k := ordered("-id")
+	d.get(k, negotiate.Identity)
+	f := d.derived.find(k)
+	for i := 0; d.derived.find(k) != nil; i++ { // each in place of the one asked for the longest ago
+		d.get(Key{Ordering: negotiate.ParseOrdering([]byte("title_en,-id")), Indent: uint8(i % 9)}, negotiate.Identity)
+		d.get(Key{Ordering: negotiate.ParseOrdering([]byte("-title_en")), Indent: uint8(i % 9)}, negotiate.Identity)
+		if i > 100 {
+			d.derived.limit = 1
+		}
+	}
+	d.derived.limit = derivedBytes(1 << 20)
+	if d.derived.keep(k, f, 10) || d.derived.find(k) != nil {
+		t.Error("it is, and nobody can lease it")
+	}
+	if r := d.get(k, negotiate.Gzip); r.Encoding != negotiate.Gzip || d.derived.find(k) == f {
+		t.Errorf("it is not built again: %+v", r)
+	}
+}
+
+func TestWhoWaitsForABuilderThatPanicsPanics(t *testing.T) {
+	d := prepared(t, 3)
+	w := want{key: ordered("-id"), coding: negotiate.Identity}
+	b := &building{done: make(chan struct{})}
+	d.derived.building[w] = b
+	close(b.done)
+	defer func() {
+		if recover() == nil {
+			t.Error("there is an answer")
+		}
+	}()
+	d.get(w.key, w.coding)
+}
+
+func TestWhatWasAskedForOnceIsRememberedInBounds(t *testing.T) {
+	var s derived
+	s.init(1)
+	for i := range 3 * maxRecent {
+		w := want{coding: negotiate.Encoding(i >> 8), key: Key{Indent: uint8(i)}}
+		if s.askedBefore(w) || !s.askedBefore(w) {
+			t.Fatalf("want %d is not asked for before, and then is", i)
+		}
+		if len(s.recent) > maxRecent {
+			t.Fatalf("%d are remembered, want at most %d", len(s.recent), maxRecent)
+		}
 	}
 }

@@ -134,7 +134,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		outcome = "unmatched"
 	}
 	h.Count(outcome)
-	h.Logger.InfoContext(ctx, "the CMS reports changed content", "resources", concerned, "bytes", len(body))
+	h.Logger.InfoContext(ctx, "the CMS reports changed content", "resources", concerned, "bytes", len(body), "from", r.RemoteAddr)
 	h.enqueue(concerned)
 	answer, _ := json.Marshal(map[string]any{"purging": append([]shape.Resource{}, concerned...)}) // texts
 	reply(w, http.StatusAccepted, string(answer))

@@ -1,3 +1,5 @@
+//go:build !race
+
 package listen
 
 import (
@@ -12,12 +14,14 @@ import (
 // A lean is a connection's socket without a buffer while its service waits for a request: a read of
 // a single byte reads everything available, in one system call.
 //
-// The socket does not block, so a system call ends as soon as it has copied what the socket holds,
+// The socket does not block, and a call copies at most [rawBytes], so it is over in microseconds,
 // and Go's scheduler need not be told of it. That saves a sixth of the time of a hit, and with few
-// requests the thread that otherwise wakes to watch each call.
+// requests the thread that otherwise wakes to watch each call. The scheduler cannot give the
+// processor to others meanwhile, so whatever is larger is written in the usual way. The race
+// detector does not see these calls, so it gets lean_portable.go.
 type lean struct {
 	net.Conn
-	raw  syscall.RawConn
+	raw  syscall.RawConn       // nil if it is no socket
 	wait func(fd uintptr) bool // fill, bound once
 
 	buffer *readBuffer // nil if empty
@@ -32,25 +36,26 @@ type readBuffer struct {
 
 var readBuffers = sync.Pool{New: func() any { return new(readBuffer) }}
 
-// newLean returns c itself if it is not a socket.
-func newLean(c net.Conn) net.Conn {
-	socket, ok := c.(syscall.Conn)
-	if !ok {
-		return c
+// rawBytes is the most that is written without telling the scheduler.
+const rawBytes = 64 << 10
+
+func newLean(c net.Conn) *lean {
+	l := &lean{Conn: c}
+	if socket, ok := c.(syscall.Conn); ok {
+		if raw, err := socket.SyscallConn(); err == nil {
+			l.raw, l.wait = raw, l.fill
+		}
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return c
-	}
-	l := &lean{Conn: c, raw: raw}
-	l.wait = l.fill
 	return l
 }
+
+// buffered reports whether a read would not wait.
+func (l *lean) buffered() bool { return l.buffer != nil }
 
 // Read reads from the buffer, or from the socket.
 func (l *lean) Read(p []byte) (int, error) {
 	if l.buffer == nil {
-		if len(p) != 1 {
+		if len(p) != 1 || l.raw == nil {
 			return l.Conn.Read(p)
 		}
 		if err := l.raw.Read(l.wait); err != nil {
@@ -95,37 +100,44 @@ func call(number, fd uintptr, p unsafe.Pointer, n int) (done int, failed syscall
 }
 
 // Write writes all of p.
-func (l *lean) Write(p []byte) (int, error) { return l.write(p) }
+func (l *lean) Write(p []byte) (int, error) {
+	if len(p) > rawBytes || l.raw == nil {
+		return l.Conn.Write(p)
+	}
+	v, _ := vectors.Get().(*vector)
+	defer v.release()
+	v.add(p)
+	if err := v.write(l.raw); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
 
 // write writes all of pieces, at most 1,024 (IOV_MAX), in one system call as far as the system
 // accepts them.
-func (l *lean) write(pieces ...[]byte) (int, error) {
+func (l *lean) write(pieces [][]byte) error {
 	v, _ := vectors.Get().(*vector)
 	defer v.release()
+	size := 0
 	for _, p := range pieces {
-		if len(p) > 0 { // the first of those left is never empty, then
-			piece := syscall.Iovec{Base: &p[0]}
-			piece.SetLen(len(p))
-			v.pieces = append(v.pieces, piece)
-		}
+		v.add(p)
+		size += len(p)
 	}
-	v.left = v.pieces
-	if err := l.raw.Write(v.wait); err != nil {
-		return v.done, err
+	if size <= rawBytes && l.raw != nil {
+		return v.write(l.raw)
 	}
-	if v.failed != 0 {
-		return v.done, os.NewSyscallError("writev", v.failed)
-	}
-	return v.done, nil
+	v.buffers = pieces
+	_, err := v.buffers.WriteTo(l.Conn)
+	return err
 }
 
 // A vector has pieces to write.
 type vector struct {
-	pieces []syscall.Iovec
-	left   []syscall.Iovec // of pieces
-	done   int             // bytes
-	failed syscall.Errno
-	wait   func(fd uintptr) bool // send, bound once
+	pieces  []syscall.Iovec
+	left    []syscall.Iovec // of pieces
+	failed  syscall.Errno
+	wait    func(fd uintptr) bool // send, bound once
+	buffers net.Buffers           // instead of pieces
 }
 
 var vectors = sync.Pool{New: func() any {
@@ -133,6 +145,26 @@ var vectors = sync.Pool{New: func() any {
 	v.wait = v.send
 	return v
 }}
+
+// add adds a piece. None is empty, so that the first of those left never is.
+func (v *vector) add(p []byte) {
+	if len(p) > 0 {
+		piece := syscall.Iovec{Base: &p[0]}
+		piece.SetLen(len(p))
+		v.pieces = append(v.pieces, piece)
+	}
+}
+
+func (v *vector) write(to syscall.RawConn) error {
+	v.left = v.pieces
+	if err := to.Write(v.wait); err != nil {
+		return err
+	}
+	if v.failed != 0 {
+		return os.NewSyscallError("writev", v.failed)
+	}
+	return nil
+}
 
 // send writes as much as the system accepts, and reports whether that was all, or failed.
 func (v *vector) send(fd uintptr) bool {
@@ -142,7 +174,6 @@ func (v *vector) send(fd uintptr) bool {
 			v.failed = failed
 			return failed != syscall.EAGAIN
 		}
-		v.done += n
 		for len(v.left) > 0 && n >= int(v.left[0].Len) { //nolint:gosec // a slice's length
 			n -= int(v.left[0].Len) //nolint:gosec // the same
 			v.left = v.left[1:]
@@ -159,6 +190,6 @@ func (v *vector) send(fd uintptr) bool {
 
 func (v *vector) release() {
 	clear(v.pieces)
-	v.pieces, v.left, v.done, v.failed = v.pieces[:0], nil, 0, 0
+	v.pieces, v.left, v.failed, v.buffers = v.pieces[:0], nil, 0, nil
 	vectors.Put(v)
 }

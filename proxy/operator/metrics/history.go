@@ -116,8 +116,8 @@ func traffic(t totals, over time.Duration) Traffic {
 	if over > 0 {
 		out.RequestsPerSecond = float64(t.requests) / over.Seconds()
 	}
-	if served := t.caches[Hit] + t.caches[Stale]; served+t.caches[Miss] > 0 {
-		ratio := float64(served) / float64(served+t.caches[Miss])
+	if served := t.caches[Hit.String()] + t.caches[Stale.String()]; served+t.caches[Miss.String()] > 0 {
+		ratio := float64(served) / float64(served+t.caches[Miss.String()])
 		out.HitRatio = &ratio
 	}
 	if t.requests > 0 {
@@ -125,47 +125,6 @@ func traffic(t totals, over time.Duration) Traffic {
 		out.P50, out.P95, out.P99 = &p50, &p95, &p99
 	}
 	return out
-}
-
-// State is the state of the service at one moment.
-type State struct {
-	RedisUp, Tracking bool // Redis answers; its invalidations are received
-	Refusing          bool // Redis refused the last write
-	RoundTrip         time.Duration
-	BreakerOpen       bool // the CMS is not asked for now
-	Documents         [Other]Document
-}
-
-// Document is the copy held of one resource.
-type Document struct {
-	Held       bool
-	ETag       string
-	Bytes      int
-	FreshUntil time.Time
-	Failing    bool // the last known attempt to fetch it failed
-}
-
-func (s *State) levels() (cms, redis Level) {
-	failing := 0
-	for _, d := range s.Documents {
-		if d.Failing {
-			failing++
-		}
-	}
-	cms, redis = Good, Good
-	switch {
-	case s.BreakerOpen || failing == len(s.Documents):
-		cms = Down
-	case failing > 0:
-		cms = Degraded
-	}
-	switch {
-	case !s.RedisUp:
-		redis = Down
-	case !s.Tracking || s.Refusing:
-		redis = Degraded
-	}
-	return cms, redis
 }
 
 // point is one point of the past: the sums so far, and the worst levels since the point before.

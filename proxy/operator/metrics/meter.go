@@ -26,11 +26,12 @@ import (
 type Meter struct {
 	*prometheus.Registry
 	look     func() State
-	requests requests
+	requests *requests
 	history  history
 
 	fetches, purges, refused, incoherent, damaged, suspicions, deliveries *prometheus.CounterVec
 	fetchTimes                                                            *prometheus.HistogramVec
+	reloaded, reloadedAt                                                  prometheus.Gauge
 }
 
 // The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded
@@ -46,10 +47,10 @@ var (
 	purgeKinds       = []string{"hard", "soft"}
 )
 
-// New makes a meter. Look returns the present state; it is called once a second and for every
-// scrape, and must not block.
-func New(look func() State) *Meter {
-	m := &Meter{look: look, Registry: prometheus.NewRegistry()}
+// New makes the meter of a program of this version. Look returns the present state; it is called
+// once a second and for every scrape, and must not block.
+func New(version string, look func() State) *Meter {
+	m := &Meter{look: look, Registry: prometheus.NewRegistry(), requests: newRequests()}
 	factory := promauto.With(m.Registry)
 	counterVec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
@@ -64,6 +65,11 @@ func New(look func() State) *Meter {
 	m.incoherent = counterVec("incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
 	m.damaged = counterVec("damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
 	m.suspicions = counterVec("suspicions_total", "Suspicious documents of the CMS that are served.", "resource", "kind")
+	gauge := func(name, help string) prometheus.Gauge {
+		return factory.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
+	}
+	m.reloaded = gauge("reload_success", "1 if the last reload of the configuration succeeded, or there was none.")
+	m.reloadedAt = gauge("reload_timestamp_seconds", "When the configuration was last reloaded, successfully or not, or the start.")
 	m.deliveries = counterVec("hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
 	for _, outcome := range deliveryOutcomes {
 		m.deliveries.WithLabelValues(outcome)
@@ -84,43 +90,11 @@ func New(look func() State) *Meter {
 		m.incoherent.WithLabelValues(name)
 		m.damaged.WithLabelValues(name)
 	}
-	gauge := func(name, help string, is func(State) bool) {
-		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func() float64 {
-			if is(m.look()) {
-				return 1
-			}
-			return 0
-		})
-	}
-	gauge("redis_up", "1 if Redis answers.", func(s State) bool { return s.RedisUp })
-	gauge("redis_refuses_writes", "1 if Redis refused the last write.", func(s State) bool { return s.Refusing })
-	factory.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "redis_round_trip_seconds", Help: "Average time for an answer of Redis; above half the purge bound every request waits for it.",
-	}, func() float64 { return m.look().RoundTrip.Seconds() })
-	gauge("tracking_up", "1 if purges are received from Redis.", func(s State) bool { return s.Tracking })
-	gauge("breaker_open", "1 while the circuit breaker keeps the CMS from being asked.", func(s State) bool { return s.BreakerOpen })
 	// Package collectors, where these moved, links database/sql.
-	m.MustRegister(&m.requests, freshness(look), prometheus.NewGoCollector(), prometheus.NewBuildInfoCollector(), //nolint:staticcheck // see above
+	m.MustRegister(m.requests, stateCollector{version, look}, prometheus.NewGoCollector(), //nolint:staticcheck // see above
 		prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{})) //nolint:staticcheck // see above
+	m.Reloaded(true)
 	return m
-}
-
-// freshness is a gauge for each document held.
-type freshness func() State
-
-var freshDesc = prometheus.NewDesc(namespace+"_entry_fresh_seconds",
-	"Time for which the document held is still fresh; negative when stale, absent when none is held.", []string{"resource"}, nil)
-
-// Describe implements prometheus.Collector.
-func (freshness) Describe(ch chan<- *prometheus.Desc) { ch <- freshDesc }
-
-// Collect implements prometheus.Collector.
-func (look freshness) Collect(ch chan<- prometheus.Metric) {
-	for t, d := range look().Documents {
-		if d.Held {
-			ch <- prometheus.MustNewConstMetric(freshDesc, prometheus.GaugeValue, time.Until(d.FreshUntil).Seconds(), Target(t).String())
-		}
-	}
 }
 
 // Observe counts an answer. It takes no lock and allocates nothing.
@@ -194,6 +168,12 @@ func (m *Meter) count(vector *prometheus.CounterVec, e Event, labels ...string) 
 // Suspected counts a suspicious document of the CMS that is served.
 func (m *Meter) Suspected(r shape.Resource, kind upstream.SuspicionKind) {
 	m.suspicions.WithLabelValues(string(r), string(kind)).Inc()
+}
+
+// Reloaded notes an attempt to reload the configuration.
+func (m *Meter) Reloaded(ok bool) {
+	m.reloaded.Set(truth(ok))
+	m.reloadedAt.SetToCurrentTime()
 }
 
 // Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused or

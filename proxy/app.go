@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"vitrine/proxy/negotiate"
+	"vitrine/proxy/operator/metrics"
+	"vitrine/upstream/shape"
+)
+
+// A route maps a public path to its resource.
+type route struct {
+	path     string
+	resource shape.Resource
+	target   metrics.Target
+	sortable bool
+}
+
+// routes are the public paths.
+var routes = func() (all [shape.Count]route) {
+	for i, r := range shape.Resources() {
+		all[i] = route{path: r.Route(), resource: r, target: metrics.TargetOf(r), sortable: r.Sortable()}
+	}
+	return all
+}()
+
+// otherPath is the path that is redirected to the route's: without its slash at the end, or with one.
+func (r *route) otherPath() string {
+	if path, ok := strings.CutSuffix(r.path, "/"); ok {
+		return path
+	}
+	return r.path + "/"
+}
+
+// routeOf returns the route of a path, or nil.
+func routeOf(path string) *route {
+	for i := range routes {
+		if routes[i].path == path {
+			return &routes[i]
+		}
+	}
+	return nil
+}
+
+// newApp registers the routes. A request passes what is used here in this order. An error ends it,
+// and one table says how it is answered (errors.go).
+func (s *Server) newApp() *fiber.App {
+	app := fiber.New(s.fiberConfig())
+	app.Use(
+		s.observe, // counts, traces and logs it, whatever comes of it
+		s.rescue,  // makes an error of a panic
+		s.check,   // refuses what fasthttp lets through
+	)
+	for i := range routes {
+		app.All(routes[i].path, preflight, s.document(i))
+		app.All(routes[i].otherPath(), redirect(routes[i].path))
+	}
+	app.Use(func(*fiber.Ctx) error { return errNoRoute })
+	s.setUp(app.Server(), app)
+	return app
+}
+
+func (s *Server) fiberConfig() fiber.Config {
+	o := &s.options
+	return fiber.Config{
+		ErrorHandler: func(c *fiber.Ctx, err error) error {
+			s.fail(requestOf(c), err)
+			return nil
+		},
+		DisableStartupMessage:        true,
+		DisableDefaultContentType:    true, // a 304 has none
+		DisablePreParseMultipartForm: true,
+		StrictRouting:                true,
+		CaseSensitive:                true,
+		UnescapePath:                 true, // as Django has it; dots and double slashes are not resolved
+		ReadTimeout:                  o.ReadTimeout,
+		IdleTimeout:                  o.IdleTimeout,
+		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
+		ReduceMemoryUsage:            true, // an idle connection has no buffers
+		BodyLimit:                    o.MaxBodyBytes,
+		Concurrency:                  o.MaxConnections + 1, // the listener enforces the limit, and answers in JSON
+		ProxyHeader:                  o.ClientHeader,
+		EnableIPValidation:           true,
+		EnableTrustedProxyCheck:      true,
+		TrustedProxies:               trustedProxies(o.TrustedProxies),
+	}
+}
+
+// setUp sets what Fiber has no setting for.
+func (s *Server) setUp(server *fasthttp.Server, app *fiber.App) {
+	route := app.Handler()
+	server.Handler = func(ctx *fasthttp.RequestCtx) {
+		if ctx.IsGet() || slices.Contains(fiber.DefaultMethods, string(ctx.Method())) {
+			route(ctx)
+			return
+		}
+		// The exception: Fiber would answer a method that it does not know by itself, as text. It
+		// is routed as one that no route allows.
+		c := app.AcquireCtx(ctx)
+		defer app.ReleaseCtx(c)
+		c.Method(fiber.MethodPatch)
+		_ = c.RestartRouting() // observe has answered its error
+	}
+	server.HeaderReceived = func(h *fasthttp.RequestHeader) (none fasthttp.RequestConfig) {
+		s.options.expect(h)
+		return none
+	}
+	server.ErrorHandler = s.failUnread
+	server.SecureErrorLogMessage = true // other errors quote the header, which takes a millisecond
+	server.CloseOnShutdown = true
+	server.ConnState = func(c net.Conn, state fasthttp.ConnState) {
+		if own := clientIn(c); own != nil {
+			own.turn(state)
+		}
+	}
+}
+
+// expect leaves the Expect of a request to fasthttp, which compares it with case, only where a 100
+// is due (RFC 9110, section 10.1.1): in HTTP/1.1, if content that is not refused is announced.
+func (o *Options) expect(h *fasthttp.RequestHeader) {
+	value := h.Peek(fasthttp.HeaderExpect)
+	if len(value) == 0 {
+		return
+	}
+	size := h.ContentLength() // -1 for chunks, -2 for none
+	if h.IsHTTP11() && (size == -1 || 0 < size && size <= o.MaxBodyBytes) && negotiate.HasToken(value, "100-continue") {
+		h.Set(fasthttp.HeaderExpect, "100-continue")
+	} else {
+		h.Del(fasthttp.HeaderExpect)
+	}
+}
+
+// trustedProxies are the networks and addresses in Fiber's form, for which connections over a Unix
+// socket are 0.0.0.0.
+func trustedProxies(networks []string) []string {
+	networks = slices.Clone(networks)
+	for i, n := range networks {
+		if n == "unix" {
+			networks[i] = "0.0.0.0"
+		}
+	}
+	return networks
+}
+
+// observe reads the header of a request, has it answered, and records the outcome.
+func (s *Server) observe(c *fiber.Ctx) error {
+	r := s.newRequest(c.Context())
+	r.read = true
+	c.Context().SetUserValue(requestKey{}, r)
+	s.startSpan(r)
+	err := c.Next()
+	r.route = routeOf(c.Route().Path)
+	if err != nil {
+		err = c.App().ErrorHandler(c, err)
+	}
+	if s.draining.Load() {
+		r.ctx.SetConnectionClose()
+	}
+	clientOf(r.ctx).leave()
+	s.finish(r, r.ctx.Time())
+	return err
+}
+
+// rescue makes an error of a panic, which would end the process.
+func (s *Server) rescue(c *fiber.Ctx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.options.Logger.Error("panic while answering", "panic", p, "stack", string(debug.Stack()))
+			c.Response().Reset()
+			c.Response().Header.SetNoDefaultContentType(true)
+			clientOf(c.Context()).prepare(nil)
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return c.Next()
+}
+
+// http1 is the beginning of the only major version supported.
+var http1 = []byte("HTTP/1.")
+
+// check refuses what fasthttp lets through.
+func (s *Server) check(c *fiber.Ctx) error {
+	r, h := requestOf(c), &c.Request().Header
+	if r.closes || r.malformed {
+		r.ctx.SetConnectionClose()
+	}
+	switch {
+	case !bytes.HasPrefix(h.Protocol(), http1):
+		return errVersion
+	case r.malformed:
+		return errMalformed
+	case len(h.RequestURI()) > s.options.MaxTargetBytes:
+		return errTargetTooLong
+	case len(h.RawHeaders()) > s.options.MaxHeaderBytes:
+		return errHeaderTooLong
+	}
+	return c.Next()
+}

@@ -5,6 +5,7 @@ package testkit
 import (
 	"bytes"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,18 @@ func retry(limit time.Duration, check func() error) error {
 			return err
 		}
 	}
+}
+
+// SocketDir is a temporary folder in whose path a Unix socket has room: a system allows it about a
+// hundred bytes, of which TMPDIR and the test's name can take most.
+func SocketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // t.TempDir has the test's name
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // it is a temporary folder
+	return dir
 }
 
 // Stopwatch measures time as a process has it: a millisecond for each that it has slept, however

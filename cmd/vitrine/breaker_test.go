@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,16 +15,11 @@ import (
 // scrape returns the metrics.
 func (r running) scrape(t *testing.T) string {
 	t.Helper()
-	response, err := http.Get("http://" + r.operator.Addr().String() + "/metrics")
+	got, err := ask(http.DefaultClient, "http://"+r.operator.Addr().String()+"/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return got.body
 }
 
 // want waits for a line in the metrics.

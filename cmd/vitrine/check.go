@@ -21,7 +21,7 @@ import (
 type checkCommand struct {
 	settingsFlags
 	JSON    bool   `name:"json" help:"Report as JSON."`
-	Explain string `name:"explain" placeholder:"RESOURCE" enum:",catalogue,rules,banners" default:"" help:"Show, for the first item of each list of a resource, what was received, what each step made of it, and what was repaired."`
+	Explain string `name:"explain" placeholder:"RESOURCE" help:"Show, for the first item of each list of a resource, what was received, what each step made of it, and what was repaired."`
 	Record  string `name:"record" placeholder:"DIR" help:"Keep the responses in a folder that --upstream-url file:DIR can replay, without the secrets that were sent."`
 }
 
@@ -80,7 +80,12 @@ type stepsReport struct {
 
 // Run checks everything concurrently, and reports in order.
 func (c *checkCommand) Run(ctx context.Context, p program) error {
-	cfg, err := c.load(p)
+	if c.Explain != "" {
+		if _, err := resourceNamed("--explain (flag)", c.Explain); err != nil {
+			return err
+		}
+	}
+	cfg, err := c.find(p)
 	if err != nil {
 		return err
 	}
@@ -91,7 +96,8 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	}
 	defer client.Close()
 	if c.Explain != "" {
-		return errors.Join(explain(ctx, client, shape.Resource(c.Explain), c.JSON, p), recorder.err)
+		err := explain(ctx, client, shape.Resource(c.Explain), c.JSON, p)
+		return errors.Join(err, recorder.err)
 	}
 
 	r := report{Upstream: client.String(), Preset: cfg.Upstream.Preset, Resources: map[shape.Resource]fetchedReport{}}
@@ -107,7 +113,8 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 			return nil
 		})
 	}
-	if err := errors.Join(group.Wait(), recorder.err); err != nil {
+	err = group.Wait() // after which there is nothing more to record
+	if err := errors.Join(err, recorder.err); err != nil {
 		return err
 	}
 	r.OK = r.Redis.OK
@@ -119,7 +126,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	if c.JSON {
 		err = p.printJSON(r)
 	} else {
-		screen := newScreen(p)
+		screen := &screen{w: p.stdout}
 		checkView{screen}.show(r)
 		err = screen.flush()
 	}
@@ -206,12 +213,12 @@ func (v checkView) show(r report) {
 		if r.Redis.Version != "" {
 			about = fmt.Sprintf(", version %s, %.1f ms", r.Redis.Version, r.Redis.Milliseconds)
 		}
-		v.printf("%-10s %s      %s%s\n", "redis", v.good("ok"), r.Redis.Address, about)
+		v.printf("%-10s ok      %s%s\n", "redis", r.Redis.Address, about)
 		for _, lack := range r.Redis.Lacks {
-			v.line(lack.What, "%s: %s", v.warn(lack.Found), lack.So)
+			v.line(lack.What, "%s: %s", lack.Found, lack.So)
 		}
 	} else {
-		v.printf("%-10s %s  %s: %s\n", "redis", v.bad("FAILED"), r.Redis.Address, r.Redis.Error)
+		v.printf("%-10s FAILED  %s: %s\n", "redis", r.Redis.Address, r.Redis.Error)
 	}
 	bad := 0
 	for _, resource := range shape.Resources() {
@@ -226,31 +233,33 @@ func (v checkView) show(r report) {
 }
 
 // sum is the last line, which many read first.
-func (v checkView) sum(r report, bad int) painted {
+func (v checkView) sum(r report, bad int) string {
 	suspicious := 0
 	for _, f := range r.Resources {
 		suspicious += len(f.Suspicions)
 	}
 	switch {
 	case bad > 0:
-		return v.bad(fmt.Sprintf("%d of %d resources would not be served from this CMS.", bad, len(r.Resources)))
+		return fmt.Sprintf("%d of %d resources would not be served from this CMS.", bad, len(r.Resources))
 	case !r.Redis.OK:
-		return v.bad("The CMS is fine, Redis is not.")
+		return "The CMS is fine, Redis is not."
 	case suspicious > 0:
-		return v.warn("All resources would be served, but something looks wrong.")
+		return "All resources would be served, but something looks wrong."
 	case len(r.Redis.Lacks) > 0:
-		return v.warn("All resources would be served, but Redis lacks something.")
+		return "All resources would be served, but Redis lacks something."
+	case r.Upstream == "sample:":
+		return "All resources would be served, from the bundled sample: no CMS is configured."
 	default:
-		return v.good("All resources would be served.")
+		return "All resources would be served."
 	}
 }
 
 func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	if f.OK {
-		v.printf("%-10s %s      status %d, %s, %d bytes, %.0f ms\n",
-			resource, v.good("ok"), f.Status, operator.Count(f.Items, "item", "items"), f.Bytes, f.Milliseconds)
+		v.printf("%-10s ok      status %d, %s, %d bytes, %.0f ms\n",
+			resource, f.Status, operator.Count(f.Items, "item", "items"), f.Bytes, f.Milliseconds)
 	} else {
-		v.printf("%-10s %s  %s\n", resource, v.bad("FAILED"), f.Error)
+		v.printf("%-10s FAILED  %s\n", resource, f.Error)
 	}
 	came := f.Upstream
 	if f.Pages > 0 {
@@ -273,7 +282,7 @@ func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 		v.line("list", "%-10s %6d  %s", name, list.Items, list.First)
 	}
 	for _, s := range f.Suspicions {
-		v.line("suspicious", "%s", v.warn(s.String()))
+		v.line("suspicious", "%s", s.String())
 	}
 	v.repaired(f.Repairs)
 }

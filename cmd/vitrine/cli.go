@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"vitrine/upstream/shape"
 )
 
 // commandLine is every command. Each has a Run method in a file of its name.
@@ -15,6 +18,7 @@ type commandLine struct {
 	Purge       purgeCommand       `cmd:"" help:"Remove documents from the cache, so that they are fetched again."`
 	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and the state of its CMS and Redis."`
 	Config      configCommand      `cmd:"" help:"Print the configuration in effect, with the origin of each value."`
+	Presets     presetsCommand     `cmd:"" help:"List the presets of CMSs, or print one to copy and change."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Check whether a running vitrine is ready; for containers."`
 	SampleCMS   sampleCMSCommand   `cmd:"" name:"sample-cms" help:"Serve the bundled content as the CMS would, for demos."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
@@ -44,7 +48,7 @@ Examples:
 
   vitrine purge banners
   vitrine purge --soft --redis-url redis://127.0.0.1:6379`,
-	"status": `Requests the status at the configured operator's address, with its token. Exit code 0: it answered; 1: it did not. Colours only on a terminal, unless NO_COLOR is set.
+	"status": `Requests the status at the configured operator's address, with its token. Exit code 0: all resources are held; 1: one is missing, or vitrine cannot be reached.
 
 Examples:
 
@@ -58,6 +62,13 @@ Examples:
 
   vitrine config
   VITRINE_TTL=5m vitrine config --config vitrine.yaml`,
+	"presets": `A preset has the keys shared and resources, as below upstream in the file.
+
+Examples:
+
+  vitrine presets
+  vitrine presets strapi5 > mine.yaml
+  vitrine check --upstream-preset ./mine.yaml --upstream-url https://cms.example`,
 	"healthcheck": `Requests /readyz at the operator's address, or, if that is off, each public route. Exit code 0: ready; 1: not.
 
 Examples:
@@ -111,4 +122,16 @@ func run(ctx context.Context, args []string, p program) int {
 		return exit(p.stderr, &usageError{fmt.Errorf("%w; see vitrine --help", err)})
 	}
 	return exit(p.stderr, parsed.Run())
+}
+
+// resourceNamed is the resource of that name, given as what.
+func resourceNamed(what, name string) (shape.Resource, error) {
+	var names []string
+	for _, r := range shape.Resources() {
+		names = append(names, string(r))
+	}
+	if last := len(names) - 1; !slices.Contains(names, name) {
+		return "", &usageError{fmt.Errorf("%s: want %s or %s, got %q", what, strings.Join(names[:last], ", "), names[last], name)}
+	}
+	return shape.Resource(name), nil
 }

@@ -254,18 +254,3 @@ func TestSavedAnswersAreMappedAsThoseOfTheCMS(t *testing.T) {
 		t.Errorf("check ended with %d:\n%s", code, out.String())
 	}
 }
-
-// A mistake in a program is one of the configuration: exit 2, with its key and line.
-func TestMistakesInProgramsAreMistakesOfTheConfiguration(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "vitrine.yaml")
-	text := "upstream:\n  url: http://127.0.0.1:1\n  resources:\n    banners:\n      parts:\n        - map: |\n            .a\n            | .b ||\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	code := run(t.Context(), []string{"check", "--config", file}, program{stdout: &out, stderr: &out})
-	want := "vitrine: upstream.resources.banners.parts[0].map (" + file + ":6): line 2 (| .b ||): unexpected token \"|\"\n"
-	if code != exitWrong || out.String() != want {
-		t.Errorf("exit %d\ngot  %swant %s", code, out.String(), want)
-	}
-}

@@ -1,23 +1,44 @@
 package main
 
-import "log/slog"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"vitrine/config"
+	"vitrine/proxy/operator"
+)
 
 // configCommand prints the configuration in effect.
 type configCommand struct {
 	settingsFlags
 }
 
-// Run prints the configuration as YAML.
-func (c *configCommand) Run(p program) error {
-	cfg, err := c.load(p)
+// Run prints the configuration as YAML, and whether a running vitrine has it.
+func (c *configCommand) Run(ctx context.Context, p program) error {
+	cfg, err := c.find(p)
 	if err != nil {
 		return err
 	}
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil) // which reads the parts
+	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 	if err != nil {
 		return err
 	}
-	client.Close()
-	_, err = p.stdout.Write(cfg.YAML())
+	client.Close() // it has checked the parts
+	_, err = fmt.Fprintf(p.stdout, "# %s\n%s", compared(ctx, cfg), cfg.YAML())
 	return err
+}
+
+// compared tells whether the running vitrine has cfg.
+func compared(ctx context.Context, cfg config.Config) string {
+	base, body, err := requestStatus(ctx, cfg, "")
+	var running operator.Status
+	if err != nil || json.Unmarshal(body, &running) != nil {
+		return "No running vitrine could be asked whether it has this configuration."
+	}
+	if running.Settings != cfg.Fingerprint() {
+		return "The vitrine at " + base + " has another configuration; a reload or restart makes it read its own again."
+	}
+	return "The vitrine at " + base + " has this configuration, secrets apart."
 }

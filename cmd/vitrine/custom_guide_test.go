@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
@@ -98,7 +97,7 @@ func (g guide) client(t *testing.T, cms *upstreamtest.CMS) *upstream.Client {
 // TestGuidesBringWhatTheySay does what a reader of each guide does: it pastes the file, and looks
 // at what comes out. -update writes that into the guides.
 func TestGuidesBringWhatTheySay(t *testing.T) {
-	for _, name := range []string{"custom", "contentful", "sanity", "wagtail"} {
+	for _, name := range []string{"custom"} {
 		t.Run(name, func(t *testing.T) {
 			g := readGuide(t, name)
 			client := g.client(t, g.serve(t))
@@ -135,22 +134,5 @@ func TestCustomGuideQuotesTheErrorOfAKeyThatIsMissing(t *testing.T) {
 	_, err := g.client(t, g.serve(t)).Fetch(t.Context(), shape.Catalogue, upstream.Validators{})
 	if err == nil || !strings.HasSuffix(err.Error(), g.message) {
 		t.Errorf("got   %v\nguide %s", err, g.message)
-	}
-}
-
-func TestCheckReportsTheCMSOfTheCustomGuide(t *testing.T) {
-	g := readGuide(t, "custom")
-	cms := g.serve(t)
-	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"check", "--json", "--config", g.file(t), "--upstream-url", cms.URL}, program{stdout: &out, stderr: &errs})
-	var said struct {
-		OK        bool
-		Resources map[string]struct {
-			OK    bool
-			Items int
-		}
-	}
-	if err := json.Unmarshal(out.Bytes(), &said); err != nil || code != exitDone || !said.OK || said.Resources["catalogue"].Items != 5 {
-		t.Errorf("check ended with %d and %v\n%s%s", code, err, out.String(), errs.String())
 	}
 }

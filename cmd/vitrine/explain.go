@@ -39,11 +39,12 @@ func (r *recorder) install(o *upstream.Options) {
 // explain shows how the first items of a resource become part of its document.
 func explain(ctx context.Context, client *upstream.Client, r shape.Resource, asJSON bool, p program) error {
 	report, failed := client.Explain(ctx, r)
-	screen := newScreen(p)
+	screen := &screen{w: p.stdout}
 	if asJSON {
 		if err := p.printJSON(report); err != nil {
 			return err
 		}
+		screen.w = p.stderr // for why it failed
 	} else {
 		for i, e := range report {
 			if i > 0 {
@@ -85,7 +86,7 @@ func (v checkView) explained(e upstream.Explanation) {
 		}
 	}
 	if e.Error != "" {
-		v.printf("  %s %s\n", v.bad("FAILED"), e.Error)
+		v.printf("  FAILED %s\n", e.Error)
 	}
 	v.repaired(e.Repairs)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,11 +34,11 @@ upstream:
 	code := run(t.Context(), []string{"check", "--explain", "banners", "--config", file, "--upstream-url", cms.URL}, program{stdout: &out, stderr: t.Output()})
 	got := out.String()
 	for _, want := range []string{
-		"banners, the first item of GET " + cms.URL + "/v1/acties\n  received\n    {\n      \"bij\": \"2024-01-01T00:00:00+02:00\",\n",
-		"  map\n    {\n      \"id\": \"7\",\n", "  served\n    {\n      \"id\": 7,\n",
+		"banners, the first item of GET " + cms.URL + "/v1/acties\n  received\n    {\n      \"key\": \"7\",\n",
+		"  map\n    {\n      \"created_at\": ", "  served\n    {\n      \"id\": 7,\n",
 		`"created_at": "2023-12-31T22:00:00.000000Z"`, "  repaired   missing", "integer         1  banners[0].id",
 		// The second item fails, which the explanation of the first one does not hide.
-		`key "kop" is missing`, "line 1, 9 of the file (",
+		`key "kop" is missing`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
@@ -45,6 +46,12 @@ upstream:
 	}
 	if code != exitFailed || strings.Contains(got, "\x1b") {
 		t.Errorf("exits %d:\n%q", code, got)
+	}
+	out.Reset()
+	var errs bytes.Buffer
+	code = run(t.Context(), []string{"check", "--json", "--explain", "banners", "--config", file, "--upstream-url", cms.URL}, program{stdout: &out, stderr: &errs})
+	if code != exitFailed || !json.Valid(out.Bytes()) || !strings.Contains(errs.String(), `key "kop" is missing`) {
+		t.Errorf("as JSON exits %d:\n%s%s", code, &out, &errs)
 	}
 	out.Reset()
 	code = run(t.Context(), []string{"check", "--explain", "catalogue", "--upstream-url", "sample:"}, program{stdout: &out, stderr: t.Output()})

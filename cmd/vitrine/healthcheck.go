@@ -29,7 +29,7 @@ type healthcheckCommand struct {
 func (c *healthcheckCommand) Run(ctx context.Context, p program) error {
 	urls, transport := []string{c.URL}, new(http.Transport)
 	if c.URL == "" {
-		cfg, err := c.load(p)
+		cfg, _, err := c.findOwn(p, "admin.", "listen", "tls.")
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func readinessURLs(cfg config.Config) ([]string, error) {
 	}
 	var urls []string
 	for _, r := range shape.Resources() {
-		urls = append(urls, base+routes[r])
+		urls = append(urls, base+r.Route())
 	}
 	return urls, nil
 }

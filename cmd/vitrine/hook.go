@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"log/slog"
-	"slices"
 
 	"vitrine/cache"
 	"vitrine/config"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
@@ -20,26 +19,28 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 	if c.Secret.Reveal() == "" {
 		return nil, nil //nolint:nilnil // nobody wants one
 	}
-	var always []shape.Resource
-	var parts []mapping.Items
+	programs := make(map[shape.Resource]*mapping.Program)
 	for _, r := range shape.Resources() {
 		source := c.Match.Of(string(r))
 		if source == "true" { // whatever is sent, even if it is not JSON
-			always = append(always, r)
 			continue
 		}
 		key := "hook.match." + string(r)
-		program, err := mapping.Compile("", key, source)
-		if err != nil {
+		var err error
+		if programs[r], err = mapping.Compile("", key, source); err != nil {
 			return nil, cfg.Refuse(key, err)
 		}
-		parts = append(parts, mapping.Items{Name: string(r), Root: "delivery", List: true, Map: program, MaxItems: 100})
 	}
 	hook := webhook.New(webhook.Options{
 		Secret:          c.Secret.Reveal(),
 		SignatureHeader: c.SignatureHeader,
 		Match: func(ctx context.Context, body []byte) ([]shape.Resource, error) {
-			return match(ctx, always, parts, body)
+			matched, err := match(ctx, programs, body)
+			if err != nil && len(matched) > 0 {
+				log.WarnContext(ctx, "a predicate of the webhook cannot read a delivery, which purges other resources", "error", err)
+				err = nil
+			}
+			return matched, err
 		},
 		Purge: func(ctx context.Context, r shape.Resource) error {
 			_, err := store.Purge(ctx, string(r), true)
@@ -51,33 +52,27 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 	return hook, nil
 }
 
-// match adds to always the resources whose program yields anything but false and null. Programs run
-// in a process of their own, as those of mappings do.
-func match(ctx context.Context, always []shape.Resource, programs []mapping.Items, body []byte) (matched []shape.Resource, err error) {
-	if len(programs) == 0 {
-		return always, nil
-	}
-	programs = slices.Clone(programs)
-	for i := range programs {
-		programs[i].Items = [][]byte{body}
-	}
-	var worker mapping.Worker
-	defer worker.Close()
-	out, err := worker.Compose(ctx, &mapping.Composition{Preset: "custom", Parts: programs, Alone: true, MaxBytes: maxMatches})
-	if err != nil {
-		return nil, err
-	}
-	var yielded map[shape.Resource][]any
-	if err := json.Unmarshal(out, &yielded); err != nil {
-		return nil, err
-	}
+// match returns the resources that have no program, and those whose program yields anything but
+// false and null, also if another one fails.
+func match(ctx context.Context, programs map[shape.Resource]*mapping.Program, body []byte) (matched []shape.Resource, failed error) {
+	const most = 100 // values of a program
+	watched, stop := mapping.Watch(ctx, len(body))
+	defer stop()
+	delivery, unreadable := mapping.Decode("delivery", body)
 	for _, r := range shape.Resources() {
-		if slices.Contains(always, r) || slices.ContainsFunc(yielded[r], func(v any) bool { return v != nil && v != false }) {
+		matches, err := programs[r] == nil, unreadable
+		if !matches && err == nil {
+			err = programs[r].Run(watched, "delivery", delivery, most, func(v any) error {
+				matches = matches || v != nil && v != false
+				return nil
+			})
+		}
+		switch {
+		case programs[r] == nil || matches && err == nil:
 			matched = append(matched, r)
+		case err != nil:
+			failed = errors.Join(failed, err)
 		}
 	}
-	return matched, nil
+	return matched, failed
 }
-
-// maxMatches bounds what the programs yield on one delivery, in bytes.
-const maxMatches = 4 << 20

@@ -13,8 +13,9 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config"
-	"vitrine/proxy/metrics"
+	"vitrine/config/source"
 	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/exchange"
@@ -25,25 +26,16 @@ import (
 // newUpstream makes the client of the configured CMS.
 func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing, changes ...func(*upstream.Options)) (*upstream.Client, error) {
 	o := upstream.Options{
-		URL:           cfg.Upstream.URL,
-		Preset:        cfg.Upstream.Preset,
-		Authorization: cfg.Upstream.Authorization.Reveal(),
-		Timeout:       cfg.Upstream.Timeout,
-		MaxBytes:      int64(cfg.Upstream.MaxBytes),
-		Options:       exchange.Options{Retries: cfg.Upstream.Retries, Logger: log},
-		Tracer:        traces.tracer("vitrine/upstream"),
+		URL:      cfg.Upstream.URL.Reveal(),
+		Timeout:  cfg.Upstream.Timeout,
+		MaxBytes: int64(cfg.Upstream.MaxBytes),
+		Options:  exchange.Options{Authorization: cfg.Upstream.Authorization.Reveal(), Retries: cfg.Upstream.Retries, Logger: log},
+		Tracer:   traces.tracer("vitrine/upstream"),
 	}
-	if err := o.Shared.Parse(cfg.Upstream.Shared.Node); err != nil {
-		return nil, refuseUpstream(cfg, err)
-	}
-	o.Resources = make(map[shape.Resource]list.Resource)
+	o.Shared = cfg.Upstream.Shared
+	o.Resources = make(map[shape.Resource]source.Resource)
 	for _, r := range shape.Resources() {
-		configured := cfg.Upstream.Resources.Of(string(r))
-		made := list.Resource{Path: configured.Path, Map: configured.Map, Empty: configured.Empty == "true"}
-		if err := made.Parse(r, configured.Parts.Node); err != nil {
-			return nil, refuseUpstream(cfg, err)
-		}
-		o.Resources[r] = made
+		o.Resources[r] = cfg.Upstream.Resources.Of(string(r))
 	}
 	for _, change := range changes {
 		change(&o)
@@ -55,9 +47,9 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing, changes .
 // refuseUpstream adds the place in the configuration to a mistake.
 func refuseUpstream(cfg config.Config, err error) error {
 	if wrong, ok := errors.AsType[*list.Error](err); ok && wrong.Resource == "" {
-		return cfg.RefuseBelow("upstream", wrong.Key, wrong.Line, wrong.Err)
+		return cfg.RefuseBelow("upstream."+wrong.Key, wrong.Line, wrong.Err)
 	} else if ok {
-		return cfg.RefuseBelow("upstream.resources."+string(wrong.Resource), wrong.Key, wrong.Line, wrong.Err)
+		return cfg.RefuseBelow("upstream.resources."+string(wrong.Resource)+"."+wrong.Key, wrong.Line, wrong.Err)
 	}
 	if err != nil {
 		return cfg.Refuse("upstream.url", cmp.Or(errors.Unwrap(err), err)) // which names the setting itself
@@ -74,6 +66,7 @@ type loader struct {
 	meter    *metrics.Meter
 	log      *slog.Logger
 	now      func() time.Time
+	cms      *outage // shared by the loaders of one CMS
 
 	held  atomic.Pointer[func() cache.Snapshot[*represent.Document]] // nil until there is a reader
 	known atomic.Pointer[string]                                     // the ETag of the document that the client knows
@@ -91,6 +84,24 @@ type failing struct {
 	since  time.Time
 	logged time.Time // when it was last logged
 	count  int       // fetches in a row
+}
+
+// outage is the failure of the CMS as a whole, so that it is logged for the first resource alone.
+type outage struct {
+	mu     sync.Mutex // guards the fields below
+	reason string     // "" while there is none
+	logged time.Time
+}
+
+// news reports whether the outage is to be logged: a new one, or one of long ago. "" ends it.
+func (o *outage) news(reason string, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if reason == o.reason && now.Sub(o.logged) < remindEvery {
+		return false
+	}
+	o.reason, o.logged = reason, now
+	return true
 }
 
 // Load fetches. The validators of the copy held make it conditional.
@@ -156,6 +167,7 @@ func (l *loader) record(ctx context.Context, result upstream.Result, err error) 
 		l.fail(ctx, log, err)
 		return
 	}
+	l.cms.news("", l.now())
 	if f := l.failing; f.kind != "" {
 		l.failing = failing{}
 		log.InfoContext(ctx, "the CMS answers again", "failures", f.count, "after", l.now().Sub(f.since).Round(time.Second))
@@ -186,6 +198,10 @@ func (l *loader) fail(ctx context.Context, log *slog.Logger, err error) {
 	}
 	if kind != f.kind || now.Sub(f.logged) >= remindEvery {
 		f.kind, f.logged, level = kind, now, slog.LevelWarn
+	}
+	// What is not an answer about the resource is about the CMS.
+	if level == slog.LevelWarn && kind == upstream.Code(upstream.ErrUnreachable) && !l.cms.news(kind, now) {
+		level = slog.LevelDebug
 	}
 	f.count++
 	log = log.With("reason", reason, "error", err, "failures", f.count,

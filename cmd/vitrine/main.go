@@ -14,7 +14,11 @@ import (
 	"syscall"
 )
 
-func main() {
+func main() { os.Exit(execute("/etc/vitrine")) }
+
+// execute runs the command line of this process. The configuration of an installed service is in the
+// folder installed.
+func execute(installed string) int {
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -25,7 +29,7 @@ func main() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		stop()
 	}()
-	os.Exit(run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups}))
+	return run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups, installed: installed})
 }
 
 // hangups reports SIGHUP, which no longer ends the process. Those that arrive during a reload count

@@ -19,36 +19,39 @@ import (
 	"vitrine/cache/embedded"
 	"vitrine/config"
 	"vitrine/proxy/listen"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 )
 
 // process holds what outlives a configuration: the sockets, the embedded store and the metrics.
 // Each configuration has a service; the current one serves.
 type process struct {
 	started time.Time
+	stdout  io.Writer
 	stderr  io.Writer
 	meter   *metrics.Meter
 	tracing *tracing // nil without tracing
 	sockets map[bound]*listen.Socket
 	passed  net.Listener               // the public socket from systemd, until the first service takes it; or nil
-	stores  map[string]*embedded.Store // by the configured URL
+	stores  map[string]*embedded.Store // by their URL
 	present atomic.Pointer[service]
-	ending  chan error // the end of the previous service while it drains; otherwise nil
+	ending  chan error         // the end of the previous service while its requests finish; otherwise nil
+	leaving *service           // that service
+	hurry   context.CancelFunc // cuts them off
 }
 
 // bound is a socket's setting and its value: port 0 is a new port each time.
 type bound struct{ key, address string }
 
-func newProcess(ctx context.Context, log config.Log, stderr io.Writer) (*process, error) {
+func newProcess(ctx context.Context, log config.Log, stdout, stderr io.Writer) (*process, error) {
 	p := &process{
-		started: time.Now(), stderr: stderr,
+		started: time.Now(), stdout: stdout, stderr: stderr,
 		sockets: make(map[bound]*listen.Socket), stores: make(map[string]*embedded.Store),
 	}
 	var err error
 	if p.passed, err = inherited(); err != nil {
 		return nil, err
 	}
-	p.meter = metrics.New(p.look)
+	p.meter = metrics.New(release(), p.look)
 	p.tracing = openTracing(ctx, newLogger(stderr, log))
 	return p, nil
 }
@@ -87,13 +90,23 @@ func (p *process) run(ctx context.Context, asked <-chan os.Signal, load func() (
 	return errors.Join(err, p.closeUnused())
 }
 
+// serve waits with a hangup while the previous service has requests, since two services at a time
+// are enough. Several hangups then count as one.
 func (p *process) serve(ctx context.Context, asked <-chan os.Signal, load func() (config.Config, error)) error {
-	for {
-		asking := asked
-		if p.ending != nil {
-			asking = nil // two services at a time are enough
-		}
+	for waiting := false; ; {
 		s := p.present.Load()
+		if waiting && p.ending == nil && ctx.Err() == nil {
+			waiting = false
+			next, err := load()
+			if err == nil {
+				err = p.replace(ctx, next)
+			}
+			p.meter.Reloaded(err == nil)
+			if err != nil {
+				s.log.ErrorContext(ctx, "configuration not reloaded", "error", err)
+			}
+			continue
+		}
 		select {
 		case <-s.running.Done(): // a server failed
 			return p.end(ctx)
@@ -101,13 +114,9 @@ func (p *process) serve(ctx context.Context, asked <-chan os.Signal, load func()
 			return p.end(ctx)
 		case err := <-p.ending:
 			p.ended(ctx, err)
-		case <-asking:
-			next, err := load()
-			if err == nil {
-				err = p.replace(ctx, next)
-			}
-			if err != nil {
-				s.log.ErrorContext(ctx, "configuration not reloaded", "error", err)
+		case <-asked:
+			if waiting = true; p.ending != nil {
+				s.log.InfoContext(ctx, "reloading waits for requests to the previous configuration's service")
 			}
 		}
 	}
@@ -138,14 +147,16 @@ func (p *process) replace(ctx context.Context, next config.Config) error {
 		s.log.InfoContext(ctx, "configuration changed", "setting", c.Key, "from", c.From, "to", c.To, "origin", c.Origin)
 	}
 	ending := make(chan error, 1)
-	p.ending = ending
-	go func() { ending <- old.handOver(context.WithoutCancel(ctx)) }()
+	p.ending, p.leaving = ending, old
+	ctx, p.hurry = context.WithCancel(context.WithoutCancel(ctx))
+	go func() { ending <- old.handOver(ctx) }()
 	return nil
 }
 
 // ended closes what only the previous service used.
 func (p *process) ended(ctx context.Context, err error) {
-	p.ending = nil
+	p.ending, p.leaving = nil, nil
+	p.hurry()
 	s := p.present.Load()
 	if err = errors.Join(err, p.closeUnused(s.cfg)); err != nil {
 		s.log.WarnContext(ctx, "the previous configuration's service did not end cleanly", "error", err)
@@ -155,11 +166,13 @@ func (p *process) ended(ctx context.Context, err error) {
 // handOverTime is how long an end waits for the idle connections of the service before.
 const handOverTime = time.Second
 
-// end drains the current service, and waits for the previous one.
+// end drains the current service. The previous one has as much time.
 func (p *process) end(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	s := p.present.Load()
-	if p.ending != nil { // connections are on their way to this service
+	if p.ending != nil { // connections are on their way to this service, but later ones would find none
+		defer time.AfterFunc(s.cfg.Shutdown.Delay+s.cfg.Shutdown.Timeout, p.hurry).Stop()
+		p.leaving.proxy.SetDraining()
 		select {
 		case err := <-p.ending:
 			p.ended(ctx, err)
@@ -186,7 +199,14 @@ func (p *process) socket(ctx context.Context, key, address string, log *slog.Log
 		s, p.passed = listen.Take(p.passed, log), nil
 	} else {
 		var err error
-		if s, err = listen.Open(ctx, address, log); err != nil {
+		s, err = listen.Open(ctx, address, log)
+		_, port, _ := net.SplitHostPort(address) // a unix socket has none
+		for at, own := range p.sockets {
+			if at.key == key && port != "" && strings.HasSuffix(at.address, ":"+port) && errors.Is(err, syscall.EADDRINUSE) {
+				s, err = own.OpenBeside(ctx, address, log)
+			}
+		}
+		if err != nil {
 			return nil, cannotListen(key, "", address, err)
 		}
 	}
@@ -196,11 +216,11 @@ func (p *process) socket(ctx context.Context, key, address string, log *slog.Log
 
 // embedded returns the store inside this process, or nil.
 func (p *process) embedded(cfg config.Config, log *slog.Logger) (*embedded.Store, error) {
-	url := cfg.Redis.URL.Reveal()
-	address, ok := strings.CutPrefix(url, "embedded:")
+	address, ok := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
 	if !ok {
 		return nil, nil //nolint:nilnil // none is configured
 	}
+	url := embedded.URL(address)
 	if s := p.stores[url]; s != nil {
 		return s, nil
 	}
@@ -210,7 +230,7 @@ func (p *process) embedded(cfg config.Config, log *slog.Logger) (*embedded.Store
 		p.stores[url] = s
 		return s, nil
 	case isSystemError(err):
-		return nil, cannotListen("redis.url", "embedded:", address[strings.LastIndexByte(address, '@')+1:], err)
+		return nil, cannotListen("redis.url", "embedded:", address, err)
 	}
 	return nil, cfg.Refuse("redis.url", err)
 }
@@ -227,7 +247,7 @@ func (p *process) closeUnused(used ...config.Config) error {
 		}
 	}
 	for url, s := range p.stores {
-		if !slices.ContainsFunc(used, func(c config.Config) bool { return c.Redis.URL.Reveal() == url }) {
+		if !slices.ContainsFunc(used, func(c config.Config) bool { return purgeURL(c) == url }) {
 			s.Close()
 			delete(p.stores, url)
 		}
@@ -245,10 +265,9 @@ const (
 
 // maxConnections is limits.connections, or by default the limit on descriptors, less a reserve.
 func maxConnections(c config.Limits) int {
-	var limit syscall.Rlimit
-	if c.Connections > 0 || syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+	if c.Connections > 0 {
 		return c.Connections
 	}
-	descriptors := int(min(limit.Cur, 2*mostConnections))
-	return min(mostConnections, descriptors-min(reservedDescriptors, descriptors/2))
+	n := min(maxDescriptors(), 2*mostConnections)
+	return min(mostConnections, n-min(reservedDescriptors, n/2))
 }

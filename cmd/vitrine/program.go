@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -19,6 +17,8 @@ type program struct {
 	environ []string
 	stdout  io.Writer
 	stderr  io.Writer
+	// installed is the folder with the configuration of an installed service. Empty: none.
+	installed string
 	// hangups starts to report requests to reload the configuration. Nil: none.
 	hangups func() <-chan os.Signal
 }
@@ -63,32 +63,5 @@ func exit(stderr io.Writer, err error) int {
 	}
 	return exitFailed
 }
-
-// newLogger makes the log. Level and format have been checked.
-func newLogger(w io.Writer, c config.Log) *slog.Logger {
-	options := new(slog.HandlerOptions)
-	var level slog.Level
-	if level.UnmarshalText([]byte(c.Level)) == nil {
-		options.Level = level
-	}
-	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
-}
-
-// accessLog is the log for requests: the same one, but at any level. It is nil if that is off.
-func accessLog(log *slog.Logger, c config.Log) *slog.Logger {
-	if c.Access != "on" {
-		return nil
-	}
-	return slog.New(everyLevel{log.Handler()})
-}
-
-// everyLevel is a handler that accepts all levels.
-type everyLevel struct{ slog.Handler }
-
-// Enabled reports true for every level.
-func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

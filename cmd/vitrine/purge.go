@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,13 +26,16 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		resources = nil
 	}
 	for _, name := range c.Resources {
-		r := shape.Resource(name)
-		if !r.Valid() {
-			return &usageError{fmt.Errorf("resource (argument): want catalogue, rules or banners, got %q", name)}
+		r, err := resourceNamed("resource (argument)", name)
+		if err != nil {
+			return err
 		}
 		resources = append(resources, r)
 	}
-	cfg, err := c.load(p)
+	cfg, warned, err := c.findOwn(p, "redis.")
+	if err == nil && warned && cfg.Origin("redis.url") == "default" {
+		err = cfg.Refuse("redis.url", errors.New("it may be what the mistake above is about"))
+	}
 	if err != nil {
 		return err
 	}
@@ -40,6 +44,7 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		return cfg.Refuse("redis.url", err)
 	}
 	defer func() { _ = store.Close() }() // the purge itself is done
+	leaveNote(ctx, store, resources)
 	did := "purged"
 	if c.Soft {
 		did = "purged softly"

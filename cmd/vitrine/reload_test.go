@@ -1,13 +1,22 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
+	"vitrine/config"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -21,7 +30,7 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	fetched := cms.Count(shape.Banners)
-	if _, err := vitrine.store.Purge(t.Context(), "banners", false); err != nil {
+	if _, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false); err != nil { // that of before is closed
 		t.Fatal(err)
 	}
 	if err := testkit.Retry(func() error {
@@ -51,20 +60,15 @@ func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 		"VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=1h", "VITRINE_LIMITS_TARGET=256")); err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.Get("http://" + public + routes[shape.Banners] + "?" + strings.Repeat("x", 300))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusRequestURITooLong {
-		t.Errorf("status %d", response.StatusCode)
+	got, err := ask(http.DefaultClient, "http://"+public+shape.Banners.Route()+"?"+strings.Repeat("x", 300))
+	if err != nil || got.status != http.StatusRequestURITooLong {
+		t.Errorf("status %d, %v", got.status, err)
 	}
 	if err := isWellAt("http://" + operator + "/readyz"); err != nil {
 		t.Error(err)
 	}
 	if err := testkit.Retry(func() error {
-		if response, err := http.Get("http://" + vitrine.public.Addr().String()); err == nil {
-			_ = response.Body.Close()
+		if _, err := ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()); err == nil {
 			return errors.New("the address before still answers")
 		}
 		return nil
@@ -93,7 +97,7 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 		if vitrine.present.Load() != before {
 			t.Errorf("%s: in effect", name)
 		}
-		if got := vitrine.header(t, "Cache-Control"); !strings.Contains(got, "stale-if-error=86") {
+		if got := vitrine.get(t, shape.Banners).header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=86") {
 			t.Errorf("%s: Cache-Control: %s", name, got)
 		}
 	}
@@ -101,18 +105,174 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 	if err := vitrine.reload(settings(t, append(environ, "VITRINE_STALE_IF_ERROR=1h")...)); err != nil {
 		t.Fatal(err)
 	}
-	if got := vitrine.header(t, "Cache-Control"); !strings.Contains(got, "stale-if-error=3") {
+	if got := vitrine.get(t, shape.Banners).header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=3") {
 		t.Errorf("Cache-Control: %s", got)
 	}
 }
 
-// header is one of an answer's.
-func (r running) header(t *testing.T, name string) string {
-	t.Helper()
-	response, err := http.Get("http://" + r.public.Addr().String() + routes[shape.Banners])
+// A request that takes longer than shutdown.timeout is answered across a reload, and its connection
+// is not left with the service that has ended.
+func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testing.T) {
+	cms := upstreamtest.New(t)
+	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_SHUTDOWN_TIMEOUT=50ms"}
+	cfg := settings(t, environ...)
+	vitrine := startWith(t, cfg, t.Output())
+	vitrine.allAnswer(t, "hit")
+	conn, err := net.Dial("tcp", vitrine.public.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	return response.Header.Get(name)
+	defer conn.Close()
+	const request = "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"
+	half := len(request) / 2
+	if _, err := io.WriteString(conn, request[:half]); err != nil {
+		t.Fatal(err)
+	}
+	reloaded := make(chan error, 1)
+	cfg.HTTP.MaxAge = 7 * time.Second
+	go func() { reloaded <- vitrine.reload(cfg) }()
+	if err := testkit.Retry(func() error {
+		if vitrine.get(t, shape.Banners).header.Get("Cache-Control")[:17] != "public, max-age=7" {
+			return errors.New("not reloaded")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-reloaded:
+		t.Fatalf("the service before ended with a request under way: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	from := bufio.NewReader(conn)
+	for i, sent := range []string{request[half:], request} {
+		if _, err := io.WriteString(conn, sent); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(from, nil) //nolint:bodyclose // the connection is closed
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Fatal(err)
+		}
+		if got := response.Header.Get("Cache-Control"); i > 0 && !strings.HasPrefix(got, "public, max-age=7") {
+			t.Errorf("request %d is answered by the service before: %s", i, got)
+		}
+		if i == 0 {
+			if err := <-reloaded; err != nil { // the connection is between two requests
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// When vitrine ends, nobody is left to take the connections of the service before.
+func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
+	cfg := settings(t)
+	vitrine := startWith(t, cfg, t.Output())
+	vitrine.allAnswer(t, "hit")
+	conn, err := net.Dial("tcp", vitrine.public.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	cfg.HTTP.MaxAge = 7 * time.Second
+	go func() { _ = vitrine.reload(cfg) }() // it waits for the request
+	if err := testkit.Retry(func() error {
+		if vitrine.get(t, shape.Banners).header.Get("Cache-Control")[:17] != "public, max-age=7" {
+			return errors.New("not reloaded")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- vitrine.stop() }()
+	<-vitrine.present.Load().running.Done() // that service has no requests, and so ends at once
+	if _, err := io.WriteString(conn, "Host: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || !response.Close {
+		t.Errorf("%v, %v, closes: %t", response.Header, err, response.Close)
+	}
+	if err := errors.Join(response.Body.Close(), <-stopped); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
+	_, port, err := net.SplitHostPort(freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vitrine := start(t, "VITRINE_LISTEN=:"+port)
+	for _, host := range []string{"127.0.0.1", "127.0.0.2", ""} {
+		if err := vitrine.reload(settings(t, "VITRINE_LISTEN="+host+":"+port)); err != nil {
+			t.Fatal(err)
+		}
+		if host == "" {
+			host = "127.0.0.3"
+		}
+		if err := isWellAt("http://" + host + ":" + port + shape.Banners.Route()); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+		_ = l.Close()
+		t.Error("another listener could join")
+	}
+}
+
+func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
+	cfg := settings(t)
+	p, err := newProcess(t.Context(), cfg.Log, t.Output(), t.Output())
+	if err == nil {
+		err = p.begin(t.Context(), cfg)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var loads atomic.Int64
+	ended, asked := make(chan error, 1), make(chan os.Signal)
+	first := p.present.Load()
+	go func() {
+		ended <- p.run(ctx, asked, func() (config.Config, error) { loads.Add(1); return cfg, nil })
+	}()
+	conn, err := net.Dial("tcp", first.public.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /gvapp/"); err != nil {
+		t.Fatal(err)
+	}
+	if err := isWellAt("http://" + first.public.Addr().String() + "/gvapp/"); err != nil { // the half is there by now
+		t.Fatal(err)
+	}
+	for range 4 {
+		asked <- syscall.SIGHUP
+	}
+	if n := loads.Load(); n != 1 {
+		t.Errorf("loaded %d times with a request under way", n)
+	}
+	if _, err := io.WriteString(conn, " HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the reload that waits", func() bool { return loads.Load() == 2 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := loads.Load(); n != 2 {
+		t.Errorf("loaded %d times for four hangups, of which three came at once", n)
+	}
 }

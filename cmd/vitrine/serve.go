@@ -27,7 +27,7 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	server, err := newProcess(ctx, cfg.Log, p.stderr)
+	server, err := newProcess(ctx, cfg.Log, p.stdout, p.stderr)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"vitrine/proxy/openapi"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/webhook"
+	"vitrine/proxy/processors"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -30,6 +31,7 @@ type service struct {
 	*process
 	cfg         config.Config
 	log         *slog.Logger
+	access      accessLog
 	public      *listen.Listener
 	operator    *listen.Listener    // nil if the operator's address is off
 	certificate *listen.Certificate // nil without TLS
@@ -42,7 +44,8 @@ type service struct {
 	admin       *operator.Server // nil if the operator's address is off
 	hook        *webhook.Hook    // nil without one
 
-	running context.Context // ends with the service, and when one of its servers fails
+	purges  chan shape.Resource // received, for report to find their authors
+	running context.Context     // ends with the service, and when one of its servers fails
 	stop    context.CancelFunc
 	group   *errgroup.Group
 }
@@ -51,7 +54,7 @@ type service struct {
 // address in use are reported before anything else happens, then the store, and wires the rest.
 // Neither Redis nor the CMS needs to be reachable.
 func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err error) {
-	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
+	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log), purges: make(chan shape.Resource, 8)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -60,17 +63,8 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 	if s.client, err = newUpstream(cfg, s.log, p.tracing); err != nil { //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 		return nil, err
 	}
-	if err = s.openPublic(ctx); err != nil {
-		return nil, err
-	}
-	if cfg.Admin.Listen != "" {
-		socket, err := p.socket(ctx, "admin.listen", cfg.Admin.Listen, s.log)
-		if err != nil {
-			return nil, err
-		}
-		s.operator = socket.Listen(nil)
-	}
-	if s.local, err = p.embedded(cfg, s.log); err != nil { //nolint:contextcheck // it outlives the service
+	// All are tried, so that addresses in use are reported together.
+	if err = errors.Join(s.openAccessLog(), s.openPublic(ctx), s.openOperator(ctx), s.openLocal()); err != nil { //nolint:contextcheck // the embedded store outlives the service
 		return nil, err
 	}
 	if err = s.openStore(ctx); err != nil {
@@ -100,14 +94,33 @@ func (s *service) openPublic(ctx context.Context) (err error) {
 	return nil
 }
 
+// openOperator opens the operator's address, unless it is off.
+func (s *service) openOperator(ctx context.Context) error {
+	if s.cfg.Admin.Listen == "" {
+		return nil
+	}
+	socket, err := s.socket(ctx, "admin.listen", s.cfg.Admin.Listen, s.log)
+	if err != nil {
+		return err
+	}
+	s.operator = socket.Listen(nil)
+	return nil
+}
+
+// openLocal starts the embedded store, if there is one.
+func (s *service) openLocal() (err error) {
+	s.local, err = s.embedded(s.cfg, s.log)
+	return err
+}
+
 func (s *service) openStore(ctx context.Context) (err error) {
 	url := s.cfg.Redis.URL.Reveal()
 	if s.local != nil {
 		url = s.local.URL()
 	}
 	s.store, err = cache.Open(ctx, cache.Options{
-		URL: url, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: s.log,
-		Events: cache.Events{Purged: s.meter.Purged, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged},
+		URL: url, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: slog.New(whilePresent{s.log.Handler(), s}),
+		Events: s.events(),
 	})
 	if err != nil {
 		return s.cfg.Refuse("redis.url", err)
@@ -117,9 +130,11 @@ func (s *service) openStore(ctx context.Context) (err error) {
 
 func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
+	cms := new(outage)
 	s.readers = make(map[shape.Resource]*cache.Reader[*represent.Document])
+	builders := processors.NewHalf()
 	for _, r := range shape.Resources() {
-		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, log: s.log, now: time.Now}
+		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, log: s.log, now: time.Now, cms: cms}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*represent.Document]{
 			TTL:                  s.cfg.TTL.Of(string(r)),
 			StaleWhileRevalidate: s.cfg.StaleWhileRevalidate,
@@ -127,7 +142,7 @@ func (s *service) openReaders() error {
 			FetchTimeout:         s.cfg.Upstream.Timeout,
 			Source:               s.client.Fingerprint(),
 			Loader:               s.loaders[r],
-			Prepare:              represent.Prepare(r),
+			Prepare:              represent.Prepare(r, builders),
 			ErrorCode:            upstream.Code,
 			CodeError:            upstream.FromCode,
 			LastGood:             s.cfg.LastGood,
@@ -157,7 +172,7 @@ func (s *service) openServers() (err error) {
 		HSTS:                    s.cfg.HTTP.HSTS,
 		CORSOrigins:             s.cfg.CORS.Origins,
 		Logger:                  s.log,
-		AccessLog:               accessLog(s.log, s.cfg.Log),
+		AccessLog:               s.access.Logger,
 		Meter:                   s.meter,
 		Tracer:                  s.tracing.tracer("vitrine/proxy"),
 		TrustedProxies:          s.cfg.Proxies.Trusted,
@@ -215,11 +230,14 @@ func (s *service) start(ctx context.Context) {
 	if s.hook != nil {
 		attend(s.hook.Run)
 	}
+	if s.access.file != nil {
+		attend(s.access.file.Watch)
+	}
 	attend(s.report)
 	for r, reader := range s.readers { // so that the first visitor does not wait
 		attend(func(ctx context.Context) {
-			if _, err := reader.Get(ctx); err != nil && ctx.Err() == nil {
-				s.log.WarnContext(ctx, "initial fetch failed", "resource", r, "error", err)
+			if _, err := reader.Get(ctx); err != nil { // a failure of this replica's fetch is logged by its loader
+				s.log.DebugContext(ctx, "initial fetch failed", "resource", r, "error", err)
 			}
 		})
 	}
@@ -243,49 +261,6 @@ func (s *service) covers(ctx context.Context, old *service) error {
 	return group.Wait()
 }
 
-// drain ends the service for good: readiness fails first; after the delay in which a load balancer
-// can notice, requests in flight finish.
-func (s *service) drain(ctx context.Context) error {
-	bounds := s.cfg.Shutdown
-	s.log.InfoContext(ctx, "stopping", "delay", bounds.Delay, "timeout", bounds.Timeout)
-	if s.admin != nil {
-		s.admin.SetDraining()
-	}
-	if bounds.Delay > 0 {
-		<-time.After(bounds.Delay)
-	}
-	s.proxy.SetDraining()
-	return s.end(ctx, s.public.Drain)
-}
-
-// handOver ends the service after the current one has taken over its connections. They are closed
-// instead if that one listens elsewhere.
-func (s *service) handOver(ctx context.Context) error {
-	if s.present.Load().cfg.Listen == s.cfg.Listen {
-		return s.end(ctx, s.public.HandOver)
-	}
-	s.proxy.SetDraining()
-	return s.end(ctx, s.public.Drain)
-}
-
-// end ends the servers once leave has emptied the public one, and closes the service. Requests that
-// are not answered in time are cut off, which is logged but not an error.
-func (s *service) end(ctx context.Context, leave func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Shutdown.Timeout)
-	defer cancel()
-	err := leave(ctx)
-	err = errors.Join(err, s.proxy.Shutdown(ctx))
-	if s.admin != nil {
-		err = errors.Join(err, s.admin.Shutdown(ctx))
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.WarnContext(ctx, "requests were cut off", "error", err)
-		err = nil
-	}
-	s.stop()
-	return errors.Join(err, s.group.Wait(), s.close())
-}
-
 // leaveSockets stops accepting. The sockets stay open.
 func (s *service) leaveSockets() {
 	for _, l := range []*listen.Listener{s.public, s.operator} {
@@ -304,5 +279,5 @@ func (s *service) close() (err error) {
 	if s.client != nil {
 		s.client.Close()
 	}
-	return err
+	return errors.Join(err, s.access.file.Close())
 }

@@ -1,7 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 
@@ -16,6 +22,21 @@ type settingsFlags struct {
 	kong.Plugins
 }
 
+// settingFlag is the text of a flag, if it was given.
+type settingFlag struct {
+	text  string
+	given bool
+}
+
+// Decode implements kong.MapperValue.
+func (f *settingFlag) Decode(ctx *kong.DecodeContext) error {
+	if token := ctx.Scan.Peek(); !token.IsValue() {
+		return errors.New("needs a value")
+	}
+	f.given = true
+	return ctx.Scan.PopValueInto("text", &f.text)
+}
+
 // fromTable makes the flags. It is called before the command line is parsed.
 func (f *settingsFlags) fromTable() {
 	var fields []reflect.StructField
@@ -27,7 +48,7 @@ func (f *settingsFlags) fromTable() {
 		help = strings.ToUpper(help[:1]) + help[1:] + ". [" + s.Env + "]"
 		fields = append(fields, reflect.StructField{
 			Name: fmt.Sprintf("Setting%d", len(fields)),
-			Type: reflect.TypeFor[*string](),
+			Type: reflect.TypeFor[settingFlag](),
 			Tag: reflect.StructTag(fmt.Sprintf(`name:%q placeholder:%q group:"Settings" help:%q`,
 				s.Flag, placeholder(s), help)),
 		})
@@ -47,14 +68,96 @@ func placeholder(s config.Setting) string {
 	}
 }
 
-// load reads the configuration with the given flags.
-func (f *settingsFlags) load(p program) (config.Config, error) {
+func (f *settingsFlags) sources(p program) config.Sources {
 	given := map[string]string{}
 	values := reflect.ValueOf(f.Plugins[0]).Elem()
 	for i := range values.NumField() {
-		if text, ok := values.Field(i).Interface().(*string); ok && text != nil {
-			given[values.Type().Field(i).Tag.Get("name")] = *text
+		if flag, ok := values.Field(i).Interface().(settingFlag); ok && flag.given {
+			given[values.Type().Field(i).Tag.Get("name")] = flag.text
 		}
 	}
-	return config.Load(config.Sources{Flags: given, Environ: p.environ, File: f.File})
+	return config.Sources{Flags: given, Environ: p.environ, File: f.File}
+}
+
+// load reads the configuration of serve.
+func (f *settingsFlags) load(p program) (config.Config, error) {
+	return config.Load(f.sources(p))
+}
+
+// find reads the configuration of any other command: without one of its own, that of the installed
+// service, which is named on stderr.
+func (f *settingsFlags) find(p program) (config.Config, error) {
+	sources, err := f.found(p)
+	if err != nil {
+		return config.Config{}, err
+	}
+	return config.Load(sources)
+}
+
+// findOwn is find for a command that needs only the settings whose keys begin with these. Mistakes
+// about others are warnings, and reported as such.
+func (f *settingsFlags) findOwn(p program, keys ...string) (cfg config.Config, warned bool, err error) {
+	sources, err := f.found(p)
+	if err != nil {
+		return cfg, false, err
+	}
+	cfg, ignored, err := config.LoadOwn(sources, keys...)
+	if err != nil || ignored == nil {
+		return cfg, false, err
+	}
+	for line := range strings.Lines(ignored.Error()) {
+		_, _ = fmt.Fprintln(p.stderr, "vitrine: warning:", strings.TrimSpace(line))
+	}
+	return cfg, true, nil
+}
+
+func (f *settingsFlags) found(p program) (config.Sources, error) {
+	sources := f.sources(p)
+	if p.installed == "" || !sources.Empty() {
+		return sources, nil
+	}
+	err := useInstalled(&sources, p)
+	return sources, err
+}
+
+// useInstalled adds the file and the environment of the installed service, if there is one.
+func useInstalled(to *config.Sources, p program) error {
+	file, env := filepath.Join(p.installed, "vitrine.yaml"), filepath.Join(p.installed, "vitrine.env")
+	var used []string
+	for _, path := range []string{file, env} {
+		content, err := os.ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return &usageError{fmt.Errorf("%w: the installed service's configuration cannot be read; use sudo, or name another file with --config", err)}
+		case path == file:
+			to.File = file
+		default:
+			to.Environ = append(variables(content), to.Environ...)
+		}
+		used = append(used, path)
+	}
+	if len(used) > 0 {
+		_, _ = fmt.Fprintln(p.stderr, "vitrine: using "+strings.Join(used, " and "))
+	}
+	return nil
+}
+
+// variables reads the form of systemd's EnvironmentFile (systemd.exec(5)): NAME=VALUE, also quoted,
+// and comments.
+func variables(content []byte) (out []string) {
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || strings.ContainsAny(line[:1], "#;") {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if n := len(value); n > 1 && value[0] == value[n-1] && strings.ContainsAny(value[:1], `"'`) {
+			value = value[1 : n-1]
+		}
+		out = append(out, strings.TrimSpace(name)+"="+value)
+	}
+	return out
 }

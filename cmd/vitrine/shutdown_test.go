@@ -21,14 +21,8 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
 	answered := make(chan string, 1)
 	go func() {
-		response, err := http.Get("http://" + vitrine.public.Addr().String() + routes[shape.Banners])
-		if err != nil {
-			answered <- err.Error()
-			return
-		}
-		defer response.Body.Close()
-		_, err = io.Copy(io.Discard, response.Body)
-		answered <- fmt.Sprint(response.StatusCode, err)
+		got, err := ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route())
+		answered <- fmt.Sprint(got.status, err)
 	}()
 	cms.WaitCount(shape.Banners, 1)
 	ready := "http://" + vitrine.operator.Addr().String() + "/readyz"
@@ -37,12 +31,7 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	// Draining is told while the request is under way, or was before anybody could ask: then the
 	// address is closed already.
 	if err := testkit.Retry(func() error {
-		response, err := http.Get(ready)
-		if err != nil {
-			return nil
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusServiceUnavailable {
+		if got, err := ask(http.DefaultClient, ready); err == nil && got.status != http.StatusServiceUnavailable {
 			return errors.New("still ready")
 		}
 		return nil
@@ -66,9 +55,7 @@ func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		if response, err := http.Get("http://" + vitrine.public.Addr().String() + routes[shape.Banners]); err == nil {
-			_ = response.Body.Close()
-		}
+		_, _ = ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route()) // cut off
 	}()
 	cms.WaitCount(shape.Banners, 1)
 	began := time.Now()
@@ -94,7 +81,7 @@ func TestAFailedStartLeavesNothingOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newProcess(t.Context(), cfg.Log, io.Discard)
+	p, err := newProcess(t.Context(), cfg.Log, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

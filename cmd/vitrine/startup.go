@@ -23,27 +23,31 @@ func (s *service) startup() string {
 	put := func(name, text string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text) } // into a strings.Builder
 
 	contents, redis := s.client.String(), s.store.Addr()
-	if s.cfg.Upstream.URL == "sample:" {
+	if s.cfg.Upstream.URL.Reveal() == "sample:" {
 		contents = "the bundled sample; set VITRINE_UPSTREAM_URL for a CMS"
 	}
 	if s.local != nil {
 		redis = "inside this process at " + redis + "; set VITRINE_REDIS_URL to share one"
 	}
 	_, _ = fmt.Fprintf(table, "vitrine serves %s\n\n", contents)
-	put("catalogue", s.curl(routes[shape.Catalogue]))
-	put("rules", s.curl(routes[shape.Rules]))
-	put("banners", s.curl(routes[shape.Banners]+"?ordering=-redirect_link_fr"))
+	for _, r := range shape.Resources() {
+		target := r.Route()
+		if r.Sortable() {
+			target += "?ordering=-redirect_link_fr"
+		}
+		put(string(r), s.curl(target))
+	}
 	_, _ = fmt.Fprintln(table)
 	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
 	put("purge", cli+" DEL "+s.cfg.Redis.Prefix+string(shape.Banners))
 	put("inspect", cli+" HGETALL "+s.cfg.Redis.Prefix+string(shape.Banners))
 	put("redis", redis)
 	if s.operator != nil {
-		token := "" // which the operator sets in the environment
+		page := urlOf(s.cfg.Admin.Listen, s.operator) + "/"
 		if s.cfg.Admin.Token.Reveal() != "" {
-			token = `-H "Authorization: Bearer $VITRINE_ADMIN_TOKEN" ` //nolint:gosec // the name of a variable
+			page += " (any user; the password is the token)"
 		}
-		put("operator", "curl "+token+urlOf(s.cfg.Admin.Listen, s.operator)+"/api/status")
+		put("page", page)
 	}
 	_, _ = fmt.Fprintln(table)
 	_ = table.Flush() // into a strings.Builder
@@ -106,13 +110,6 @@ func redisCLI(text, address string) string {
 	return strings.Join(words, " ")
 }
 
-// routes are the public paths.
-var routes = map[shape.Resource]string{
-	shape.Catalogue: "/gvapp/",
-	shape.Rules:     "/cms/rules/",
-	shape.Banners:   "/gvapp/singlebanner",
-}
-
 // isSystemError reports whether the system refused, rather than the configuration being wrong.
 func isSystemError(err error) bool {
 	_, ok := errors.AsType[syscall.Errno](err)
@@ -121,17 +118,17 @@ func isSystemError(err error) bool {
 
 // cannotListen explains err with the setting called key, whose value is the address after scheme.
 func cannotListen(key, scheme, address string, err error) error {
-	problem := "cannot be listened on: " + err.Error()
+	s, _ := config.Lookup(key)
+	problem, other := "cannot be listened on: "+err.Error(), nextAddress(address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		problem = "is in use by another process"
 	case errors.Is(err, syscall.EACCES):
 		problem = "needs privileges that this process does not have"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		problem = "is not an address of this machine"
+		problem, other = "is not an address of this machine", s.Default
 	}
-	s, _ := config.Lookup(key)
-	return fmt.Errorf("%s: %s %s; set %s or --%s, e.g. --%s %s", s.Env, address, problem, s.Env, s.Flag, s.Flag, scheme+nextAddress(address))
+	return fmt.Errorf("%s: %s %s; set %s or --%s, e.g. --%s %s", s.Env, address, problem, s.Env, s.Flag, s.Flag, scheme+strings.TrimPrefix(other, scheme))
 }
 
 // nextAddress is an address to try instead: the next port, above the privileged ones.

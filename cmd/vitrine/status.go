@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -17,9 +17,10 @@ import (
 func (s *service) status() operator.Status {
 	now := time.Now()
 	out := operator.Status{
-		Version: release(),
-		Started: s.started,
-		Public:  urlOf(s.cfg.Listen, s.public),
+		Version:  release(),
+		Started:  s.started,
+		Public:   urlOf(s.cfg.Listen, s.public),
+		Settings: s.cfg.Fingerprint(),
 		Upstream: operator.Upstream{
 			URL: s.client.String(), Source: s.client.Fingerprint(),
 			BreakerOpen: s.client.Breaker().Open(), Breaker: s.client.Breaker(),
@@ -37,17 +38,20 @@ func (s *service) status() operator.Status {
 	for _, r := range shape.Resources() {
 		held := s.readers[r].Snapshot()
 		resource := operator.Resource{
-			State:     held.State,
-			Route:     routes[r],
+			Route:     r.Route(),
 			Key:       s.cfg.Redis.Prefix + string(r),
 			TTL:       s.cfg.TTL.Of(string(r)).Seconds(),
-			Held:      operator.HeldOf(held, now),
 			Failing:   held.Failing,
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].last.Load(),
 		}
-		if held.Value != nil {
-			resource.Held.Items = held.Value.Items
+		if d := held.Document; d != nil {
+			resource.Held = &operator.Held{
+				ETag: d.ETag, Bytes: len(d.Body), Items: held.Value.Items,
+				FetchedAt: d.FetchedAt, ChangedAt: d.ChangedAt, FreshUntil: d.FreshUntil, ServableUntil: held.ServableUntil,
+				Age: now.Sub(d.FetchedAt).Seconds(), Left: d.FreshUntil.Sub(now).Seconds(),
+				Stale: held.State != cache.StateFresh, Coherent: held.Coherent,
+			}
 		} else if resource.LastFetch != nil {
 			resource.Error = resource.LastFetch.Error
 		}
@@ -82,9 +86,12 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// document is the copy held of a resource, or nil.
-func (s *service) document(r shape.Resource) *cache.Document {
-	return s.readers[r].Snapshot().Document
+// document is the body of the copy held of a resource, or nil.
+func (s *service) document(r shape.Resource) []byte {
+	if d := s.readers[r].Snapshot().Document; d != nil {
+		return d.Body
+	}
+	return nil
 }
 
 // checks report for /readyz whether each resource can be answered with 200.
@@ -101,7 +108,13 @@ func (s *service) checks() map[string]func(context.Context) error {
 
 // look returns the current state for the meter.
 func (s *service) look() metrics.State {
-	state := metrics.State{RedisUp: s.store.Up(), Tracking: s.store.Listening(), Refusing: s.store.Refusing() != "", RoundTrip: s.store.RoundTrip(), BreakerOpen: s.client.Breaker().Open()}
+	state := metrics.State{
+		RedisUp: s.store.Up(), Tracking: s.store.Listening(), Refusing: s.store.Refusing() != "", RoundTrip: s.store.RoundTrip(),
+		BreakerOpen: s.client.Breaker().Open(), Connections: s.proxy.Connections(), MaxConnections: maxConnections(s.cfg.Limits),
+	}
+	if s.certificate != nil {
+		state.CertificateEnds = s.certificate.NotAfter()
+	}
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
 		document := &state.Documents[metrics.TargetOf(r)]
@@ -137,6 +150,9 @@ func (s *service) replicas(ctx context.Context) operator.Replicas {
 	}
 	out.Known = true
 	for _, r := range list {
+		if noteOf(r).By != "" {
+			continue
+		}
 		replica := operator.Replica{Name: r.Name, Self: r.Self, Age: r.Age.Seconds()}
 		if err := json.Unmarshal(r.Report, &replica.Report); err != nil {
 			replica.Report = operator.Report{}
@@ -169,6 +185,8 @@ func (s *service) report(ctx context.Context) {
 			}
 			return
 		case <-ticker.C:
+		case purged := <-s.purges:
+			s.logAuthor(ctx, purged)
 		}
 	}
 }

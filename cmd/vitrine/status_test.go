@@ -2,43 +2,13 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
-	"vitrine/proxy/metrics"
 	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
-
-// The words that matter are in colour on a terminal, and nowhere else.
-func TestColourIsForTerminalsAndNotWithNoColor(t *testing.T) {
-	if _, err := exec.LookPath("script"); err != nil {
-		lacking(t, "script", "bsdutils") // it makes a terminal
-	}
-	vitrine := start(t)
-	vitrine.allAnswer(t, "hit")
-	shown := func(environ ...string) string {
-		command := exec.CommandContext(t.Context(), "script", "-qefc",
-			"vitrine status --url http://"+vitrine.operator.Addr().String(), "/dev/null")
-		command.Env = append(command.Environ(), environ...)
-		out, err := command.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return string(out)
-	}
-	if out := shown("TERM=xterm"); !strings.Contains(out, "\x1b[32mfresh\x1b[0m") {
-		t.Errorf("no colour on a terminal:\n%q", out)
-	}
-	for _, environ := range []string{"NO_COLOR=1", "TERM=dumb"} {
-		if out := shown("TERM=xterm", environ); strings.Contains(out, "\x1b") || !strings.Contains(out, "fresh") {
-			t.Errorf("with %s:\n%q", environ, out)
-		}
-	}
-}
 
 func TestAStatusIsPrintedInAFewLinesThatATerminalOnlyShows(t *testing.T) {
 	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
@@ -74,19 +44,5 @@ banners    missing; another replica's fetch failed
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
-	}
-}
-
-// Whoever reads /api/status with a tool of his own gets what status shows.
-func TestTheStatusReadsBackAsItWas(t *testing.T) {
-	vitrine := start(t)
-	vitrine.allAnswer(t, "hit")
-	told, err := json.Marshal(vitrine.status())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var read operator.Status
-	if err := json.Unmarshal(told, &read); err != nil || read.Resources[shape.Banners].Held == nil || read.Resources[shape.Banners].Held.Items == 0 {
-		t.Errorf("%v: %s", err, told)
 	}
 }

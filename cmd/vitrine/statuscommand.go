@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"vitrine/proxy/metrics"
+	"vitrine/config"
 	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 )
@@ -25,44 +25,58 @@ const statusTimeout = 5 * time.Second
 
 // Run requests the status once.
 func (c *statusCommand) Run(ctx context.Context, p program) error {
-	cfg, err := c.load(p)
+	cfg, _, err := c.findOwn(p, "admin.")
 	if err != nil {
 		return err
 	}
-	base := strings.TrimSuffix(c.URL, "/")
-	if base == "" {
-		if cfg.Admin.Listen == "" {
-			return cfg.Refuse("admin.listen", errors.New("the operator's address is off; name another one with --url"))
-		}
-		if base, err = baseURL(cfg.Admin.Listen); err != nil {
-			return cfg.Refuse("admin.listen", err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	body, err := get(ctx, base+"/api/status", new(http.Transport), cfg.Admin.Token)
+	base, body, err := requestStatus(ctx, cfg, c.URL)
 	if err != nil {
-		return err
-	}
-	if c.JSON {
-		_, err = p.stdout.Write(body)
 		return err
 	}
 	var status operator.Status
 	if err := json.Unmarshal(body, &status); err != nil {
 		return fmt.Errorf("%s/api/status: %w", base, err)
 	}
-	screen := newScreen(p)
-	printStatus(screen, base, &status)
-	return screen.flush()
+	if c.JSON {
+		_, err = p.stdout.Write(body)
+	} else {
+		screen := &screen{w: p.stdout}
+		printStatus(screen, base, &status)
+		err = screen.flush()
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range shape.Resources() {
+		if status.Resources[r].Held == nil {
+			return errReported
+		}
+	}
+	return nil
+}
+
+// requestStatus requests the status of the vitrine at base, or at the configured operator's address.
+func requestStatus(ctx context.Context, cfg config.Config, base string) (at string, body []byte, err error) {
+	if base = strings.TrimSuffix(base, "/"); base == "" {
+		if cfg.Admin.Listen == "" {
+			return "", nil, cfg.Refuse("admin.listen", errors.New("the operator's address is off; name another one with --url"))
+		}
+		if base, err = baseURL(cfg.Admin.Listen); err != nil {
+			return "", nil, cfg.Refuse("admin.listen", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	body, err = get(ctx, base+"/api/status", new(http.Transport), cfg.Admin.Token)
+	return base, body, err
 }
 
 // printStatus prints a few lines: the process, its neighbours, and each resource.
 func printStatus(s *screen, base string, st *operator.Status) {
 	since := func(at time.Time) string { return st.Now.Sub(at).Round(time.Second).String() }
 	s.printf("vitrine %s at %s, up %s\n", st.Version, base, since(st.Started))
-	s.printf("cms    %s, %s\n", st.Upstream.URL, s.level(st.Upstream.Level))
-	s.printf("redis  %s, %s", st.Redis.Address, s.level(st.Redis.Level))
+	s.printf("cms    %s, %s\n", st.Upstream.URL, st.Upstream.Level)
+	s.printf("redis  %s, %s", st.Redis.Address, st.Redis.Level)
 	switch {
 	case !st.Redis.Up:
 		s.printf(": unreachable, each process is on its own")
@@ -78,16 +92,18 @@ func printStatus(s *screen, base string, st *operator.Status) {
 		r := st.Resources[name]
 		s.printf("%-10s ", name)
 		if h := r.Held; h == nil {
-			s.printf("%s", s.bad("missing"))
+			s.printf("missing")
 		} else {
 			left := seconds(h.Left)
 			switch {
 			case !h.Stale:
-				s.printf("%s for %s", s.good("fresh"), left)
+				s.printf("fresh for %s", left)
+			case r.State == operator.StateIdle:
+				s.printf("%s, refreshed on the next request", r.State)
 			case h.FreshUntil.Before(h.FetchedAt):
-				s.printf("%s, purged softly", s.warn("stale"))
+				s.printf("stale, purged softly")
 			default:
-				s.printf("%s for %s", s.warn("stale"), -left)
+				s.printf("stale for %s", -left)
 			}
 			s.printf(", %s old, %s, changed %s ago", seconds(h.Age), operator.Count(h.Bytes, "byte", "bytes"), since(h.ChangedAt))
 		}
@@ -103,16 +119,4 @@ func printStatus(s *screen, base string, st *operator.Status) {
 
 func seconds(n float64) time.Duration {
 	return time.Duration(n * float64(time.Second)).Round(time.Second)
-}
-
-// level colours a level.
-func (s *screen) level(l metrics.Level) painted {
-	switch l {
-	case metrics.Good:
-		return s.good(string(l))
-	case metrics.Down:
-		return s.bad(string(l))
-	case metrics.Degraded, metrics.Unknown:
-	}
-	return s.warn(string(l))
 }

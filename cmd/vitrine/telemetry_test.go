@@ -13,12 +13,11 @@ import (
 
 // operatorStatus is what /api/status of a running vitrine says.
 func operatorStatus(r running) (told operator.Status, err error) {
-	response, err := http.Get("http://" + r.operator.Addr().String() + "/api/status")
+	got, err := ask(http.DefaultClient, "http://"+r.operator.Addr().String()+"/api/status")
 	if err != nil {
 		return told, err
 	}
-	defer response.Body.Close()
-	return told, json.NewDecoder(response.Body).Decode(&told)
+	return told, json.Unmarshal([]byte(got.body), &told)
 }
 
 func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
@@ -61,7 +60,7 @@ func TestLookingFetchesNothing(t *testing.T) {
 	if err := testkit.Retry(func() (err error) {
 		before, err = operatorStatus(vitrine)
 		for r, now := range before.Resources {
-			if now.State != "stale" || now.Fetching {
+			if now.State != operator.StateIdle {
 				err = fmt.Errorf("%s is %s", r, now.State)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config"
-	"vitrine/proxy/metrics"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
@@ -39,7 +39,6 @@ func TestTheRedisCLICommandReachesTheConfiguredStore(t *testing.T) {
 	for _, test := range []struct{ url, address, want string }{
 		{"embedded:", "127.0.0.1:6380", "redis-cli -p 6380"},
 		{"embedded:127.0.0.1:7000", "127.0.0.1:7000", "redis-cli -p 7000"},
-		{"embedded:hunter2@0.0.0.0:7000", "[::]:7000", "redis-cli -h :: -p 7000 --askpass"},
 		{"redis://localhost", "localhost:6379", "redis-cli -p 6379"},
 		{"redis://redis:6379/0", "redis:6379", "redis-cli -h redis -p 6379"},
 		{"redis://redis:6379/3", "redis:6379", "redis-cli -h redis -p 6379 -n 3"},
@@ -100,7 +99,7 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 	}
 	t.Cleanup(client.Close)
 	return &loader{
-		client: client, resource: shape.Banners, meter: newMeter(t), log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now,
+		cms: new(outage), client: client, resource: shape.Banners, meter: newMeter(t), log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now,
 	}, &log
 }
 
@@ -150,7 +149,7 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 
 func newMeter(t *testing.T) *metrics.Meter {
 	t.Helper()
-	meter := metrics.New(func() metrics.State { return metrics.State{} })
+	meter := metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
 	return meter
 }
 

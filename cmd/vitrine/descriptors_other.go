@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "math"
+
+// maxDescriptors is the system's limit on this process's descriptors: none.
+func maxDescriptors() int { return math.MaxInt }

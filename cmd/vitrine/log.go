@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"vitrine/config"
+	"vitrine/proxy/accesslog"
+)
+
+// newLogger makes the log. Level and format have been checked.
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	options := new(slog.HandlerOptions)
+	var level slog.Level
+	if level.UnmarshalText([]byte(c.Level)) == nil {
+		options.Level = level
+	}
+	if c.Format == "json" {
+		options.ReplaceAttr = secondsInJSON
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// secondsInJSON makes a duration a number with the unit in its name: slog's JSON has nanoseconds.
+func secondsInJSON(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
+}
+
+// everyLevel is a handler that accepts all levels.
+type everyLevel struct{ slog.Handler }
+
+// Enabled reports true for every level.
+func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }
+
+// accessLog is the log of requests, at any level. Its zero value is none.
+type accessLog struct {
+	*slog.Logger
+	file *accesslog.File // nil if it goes elsewhere
+}
+
+// openAccessLog opens the log of requests.
+func (s *service) openAccessLog() (err error) {
+	c := s.cfg.Log
+	if c.Access == "off" {
+		return nil
+	}
+	out := s.stderr
+	if c.Access == "combined" {
+		out = s.stdout
+	}
+	if c.AccessPath != "" {
+		if s.access.file, err = accesslog.Open(c.AccessPath, s.log); err != nil {
+			return s.cfg.Refuse("log.access_path", err)
+		}
+		out = s.access.file
+	}
+	s.access.Logger = slog.New(everyLevel{newLogger(out, c).Handler()})
+	if c.Access == "combined" {
+		s.access.Logger = slog.New(accesslog.Combined(out))
+	}
+	return nil
+}
+
+// isPresent reports whether s is the service that serves, or the first one, before it does.
+func (s *service) isPresent() bool {
+	present := s.present.Load()
+	return present == nil || present == s
+}
+
+// whilePresent is a handler for the log of a service's store. While two services run, both stores
+// tell the same: below warnings, only that of the present one is logged.
+type whilePresent struct {
+	slog.Handler
+	service *service
+}
+
+// Enabled implements slog.Handler.
+func (h whilePresent) Enabled(ctx context.Context, level slog.Level) bool {
+	return (level >= slog.LevelWarn || h.service.isPresent()) && h.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (h whilePresent) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return whilePresent{h.Handler.WithAttrs(attrs), h.service}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/user"
+	"slices"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/upstream/shape"
+)
+
+// A purgeNote names the author of a purge, whom the purge itself does not name. vitrine purge
+// leaves it in the list of replicas, where each replica finds it when it receives the purge.
+type purgeNote struct {
+	By      string           `json:"by"` // USER@HOST; empty in the report of a replica
+	Purging []shape.Resource `json:"purging"`
+}
+
+// noteLasts is how long after the note a purge is taken for the one that it names.
+const noteLasts = 2 * time.Second
+
+// leaveNote leaves a note. Without the right to it the purge is made all the same.
+func leaveNote(ctx context.Context, store *cache.Store, purging []shape.Resource) {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	if note, err := json.Marshal(purgeNote{By: name + "@" + host, Purging: purging}); err == nil {
+		_ = store.Announce(ctx, note, reportLasts)
+	}
+}
+
+// noteOf is the note in a replica's report; the zero value if there is none.
+func noteOf(r cache.Replica) (note purgeNote) {
+	if json.Unmarshal(r.Report, &note) != nil {
+		return purgeNote{}
+	}
+	return note
+}
+
+// logAuthor logs who made a purge that was received now, if they left a note.
+func (s *service) logAuthor(ctx context.Context, purged shape.Resource) {
+	ctx, cancel := context.WithTimeout(ctx, rosterTimeout)
+	defer cancel()
+	list, err := s.store.Replicas(ctx, reportLasts)
+	if err != nil {
+		return // that Redis is unreachable is said elsewhere
+	}
+	for _, r := range list {
+		if note := noteOf(r); note.By != "" && r.Age < noteLasts && slices.Contains(note.Purging, purged) {
+			s.log.InfoContext(ctx, "purge made by vitrine purge", "resource", purged, "by", note.By)
+		}
+	}
+}
+
+// events count what the store reports. While two services run, both receive each purge: the present
+// one counts it.
+func (s *service) events() cache.Events {
+	return cache.Events{
+		Purged: func(key, kind string) {
+			if !s.isPresent() {
+				return
+			}
+			s.meter.Purged(key, kind)
+			select {
+			case s.purges <- shape.Resource(key):
+			default: // nobody has time to find the author
+			}
+		},
+		Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged,
+	}
+}

@@ -46,7 +46,7 @@ checked() {
 # check WHAT COMMAND...: one check of several in a phase: counted, and the
 # phase goes on. The output is shown when it fails.
 check() {
-	local what=$1 log status
+	local what=$1 log status began=$SECONDS
 	shift
 	log=$(mktemp)
 	set +e
@@ -54,7 +54,7 @@ check() {
 	status=$?
 	set -e
 	if [ "$status" -eq 0 ]; then
-		echo "ok    $what"
+		echo "ok    $what ($((SECONDS - began)) s)"
 		count passed
 	else
 		echo "FAIL  $what (status $status)"
@@ -88,6 +88,10 @@ release() {
 	[ -e "$folder/vitrine_${1}_SHA256SUMS" ] || .ci/release "$1" "$folder" "$2" >&2
 	echo "$folder"
 }
+
+# compiled OS/ARCH: the folder in which go keeps what it has compiled for a release, which is the
+# same for .ci/release and the Dockerfile.
+compiled() { echo "$CACHE/compiled/${1/\//_}"; }
 
 # inventory: all that the engine holds, to be compared when everything should be gone again.
 inventory() {

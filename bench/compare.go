@@ -32,17 +32,17 @@ type kind struct {
 }
 
 // estimated is the kind that the page reckons with.
-const estimated = "6 KB as browsers ask"
+const estimated = "6 KB compressed"
 
 var kinds = []kind{
 	{name: "2.6 KB identity", path: banners, size: 2600, status: 200, bare: 1, nginx: 1, varnish: 0.6},
 	{name: "6 KB identity", path: rules, size: 6000, status: 200, bare: 1, nginx: 1, varnish: 0.6},
 	{name: estimated, path: rules, size: 6000, fields: browser, status: 200, bare: 1, nginx: 1, varnish: 0.6},
 	{name: "55 KB identity", path: catalogue, size: 55_000, status: 200, bare: 1, nginx: 1.15, varnish: 0.6},
-	{name: "55 KB as browsers ask", path: catalogue, size: 55_000, fields: browser, status: 200, bare: 1, nginx: 0.25, varnish: 0.6},
+	{name: "55 KB compressed", path: catalogue, size: 55_000, fields: browser, status: 200, bare: 1, nginx: 0.25, varnish: 0.6},
 	{name: "304", path: catalogue, size: 55_000, status: 304, bare: 1, nginx: 1, varnish: 0.6},
-	{name: "a query never seen", path: rules, size: 6000, fresh: true, status: 200, bare: 1, nginx: 1, varnish: 0.6},
-	{name: "an ordering seen before", path: banners + "?ordering=-redirect_link_fr", size: 2600, status: 200, bare: 1},
+	{name: "an unknown query", path: rules, size: 6000, fresh: true, status: 200, bare: 1, nginx: 1, varnish: 0.6},
+	{name: "a repeated ordering", path: banners + "?ordering=-redirect_link_fr", size: 2600, status: 200, bare: 1},
 }
 
 // A side is a contender with what was found of it: asked as fast as it answers, and with pauses.
@@ -137,11 +137,11 @@ func hits(l *lab, s settings, r *report) error {
 		}
 		others.Rows = append(others.Rows,
 			[]string{k.name, "requests/s", cell("nginx", rate), cell("Varnish", rate), cell("loop", rate), cell("bare Fiber", rate), rate(own), "", ""},
-			[]string{"", "p99 then, ms", cell("nginx", queue), cell("Varnish", queue), cell("loop", queue), cell("bare Fiber", queue), queue(own), "", ""},
+			[]string{"", "p99 at full load, ms", cell("nginx", queue), cell("Varnish", queue), cell("loop", queue), cell("bare Fiber", queue), queue(own), "", ""},
 			[]string{"", "p99 at 2,000 requests/s, ms", cell("nginx", p99), cell("Varnish", p99), cell("loop", p99), cell("bare Fiber", p99), p99(own),
 				fmt.Sprintf("%.2f (goal 1.00)", float64(own.p99())/float64(best)), judge(own.p99() <= best)})
 	}
-	r.text("loop", fmt.Sprintf("But for the query never seen, it takes %s of nginx, %s of Varnish and %s of vitrine", loops["nginx"], loops["Varnish"], loops["vitrine"]))
+	r.text("loop", fmt.Sprintf("But for the unknown query, it takes %s of nginx, %s of Varnish and %s of vitrine", loops["nginx"], loops["Varnish"], loops["vitrine"]))
 	r.add(cost)
 	r.add(others)
 	return nil

@@ -138,6 +138,9 @@ func run(s settings) error {
 			later = "Measured on " + date + ": " + machine
 		}
 		r.text("later-"+c.name, later)
+		if c.name == "hits" {
+			r.text("again", "") // that they are to be measured again
+		}
 		r.print(os.Stdout)
 		fmt.Printf("(%s took %v)\n\n", c.name, time.Since(began).Round(time.Second))
 		if s.write {

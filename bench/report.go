@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"text/template"
@@ -87,10 +88,10 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
-//go:embed performance.md.tmpl
-var page string
+//go:embed performance.md.tmpl results.md.tmpl
+var pages embed.FS
 
-// write writes docs/performance.md and its charts, and keeps the results.
+// write writes docs/performance.md, RESULTS.md and the charts, and keeps the results.
 func (r *report) write(docs string) error {
 	kept, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
@@ -99,26 +100,23 @@ func (r *report) write(docs string) error {
 	if err := os.WriteFile(results, append(kept, '\n'), 0o644); err != nil {
 		return err
 	}
-	made, err := template.New("performance").Funcs(template.FuncMap{
+	made, err := template.New("pages").Funcs(template.FuncMap{
 		"table": func(name string) string {
 			if t, ok := r.Tables[name]; ok {
 				return t.markdown()
 			}
 			return "Not measured."
 		},
+		"columns": func(name string, heads ...string) string { return r.Tables[name].columns(heads).markdown() },
 		"chart": func(name, title string) string {
 			if _, ok := r.Charts[name]; !ok {
 				return ""
 			}
-			return fmt.Sprintf("![%s](images/performance-%s.svg)", title, name)
+			return fmt.Sprintf("![%s](../docs/images/performance-%s.svg)", title, name)
 		},
 		"text": func(name, otherwise string) string { return cmp.Or(r.Texts[name], otherwise) },
-	}).Parse(page)
+	}).ParseFS(pages, "*.tmpl")
 	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	if err := made.Execute(&out, nil); err != nil {
 		return err
 	}
 	for name, c := range r.Charts {
@@ -126,7 +124,35 @@ func (r *report) write(docs string) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(docs, "performance.md"), out.Bytes(), 0o644)
+	for name, path := range map[string]string{"performance.md.tmpl": filepath.Join(docs, "performance.md"), "results.md.tmpl": "RESULTS.md"} {
+		var out bytes.Buffer
+		if err := made.ExecuteTemplate(&out, name, nil); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columns returns the columns with these heads, without the rows for rates, which depend on the
+// machine most. A cell that was not measured has a dash.
+func (t table) columns(heads []string) table {
+	out, first := table{Head: heads}, ""
+	for _, row := range t.Rows {
+		first = cmp.Or(row[0], first)
+		if slices.Contains(row, "requests/s") {
+			continue
+		}
+		cells := make([]string, len(heads))
+		for i, head := range heads {
+			cells[i] = cmp.Or(row[slices.Index(t.Head, head)], "–")
+		}
+		cells[0] = first
+		out.Rows = append(out.Rows, cells)
+	}
+	return out
 }
 
 func (t table) markdown() string {

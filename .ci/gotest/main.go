@@ -1,17 +1,20 @@
-// Command gotest reads the output of go test -json on standard input and prints a line per package
-// and the output of failed tests. Each test counts once, without its subtests. A skipped test
-// counts as failed unless it is listed, so that no skip goes unnoticed. With -bare, the machine
-// lacks the other programs: a skip is allowed if it names what to install, and nothing is counted.
+// Command gotest reads the output of go test -json on standard input and prints a line per package,
+// the output of failed tests, what was skipped and what to install for it, and the ten slowest tests.
+// Each test counts once, without its subtests.
+//
+// A skipped test counts as failed, so that no skip goes unnoticed. With -bare, the machine lacks the
+// other programs: a skip is allowed if it says why, and nothing is counted.
 //
 // With -again, a test that failed runs once more, by itself, since on two processors shared by all
 // packages a test can miss its bound of time without a defect. If it passes then it counts as passed,
 // and also as again, which the last line of the whole run reports. What failed in a package with a
 // data race or a panic, and what the random campaigns of -never find, stay failures: a second run
-// proves nothing against them.
+// proves nothing against them. With -limit, a test that takes longer has failed.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -22,6 +25,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
 
 // event is one line of go test -json; see go doc cmd/test2json.
@@ -35,18 +39,16 @@ type event struct {
 }
 
 func main() {
-	skips := flag.String("skips", "", "file with the tests that may skip: one `name` per line, then why; empty allows none")
 	counts := flag.String("counts", "", "file to append a line passed, failed or skipped to for each test; empty appends nowhere")
-	bare := flag.Bool("bare", false, "allow the skips that say what to install, and count nothing")
+	bare := flag.Bool("bare", false, "allow the skips that say why, and count nothing")
 	again := flag.String("again", "", "`command` that runs a failed test once more, followed by -run and its package; empty runs none")
 	never := flag.String("never", "", "`package` whose failures stay failures")
+	limit := flag.Duration("limit", 0, "how long a test may take; 0: as long as it likes")
 	flag.Parse()
-	allowed, err := readSkips(*skips)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gotest:", err)
-		os.Exit(2)
+	s := summary{
+		bare: *bare, limit: *limit, out: os.Stdout, output: map[string]*strings.Builder{},
+		certain: map[string]bool{}, lacking: map[string]int{},
 	}
-	s := summary{allowed: allowed, bare: *bare, out: os.Stdout, output: map[string]*strings.Builder{}, certain: map[string]bool{}}
 	if err := s.read(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
@@ -58,6 +60,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
 	}
+	s.close()
 	s.printf("%d tests passed, %d of them when run again, %d failed, %d skipped\n", s.passed, s.again, s.failed, s.skipped)
 	if s.failed > 0 || s.passed == 0 {
 		os.Exit(1)
@@ -65,14 +68,16 @@ func main() {
 }
 
 type summary struct {
-	allowed                 map[string]bool
 	bare                    bool
+	limit                   time.Duration
 	out                     io.Writer
 	output                  map[string]*strings.Builder // by package and test, until it is known how it ended
 	passed, failed, skipped int
 	again                   int             // of those passed
 	retry                   []failure       // failed tests that may run again
 	certain                 map[string]bool // packages with a failure that a second run could miss
+	lacking                 map[string]int  // how many tests were skipped, by what they said
+	took                    []event         // the ends of tests
 }
 
 type failure struct{ pkg, test string }
@@ -89,7 +94,7 @@ func (s *summary) runAgain(command []string, never string) {
 		if f.pkg == never || s.certain[f.pkg] {
 			continue
 		}
-		out, err := exec.CommandContext(context.Background(), command[0], append(command[1:], "-run", "^"+f.test+"$", f.pkg)...).CombinedOutput() //nolint:gosec // the names are go test's
+		out, err := exec.CommandContext(context.Background(), command[0], append(command[1:], "-timeout", s.timeout(), "-run", "^"+f.test+"$", f.pkg)...).CombinedOutput() //nolint:gosec // the names are go test's
 		if err != nil {
 			s.printf("%sFAIL  %s %s again: %v\n", out, f.pkg, f.test, err)
 			continue
@@ -100,6 +105,9 @@ func (s *summary) runAgain(command []string, never string) {
 		s.again++
 	}
 }
+
+// timeout is for a test that runs again.
+func (s *summary) timeout() string { return cmp.Or(s.limit, 20*time.Minute).String() }
 
 func (s *summary) read(r io.Reader) error {
 	lines := bufio.NewScanner(r)
@@ -178,19 +186,20 @@ func (s *summary) endPackage(e event, failedTests int) {
 func (s *summary) endTest(e event) (failed bool) {
 	counts := !strings.Contains(e.Test, "/")
 	switch {
+	case e.Action == "pass" && counts && s.limit > 0 && seconds(e) > s.limit:
+		s.printf("FAIL  %s %s took %v, and may take %v\n", e.Package, e.Test, seconds(e), s.limit)
+		s.retry = append(s.retry, failure{e.Package, e.Test})
 	case e.Action == "pass":
 		if counts {
 			s.passed++
+			s.took = append(s.took, e)
 		}
 		return false
-	case e.Action == "skip" && s.bare && s.saysWhatToInstall(e):
+	case e.Action == "skip" && s.bare && s.why(e) != "":
 		if counts {
 			s.skipped++
 		}
-		return false
-	case e.Action == "skip" && s.allowed[e.Test]:
-		s.skipped++
-		s.printf("skip  %s %s (allowed)\n", e.Package, e.Test)
+		s.lacking[s.why(e)]++
 		return false
 	case e.Action == "skip":
 		s.printf("FAIL  %s %s skipped\n", e.Package, e.Test)
@@ -205,10 +214,32 @@ func (s *summary) endTest(e event) (failed bool) {
 	return counts
 }
 
-// saysWhatToInstall reports whether a skipped test named the way to run it.
-func (s *summary) saysWhatToInstall(e event) bool {
+// why returns what a skipped test said; "" if it said nothing.
+func (s *summary) why(e event) string {
 	b := s.output[e.Package+" "+e.Test]
-	return b != nil && strings.Contains(b.String(), "install ")
+	if b == nil {
+		return ""
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, said, ok := strings.Cut(line, ".go:"); ok {
+			_, said, _ = strings.Cut(said, ": ")
+			return strings.TrimSpace(said)
+		}
+	}
+	return ""
+}
+
+func seconds(e event) time.Duration { return time.Duration(e.Elapsed * float64(time.Second)) }
+
+// close prints what was skipped, and what took longest.
+func (s *summary) close() {
+	for _, said := range slices.Sorted(maps.Keys(s.lacking)) {
+		s.printf("skip  %d: %s\n", s.lacking[said], said)
+	}
+	slices.SortFunc(s.took, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range s.took[:min(10, len(s.took))] {
+		s.printf("slow  %5.1fs %s %s\n", e.Elapsed, e.Package, e.Test)
+	}
 }
 
 // printf prints to standard output; an error has nowhere to go.
@@ -236,22 +267,4 @@ func (s *summary) write(path string) error {
 		err = closeErr
 	}
 	return err
-}
-
-func readSkips(path string) (map[string]bool, error) {
-	allowed := map[string]bool{}
-	if path == "" {
-		return allowed, nil
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(b)) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if name != "" && !strings.HasPrefix(name, "#") {
-			allowed[name] = true
-		}
-	}
-	return allowed, nil
 }

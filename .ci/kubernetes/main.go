@@ -10,9 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
@@ -20,6 +22,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,7 +71,7 @@ func check(folder, vitrine string) error {
 	if err := b.decode(text); err != nil {
 		return err
 	}
-	return errors.Join(b.names(), b.selectors(), b.settings(work, vitrine))
+	return errors.Join(b.names(), b.selectors(), b.peers(), b.memory(), b.settings(work, vitrine))
 }
 
 // base is what the folder comes to.
@@ -199,6 +202,51 @@ func (b *base) selectors() (failed error) {
 		failed = errors.Join(failed, fmt.Errorf("the ServiceMonitor selects %d Services with its port, want 1", monitored))
 	}
 	return failed
+}
+
+// peers checks that what the pods may reach is named.
+func (b *base) peers() (failed error) {
+	for i, rule := range b.network.Spec.Egress {
+		if len(rule.To) == 0 || len(rule.Ports) == 0 {
+			failed = errors.Join(failed, fmt.Errorf("egress[%d] names no peer or no port", i))
+		}
+		for _, peer := range rule.To {
+			named := peer.PodSelector != nil && len(peer.PodSelector.MatchLabels) > 0
+			if peer.IPBlock != nil {
+				_, network, err := net.ParseCIDR(peer.IPBlock.CIDR)
+				if err != nil {
+					return err
+				}
+				ones, bits := network.Mask.Size()
+				named = ones == bits
+			}
+			if !named {
+				failed = errors.Join(failed, fmt.Errorf("egress[%d] goes to more than a named peer", i))
+			}
+		}
+	}
+	return failed
+}
+
+// memory checks that the limit of memory fits the settings: 25 MB, 8 times the three documents, 8
+// MiB and 6 times the largest document for each of three fetches, and 6 KB for each connection.
+func (b *base) memory() error {
+	container := b.deployment.Spec.Template.Spec.Containers[0]
+	set := map[string]int64{}
+	for _, env := range container.Env {
+		if quantity, err := resource.ParseQuantity(strings.TrimSuffix(env.Value, "B")); err == nil {
+			set[env.Name] = quantity.Value()
+		}
+	}
+	document, connections, soft := set["VITRINE_UPSTREAM_MAX_BYTES"], set["VITRINE_LIMITS_CONNECTIONS"], set["GOMEMLIMIT"]
+	if document == 0 || connections == 0 || soft == 0 {
+		return fmt.Errorf("the size of documents, the number of connections or GOMEMLIMIT is not set: %v", set)
+	}
+	need := 25_000_000 + 3*8*document + 3*(8<<20+6*document) + connections*6<<10
+	if limit := container.Resources.Limits.Memory().Value(); need > soft || soft > limit {
+		return fmt.Errorf("vitrine takes %d bytes: want at most GOMEMLIMIT, %d, and that at most the limit, %d", need, soft, limit)
+	}
+	return nil
 }
 
 // settings lets vitrine read the pod's environment and files, laid out under work as the pod has

@@ -1,0 +1,246 @@
+package coherence
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache"
+	"vitrine/cache/coherence"
+	"vitrine/cache/redistest"
+)
+
+// A scene is a fleet, the server and what is around it.
+type scene struct {
+	t           *testing.T
+	c           *coherence.Campaign
+	first       *slot           // the replica that what reaches one reaches
+	way         *coherence.Link // of the first replica to the server, or of all
+	replication *coherence.Link // of the standby to the server
+	chance      *rand.Rand      // by the campaign's seed
+	careful     atomic.Bool     // a purge of what Redis does not hold is not one
+
+	mu              sync.RWMutex // guards the fields below
+	server, standby *redistest.Server
+	clients         map[*redistest.Server]*redis.Client // the operator's
+}
+
+// A slot is a replica that can be replaced.
+type slot struct {
+	setup coherence.Setup
+	node  atomic.Pointer[coherence.Node]
+}
+
+func (s *slot) Get(ctx context.Context, key string) (int64, cache.Status, error) {
+	return s.node.Load().Get(ctx, key)
+}
+
+func newScene(t *testing.T, what trouble) *scene {
+	args := append([]string{"--repl-diskless-sync-delay", "0"}, what.args...)
+	s := &scene{t: t, server: redistest.Start(t, args...), clients: map[*redistest.Server]*redis.Client{}}
+	s.way = coherence.NewLink(t, s.server.Addr)
+	if what.standby {
+		s.standby = redistest.Start(t, args...)
+		s.replication = coherence.NewLink(t, s.server.Addr)
+	}
+	for _, server := range []*redistest.Server{s.server, s.standby} {
+		if server != nil {
+			s.clients[server] = redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: time.Minute, PoolSize: 20})
+			t.Cleanup(func() { _ = s.clients[server].Close() })
+		}
+	}
+	if what.replicates {
+		s.replicate()
+	}
+	return s
+}
+
+// fleet starts four replicas, whose fetches have time limits of their own, and the campaign.
+func (s *scene) fleet(what trouble, seed uint64) {
+	origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
+	origins["catalogue"].Size = what.size
+	s.chance = rand.New(rand.NewPCG(seed, 0))
+	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound}
+	for i, limit := range []time.Duration{5 * time.Second, 2 * time.Second, 100 * time.Second, 5 * time.Second} {
+		name := []string{"replica 1", "replica 2", "replica 3", "replica 4"}[i]
+		setup, url := coherence.Setup{Name: name, Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
+			coherence.Failing(key, o)
+			o.FetchTimeout = limit
+		}}, s.server.URL()
+		// Who must not take Redis for unreachable waits for it, however busy the machine is.
+		if (what.away || what.usual) && (i == 0 || what.all) {
+			setup.Timeout = 0
+		}
+		if i == 0 || what.standby || what.one {
+			url = s.way.URL()
+		}
+		at := &slot{setup: setup}
+		at.node.Store(coherence.StartFleet(s.t, url, 1, origins, setup)[0])
+		if i == 0 {
+			s.first = at
+		}
+		s.c.Replicas[name] = at
+	}
+	s.c.Begin(s.t)
+}
+
+// restart replaces the first replica by another process, once that can answer.
+func (s *scene) restart() {
+	node := coherence.Start(s.t, s.way.URL(), s.c.Origins, s.first.setup)
+	for key, o := range s.c.Origins {
+		for _, _, err := node.Get(s.t.Context(), key); err != nil && !o.Down.Load(); _, _, err = node.Get(s.t.Context(), key) {
+			coherence.Pause(s.t.Context(), time.Millisecond)
+		}
+	}
+	s.first.node.Store(node)
+	s.c.Replaced("replica 1")
+}
+
+func (s *scene) set(name, value string) {
+	s.server.Client().ConfigSet(context.Background(), name, value)
+}
+
+// pause lasts up to d.
+func (s *scene) pause(d time.Duration) {
+	coherence.Pause(s.t.Context(), time.Duration(s.chance.Int64N(int64(d))))
+}
+
+// replicate makes the standby a replica of the server, and waits until it has what the server has.
+func (s *scene) replicate() {
+	s.t.Helper()
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(s.replication.URL(), "redis://"))
+	must(s.t, err)
+	client := s.clients[s.standby]
+	must(s.t, client.ReplicaOf(s.t.Context(), host, port).Err())
+	eventually(s.t, "the standby replicates", func() bool {
+		return strings.Contains(client.Info(s.t.Context(), "replication").Val(), "master_link_status:up")
+	})
+}
+
+// swap makes the standby the server, for the operator at once and for replicas on new connections.
+func (s *scene) swap() {
+	s.mu.Lock() // no purge is under way
+	defer s.mu.Unlock()
+	s.server, s.standby = s.standby, s.server
+	s.way.Lead(s.server.Addr)
+}
+
+// failOver makes a replica that lags the master, and the master its replica.
+func (s *scene) failOver() {
+	s.replication.Hang()
+	s.pause(200 * time.Millisecond)
+	must(s.t, s.clients[s.standby].ReplicaOf(s.t.Context(), "NO", "ONE").Err())
+	s.swap()
+	s.way.Drop()
+	s.replication.Lead(s.server.Addr)
+	s.replication.Heal()
+	s.replicate()
+}
+
+// exchange puts an empty server behind the address, and waits until the replicas listen to it.
+func (s *scene) exchange(drop bool) {
+	must(s.t, s.clients[s.standby].FlushAll(s.t.Context()).Err())
+	s.swap()
+	if drop {
+		s.way.Drop()
+	}
+	eventually(s.t, "all listen to the other server", func() bool {
+		return len(tracking.FindAllString(s.clients[s.server].ClientList(s.t.Context()).Val(), -1)) >= 4
+	})
+}
+
+// tracking matches a connection in CLIENT LIST on which changes are received.
+var tracking = regexp.MustCompile(` flags=[A-Za-z]*t`)
+
+// flushOthers flushes another database now and then.
+func (s *scene) flushOthers() {
+	other := redis.NewClient(&redis.Options{Addr: s.server.Addr, DB: 5, MaxRetries: -1})
+	defer func() { _ = other.Close() }()
+	for range 5 {
+		must(s.t, other.FlushDB(s.t.Context()).Err())
+		s.pause(100 * time.Millisecond)
+	}
+}
+
+// killConnections ends those of all clients, now and then.
+func (s *scene) killConnections() {
+	for range 3 {
+		for _, kind := range []string{"normal", "pubsub"} {
+			s.server.Client().ClientKillByFilter(context.Background(), "TYPE", kind, "SKIPME", "yes")
+		}
+		s.pause(200 * time.Millisecond)
+	}
+}
+
+// purge is that of an operator at the present server.
+func (s *scene) purge(what trouble) coherence.Purger {
+	return func(ctx context.Context, kind, key string) ([]string, error) {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		client := s.clients[s.server]
+		switch {
+		case what.replicates:
+			return replicated(client)(ctx, kind, key)
+		case what.absent || s.careful.Load():
+			return removing(client)(ctx, kind, key)
+		}
+		return coherence.Operator(client)(ctx, kind, key)
+	}
+}
+
+var errNotHeld = errors.New("there was no document")
+
+// replicated purges, and says that what no replica of the server has received was not purged.
+func replicated(client *redis.Client) coherence.Purger {
+	return func(ctx context.Context, kind, key string) ([]string, error) {
+		one := client.Conn()
+		defer func() { _ = one.Close() }()
+		purged, err := remove(ctx, one.TxPipeline(), kind, key)
+		if err != nil {
+			return nil, err
+		}
+		if n, err := one.Do(ctx, "WAIT", 1, coherence.Bound.Milliseconds()).Int(); err != nil || n == 0 {
+			return nil, errNotHeld
+		}
+		return purged, nil
+	}
+}
+
+// removing purges, and says that a document that was not there was not purged.
+func removing(client *redis.Client) coherence.Purger {
+	return func(ctx context.Context, kind, key string) ([]string, error) {
+		return remove(ctx, client.TxPipeline(), kind, key)
+	}
+}
+
+func remove(ctx context.Context, one redis.Pipeliner, kind, key string) (purged []string, err error) {
+	size, there, held := one.DBSize(ctx), map[string]*redis.IntCmd{}, map[string]*redis.BoolCmd{}
+	for _, k := range coherence.Keys {
+		there[k], held[k] = one.Exists(ctx, coherence.Prefix+k), one.HExists(ctx, coherence.Prefix+k, "body")
+	}
+	all, _ := coherence.Operator(one)(ctx, kind, key)
+	if _, err := one.Exec(ctx); err != nil {
+		return nil, err
+	}
+	for _, k := range all {
+		if held[k].Val() {
+			purged = append(purged, k)
+		}
+	}
+	switch {
+	case len(all) > 1 && size.Val() == 0, len(all) == 1 && there[key].Val() == 0: // nobody can tell it from one of another database
+		return nil, coherence.ErrNothing
+	case len(purged) == 0:
+		return nil, errNotHeld
+	}
+	return purged, nil
+}

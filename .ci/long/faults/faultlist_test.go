@@ -1,0 +1,208 @@
+package faults
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cmd/testkit"
+	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
+)
+
+// A fault is something that goes wrong with a neighbour, or with the process.
+type fault struct {
+	name       string
+	begin, end func()
+	says       says
+}
+
+// says is where an operator can read of a fault while it lasts. What is empty says nothing.
+type says struct {
+	detail string // one of these words of Cache-Status
+	log    string
+	metric string // with its value
+	status string // in /api/status, which the page shows
+}
+
+func none() {}
+
+// flap does the one thing and the other in turns.
+func flap(every time.Duration, on, off func()) (begin, end func()) {
+	var stop chan struct{}
+	var flapping sync.WaitGroup
+	begin = func() {
+		stop = make(chan struct{})
+		flapping.Go(func() {
+			tick := time.NewTicker(every)
+			defer tick.Stop()
+			for i := 0; ; i++ {
+				if i%3 == 0 {
+					off()
+				} else {
+					on()
+				}
+				select {
+				case <-stop:
+					off()
+					return
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	return begin, func() { close(stop); flapping.Wait() }
+}
+
+func (tr *trial) faultsOfTheCMS() []fault {
+	release := none
+	serve := func(h http.Handler) func() { return func() { tr.CMS.Handle(shape.Banners, h) } }
+	current := func() { tr.CMS.Set(shape.Banners, tr.Banners()) }
+	var asked atomic.Int64
+	sometimes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1)%3 == 0 {
+			upstreamtest.JSON(tr.Banners()).ServeHTTP(w, r)
+		} else {
+			upstreamtest.Status(http.StatusServiceUnavailable).ServeHTTP(w, r)
+		}
+	})
+	const stale = "stale-if-error"
+	fails := func(outcome, log string) says {
+		return says{stale, log, `vitrine_upstream_fetches_total{outcome="` + outcome + `",resource="banners"} `, `"failing": true`}
+	}
+	faults := []fault{
+		{"CMS refuses connections", tr.CMS.Down, tr.CMS.Up, fails("unreachable", "cannot fetch")},
+		{"CMS fails", func() { tr.CMS.Fail(500) }, tr.CMS.Recover, fails("answer", "cannot fetch")},
+		{"CMS hangs", func() { release = tr.CMS.Block() }, func() { release() }, fails("timeout", "cannot fetch")},
+		{"CMS is slow", none, none, says{}},
+		{"CMS sends nothing", serve(upstreamtest.JSON("")), current, fails("answer", "cannot fetch")},
+		{"CMS sends another type", serve(upstreamtest.JSON(`{"id":0}`)), current, fails("refused", "refused the CMS's document")},
+		{"CMS answers one time in three", serve(sometimes), current, says{log: `"cannot fetch"`}},
+		{"CMS flaps", none, none, says{}},
+	}
+	faults[3].begin, faults[3].end = flap(150*time.Millisecond, func() { release(); release = tr.CMS.Block() }, func() { release() })
+	faults[7].begin, faults[7].end = flap(40*time.Millisecond, func() { tr.CMS.Fail(503) }, tr.CMS.Recover)
+	return faults
+}
+
+func (tr *trial) faultsOfRedis() []fault {
+	ctx := context.Background()
+	client := tr.redis.Client()
+	check := func(err error) {
+		if err != nil {
+			tr.t.Error(err)
+		}
+	}
+	set := func(name, value string) func() {
+		return func() { check(client.ConfigSet(ctx, name, value).Err()) }
+	}
+	var kept *redis.Conn
+	away := says{"redis-away", `redis unreachable`, "vitrine_redis_up 0", `"up": false`}
+	refuses := says{"redis-refused", `redis refuses writes`, "vitrine_redis_refuses_writes 1", `"refusing": "`}
+	faults := []fault{
+		{"Redis is killed", tr.redis.Kill, tr.redis.Restart, away},
+		{"Redis restarts empty", tr.redis.Restart, none, says{log: `redis lost its data`}},
+		{"Redis loads", func() {
+			check(client.Do(ctx, "debug", "populate", "1500", "filler", "100").Err())
+			check(client.Save(ctx).Err())
+			tr.redis.Restart()
+		}, func() {
+			if err := testkit.Retry(func() error { return client.Del(ctx, "filler:0").Err() }); err != nil {
+				tr.t.Error(err)
+			}
+			dir := client.ConfigGet(ctx, "dir").Val()["dir"]
+			check(os.Remove(filepath.Join(dir, "dump.rdb")))
+			check(client.Eval(ctx, `for i = 1, 1499 do redis.call('DEL', 'filler:' .. i) end return 0`, nil).Err())
+		}, away},
+		{"Redis hangs", tr.redis.Pause, tr.redis.Resume, away},
+		{"Redis is slow", none, none, says{}},
+		{"Redis is read-only", set("min-replicas-to-write", "1"), set("min-replicas-to-write", "0"), refuses},
+		{"Redis is out of memory", set("maxmemory", "1"), set("maxmemory", "0"), refuses},
+		{"Redis has another password", func() {
+			kept = client.Conn()
+			check(kept.ConfigSet(ctx, "requirepass", "another").Err())
+			check(kept.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err())
+		}, func() {
+			check(kept.ConfigSet(ctx, "requirepass", "").Err())
+			check(kept.Close())
+		}, away},
+		{"Redis has a string for the document", func() { check(client.Set(ctx, "vitrine:banners", "a string", 0).Err()) },
+			func() { // the string, not what has taken its place: that would be a purge
+				check(client.Eval(ctx, `return redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('DEL', KEYS[1]) or 0`, []string{"vitrine:banners"}).Err())
+			}, says{log: `purge received`}},
+		{"Redis's clock is an hour ahead", func() { tr.setRedis(1) }, func() { tr.setRedis(0) }, says{}},
+		{"Redis's clock is an hour behind", func() { tr.setRedis(-1) }, func() { tr.setRedis(0) }, says{}},
+		{"Redis flaps", none, none, says{}},
+	}
+	var sleeper *redis.Client
+	faults[4].begin, faults[4].end = flap(time.Millisecond, func() { check(sleeper.Do(ctx, "debug", "sleep", "0.04").Err()) }, none)
+	begin, end := faults[4].begin, faults[4].end
+	faults[4].begin = func() { sleeper = redis.NewClient(&redis.Options{Addr: tr.redis.Addr}); begin() }
+	faults[4].end = func() { end(); check(sleeper.Close()) }
+	faults[11].begin, faults[11].end = flap(40*time.Millisecond, tr.redis.Pause, tr.redis.Resume)
+	return faults
+}
+
+func (tr *trial) faultsOfTheProcess() []fault {
+	var opened []net.Conn
+	return []fault{
+		{"vitrine is stopped for a while", tr.signal(syscall.SIGSTOP), tr.signal(syscall.SIGCONT), says{}},
+		{"vitrine is killed in mid-fill", tr.kill, none, says{log: `"serving"`}},
+		{"vitrine is out of descriptors", func() {
+			for i := range 500 {
+				address := tr.public
+				if i%2 == 0 {
+					address = tr.operator
+				}
+				c, err := net.Dial("tcp", address)
+				if err != nil {
+					tr.t.Error(err)
+					continue
+				}
+				opened = append(opened, c)
+			}
+		}, func() {
+			for _, c := range opened {
+				_ = c.Close() // nothing is awaited from it
+			}
+			opened = nil
+		}, says{}},
+		{"vitrine's clock is an hour ahead", tr.signal(syscall.SIGUSR1), tr.signal(syscall.SIGUSR2), says{}},
+		{"vitrine's clock is an hour behind", tr.signal(syscall.SIGUSR2), tr.signal(syscall.SIGUSR1), says{}},
+	}
+}
+
+// unsaid is what the fault should have led an operator to read, and has not; log and metrics are
+// those of before.
+func (tr *trial) unsaid(s says, log, metrics string) (missing []string) {
+	tr.mu.Lock()
+	if s.detail != "" && !tr.details[s.detail] {
+		missing = append(missing, "detail="+s.detail)
+	}
+	tr.mu.Unlock()
+	if !strings.Contains(strings.TrimPrefix(tr.log.String(), log), s.log) {
+		missing = append(missing, "log "+s.log)
+	}
+	if s.metric != "" {
+		text, _ := tr.operatorSays("/metrics")
+		if !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+			return strings.HasPrefix(line, s.metric) && !strings.Contains(metrics, "\n"+line+"\n")
+		}) {
+			missing = append(missing, "metric "+s.metric)
+		}
+	}
+	if text, _ := tr.operatorSays("/api/status"); s.status != "" && !strings.Contains(text, s.status) {
+		missing = append(missing, "status "+s.status)
+	}
+	return missing
+}

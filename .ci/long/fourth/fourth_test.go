@@ -1,0 +1,115 @@
+// Package fourth builds vitrine with one more document, to count the places that know the documents.
+package fourth
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vitrine/ci/long/harness"
+)
+
+// A place is a run of lines that a further document adds to a file, after the only occurrence of
+// some text; or a file of its own, if there is no such text.
+type place struct{ file, after, add string }
+
+// places are all that a document takes that is a list of items with an id and a title, the pages of
+// the documentation apart.
+var places = []place{
+	{"upstream/shape/shape.go", "read: array(banner.read), sortable: true},\n", `
+	{name: "exhibitions", route: "/cms/exhibitions/", title: "Exhibition List", read: array(exhibition.read)},
+`},
+	{"upstream/shape/schema.go", `boolean.named("language_en", "language_nl", "language_fr"), timestamp.named("created_at", "updated_at"))`, `
+	exhibition = tableOf("Exhibition", id.named("id"), text.named("title"))`},
+	{"upstream/shape/schema.go", "page, banner,", "exhibition,"},
+	{"upstream/sample/exhibitions.json", "", `[{"id": 7, "title": "Licht en lucht"}]`},
+	{"upstream/presets/drf.yaml", "parts: [{path: gvapp/singlebanner}]\n", "  exhibitions:\n    parts: [{path: cms/exhibitions/}]\n"},
+	{"proxy/openapi/openapi.json", "\"paths\": {\n", `"/cms/exhibitions/": {"get": {"responses": {"200": {"description": "the exhibitions"}}}},`},
+	{"config/config.go", "`yaml:\"banners\"`\n", "Exhibitions T `yaml:\"exhibitions\"`\n"},
+}
+
+func TestAFurtherDocumentTakesAtMostEightPlaces(t *testing.T) {
+	if len(places) > 8 {
+		t.Errorf("it takes %d", len(places))
+	}
+	dir := t.TempDir()
+	if err := harness.Build(filepath.Join(dir, "vitrine"), "-overlay", overlay(t, dir)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	served := harness.Serve(t, "VITRINE_TTL_EXHIBITIONS=10m")
+	for _, want := range []struct{ url, text string }{
+		{served.Public + "/cms/exhibitions/", `[{"id":7,"title":"Licht en lucht"}]`},
+		{served.Public + "/cms/rules/", `"page_rules":`}, // the others are as they were
+		{served.Operator + "/metrics", `resource="exhibitions"`},
+		{served.Operator + "/api/status", `"exhibitions":`},
+		{served.Operator + "/openapi.json", `"/cms/exhibitions/":`},
+	} {
+		status, _, body, err := harness.Get(http.DefaultClient, "http://"+want.url)
+		if err != nil || status != http.StatusOK || !strings.Contains(string(body), want.text) {
+			t.Errorf("%s: %v, status %d, want %s in\n%s", want.url, err, status, want.text, body)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+served.Public+"/cms/exhibitions/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var description struct{ Name string }
+	if err := json.NewDecoder(response.Body).Decode(&description); err != nil || description.Name != "Exhibition List" {
+		t.Errorf("%v, %+v", err, description)
+	}
+}
+
+// overlay writes the changed files to dir, and the list of them that go build -overlay reads.
+func overlay(t *testing.T, dir string) string {
+	t.Helper()
+	root, err := filepath.Abs(harness.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := make(map[string]string)
+	for _, p := range places {
+		file := filepath.Join(root, p.file)
+		changed, known := replace[file]
+		if !known {
+			changed = filepath.Join(dir, strings.ReplaceAll(p.file, "/", "_"))
+			replace[file] = changed
+		}
+		text := p.add
+		if p.after != "" {
+			from := file
+			if known {
+				from = changed
+			}
+			old, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, rest, found := strings.Cut(string(old), p.after)
+			if !found || strings.Contains(rest, p.after) {
+				t.Fatalf("%s: %q is not there once", p.file, p.after)
+			}
+			text = before + p.after + p.add + rest
+		}
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(path, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

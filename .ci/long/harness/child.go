@@ -1,0 +1,160 @@
+package harness
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"vitrine/cmd/testkit"
+)
+
+// A Child is vitrine as a process of its own, as an operator runs it. Its store is inside it, and it
+// has no operator's address, unless Environ says otherwise.
+type Child struct {
+	Program string   // "" is the one under test
+	Args    []string // "" is serve
+	Socket  *os.File // passed as systemd passes the public address; or nil
+	Files   int      // how many it may open; 0: as many as the test
+	Environ []string
+	Log     io.Writer // its stderr
+
+	t       testing.TB
+	process *exec.Cmd // nil before it starts
+}
+
+// Start starts it, again if it has ended.
+func (c *Child) Start(t testing.TB) {
+	t.Helper()
+	c.t = t
+	program, limit, args := c.Program, "", c.Args
+	if program == "" {
+		program = "vitrine"
+	}
+	if len(args) == 0 {
+		args = []string{"serve"}
+	}
+	if c.Files > 0 {
+		limit = fmt.Sprintf("ulimit -n %d; ", c.Files)
+	}
+	c.process = exec.Command("sh", append([]string{"-c", limit + `LISTEN_PID=$$ exec "$0" "$@"`, program}, args...)...)
+	c.process.Env = append(os.Environ(), "VITRINE_REDIS_URL=embedded:127.0.0.1:0", "VITRINE_ADMIN_LISTEN=")
+	if c.Socket != nil {
+		c.process.ExtraFiles = []*os.File{c.Socket} // descriptor 3
+		c.process.Env = append(c.process.Env, "LISTEN_FDS=1")
+	}
+	c.process.Env = append(c.process.Env, c.Environ...)
+	c.process.Stdout, c.process.Stderr = io.Discard, c.Log
+	if err := c.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Pid is the process's.
+func (c *Child) Pid() int { return c.process.Process.Pid }
+
+// Signal sends it a signal.
+func (c *Child) Signal(s os.Signal) {
+	c.t.Helper()
+	if err := c.process.Process.Signal(s); err != nil {
+		c.t.Errorf("%v: %v", s, err)
+	}
+}
+
+// Wait waits until it has ended, and wants exit code 0.
+func (c *Child) Wait() {
+	c.t.Helper()
+	if err := c.process.Wait(); err != nil {
+		c.t.Errorf("vitrine: %v", err)
+	}
+}
+
+// Stop asks it to stop, and waits until it has.
+func (c *Child) Stop() {
+	c.t.Helper()
+	c.Signal(syscall.SIGTERM)
+	c.Wait()
+}
+
+// Kill ends it at once.
+func (c *Child) Kill() {
+	c.t.Helper()
+	c.Signal(syscall.SIGKILL)
+	_ = c.process.Wait() // "signal: killed" is expected
+}
+
+// OpenSocket listens on a free address for [Child], as systemd does: what connects while no process
+// accepts waits.
+func OpenSocket(t testing.TB) (address string, socket *os.File) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if socket, err = listener.(*net.TCPListener).File(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	return listener.Addr().String(), socket
+}
+
+// A Served is a running vitrine with an operator's address and a store of its own.
+type Served struct {
+	*Child
+	Public, Operator, Store string // HOST:PORT each
+}
+
+// Serve runs one until the test ends, and returns once each document can be served.
+func Serve(t testing.TB, environ ...string) *Served {
+	t.Helper()
+	s := &Served{Public: FreeAddress(t), Operator: FreeAddress(t), Store: FreeAddress(t)}
+	s.Child = &Child{Log: t.Output(), Environ: append([]string{
+		"VITRINE_LISTEN=" + s.Public, "VITRINE_ADMIN_LISTEN=" + s.Operator, "VITRINE_REDIS_URL=embedded:" + s.Store,
+	}, environ...)}
+	s.Start(t)
+	t.Cleanup(s.End)
+	if err := testkit.Retry(func() error { return IsWellAt("http://" + s.Operator + "/readyz") }); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// End stops it, unless it has ended.
+func (s *Served) End() {
+	if s.process.ProcessState == nil {
+		s.Stop()
+	}
+}
+
+// Purge removes a document from the store.
+func (s *Served) Purge(resource string) {
+	s.t.Helper()
+	Redis(s.t, s.Store, "DEL vitrine:"+resource)
+}
+
+// SampleCMS runs the command sample-cms on address until the test ends.
+func SampleCMS(t testing.TB, address string) {
+	t.Helper()
+	cms := &Child{Args: []string{"sample-cms", "--listen", address}, Log: t.Output()}
+	cms.Start(t)
+	t.Cleanup(cms.Stop)
+	if err := testkit.Retry(func() error { return IsWellAt("http://" + address + Routes["rules"]) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Get returns an answer's status and body.
+func Get(client *http.Client, url string) (status int, header http.Header, body []byte, err error) {
+	response, err := client.Get(url)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	return response.StatusCode, response.Header, body, err
+}

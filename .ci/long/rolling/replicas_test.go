@@ -1,0 +1,181 @@
+package rolling
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
+	"vitrine/upstream/shape"
+)
+
+const rollingTTL = 2 * time.Second
+
+// replicas are four processes that share a Redis, behind a balancer.
+type replicas struct {
+	*harness.Content
+	t                *testing.T
+	redis            *redistest.Server
+	children         [4]harness.Child
+	public, operator [4]string
+	log              testkit.Buffer
+	purges           int
+}
+
+func startReplicas(t *testing.T) *replicas {
+	r := &replicas{t: t, Content: harness.NewContent(t), redis: redistest.Start(t)}
+	for i := range r.children {
+		r.public[i], r.operator[i] = harness.FreeAddress(t), harness.FreeAddress(t)
+		r.children[i] = harness.Child{Log: &r.log, Environ: []string{
+			"VITRINE_LISTEN=" + r.public[i], "VITRINE_ADMIN_LISTEN=" + r.operator[i], "VITRINE_SHUTDOWN_DELAY=2s", "VITRINE_LOG_FORMAT=json",
+			"VITRINE_UPSTREAM_URL=" + r.CMS.URL, "VITRINE_REDIS_URL=" + r.redis.URL(), "VITRINE_TTL=" + rollingTTL.String(),
+		}}
+		r.children[i].Start(t)
+		t.Cleanup(r.children[i].Stop)
+	}
+	for i := range r.children {
+		r.waitReady(i)
+	}
+	return r
+}
+
+func (r *replicas) waitReady(i int) {
+	r.t.Helper()
+	if err := testkit.Retry(func() error { return harness.IsWellAt("http://" + r.operator[i] + "/readyz") }); err != nil {
+		r.t.Fatalf("replica %d: %v\n%s", i, err, r.log.String())
+	}
+}
+
+// roll restarts one after the other, and purges meanwhile.
+func (r *replicas) roll() {
+	r.t.Helper()
+	for i := range r.children {
+		r.Purge(r.t, r.redis)
+		r.purges++
+		r.children[i].Stop()
+		r.children[i].Start(r.t)
+		r.waitReady(i)
+	}
+}
+
+// fromDocs writes the configuration that the page about upgrades shows as file, with what it is
+// called here.
+func (r *replicas) fromDocs(file string, swap ...string) (path string) {
+	r.t.Helper()
+	page, err := os.ReadFile(filepath.Join(harness.Root, "docs", "upgrading.md"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "\n# "+file+"\n")
+	text, _, _ = strings.Cut(text, "\n```")
+	for i := range r.children {
+		swap = append(swap, fmt.Sprintf("10.0.0.%d:8080", i+1), r.public[i])
+	}
+	for i := 0; i < len(swap); i += 2 {
+		if !strings.Contains(text, swap[i]) {
+			r.t.Fatalf("%s does not say %q", file, swap[i])
+		}
+		text = strings.ReplaceAll(text, swap[i], swap[i+1])
+	}
+	path = filepath.Join(r.t.TempDir(), filepath.Base(file))
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return path
+}
+
+// balance runs a balancer at address until the test ends.
+func (r *replicas) balance(address string, program string, args ...string) {
+	r.t.Helper()
+	command := exec.Command(program, args...)
+	command.Stdout, command.Stderr = r.t.Output(), r.t.Output()
+	command.WaitDelay = testkit.Patience
+	if err := command.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM) // nginx's workers would outlive a killed master
+		_ = command.Wait()                          // "exit status 143" is expected
+	})
+	if err := testkit.Retry(func() error { return harness.IsWellAt("http://" + address + "/gvapp/singlebanner") }); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// balancers start what users have in front of several replicas.
+var balancers = map[string]func(r *replicas) (address string){
+	"haproxy": func(r *replicas) string {
+		harness.Need(r.t, "haproxy", "haproxy")
+		address := harness.FreeAddress(r.t)
+		swap := []string{"bind :80", "bind " + address}
+		for i := range r.children {
+			_, port, _ := net.SplitHostPort(r.operator[i])
+			swap = append(swap, fmt.Sprintf("10.0.0.%d:8080 port 9090", i+1), fmt.Sprintf("10.0.0.%d:8080 port %s", i+1, port))
+		}
+		r.balance(address, "haproxy", "-db", "-f", r.fromDocs("/etc/haproxy/haproxy.cfg", swap...))
+		return address
+	},
+	"nginx": func(r *replicas) string {
+		harness.Need(r.t, "nginx", "nginx-light")
+		address, dir := harness.FreeAddress(r.t), r.t.TempDir()
+		conf := fmt.Sprintf("daemon off; pid %[1]s/pid; error_log stderr crit; worker_processes 2; events {}\nhttp { access_log off; client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5; include %[2]s; }\n",
+			dir, r.fromDocs("/etc/nginx/conf.d/gallery.conf", "listen 80", "listen "+address))
+		if os.Geteuid() == 0 { // otherwise the workers switch to a user who cannot read the test's folder
+			conf = "user root; " + conf
+		}
+		main := filepath.Join(dir, "nginx.conf")
+		if err := os.WriteFile(main, []byte(conf), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+		r.balance(address, "nginx", "-c", main, "-e", "stderr", "-p", dir)
+		return address
+	},
+}
+
+// underLoad lets visitors ask the address while f runs, and asserts that the CMS was asked once per
+// TTL and purge.
+func (r *replicas) underLoad(address string, f func()) {
+	r.t.Helper()
+	r.purges = 0
+	began, fetches := time.Now(), map[shape.Resource]int{}
+	for _, resource := range shape.Resources() {
+		fetches[resource] = r.CMS.Count(resource)
+	}
+	asked, stop := visitors(r.t, address, r.Judge)
+	f()
+	stop()
+	took := time.Since(began)
+	most := int(took/rollingTTL) + 1 + r.purges
+	for _, resource := range shape.Resources() {
+		if n := r.CMS.Count(resource) - fetches[resource]; n > most {
+			r.t.Errorf("%s: fetched %d times in %v with %d purges, want at most %d", resource, n, took, r.purges, most)
+		}
+	}
+	r.t.Logf("%d requests were answered in %v; %d purges; %d fetches, %d allowed", asked.Load(), took, r.purges, r.CMS.Count(shape.Banners)-fetches[shape.Banners], most)
+	if text := r.log.String(); strings.Contains(text, "cut off") {
+		r.t.Errorf("logged:\n%s", text)
+	}
+}
+
+// Each of four replicas behind a balancer is restarted under load, twice: no request fails, none is
+// answered with anything older than a purge, and nothing is fetched for it.
+func TestRollingRestartsBehindABalancerFailNoRequest(t *testing.T) {
+	for name, start := range balancers {
+		t.Run(name, func(t *testing.T) {
+			r := startReplicas(t)
+			address := start(r)
+			r.underLoad(address, func() {
+				r.roll()
+				r.roll()
+			})
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package siege
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"vitrine/cache/redistest"
+	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
+	"vitrine/upstream/shape"
+)
+
+// styles are the ways of mapping, each with the envelope of its CMS.
+var styles = []struct{ name, preset, envelope, program string }{
+	{"drf", "drf", "[%s]", ""},
+	{"strapi4", "strapi4", `{"data":[%s],"meta":{"pagination":{"page":1,"pageSize":100000,"pageCount":1,"total":%d}}}`, ""},
+	{"strapi5", "strapi5", `{"data":[%s],"meta":{"pagination":{"page":1,"pageSize":100000,"pageCount":1,"total":%d}}}`, ""},
+	{"directus", "directus", `{"data":[%s],"meta":{"filter_count":%d}}`, ""},
+	{"wordpress", "wordpress", "[%s]", ""},
+	{"programs", "custom", `{"data":[%s]}`, "{parts: [{path: banners, items: .data, map: .title_nl = .redirect_link_en}]}"},
+}
+
+// TestAFetchTakesAtMostSixTimesWhatItReceivesOrWrites runs the command in front of a CMS, one for each
+// way of mapping and each document of 24 to 30 MB, and has it fetch that. What is measured is the
+// anonymous resident memory of the process, every two milliseconds: the most during the fetch less what
+// it was before, the garbage collector's share included. Programs have 64 MiB besides, and up to
+// 64 MiB more until that is noticed: they take a gigabyte a second, and the watcher shares two cores
+// with them.
+func TestAFetchTakesAtMostSixTimesWhatItReceivesOrWrites(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector's memory is not vitrine's: run it without -race")
+	}
+	deep := strings.Repeat(`{"a":`, 55) + "1" + strings.Repeat("}", 55)
+	var honest strings.Builder
+	for i := range 18_000 {
+		honest.WriteString("," + bannerOf(i+1, strings.Repeat("A title as an editor writes it. ", 30)))
+	}
+	for what, document := range map[string]struct {
+		items int
+		text  string
+	}{
+		"nested":  {1, `{"id":1,"documentId":"a","x":[` + strings.Repeat(deep+",", 90_000) + `1]}`},
+		"objects": {1, `{"id":1,"documentId":"a","x":[` + strings.Repeat("{},", 8_000_000) + `1]}`},
+		"honest":  {18_000, honest.String()[1:]},
+	} {
+		for _, style := range styles {
+			t.Run(style.name+" "+what, func(t *testing.T) {
+				resources := "{}"
+				if style.program != "" {
+					resources = "{catalogue: {empty: true}, rules: {empty: true}, banners: " + style.program + "}"
+				}
+				cms := &heavyCMS{}
+				server := httptest.NewServer(cms)
+				defer server.Close()
+				cms.set(style.envelope, `{"id":1,"documentId":"a"}`, 1)
+				took, written, status := peak(t, fmt.Sprintf("upstream: {url: %q, preset: %s, timeout: 1m, retries: 0, resources: %s}\n", server.URL, style.preset, resources),
+					func() { cms.set(style.envelope, document.text, document.items) })
+				t.Logf("%d MB received, %d MB written, status %d, %d MB more at most", len(document.text)/1e6, written/1e6, status, took/1e6)
+				bound := 8<<20 + 6*max(len(document.text), written)
+				if style.program != "" {
+					bound += 128 << 20
+				}
+				if took > bound {
+					t.Errorf("takes %d bytes, want at most %d", took, bound)
+				}
+				if what == "honest" && status != http.StatusOK {
+					t.Errorf("status %d", status)
+				}
+			})
+		}
+	}
+}
+
+// heavyCMS has one list.
+type heavyCMS struct{ content atomic.Pointer[heavyContent] }
+
+type heavyContent struct {
+	body, total string
+}
+
+func (c *heavyCMS) set(envelope, items string, n int) {
+	total := strconv.Itoa(n)
+	c.content.Store(&heavyContent{body: strings.Replace(strings.Replace(envelope, "%d", total, 1), "%s", items, 1), total: total})
+}
+
+func (c *heavyCMS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	content := c.content.Load()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-WP-Total", content.total)
+	w.Header().Set("X-WP-TotalPages", "1")
+	if !strings.Contains(r.URL.Path, "banner") {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	_, _ = io.WriteString(w, content.body)
+}
+
+// peak runs the command with a configuration, has it fetch banners again after change, and returns
+// by how much its memory grew, how long the document is that was written, and the status that visitors
+// got.
+func peak(t *testing.T, config string, change func()) (bytes, written, status int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "vitrine.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	redis, public := redistest.Start(t), harness.FreeAddress(t)
+	var log testkit.Buffer
+	vitrine := exec.Command("vitrine", "serve", "--config", file)
+	vitrine.Env = append(os.Environ(), "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_TTL=1h",
+		"VITRINE_LOG_FORMAT=json")
+	vitrine.Stdout, vitrine.Stderr = io.Discard, &log
+	if err := vitrine.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = vitrine.Process.Signal(syscall.SIGTERM)
+		if err := vitrine.Wait(); err != nil {
+			t.Errorf("vitrine: %v", err)
+		}
+	}()
+	url := "http://" + public + harness.Routes[shape.Banners]
+	if err := testkit.Retry(func() error { return harness.IsWellAt(url) }); err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	change()
+	before, most := anonymous(vitrine.Process.Pid), 0
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for tick := time.NewTicker(2 * time.Millisecond); ; {
+			select {
+			case <-done:
+				tick.Stop()
+				return
+			case <-tick.C:
+				most = max(most, anonymous(vitrine.Process.Pid))
+			}
+		}
+	})
+	if err := redis.Client().Del(t.Context(), "vitrine:banners").Err(); err != nil {
+		t.Fatal(err)
+	}
+	fetched := func() bool {
+		said := log.String()
+		return strings.Contains(said, "refused the CMS") || strings.Contains(said, "cannot fetch\",\"resource\":\"banners") ||
+			redis.Client().HExists(t.Context(), "vitrine:banners", "body").Val()
+	}
+	testkit.Within(t, 2*time.Minute, "it is fetched", func() bool {
+		response, err := http.Get(url)
+		if err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		status = response.StatusCode
+		return fetched()
+	})
+	close(done)
+	watching.Wait()
+	t.Log(log.String())
+	body, _ := redis.Client().HGet(t.Context(), "vitrine:banners", "body").Bytes() // none, if it was refused
+	return most - before, len(body), status
+}
+
+// bannerOf is a banner with all fields, and one of a CMS's own.
+func bannerOf(id int, title string) string {
+	return fmt.Sprintf(`{"documentId":"d%d","id":%[1]d,"title_en":%q,"title_nl":"","title_fr":"","button_text_en":"","button_text_nl":"","button_text_fr":"",`+
+		`"redirect_link_en":"/en/%[1]d","redirect_link_nl":"","redirect_link_fr":"","language_en":true,"language_nl":false,"language_fr":false,`+
+		`"created_at":"2024-03-01T10:00:00.000000Z","updated_at":"2024-03-01T10:00:00.000000Z"}`, id, title)
+}
+
+// anonymous is the memory that belongs to a process alone, in bytes.
+func anonymous(pid int) (bytes int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // ended
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	_, _ = fmt.Sscan(rest, &bytes)
+	return bytes << 10
+}

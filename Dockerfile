@@ -1,7 +1,7 @@
 # The whole product is one static binary: the image holds it, the roots of
 # trust for an https:// CMS, and nothing that could run a shell.
 
-FROM golang:1.26 AS build
+FROM golang:1.26.8 AS build
 WORKDIR /src
 
 # The modules change less often than the code: their layer is kept.

@@ -1,17 +1,20 @@
-// Package docs checks the pages against the repository: links, the names of tests, and the tour of
-// the code.
+// Package docs checks the pages against the repository: links, the names of tests, and the table of
+// packages.
 package docs
 
 import (
 	"bytes"
-	"fmt"
+	"go/parser"
+	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
+
+	"vitrine/config"
 )
 
 // pages returns every Markdown file of the repository by its path from the root.
@@ -146,58 +149,80 @@ func TestEveryTestThatThePagesNameExists(t *testing.T) {
 	}
 }
 
-// The tour of docs/design.md lists the files that a hit goes through, then those that a fetch adds, each on a line of
-// its own. It stays short enough for an hour.
-func TestTheTourIsAsLongAsDesignSays(t *testing.T) {
-	page, err := os.ReadFile("design.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tour, found := strings.Cut(string(page), "\n## The tour\n")
-	if !found {
-		t.Fatal("docs/design.md has no tour")
-	}
-	hit, fetch, found := strings.Cut(tour, "\n### A fetch\n")
-	if !found {
-		t.Fatal("the tour of docs/design.md has no section on a fetch")
-	}
-	stop := regexp.MustCompile("(?m)^[0-9]+\\. `([^`]+)`")
-	seen := map[string]bool{}
-	files, lines := 0, 0
-	for _, part := range []struct {
-		name, text         string
-		maxFiles, maxLines int
-	}{
-		{"Hit", hit, 20, 2200},
-		{"Hit and fetch together", fetch, 45, 6500},
-	} {
-		for _, m := range stop.FindAllStringSubmatch(part.text, -1) {
-			content, err := os.ReadFile(filepath.Join("..", m[1]))
-			if err != nil {
-				t.Errorf("the tour stops at %s: %v", m[1], err)
-			}
-			if seen[m[1]] {
-				t.Errorf("the tour stops at %s twice", m[1])
-			}
-			seen[m[1]] = true
-			files++
-			lines += bytes.Count(content, []byte("\n"))
-		}
-		if files > part.maxFiles || lines > part.maxLines {
-			t.Errorf("%s: %d files and %d lines are too many: want at most %d and %d",
-				part.name, files, lines, part.maxFiles, part.maxLines)
-		}
-		stated := regexp.MustCompile(regexp.QuoteMeta(part.name) + `: ([0-9]+) files, about ([0-9,]+) lines\.`).FindStringSubmatch(part.text)
-		if stated == nil {
-			t.Errorf("the tour does not say how long it is: want %q", fmt.Sprintf("%s: %d files, about %d lines.", part.name, files, lines))
+// The table of docs/design.md names every package that the binary links, and what it imports of
+// ours.
+func TestTheTableOfPackagesIsThatOfTheCode(t *testing.T) {
+	imports := map[string]map[string]bool{}
+	for path, text := range files(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		if stated[1] != strconv.Itoa(files) {
-			t.Errorf("%s: docs/design.md says %s files, and the tour has %d", part.name, stated[1], files)
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
 		}
-		about, err := strconv.Atoi(strings.ReplaceAll(stated[2], ",", ""))
-		if err != nil || lines < about*9/10 || lines > about*11/10 {
-			t.Errorf("%s: docs/design.md says about %s lines, and the tour has %d", part.name, stated[2], lines)
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if imports[dir] == nil {
+			imports[dir] = map[string]bool{}
+		}
+		for _, i := range file.Imports {
+			if ours, ok := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "vitrine/"); ok {
+				imports[dir][ours] = true
+			}
+		}
+	}
+	linked := map[string]bool{}
+	var link func(string)
+	link = func(name string) {
+		if !linked[name] {
+			linked[name] = true
+			for ours := range imports[name] {
+				link(ours)
+			}
+		}
+	}
+	link("cmd/vitrine")
+	name := regexp.MustCompile("`([a-z/]+)`")
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\|.*\\| ([^|]+) \\|$").FindAllStringSubmatch(pages(t)["docs/design.md"], -1) {
+		if !linked[row[1]] {
+			t.Errorf("docs/design.md has %s, which the binary does not link or which is there twice", row[1])
+		}
+		delete(linked, row[1])
+		if row[2] == "all" {
+			continue
+		}
+		told := map[string]bool{}
+		for _, m := range name.FindAllStringSubmatch(row[2], -1) {
+			told[m[1]] = true
+		}
+		if !maps.Equal(told, imports[row[1]]) {
+			t.Errorf("docs/design.md: %s imports %v, not %v", row[1], imports[row[1]], told)
+		}
+	}
+	for missing := range linked {
+		t.Errorf("docs/design.md lacks %s", missing)
+	}
+}
+
+// A variable of the pages is a setting, or one of these: of the compose files, of an example, or one
+// that Kubernetes sets.
+func TestEveryVariableThatThePagesNameIsASetting(t *testing.T) {
+	known := map[string]bool{}
+	for _, name := range []string{"CONFIG", "CONFIG_NAME", "MEMORY", "SERVICE_HOST", "PORT", "UPSTREAM_URI", "HOOK", "SECRET"} {
+		known["VITRINE_"+name] = true
+	}
+	for _, s := range config.Settings() {
+		known[s.Env] = true
+	}
+	variable := regexp.MustCompile(`\bVITRINE_[A-Z]+(?:_[A-Z]+)*\b`)
+	for path, text := range pages(t) {
+		if path == "CHANGELOG.md" { // which tells of settings that are gone
+			continue
+		}
+		for _, name := range variable.FindAllString(text, -1) {
+			if !known[name] {
+				t.Errorf("%s names %s, which is not a setting", path, name)
+			}
 		}
 	}
 }

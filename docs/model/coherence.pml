@@ -2,8 +2,7 @@
  * The protocol by which vitrine's replicas share one resource, for spin. README.md in this folder
  * tells it, says what is left out, and shows what happens without each guard.
  *
- * Comments in brackets cite the Go functions and scripts that a step stands for; a test checks that
- * they exist.
+ * Comments in brackets name the scripts that a step stands for.
  *
  * One purge is watched. Of a document it matters only whether its fetch began before that purge (OLD)
  * or after it (NEW), so that any number of other purges, fetches and replies may come before, between
@@ -37,7 +36,7 @@
 #define PAST    2
 #define LATER   3
 
-/* Taken before something is read; each bit is cleared by what makes it untrue. [watch.Mark] */
+/* Taken before something is read; each bit is cleared by what makes it untrue. */
 typedef Mark {
 	bool recent;    /* taken in this tick */
 	bool period;    /* listening has not been interrupted since */
@@ -58,8 +57,11 @@ typedef Replica {
 }
 Replica R[REPLICAS];
 
-byte doc, fresh, lease;        /* the hash */
-bool expired;                  /* lease_until has passed */
+byte doc, fresh;               /* the hash */
+bool stub;                     /* ... is there without a document */
+byte lease;                    /* the key beside it */
+bool fits;                     /* the hash has the number that the lease fills */
+bool expired;                  /* the lease is over */
 bool purged, soft, ago;        /* the watched purge: acknowledged, of the soft kind, in an earlier tick */
 
 /* Somebody asks replica 0, after the watched purge. */
@@ -68,16 +70,18 @@ mtype visitor = NOBODY;
 bool trusts;                   /* what he saw first */
 bool after, aftervoid;         /* the flight's fill, or its load, began no earlier than a window before he asked */
 
-#define EXISTS     (doc != NONE || lease != 0 || fresh != MISSING)
+#define EXISTS     (doc != NONE || stub || fresh != MISSING)
 #define FRESH      (doc != NONE && fresh == LATER)
 #define CMS        (purged -> NEW : OLD)
 #define OWN(r, l)  (l != 0 && (l - 1) / 3 == r)
-#define GRANTS(r)  (!FRESH && (lease == 0 || expired || OWN(r, lease)))   /* [acquire.lua] */
+#define GRANTS(r)  (!FRESH && (lease == 0 || expired || !fits || OWN(r, lease)))   /* [acquire.lua] */
 
 #ifdef NO_TOKEN
-#define STORES(t)  (lease != 0)
+#define STORES(t)  (lease != 0 && fits)
+#elif defined(NO_SEQ)
+#define STORES(t)  (lease == t)
 #else
-#define STORES(t)  (lease == t)                                          /* [fill.lua] */
+#define STORES(t)  (lease == t && fits)                                  /* [fill.lua] */
 #endif
 #ifdef NO_FRESH_MARK
 #define UNTOUCHED(m) true
@@ -97,16 +101,25 @@ inline announce() {
 	i = 0
 }
 
+/* A change of the key beside the hash wakes those who wait, and concerns no copy. */
+inline announcelease() {
+#if defined(WAITING) && !defined(ONE_KEY)
+	announce()
+#else
+	skip
+#endif
+}
+
 inline take(M)       { M.recent = 1; M.period = 1; M.changes = 1 }
 inline drop(M)     { M.recent = 0; M.period = 0; M.changes = 0 }
 inline copyto(M, FROM) { M.recent = FROM.recent; M.period = FROM.period; M.changes = FROM.changes }
 
 inline newperiod() { R[r].mark.period = 0; R[r].lmark.period = 0; R[r].fmark.period = 0 }
 
-/* The listening connection. [watch.Server.session] */
+/* The listening connection. */
 proctype Listen(byte r) {
 end:	do
-	/* A change is received. [watch.Key.change] */
+	/* A change is received. */
 	:: d_step { R[r].change -> printf("replica %d receives a change\n", r);
 		R[r].change = 0;
 		R[r].mark.changes = 0; R[r].fmark.changes = 0;
@@ -146,7 +159,7 @@ end:	do
 /* An answer to somebody who asked when the watched purge was long ago. */
 inline answer(V) { printf("the visitor is given version %d\n", V); assert(V == NEW); visitor = NOBODY; after = 0; aftervoid = 0 }
 
-/* Looks at Redis, of the attendant and of visitors. [cache.Reader.ask cache.Reader.look look.lua] */
+/* Looks at Redis, of the attendant and of visitors. [look.lua] */
 proctype Look(byte r) {
 end:	do
 	:: d_step { printf("replica %d begins a look\n", r);
@@ -157,7 +170,7 @@ end:	do
 		fi };
 		d_step { printf("the look of replica %d reads version %d\n", r, doc); R[r].found = doc };
 		d_step { printf("replica %d puts into memory what its look found\n", r);
-			R[r].mem = R[r].found; copyto(R[r].mark, R[r].lmark);   /* [cache.Reader.admit] */
+			R[r].mem = R[r].found; copyto(R[r].mark, R[r].lmark);
 			if
 			:: visitor == THISLOOK && R[r].found != NONE -> answer(R[r].found)
 			:: visitor == THISLOOK && R[r].found == NONE -> visitor = THISFLIGHT;
@@ -168,22 +181,28 @@ end:	do
 	od
 }
 
-inline newtoken(T) {   /* [cache.Store.token] */
+inline newtoken(T) {
 	if
 	:: lease != 3*r+1 && R[r].late != 3*r+1 -> T = 3*r+1
 	:: else -> T = (lease != 3*r+2 && R[r].late != 3*r+2 -> 3*r+2 : 3*r+3)
 	fi
 }
 inline grant(T) {      /* [acquire.lua] */
-	lease = T; expired = 0;
-#ifndef ZERO_STAYS
-	fresh = (fresh == ZERO -> PAST : fresh);
+	lease = T; expired = 0; fits = 1;
+	if
+#ifndef NO_STUB
+	:: doc == NONE && !stub -> stub = 1; fresh = PAST; announce()
 #endif
-	announce()
+#ifndef ZERO_STAYS
+	:: (doc != NONE || stub) && fresh == ZERO -> fresh = PAST; announce()
+#endif
+	:: else
+	fi;
+	announcelease()
 }
 inline store(V, WAS) {  /* [fill.lua] */
-	doc = V; fresh = (UNTOUCHED(WAS) -> LATER : ZERO); lease = 0; expired = 0;
-	announce()
+	doc = V; fresh = (UNTOUCHED(WAS) -> LATER : ZERO); stub = 0; lease = 0; expired = 0; fits = 0;
+	announce(); announcelease()
 }
 inline land() {
 	R[r].token = 0; R[r].ver = NONE; R[r].was = MISSING; R[r].began = 0; R[r].filling = 0; R[r].filled = 0;
@@ -195,11 +214,11 @@ inline forget() { R[r].late = 0; R[r].latever = NONE; R[r].latewas = MISSING }
 #define LOADING(r)  (R[r].token != 0 && !R[r].filling)
 #define FILLING(r)  (R[r].token != 0 && (R[r].filling && !R[r].filled || !OBSERVED(r)))
 
-/* Flights: acquire, load, fill. [cache.Reader.attempt cache.Reader.fetch] */
+/* Flights: acquire, load, fill. */
 proctype Flight(byte r) {
 	byte i;
 end:	do
-	/* Acquire, and begin to load. [lease.Hash.Acquire cache.Reader.load] */
+	/* Acquire, and begin to load. */
 	:: d_step { R[r].token == 0 && !R[r].sleeps && !R[r].told && GRANTS(r) -> printf("replica %d takes the lease and begins to load version %d\n", r, CMS);
 		newtoken(R[r].token); grant(R[r].token); R[r].was = fresh; R[r].ver = CMS;
 		R[r].began = OBSERVED(r); aftervoid = (OBSERVED(r) && visitor == THISFLIGHT -> 1 : aftervoid) }
@@ -207,14 +226,14 @@ end:	do
 	:: d_step { R[r].token == 0 && FRESH && WAITED(r) -> printf("replica %d is told that somebody has filled meanwhile\n", r); visitor = NEXTLOOK }
 	/* The load is done. */
 	:: d_step { LOADING(r) && OBSERVED(r) -> printf("replica %d: its load is done\n", r); R[r].filling = 1; take(R[r].fmark); after = (visitor == THISFLIGHT) }
-	/* Fill. [lease.Hash.Fill] */
+	/* Fill. */
 	:: d_step { FILLING(r) && STORES(R[r].token) -> printf("replica %d fills, and Redis stores version %d\n", r, R[r].ver);
 		store(R[r].ver, R[r].was);
 		if
 		:: OBSERVED(r) -> R[r].filled = 1
 		:: else -> land()
 		fi }
-	/* Its reply comes: memory has the document, and whoever waited and may have it. [cache.Reader.stored cache.Reader.get] */
+	/* Its reply comes: memory has the document, and whoever waited and may have it. */
 	:: d_step { R[r].filled -> printf("replica %d has the reply to its fill\n", r);
 		R[r].mem = R[r].ver; copyto(R[r].mark, R[r].fmark);
 		if
@@ -227,7 +246,7 @@ end:	do
 		:: else
 		fi;
 		land() }
-	/* Purged meanwhile, or another's by now: for him alone who asked before the load began. [cache.Reader.refused] */
+	/* Purged meanwhile, or another's by now: for him alone who asked before the load began. */
 	:: d_step { FILLING(r) && !STORES(R[r].token) -> printf("replica %d fills, and Redis refuses it\n", r);
 		if
 #ifndef ANY_VOID
@@ -239,8 +258,8 @@ end:	do
 		fi;
 		land() }
 #if defined(LEASE) || defined(WAITING)
-	/* The CMS fails, and the lease is given back. [cache.Reader.giveUp release.lua] */
-	:: d_step { LOADING(r) && lease == R[r].token -> printf("replica %d fails to load, and gives the lease back\n", r); lease = 0; expired = 0; announce(); land() }
+	/* The CMS fails, and the lease is given back. [release.lua] */
+	:: d_step { LOADING(r) && lease == R[r].token -> printf("replica %d fails to load, and gives the lease back\n", r); lease = 0; expired = 0; fits = 0; announcelease(); land() }
 	/* The process dies, or is too slow; or giving the lease back fails. */
 	:: d_step { LOADING(r) -> printf("replica %d gives up its load without giving the lease back\n", r); land() }
 	:: d_step { lease != 0 && !expired && r == 0 ->
@@ -251,7 +270,7 @@ end:	do
 		}
 #endif
 #ifdef LEASE
-	/* An acquire or a fill that its sender gave up is carried out later, or never. [cache.Reader.acquire] */
+	/* An acquire or a fill that its sender gave up is carried out later, or never. */
 	:: d_step { R[r].token == 0 && R[r].late == 0 && !FRESH -> printf("replica %d gives up waiting for its acquire\n", r); newtoken(R[r].late) }
 	:: d_step { FILLING(r) && R[r].late == 0 -> printf("replica %d gives up waiting for its fill\n", r);
 		R[r].late = R[r].token; R[r].latever = R[r].ver; R[r].latewas = R[r].was; land() }
@@ -261,7 +280,7 @@ end:	do
 	:: d_step { R[r].late != 0 -> forget() }
 #endif
 #ifdef MEMORY
-	/* Redis cannot be reached: loaded for this process alone. [cache.Reader.loadAlone watch.Mark.Unread] */
+	/* Redis cannot be reached: loaded for this process alone. */
 	:: d_step { OBSERVED(r) && R[r].token == 0 -> printf("replica %d cannot reach Redis, and loads version %d on its own\n", r, CMS);
 		R[r].mem = CMS; drop(R[r].mark); R[r].mark.changes = 1;
 #ifdef ALONE_TRUSTED
@@ -270,7 +289,7 @@ end:	do
 		}
 #endif
 #ifdef WAITING
-	/* Another has the lease: wait for a change. [cache.Reader.attempt cache.Reader.await] */
+	/* Another has the lease: wait for a change. */
 	:: d_step { OBSERVED(r) && R[r].token == 0 && !R[r].sleeps && !R[r].told && !FRESH && !GRANTS(r) -> printf("replica %d is told that another has the lease\n", r);
 #ifdef SIGNAL_LATE
 		R[r].told = 1 }
@@ -282,7 +301,7 @@ end:	do
 	od
 }
 
-/* Somebody asks replica 0. [cache.Reader.Get cache.Reader.current watch.Key.Trusts watch.Key.Recent] */
+/* Somebody asks replica 0. */
 #define COHERENT (R[0].mem != NONE && R[0].mark.period && R[0].mark.changes)
 proctype Visitor() {
 end:	do
@@ -315,16 +334,16 @@ end:	do
 }
 
 inline remove() {
-	doc = NONE; fresh = MISSING;
-#ifndef LEASE_APART
-	lease = 0; expired = 0;
+	doc = NONE; fresh = MISSING; stub = 0; fits = 0;
+#ifdef MEMORY
+	lease = 0;             /* it is void: as good as none */
 #endif
 	announce()
 }
 
 /* No change is on its way that would wake the flight that waits, and none will come. */
 #define STUCK (R[0].sleeps && !R[0].signal && !R[0].change && !R[0].change2 && R[0].hears && R[0].greeted \
-	&& (lease == 0 || lease != R[1].token && !expired && GIVEN_UP))
+	&& (lease == 0 || !fits || lease != R[1].token && !expired && GIVEN_UP))
 #ifdef NO_EXPIRY
 #define GIVEN_UP true
 #else
@@ -343,6 +362,10 @@ end:	do
 		:: EXISTS -> remove()
 		:: else
 		fi }
+#endif
+#ifndef MEMORY
+	/* FLUSHDB, or the key beside it is removed alone. */
+	:: d_step { lease != 0 -> printf("somebody removes the lease\n"); lease = 0; expired = 0; fits = 0; announcelease() }
 #endif
 #ifdef LEASE
 	/* HSET fresh_until 0. */

@@ -17,9 +17,10 @@ type asking[V any] struct {
 	err   error
 }
 
-// ask looks at Redis, or shares a look that began after since.
+// ask looks at Redis, or shares a look: one that began after since, unless a change was received
+// after that one and before ask was called.
 func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
-	for {
+	for asked := watch.Now(); ; {
 		r.mu.Lock()
 		a := r.asking
 		if a == nil {
@@ -35,7 +36,7 @@ func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
 		}
 		r.mu.Unlock()
 		<-a.done
-		if a.err != nil || a.at > since {
+		if a.err != nil || a.at > asked || a.at > since && !r.watched.Changed(&a.entry.mark) {
 			return a.entry, a.err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"syscall"
+	"unsafe"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -49,9 +51,9 @@ func serveBare(args []string) error {
 	return app.Listen(args[0])
 }
 
-// serveLoop does the least that a server on package net does for a request on a kept connection: one read and one write,
-// of an answer that it read from a file. Its arguments are the address and the file. What comes in one read is one request,
-// as wrk sends it.
+// serveLoop does the least that a server on package net does for a request on a kept connection: one read and one write
+// of an answer that it read from a file, both as vitrine makes them, without telling Go's scheduler where the answer is
+// small enough for that. Its arguments are the address and the file. One read brings one request, as wrk sends it.
 func serveLoop(args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: loop ADDRESS FILE")
@@ -69,14 +71,46 @@ func serveLoop(args []string) error {
 		if err != nil {
 			return err
 		}
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			return err
+		}
 		go func() {
 			defer c.Close()
-			var request [4 << 10]byte
-			for err := error(nil); err == nil; {
-				if _, err = c.Read(request[:]); err == nil {
-					_, err = c.Write(answer)
-				}
-			}
+			repeat(c, raw, answer)
 		}()
+	}
+}
+
+// rawBytes is the most that vitrine writes without telling the scheduler (proxy/listen).
+const rawBytes = 64 << 10
+
+// repeat answers until the connection ends, or fails.
+func repeat(c net.Conn, raw syscall.RawConn, answer []byte) {
+	var request [4 << 10]byte
+	var left []byte
+	var n int
+	call := func(number, fd uintptr, p []byte) bool {
+		r, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+		n = int(r) // -1 after an error
+		return errno != syscall.EAGAIN
+	}
+	read := func(fd uintptr) bool { return call(syscall.SYS_READ, fd, request[:]) }
+	write := func(fd uintptr) bool { return call(syscall.SYS_WRITE, fd, left) }
+	for {
+		if raw.Read(read) != nil || n <= 0 {
+			return
+		}
+		if len(answer) > rawBytes {
+			if _, err := c.Write(answer); err != nil {
+				return
+			}
+			continue
+		}
+		for left = answer; len(left) > 0; left = left[n:] {
+			if raw.Write(write) != nil || n <= 0 {
+				return
+			}
+		}
 	}
 }

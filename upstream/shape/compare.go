@@ -1,0 +1,236 @@
+package shape
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"vitrine/upstream/plain"
+)
+
+const (
+	maxNames = 5  // of a list, for each of what [Change] names
+	maxName  = 40 // of a name, in bytes before it is escaped
+)
+
+// Change is what became of one list of a document. Items are the same if their ids are. Names are
+// those of the first few items, safe to show, and cut; an item without a name is "id 41".
+type Change struct {
+	List         string   `json:"list"` // "artwork", "banners"
+	Added        int      `json:"added"`
+	Removed      int      `json:"removed"`
+	Changed      int      `json:"changed"`
+	Moved        bool     `json:"moved"` // items of both stand in another order
+	AddedNames   []string `json:"added_names,omitempty"`
+	RemovedNames []string `json:"removed_names,omitempty"`
+	ChangedNames []string `json:"changed_names,omitempty"`
+	Fields       []string `json:"fields,omitempty"` // of the changed items
+}
+
+// Changes are the lists of a document that changed, in the documented order.
+type Changes []Change
+
+// Compare describes what changed from one document of r to another. Both are what [Normalize] wrote;
+// of anything else, as much counts as can be read.
+func Compare(r Resource, from, to []byte) (all Changes) {
+	lists := r.row().lists
+	if lists == nil {
+		lists = []string{string(r)}
+	}
+	before, after := entries(r, from), entries(r, to)
+	for _, list := range lists {
+		if c := compare(list, from, to, before[list], after[list]); c.Added+c.Removed+c.Changed > 0 || c.Moved {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// String says it in one line: 3 artworks added, 1 removed (Night Watch), 2 changed (title_en, tag).
+// Without changes it is empty.
+func (all Changes) String() string {
+	var lists []string
+	for _, c := range all {
+		var said []string
+		say := func(n int, what string, of []string) {
+			if n == 0 {
+				return
+			}
+			noun := ""
+			if len(said) == 0 {
+				noun = " " + Noun(c.List, n)
+			}
+			s := fmt.Sprintf("%d%s %s", n, noun, what)
+			if len(of) > 0 {
+				s += " (" + strings.Join(of, ", ") + ")"
+			}
+			said = append(said, s)
+		}
+		say(c.Added, "added", nil)
+		say(c.Removed, "removed", cut(c.RemovedNames, c.Removed))
+		say(c.Changed, "changed", cut(c.Fields, len(c.Fields)))
+		switch {
+		case c.Moved && len(said) == 0:
+			said = []string{Noun(c.List, 2) + " in another order"}
+		case c.Moved:
+			said = append(said, "others moved")
+		}
+		lists = append(lists, strings.Join(said, ", "))
+	}
+	return strings.Join(lists, "; ")
+}
+
+// cut returns the first few of n names.
+func cut(names []string, n int) []string {
+	if names = names[:min(len(names), maxNames)]; n > len(names) {
+		names = append(slices.Clone(names), "…")
+	}
+	return names
+}
+
+// Noun is what n items of a list are called: artwork, galleries, rule sets, banners.
+func Noun(list string, n int) string {
+	noun := strings.TrimSuffix(list, "s")
+	if list == string(Rules) {
+		noun = "rule set"
+	}
+	switch stem, y := strings.CutSuffix(noun, "y"); {
+	case n == 1:
+		return noun
+	case y:
+		return stem + "ies"
+	}
+	return noun + "s"
+}
+
+// An entry is an item of a list: its id, and its place in the document.
+type entry struct {
+	id       int64
+	from, to int
+}
+
+// entries returns the items of each list of a document, as they stand in it.
+func entries(r Resource, doc []byte) map[string][]entry {
+	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true))
+	if d.PeekKind() != '{' {
+		return map[string][]entry{string(r): listed(d)}
+	}
+	lists := make(map[string][]entry)
+	_, _ = d.ReadToken()
+	for d.PeekKind() == '"' {
+		name, _ := d.ReadToken()
+		list := name.String()
+		lists[list] = listed(d)
+	}
+	return lists
+}
+
+func listed(d *jsontext.Decoder) (all []entry) {
+	if d.PeekKind() != '[' {
+		_ = d.SkipValue()
+		return nil
+	}
+	_, _ = d.ReadToken()
+	for d.PeekKind() == '{' {
+		raw, err := d.ReadValue()
+		if err != nil {
+			return all
+		}
+		end := int(d.InputOffset())
+		e := entry{from: end - len(raw), to: end}
+		digits, _ := bytes.CutPrefix(raw, []byte(`{"id":`))
+		e.id, _ = strconv.ParseInt(string(digits[:max(bytes.IndexAny(digits, ",}"), 0)]), 10, 64)
+		all = append(all, e)
+	}
+	_, _ = d.ReadToken()
+	return all
+}
+
+// compare compares two lists: both are put in the order of their ids, repeated ones as they stand,
+// and read side by side. What is told comes in the order of the ids.
+func compare(list string, from, to []byte, before, after []entry) Change {
+	c := Change{List: list}
+	byID := func(a, b entry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.from, b.from)) }
+	slices.SortFunc(before, byID)
+	slices.SortFunc(after, byID)
+	both := before[:0] // of the items in both, where they stood and stand
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(before) == 0 || len(after) > 0 && after[0].id < before[0].id:
+			c.Added++
+			c.AddedNames = named(c.AddedNames, to, after[0])
+			after = after[1:]
+			continue
+		case len(after) == 0 || before[0].id < after[0].id:
+			c.Removed++
+			c.RemovedNames = named(c.RemovedNames, from, before[0])
+			before = before[1:]
+			continue
+		}
+		a, b := before[0], after[0]
+		if x, y := from[a.from:a.to], to[b.from:b.to]; !bytes.Equal(x, y) {
+			c.Changed++
+			c.ChangedNames = named(c.ChangedNames, to, b)
+			c.Fields = differing(c.Fields, x, y)
+		}
+		before, after = before[1:], after[1:]
+		both = append(both, entry{from: a.from, to: b.from})
+	}
+	slices.SortFunc(both, func(a, b entry) int { return cmp.Compare(a.from, b.from) })
+	if len(c.Fields) > 1 { // it changes with each of the others
+		c.Fields = slices.DeleteFunc(c.Fields, func(field string) bool { return field == "updated_at" })
+	}
+	c.Moved = !slices.IsSortedFunc(both, func(a, b entry) int { return cmp.Compare(a.to, b.to) })
+	return c
+}
+
+// named adds the name of an item: its first name or title that is not empty.
+func named(names []string, doc []byte, e entry) []string {
+	if len(names) == maxNames {
+		return names
+	}
+	name := fmt.Sprintf("id %d", e.id)
+	for field, value := range members(doc[e.from:e.to]) {
+		if field != "name" && !strings.HasPrefix(field, "title") || len(value) <= len(`""`) || value[0] != '"' {
+			continue
+		}
+		text, _ := jsontext.AppendUnquote(nil, value)
+		name = plain.Clip(string(text), maxName)
+		break
+	}
+	return append(names, name)
+}
+
+// differing adds the fields that differ between two items.
+func differing(fields []string, x, y []byte) []string {
+	values := make(map[string]jsontext.Value)
+	for field, value := range members(x) {
+		values[field] = value
+	}
+	for field, value := range members(y) {
+		if !bytes.Equal(values[field], value) && !slices.Contains(fields, field) {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// members iterates over the fields of an item.
+func members(item []byte) func(yield func(string, jsontext.Value) bool) {
+	return func(yield func(string, jsontext.Value) bool) {
+		d := jsontext.NewDecoder(bytes.NewBuffer(item), jsontext.AllowDuplicateNames(true))
+		_, _ = d.ReadToken()
+		for d.PeekKind() == '"' {
+			name, _ := d.ReadToken()
+			field := name.String()
+			if value, err := d.ReadValue(); err != nil || !yield(field, value) {
+				return
+			}
+		}
+	}
+}

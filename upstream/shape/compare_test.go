@@ -1,0 +1,125 @@
+package shape
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestChangesAreSaidInNumbersAndNames(t *testing.T) {
+	item := func(id int, title string) string { return fmt.Sprintf(`{"id":%d,"title":%q}`, id, title) }
+	list := func(items ...string) string { return "[" + strings.Join(items, ",") + "]" }
+	artworks := func(items ...string) string { return `{"artwork":` + list(items...) + `}` }
+	many := func(from, to int) (items []string) {
+		for i := from; i < to; i++ {
+			items = append(items, item(i, fmt.Sprintf("no %d", i)))
+		}
+		return items
+	}
+	for _, c := range []struct {
+		r              Resource
+		from, to, want string
+	}{
+		{Catalogue, artworks(many(1, 5)...), artworks(many(1, 5)...), ""},
+		{
+			Catalogue, artworks(item(1, "Night Watch"), item(2, "a"), item(3, "b")),
+			artworks(`{"id":2,"title":"a","tag":["home"]}`, item(3, "c"), item(4, "d"), item(5, "e"), item(6, "f")),
+			"3 artworks added, 1 removed (Night Watch), 2 changed (tag, title)",
+		},
+		{Catalogue, artworks(many(1, 9)...), artworks(), "8 artworks removed (no 1, no 2, no 3, no 4, no 5, …)"},
+		{Catalogue, artworks(many(1, 4)...), artworks(item(3, "no 3"), item(1, "no 1"), item(2, "no 2")), "artworks in another order"},
+		{Catalogue, artworks(many(1, 4)...), artworks(item(3, "no 3"), item(1, "no 1")), "1 artwork removed (no 2), others moved"},
+		{
+			Catalogue, `{"artist":[{"id":1,"name":"A"}],"gallery":[]}`, `{"artist":[{"id":1,"name":"B"}],"gallery":[{"id":1},{"id":2}]}`,
+			"1 artist changed (name); 2 galleries added",
+		},
+		{Catalogue, `{"artist":[{"id":1,"tag":[]}]}`, `{}`, "1 artist removed (id 1)"},
+		{Rules, list(), list(item(1, "")), "1 rule set added"},
+		{Rules, list(item(1, ""), item(2, "")), list(), "2 rule sets removed (id 1, id 2)"},
+		{Banners, `[{"id":1,"title_en":"","title_nl":"x\u001b[2Jy","title_fr":"z"}]`, `[]`, `1 banner removed (x\x1b[2Jy)`},
+		{Banners, list(item(1, strings.Repeat("é", 50))), `[]`, "1 banner removed (" + strings.Repeat("é", 20) + "…)"},
+		{Banners, `[{"id":1,"title_en":"a","updated_at":"x"}]`, `[{"id":1,"title_en":"b","updated_at":"y"}]`, "1 banner changed (title_en)"},
+		{Banners, `[{"id":1,"title_en":"a","updated_at":"x"}]`, `[{"id":1,"title_en":"a","updated_at":"y"}]`, "1 banner changed (updated_at)"},
+		// One of three with the same id is gone, and the next took its place.
+		{Banners, list(item(1, "a"), item(1, "b"), item(1, "c")), list(item(1, "a"), item(1, "c")), "1 banner removed (c), 1 changed (title)"},
+		// What is not a document counts as far as it can be read.
+		{Banners, "", list(item(1, "a")), "1 banner added"},
+		{Banners, "<html>", list(item(1, "a")), "1 banner added"},
+		{Banners, `[{"id":1},{"id":2}`, list(item(1, "a")), "1 banner removed (id 2), 1 changed (title)"},
+		{Banners, `{"id":[`, `[`, ""},
+		{Catalogue, `[{"id":1}]`, `{"artist":3,"artwork":[3]}`, ""},
+	} {
+		if got := Compare(c.r, []byte(c.from), []byte(c.to)).String(); got != c.want {
+			t.Errorf("%s, %s to %s:\ngot  %s\nwant %s", c.r, c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// TestChangesAreWhatWasDone takes recorded items away and puts some in, and has each list say so.
+func TestChangesAreWhatWasDone(t *testing.T) {
+	doc, err := Normalize(Catalogue, recorded(t, "gvapp-get"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lists map[string][]map[string]any
+	if err := json.Unmarshal(doc.Body, &lists); err != nil {
+		t.Fatal(err)
+	}
+	for name, items := range lists {
+		lists[name] = append(items[1:], map[string]any{"id": 1 << 40})
+	}
+	changed, _ := json.Marshal(lists)
+	next, err := Normalize(Catalogue, changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Compare(Catalogue, doc.Body, next.Body)
+	if len(got) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	for i, list := range Catalogue.Lists() {
+		if c := got[i]; c.List != list || c.Added != 1 || c.Removed != 1 || c.Changed != 0 || c.Moved || len(c.RemovedNames) != 1 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestLargeDocumentsAreComparedFrugally has the one with the most items for its size.
+func TestLargeDocumentsAreComparedFrugally(t *testing.T) {
+	var in bytes.Buffer
+	for i := range 50_000 {
+		fmt.Fprintf(&in, `,{"id":%d,"title":"","description":"","tag":[]}`, i)
+	}
+	doc := []byte(`{"artist":[],"artwork":[` + in.String()[1:] + `],"gallery":[]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	Compare(Catalogue, doc, doc)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 6*uint64(len(doc)) {
+		t.Errorf("allocated %d bytes for two documents of %d", got, len(doc))
+	}
+}
+
+func FuzzCompare(f *testing.F) {
+	f.Add([]byte(`{"artwork":[{"id":1,"title":"a"}]}`), []byte(`{"artwork":[{"id":1,"title":"b"},{"id":2}]}`))
+	f.Add([]byte(`[{"id":1},{"id":`), []byte(`[[]]`))
+	f.Fuzz(func(t *testing.T, from, to []byte) {
+		for _, r := range Resources() {
+			if all := Compare(r, from, to); (len(all) == 0) != (all.String() == "") {
+				t.Errorf("%s: %+v", r, all)
+			}
+			if same := Compare(r, from, from); same != nil {
+				t.Errorf("%s: %q and itself: %+v", r, from, same)
+			}
+			there, back := Compare(r, from, to), Compare(r, to, from)
+			for i, c := range there {
+				if b := back[i]; b.List != c.List || b.Added != c.Removed || b.Removed != c.Added || b.Changed != c.Changed || b.Moved != c.Moved {
+					t.Errorf("%s: %q to %q: %+v, and back: %+v", r, from, to, c, b)
+				}
+			}
+		}
+	})
+}

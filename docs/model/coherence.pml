@@ -1,6 +1,6 @@
 /*
  * The protocol by which vitrine's replicas share one resource, for spin. README.md in this folder
- * tells it, says what is left out, and shows what happens without each guard.
+ * says what holds, how it is put, and what is left out.
  *
  * Comments in brackets name the scripts that a step stands for.
  *
@@ -11,8 +11,32 @@
  * earlier one. Ticks may fall anywhere, so that the boundary between two of them can be the moment
  * "one window before the answer" of any real history.
  *
- * What spin looks at is chosen by one of LEASE, MEMORY and WAITING; a guard is removed by the
- * macro of its name.
+ * What spin looks at is chosen by one of LEASE, MEMORY and WAITING. A guard is removed by the macro of
+ * its name:
+ *
+ *   NO_TOKEN         a fill is stored only under the token of its lease
+ *   NO_SEQ           ... and only while the hash has the number that the lease fills: DEL voids the
+ *                    lease
+ *   NO_STUB          a lease creates the hash if it is missing, to give a purge something to remove
+ *   NO_FRESH_MARK    a fill is fresh only if fresh_until has not changed since the lease
+ *   ZERO_STAYS       acquire replaces an operator's 0 by a number, to make a second HSET
+ *                    fresh_until 0 visible
+ *   MARK_AFTER_READ  the mark is taken before Redis is read, not when memory is written
+ *   NO_PERIOD        a copy read before listening was interrupted is checked again
+ *   PERIOD_EARLY     a period begins when tracking is on again, not when the connection is lost
+ *   NO_HEARTBEAT     memory is trusted on a recent reply to a ping, not on an open connection
+ *   MARK_BEFORE_PING the last answered ping is read before the mark
+ *   ANY_LOOK         a look is shared only if it began within the window
+ *   ANY_FLIGHT       a flight's document is given only to requests made at most a window after its
+ *                    fill was sent
+ *   ANY_VOID         a refused document is given only to requests made before its load began, or
+ *                    within a window after
+ *   ALONE_TRUSTED    a document loaded while Redis was unreachable is never trusted: its purge is
+ *                    not announced
+ *   SIGNAL_LATE      a replica starts to wait for a change before it asks for the lease
+ *   NO_EXPIRY        a lease expires
+ *   NO_NOTIFY        waiting replicas are woken when listening begins again
+ *   ONE_KEY          changes of the lease wake waiting replicas, as changes of the hash do
  */
 
 #ifndef REPLICAS

@@ -7,7 +7,14 @@
  * There are two servers behind one address: the first, and an empty one that takes over. A session
  * that listens to the first may still seem to be there. The replica holds a copy that was confirmed
  * on the first. At most one purge, made at the server to which the address leads, is watched. A guard
- * is removed by the macro of its name.
+ * is removed by the macro of its name:
+ *
+ *   NO_DROP          a copy is dropped if the link is lost before a received change of its hash was
+ *                    looked at
+ *   ANY_CHANGE       ... but not for a change of the lease beside it
+ *   NO_PONG          while listening, a look that shows another data set counts only after a ping
+ *                    sent later was answered in that session
+ *   OLD_LOOK         a look does not account for a change received after it began
  */
 
 /* Truth. */

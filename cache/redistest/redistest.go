@@ -133,6 +133,10 @@ func (s *Server) Client() *redis.Client {
 // run starts the process and waits for its first answer.
 func (s *Server) run() {
 	s.t.Helper()
+	// A process that fuzzes has pipes to the one that waits for all who hold them.
+	for pipe := 3; pipe <= 4; pipe++ {
+		syscall.CloseOnExec(pipe)
+	}
 	s.cmd = exec.Command("redis-server", s.args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)

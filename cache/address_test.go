@@ -71,7 +71,7 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 		}()
 	}
 	for range cap(calls) {
-		must(t, <-calls)
+		must(t, testkit.Receive(t, calls))
 	}
 	way.hole()
 	src.version.Store(2)
@@ -158,7 +158,7 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	way.heal()
 	eventually(t, "it is noticed", func() bool { return !store.Listening() })
 	must(t, server.Client().ScriptKill(t.Context()).Err())
-	<-done
+	testkit.Receive(t, done)
 	elapsed := testkit.Stopwatch(t)
 	eventually(t, "purges are received again", store.Listening)
 	if took := elapsed(); took > 2*time.Second {

@@ -9,6 +9,7 @@ import (
 
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
@@ -53,7 +54,7 @@ func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 					_, _ = r.Get(t.Context())
 				}
 			})
-			<-src.entered
+			testkit.Receive(t, src.entered)
 			refuse(t, server)
 			release()
 			reading.Wait()

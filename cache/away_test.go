@@ -82,9 +82,9 @@ func TestWaiterGivesUpAndTheFetchGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan error, 1)
 	go func() { _, err := r.Get(ctx); got <- err }()
-	<-src.entered
+	testkit.Receive(t, src.entered)
 	cancel()
-	if err := <-got; err == nil {
+	if err := testkit.Receive(t, got); err == nil {
 		t.Error("a cancelled wait gave an answer")
 	}
 	release()
@@ -133,13 +133,13 @@ func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 		_, r := replica(t, b.url, options(src))
 		release := src.hold()
 		got := getLater(t, r)
-		<-src.entered
+		testkit.Receive(t, src.entered)
 		// Its lease ran out, and a successor has filled with version 7.
 		src.version.Store(7)
 		must(t, b.client.HSet(t.Context(), books, "lease_until", 1).Err())
 		fill(t, b.client, acquire(t, b.client, time.Minute), 7)
 		release()
-		if a := <-got; a.Value != 7 {
+		if a := testkit.Receive(t, got); a.Value != 7 {
 			t.Errorf("got version %d, want the successor's 7", a.Value)
 		}
 		if h := b.client.HGet(t.Context(), key, "body").Val(); h != string(body(7)) {

@@ -300,12 +300,12 @@ func TestALeaseLastsAsItsHolderSays(t *testing.T) {
 		_, short := replica(t, b.url, o)
 		release := src.hold()
 		first := getLater(t, long)
-		<-src.entered
+		testkit.Receive(t, src.entered)
 		if l, _, err := short.acquire(t.Context()); err != nil || l.Outcome != lease.Held || l.Left < 100*time.Second {
 			t.Errorf("%s, for %v: %v", l.Outcome, l.Left, err)
 		}
 		release()
-		if a := <-first; !a.Status.Stored || src.loads.Load() != 1 {
+		if a := testkit.Receive(t, first); !a.Status.Stored || src.loads.Load() != 1 {
 			t.Errorf("%+v after %d loads", a.Status, src.loads.Load())
 		}
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 1).Err())
@@ -393,7 +393,7 @@ func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
 		r.asking = nil
 		r.mu.Unlock()
 		close(early.done)
-		if a := <-later; a.Value != 2 {
+		if a := testkit.Receive(t, later); a.Value != 2 {
 			t.Errorf("purged, and received, but served: %+v", a)
 		}
 	})

@@ -50,9 +50,9 @@ func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
 			must(t, err)
 			got := make(chan error, 1)
 			go func() { _, err := r.Get(t.Context()); got <- err }()
-			<-entered
+			testkit.Receive(t, entered)
 			must(t, s.Close())
-			if err := <-got; err == nil {
+			if err := testkit.Receive(t, got); err == nil {
 				t.Error("an answer that nothing is behind")
 			}
 			if left := server.Client().HGetAll(t.Context(), books).Val(); left["lease"] != "" || server.Client().HExists(t.Context(), key, "etag").Val() {

@@ -92,11 +92,11 @@ func TestClockOfRedisSetBackMakesDocumentsDue(t *testing.T) {
 		must(t, b.client.Del(t.Context(), key).Err())
 		received(t, r)
 		later := getLater(t, r)
-		<-src.entered // a stub is there
+		testkit.Receive(t, src.entered) // a stub is there
 		ahead = time.Now().Add(10 * time.Minute).UnixMilli()
 		must(t, b.client.HSet(t.Context(), books, "lease", "failed:3:error", "lease_until", ahead, "lease_length", 1000).Err())
 		release()
-		if a := <-later; a.Value != 2 {
+		if a := testkit.Receive(t, later); a.Value != 2 {
 			t.Errorf("a pause from another time: %+v", a)
 		}
 	})
@@ -113,14 +113,14 @@ func TestAWaiterIsNotLeftBehindByAConnectionThatDies(t *testing.T) {
 	_, r := replica(t, way.url(), options(src))
 	release := src.hold()
 	held := getLater(t, holder)
-	<-src.entered
+	testkit.Receive(t, src.entered)
 	elapsed := testkit.Stopwatch(t)
 	got := getLater(t, r)
 	eventually(t, "it waits for the holder", func() bool { return r.Snapshot().Fetching })
 	way.hole()
 	release()
-	<-held
-	<-got
+	testkit.Receive(t, held)
+	testkit.Receive(t, got)
 	if took := elapsed(); took > 3*time.Second {
 		t.Errorf("the waiter had an answer after %v, under a lease of 6 s", took)
 	}

@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 type visitorKey struct{}
@@ -52,17 +54,17 @@ func TestALoadSeesTheValuesOfWhoeverCausedItAndNotItsEnd(t *testing.T) {
 	}()
 	eventually(t, "the load has begun", func() bool { return src.loads.Load() == 1 })
 	hangUp()
-	if err := <-gone; err == nil {
+	if err := testkit.Receive(t, gone); err == nil {
 		t.Error("a visitor who hung up got an answer")
 	}
 	joined := &visit{Context: t.Context(), over: make(chan struct{})}
 	f, joins := r.fly(joined) // as Get does, and certainly before the load ends
 	release()
-	<-f.done
+	testkit.Receive(t, f.done)
 	if !joins || f.err != nil {
 		t.Errorf("the load ended with the visitor who caused it: joined %t, %v", joins, f.err)
 	}
-	if v := <-seen; v != "first" {
+	if v := testkit.Receive(t, seen); v != "first" {
 		t.Errorf("the load saw %v", v)
 	}
 	if starter.lent != 1 || joined.lent != 0 {

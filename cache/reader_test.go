@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
+	"vitrine/cmd/testkit"
 )
 
 const (
@@ -134,13 +135,13 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 					} else { // it goes on in the background
 						must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
 					}
-					<-src.entered
+					testkit.Receive(t, src.entered)
 					want := src.version.Add(1)
 					must(t, purge(t, b))
 					release()
 					if cold {
 						// What a soft purge came during may be had by whoever asked before it.
-						if a := <-got; a.Value != want && name != "HSET" {
+						if a := testkit.Receive(t, got); a.Value != want && name != "HSET" {
 							t.Errorf("got version %d, fetched before the purge; want %d", a.Value, want)
 						}
 					}
@@ -167,7 +168,7 @@ func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
 		src.version.Add(1)
 		release := src.hold()
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		<-src.entered // nobody has read
+		testkit.Receive(t, src.entered) // nobody has read
 		a := get(t, r)
 		if a.Value != 1 || a.Status.Fwd != "" || !a.Status.Stale || a.Status.Detail != DetailRevalidate {
 			t.Errorf("while it is refreshed: %+v", a)
@@ -202,10 +203,10 @@ func TestManyReadersMakeOneFetch(t *testing.T) {
 				}()
 			}
 		}
-		<-src.entered
+		testkit.Receive(t, src.entered)
 		release()
 		for range each * len(readers) {
-			if a := <-answers; a.Value != 1 {
+			if a := testkit.Receive(t, answers); a.Value != 1 {
 				t.Errorf("got %+v", a)
 			}
 		}
@@ -295,7 +296,7 @@ func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 		// The content, and with it the etag, is what it was. A flight for nothing, such as one that
 		// another replica was faster than, finds it fresh.
 		f, _ := r2.fly(t.Context())
-		<-f.done
+		testkit.Receive(t, f.done)
 		if n := src.loads.Load(); n != 2 {
 			t.Errorf("%d loads, want 2: what is whole was taken for damaged", n)
 		}

@@ -165,7 +165,7 @@ func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
 		answers = append(answers, getLater(t, r))
 	}
 	for _, got := range answers {
-		if a := <-got; a.Value != 1 {
+		if a := testkit.Receive(t, got); a.Value != 1 {
 			t.Errorf("got %+v", a.Status)
 		}
 	}

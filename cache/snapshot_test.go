@@ -7,6 +7,7 @@ import (
 
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
@@ -72,7 +73,7 @@ func TestALookFromBeforeAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 	holdLooks(t, r)
 	late := earlyLook(t, r)
 	f, _ := r.fly(t.Context())
-	<-f.done
+	testkit.Receive(t, f.done)
 	eventually(t, "the copy is kept", func() bool { return exists(path) })
 	late()
 	if s := r.Snapshot(); s.State != StateFresh || !exists(path) {
@@ -90,7 +91,7 @@ func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
 	src.version.Store(2)
 	must(t, server.Client().HSet(t.Context(), key, "fresh_until", 0).Err())
 	f, _ := r.fly(t.Context())
-	<-f.done
+	testkit.Receive(t, f.done)
 	if f.err != nil || f.entry == nil || f.entry.value != 2 {
 		t.Fatalf("%+v", f)
 	}

@@ -10,6 +10,7 @@ import (
 	"vitrine/cache/lease"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
@@ -42,12 +43,12 @@ func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
 					}
 					got <- a
 				}()
-				<-first
+				testkit.Receive(t, first)
 				must(t, purge(t, b))
-				if a := <-got; a.Value != 1 {
+				if a := testkit.Receive(t, got); a.Value != 1 {
 					t.Errorf("got %+v", a)
 				}
-				if cause := <-ended; !errors.Is(cause, errVoid) {
+				if cause := testkit.Receive(t, ended); !errors.Is(cause, errVoid) {
 					t.Errorf("the void load ended by %v", cause)
 				}
 				if n := src.loads.Load(); n != 2 {
@@ -101,7 +102,7 @@ func TestASoftPurgeLetsTheLoadUnderWayEnd(t *testing.T) {
 		src.version.Store(2)
 		release := src.hold()
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		<-src.entered // version 2, because of the purge
+		testkit.Receive(t, src.entered) // version 2, because of the purge
 		src.version.Store(3)
 		mark := r.watched.Mark()
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
@@ -155,7 +156,7 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
 			}
 		}
 		stop()
-		<-done
+		testkit.Receive(t, done)
 		if r.pause.Load() != nil {
 			t.Error("purges were taken for failures of the CMS")
 		}

@@ -187,7 +187,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 		defer close(answered) // also if there is no answer
 		answered <- r.get(t, "/cms/rules/")
 	}()
-	<-entered
+	testkit.Receive(t, entered)
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.server.Shutdown(context.Background()) }()
 	for { // the listener is closed first
@@ -198,10 +198,10 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 		_ = conn.Close()
 	}
 	close(release)
-	if got := <-answered; got.StatusCode != http.StatusOK || got.Header.Get("Connection") == "" && !got.Close {
+	if got := testkit.Receive(t, answered); got.StatusCode != http.StatusOK || got.Header.Get("Connection") == "" && !got.Close {
 		t.Errorf("%d %v", got.StatusCode, got.Header)
 	}
-	if err := <-stopped; err != nil {
+	if err := testkit.Receive(t, stopped); err != nil {
 		t.Error(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

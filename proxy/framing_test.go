@@ -136,12 +136,15 @@ func TestRFC9110Section10_1_1A100IsSentWhereContentIsToCome(t *testing.T) {
 
 // The time to write an answer begins again with a 100: that of the answer before may be over.
 func TestA100IsSentOnAConnectionThatWasIdleForLongerThanAWriteTakes(t *testing.T) {
-	conn := newRig(t, Options{WriteTimeout: 40 * time.Millisecond}).dial(t)
+	conn := newRig(t, Options{WriteTimeout: 250 * time.Millisecond}).dial(t)
 	from := bufio.NewReader(conn)
 	for i, sent := range []string{
 		"GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /gvapp/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
 	} {
+		if i > 0 {
+			<-time.After(400 * time.Millisecond)
+		}
 		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +159,6 @@ func TestA100IsSentOnAConnectionThatWasIdleForLongerThanAWriteTakes(t *testing.T
 		if got := readReply(t, from, "GET").StatusCode; got != http.StatusOK {
 			t.Errorf("request %d: status %d", i, got)
 		}
-		<-time.After(100 * time.Millisecond)
 	}
 }
 

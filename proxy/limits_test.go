@@ -73,10 +73,7 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	readReply(t, bufio.NewReader(held), "GET")
 	conns := make([]net.Conn, silent)
 	for i := range conns {
-		if conns[i], err = net.Dial("tcp", secure.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conns[i].Close() })
+		conns[i] = testkit.Dial(t, "tcp", secure.Addr().String())
 	}
 	began := time.Now()
 	for _, c := range conns {
@@ -219,7 +216,7 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 		go func() { served <- r.server.Serve(ln) }()
 	}
 	defer func() {
-		if err := errors.Join(r.server.Shutdown(context.Background()), <-served, <-served); err != nil {
+		if err := errors.Join(r.server.Shutdown(context.Background()), testkit.Receive(t, served), testkit.Receive(t, served)); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -289,7 +286,7 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	for range n {
 		r.server.large.Give()
 	}
-	if status := <-answered; status != http.StatusOK {
+	if status := testkit.Receive(t, answered); status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
 

@@ -113,7 +113,7 @@ func newRig(t testing.TB, o Options) *rig {
 		if err := r.server.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; err != nil {
+		if err := testkit.Receive(t, served); err != nil {
 			t.Error(err)
 		}
 	})
@@ -159,14 +159,7 @@ func (r *rig) get(t testing.TB, target string, fields ...string) reply {
 
 func (r *rig) dial(t testing.TB) net.Conn {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", r.addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	return conn
+	return testkit.Dial(t, "tcp", r.addr)
 }
 
 func readReply(t testing.TB, from *bufio.Reader, method string) reply {

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/listen"
 	"vitrine/proxy/listen/listentest"
 	"vitrine/proxy/negotiate"
@@ -43,7 +44,7 @@ func serveOnSocket(t *testing.T, r *rig, config *tls.Config) {
 		if err := socket.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; err != nil {
+		if err := testkit.Receive(t, served); err != nil {
 			t.Error(err)
 		}
 	})
@@ -186,7 +187,7 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 			}
 		})
 	}
-	r := <-found
+	r := testkit.Receive(t, found)
 	end()
 	tasks.Wait()
 	o := newOutgoing()

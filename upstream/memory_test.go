@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
 )
@@ -42,7 +43,7 @@ func TestAFetchTakesAtMostSixTimesWhatItReadsOrWrites(t *testing.T) {
 				})
 				var got Result
 				var err error
-				took := heapPeak(func() { got, err = client.Fetch(t.Context(), shape.Banners, Validators{}) })
+				took := heapPeak(t, func() { got, err = client.Fetch(t.Context(), shape.Banners, Validators{}) })
 				written := len(got.Document.Body)
 				if err != nil && strings.Contains(err.Error(), fmt.Sprintf("at most %d bytes", most)) {
 					written = most
@@ -101,7 +102,8 @@ func bannerOf(id int, title string) string {
 }
 
 // heapPeak is by how much the heap grew at most, including garbage that was not collected yet.
-func heapPeak(do func()) int {
+func heapPeak(t *testing.T, do func()) int {
+	t.Helper()
 	runtime.GC()
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
@@ -121,7 +123,7 @@ func heapPeak(do func()) int {
 	}()
 	do()
 	close(stop)
-	<-done
+	testkit.Receive(t, done)
 	return int(most) - int(before)
 }
 

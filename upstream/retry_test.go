@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -192,7 +193,7 @@ func TestCancellingIsNoFailureOfTheUpstream(t *testing.T) {
 		}()
 		cms.WaitCount(shape.Banners, before+1)
 		cancel()
-		wantCancelled(t, <-failed)
+		wantCancelled(t, testkit.Receive(t, failed))
 	})
 	t.Run("while waiting for a retry", func(t *testing.T) {
 		cms.FailNext(1, 503)

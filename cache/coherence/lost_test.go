@@ -10,6 +10,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 // purgeAndHang purges, and has Redis carry out nothing more for anybody: the purge is announced,
@@ -76,7 +77,7 @@ func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
 	d.src2.Deaf = true
 	release := d.src2.Hold()
 	waiting := inBackground(t, d.two)
-	<-d.src2.Entered
+	testkit.Receive(t, d.src2.Entered)
 	eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
 	received := d.received.Load()
 	d.src2.Version.Store(2)
@@ -84,7 +85,7 @@ func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
 	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
 	d.server.Kill()
 	release()
-	if got := <-waiting; got != 2 {
+	if got := testkit.Receive(t, waiting); got != 2 {
 		t.Errorf("who waited got version %d, whose load began before the purge that was received; want 2", got)
 	}
 }

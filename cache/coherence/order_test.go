@@ -7,6 +7,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 )
 
 // A gate holds up what a replica makes of one version: after it was read from Redis, before it is
@@ -124,7 +125,7 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 	d.held.version.Store(1)
 	want(t, d.one, 1)
 	before := inBackground(t, d.two)
-	<-d.held.entered // the second has read version 1, and not admitted it
+	testkit.Receive(t, d.held.entered) // the second has read version 1, and not admitted it
 
 	received := d.received.Load()
 	d.src1.Version.Store(2)
@@ -145,13 +146,13 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 		}()
 	}
 	for range readers {
-		<-asking
+		testkit.Receive(t, asking)
 	}
 	close(d.held.open)
 
-	<-before // either will do
+	testkit.Receive(t, before) // either will do
 	for range readers {
-		if got := <-after; got != 2 {
+		if got := testkit.Receive(t, after); got != 2 {
 			t.Errorf("asked after the Purge: got %d", got)
 		}
 	}
@@ -164,7 +165,7 @@ func TestCopyReadBeforeAGapInListeningIsNotTrustedAfterIt(t *testing.T) {
 	d.held.version.Store(1)
 	want(t, d.one, 1)
 	before := inBackground(t, d.two)
-	<-d.held.entered
+	testkit.Receive(t, d.held.entered)
 	received := settled(t, d.received)
 	d.way.Cut()
 	d.src1.Version.Store(2)
@@ -177,7 +178,7 @@ func TestCopyReadBeforeAGapInListeningIsNotTrustedAfterIt(t *testing.T) {
 		t.Error("the purge was received: nothing is shown")
 	}
 	close(d.held.open)
-	<-before
+	testkit.Receive(t, before)
 	want(t, d.two, 2)
 }
 
@@ -215,16 +216,16 @@ func TestOlderOfTwoReadsAdmittedLastIsNotServed(t *testing.T) {
 	d.src2.Deaf = true
 	release := d.src2.Hold()
 	waiting := inBackground(t, d.two)
-	<-d.src2.Entered // the second fetches version 1
+	testkit.Receive(t, d.src2.Entered) // the second fetches version 1
 	d.purge(t)
 	d.src1.Version.Store(5)
 	d.held.version.Store(5)
 	want(t, d.one, 5)
-	<-d.held.entered // the second has read what the first has filled, and not admitted it
+	testkit.Receive(t, d.held.entered) // the second has read what the first has filled, and not admitted it
 	d.src2.Version.Store(6)
 	acked := d.purge(t)
 	release() // its fill is refused; it fetches version 6, fills and admits
-	if got := <-waiting; got != 6 {
+	if got := testkit.Receive(t, waiting); got != 6 {
 		t.Errorf("who waited got %d, want 6", got)
 	}
 	close(d.held.open) // and only now version 5 is admitted
@@ -239,14 +240,14 @@ func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
 	release := d.src1.Hold()
 	defer release()
 	slow := inBackground(t, d.one)
-	<-d.src1.Entered
+	testkit.Receive(t, d.src1.Entered)
 	d.src2.Version.Store(2)
 	d.purge(t)
 	began := time.Now()
 	becomes(t, d.two, 2) // while the first's load still goes on
 	t.Logf("another replica had fetched anew after %v", time.Since(began))
 	release()
-	if got := <-slow; got != 2 {
+	if got := testkit.Receive(t, slow); got != 2 {
 		t.Errorf("who waited for the fetch that the purge made void got %d, want 2", got)
 	}
 	if n := d.src1.Loads.Load(); n != 1 {
@@ -281,7 +282,7 @@ func TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay(t *testing.T) {
 	d := newDuel(t)
 	release := d.src2.Hold()
 	waiting := inBackground(t, d.two)
-	<-d.src2.Entered
+	testkit.Receive(t, d.src2.Entered)
 	eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
 	received := d.received.Load()
 	d.src2.Version.Store(2)
@@ -289,7 +290,7 @@ func TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay(t *testing.T) {
 	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
 	d.server.Kill()
 	release()
-	if got := <-waiting; got != 2 {
+	if got := testkit.Receive(t, waiting); got != 2 {
 		t.Errorf("who waited got version %d, whose fetch began before the purge; want 2", got)
 	}
 	version, status, err := d.two.Get(t.Context(), "banners")

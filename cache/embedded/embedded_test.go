@@ -191,7 +191,7 @@ func TestAScriptRepliesAfterItsChangesAreAnnounced(t *testing.T) {
 			<-free
 		})
 	}
-	<-busy
+	testkit.Receive(t, busy)
 	s.track.written["key"] = true // by the first script
 	var announced sync.WaitGroup
 	announced.Go(func() { s.track.announce("EVALSHA", nil) }) // by the second one, which ended first

@@ -1,10 +1,13 @@
-// Package testkit has helpers for tests: waiting for a condition, and a buffer that is written
-// while it is read.
+// Package testkit has helpers for tests: waiting with a limit for a condition, a channel or a peer,
+// and a buffer that is written while it is read. A test that fails after a while says which it was;
+// one that hangs takes its package down, ten minutes later.
 package testkit
 
 import (
 	"bytes"
 	"errors"
+	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -12,8 +15,11 @@ import (
 	"time"
 )
 
-// Patience is how long [Eventually] and [Retry] wait.
+// Patience is how long [Eventually], [Receive] and [Retry] wait, and what [Dial] and
+// [http.DefaultClient] ask may take to answer.
 const Patience = 30 * time.Second
+
+func init() { http.DefaultClient.Timeout = Patience }
 
 // Eventually waits until ok returns true.
 func Eventually(t testing.TB, what string, ok func() bool) {
@@ -54,6 +60,32 @@ func retry(limit time.Duration, check func() error) error {
 			return err
 		}
 	}
+}
+
+// Receive waits for a value from the channel, or for its end.
+func Receive[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(Patience):
+		t.Fatalf("nothing was received within %v", Patience)
+		panic("unreachable")
+	}
+}
+
+// Dial connects. Reading and writing end after a while, and the connection with the test.
+func Dial(t testing.TB, network, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial(network, address)
+	if err == nil {
+		t.Cleanup(func() { _ = conn.Close() }) // a second time in some tests
+		err = conn.SetDeadline(time.Now().Add(Patience))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }
 
 // SocketDir is a temporary folder in whose path a Unix socket has room: a system allows it about a

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -16,11 +15,7 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	log, cfg := new(testkit.Buffer), settings(t)
 	vitrine := startWith(t, cfg, log)
 	vitrine.get(t, shape.Banners)
-	slow, err := net.Dial("tcp", vitrine.public.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
+	slow := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
 	if _, err := io.WriteString(slow, "GET /cms/rules/ HTTP/1.1\r\nHost: x\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +48,7 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	if _, err := io.WriteString(slow, "\r\n"); err != nil {
 		t.Error(err)
 	}
-	if err := <-reloaded; err != nil {
+	if err := testkit.Receive(t, reloaded); err != nil {
 		t.Error(err)
 	}
 }

@@ -118,11 +118,7 @@ func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testin
 	cfg := settings(t, environ...)
 	vitrine := startWith(t, cfg, t.Output())
 	vitrine.allAnswer(t, "hit")
-	conn, err := net.Dial("tcp", vitrine.public.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
 	const request = "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"
 	half := len(request) / 2
 	if _, err := io.WriteString(conn, request[:half]); err != nil {
@@ -160,7 +156,7 @@ func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testin
 			t.Errorf("request %d is answered by the service before: %s", i, got)
 		}
 		if i == 0 {
-			if err := <-reloaded; err != nil { // the connection is between two requests
+			if err := testkit.Receive(t, reloaded); err != nil { // the connection is between two requests
 				t.Fatal(err)
 			}
 		}
@@ -172,11 +168,7 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 	cfg := settings(t)
 	vitrine := startWith(t, cfg, t.Output())
 	vitrine.allAnswer(t, "hit")
-	conn, err := net.Dial("tcp", vitrine.public.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
 	if _, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +184,7 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- vitrine.stop() }()
-	<-vitrine.present.Load().running.Done() // that service has no requests, and so ends at once
+	testkit.Receive(t, vitrine.present.Load().running.Done()) // that service has no requests, and so ends at once
 	if _, err := io.WriteString(conn, "Host: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +195,7 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 	if _, err := io.Copy(io.Discard, response.Body); err != nil || !response.Close {
 		t.Errorf("%v, %v, closes: %t", response.Header, err, response.Close)
 	}
-	if err := errors.Join(response.Body.Close(), <-stopped); err != nil {
+	if err := errors.Join(response.Body.Close(), testkit.Receive(t, stopped)); err != nil {
 		t.Error(err)
 	}
 }
@@ -247,11 +239,7 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	go func() {
 		ended <- p.run(ctx, asked, func() (config.Config, error) { loads.Add(1); return cfg, nil })
 	}()
-	conn, err := net.Dial("tcp", first.public.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := testkit.Dial(t, "tcp", first.public.Addr().String())
 	if _, err := io.WriteString(conn, "GET /gvapp/"); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +257,7 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	}
 	testkit.Eventually(t, "the reload that waits", func() bool { return loads.Load() == 2 })
 	cancel()
-	if err := <-ended; err != nil {
+	if err := testkit.Receive(t, ended); err != nil {
 		t.Error(err)
 	}
 	if n := loads.Load(); n != 2 {

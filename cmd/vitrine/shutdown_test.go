@@ -39,10 +39,10 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 		t.Error(err)
 	}
 	release()
-	if got := <-answered; got != "200 <nil>" {
+	if got := testkit.Receive(t, answered); got != "200 <nil>" {
 		t.Errorf("the request under way got %s", got)
 	}
-	if err := <-stopped; err != nil {
+	if err := testkit.Receive(t, stopped); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }
@@ -65,7 +65,7 @@ func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}
-	<-asked
+	testkit.Receive(t, asked)
 }
 
 func TestAFailedStartLeavesNothingOpen(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -63,7 +62,7 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 	r := running{service: p.present.Load()}
 	r.stop = func() error {
 		cancel()
-		err := <-ended
+		err := testkit.Receive(t, ended)
 		ended <- err // for whoever stops it again
 		return err
 	}
@@ -71,7 +70,11 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 	r.reload = func(cfg config.Config) error {
 		before, refusals := p.present.Load(), strings.Count(log.String(), refused)
 		next <- cfg
-		asked <- syscall.SIGHUP
+		select {
+		case asked <- syscall.SIGHUP:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		var reloadErr error
 		err := testkit.Retry(func() error {
 			if text := log.String(); strings.Count(text, refused) > refusals {
@@ -163,11 +166,11 @@ func sampleCMS(t *testing.T, address string, flags ...string) (stop func()) {
 		_ = w.Close()
 	}()
 	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
-		t.Fatalf("sample-cms exits %d before it serves", <-ended)
+		t.Fatalf("sample-cms exits %d before it serves", testkit.Receive(t, ended))
 	}
 	stop = func() {
 		cancel()
-		if code := <-ended; code != exitDone {
+		if code := testkit.Receive(t, ended); code != exitDone {
 			t.Errorf("sample-cms exits %d", code)
 		}
 		ended <- exitDone // for whoever stops it again
@@ -180,10 +183,7 @@ func sampleCMS(t *testing.T, address string, flags ...string) (stop func()) {
 // reply's first line.
 func redisDo(t *testing.T, server *redistest.Server, command string) string {
 	t.Helper()
-	connection, err := net.Dial("tcp", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := testkit.Dial(t, "tcp", server.Addr)
 	defer connection.Close()
 	if _, err := fmt.Fprintf(connection, "%s\r\n", command); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // failing is a listener that cannot accept for a while.
@@ -40,10 +42,7 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 	var log strings.Builder
 	s := Take(f, slog.New(slog.NewTextHandler(&log, nil)))
 	v := serve(s, nil, "v")
-	conn, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Dial(t, "tcp", s.Addr().String())
 	c := &client{conn, bufio.NewReader(conn)}
 	if err := c.ask(aRequest); err != nil {
 		t.Fatal(err)
@@ -56,7 +55,7 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 		t.Error(err)
 	}
 	_ = v.http.Shutdown()
-	if err := <-v.ended; err != nil {
+	if err := testkit.Receive(t, v.ended); err != nil {
 		t.Log(err)
 	}
 	if err := s.Close(); err != nil {
@@ -90,11 +89,7 @@ func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
 	s := Take(n, quiet)
 	l := s.Listen(nil)
 	for range 2 {
-		client, err := net.Dial("tcp", s.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = client.Close() })
+		testkit.Dial(t, "tcp", s.Addr().String())
 	}
 	first := make(chan net.Conn, 1)
 	go func() {
@@ -104,11 +99,11 @@ func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
 		}
 		first <- c
 	}()
-	<-n.accepted
-	if c := <-first; c != nil {
+	testkit.Receive(t, n.accepted)
+	if c := testkit.Receive(t, first); c != nil {
 		c.Close()
 	}
-	<-n.accepted // and no service has taken the second
+	testkit.Receive(t, n.accepted) // and no service has taken the second
 	drained := make(chan error)
 	go func() { drained <- l.Drain(t.Context()) }()
 	served, err := l.Accept()
@@ -116,7 +111,7 @@ func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
 		t.Fatalf("the connection is lost: %v", err)
 	}
 	served.Close()
-	if err := <-drained; err != nil {
+	if err := testkit.Receive(t, drained); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

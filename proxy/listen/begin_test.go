@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 // Systemd holds the socket too: what a start that fails has not accepted waits for the next one.
@@ -25,11 +27,7 @@ func TestNothingIsAcceptedBeforeAServiceAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := Take(ours, slog.New(slog.DiscardHandler))
-	visitor, err := net.Dial("tcp", held.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer visitor.Close()
+	testkit.Dial(t, "tcp", held.Addr().String())
 	<-time.After(20 * time.Millisecond)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

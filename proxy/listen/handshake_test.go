@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 // TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone has twenty clients stop in the middle of
@@ -46,10 +48,7 @@ func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 		}
 	}()
 	for range 20 {
-		half, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		half := testkit.Dial(t, "tcp", l.Addr().String())
 		halves = append(halves, half)
 		if _, err := half.Write([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")); err != nil {
 			t.Fatal(err)
@@ -79,7 +78,7 @@ func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 	for range n {
 		l.handshakes.Give()
 	}
-	if err := <-shaken; err != nil {
+	if err := testkit.Receive(t, shaken); err != nil {
 		t.Error(err)
 	}
 }

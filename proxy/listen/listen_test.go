@@ -90,7 +90,7 @@ func TestASocketInUseIsLeftAlone(t *testing.T) {
 		}
 		t.Errorf("a second listener: %v, want EADDRINUSE", err)
 	}
-	<-looked
+	testkit.Receive(t, looked)
 	if err := answers(first, path); err != nil {
 		t.Errorf("the first listener does not answer any more: %v", err)
 	}

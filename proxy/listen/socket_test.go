@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/listen/listentest"
 )
 
@@ -110,6 +110,9 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 			present := serve(socket, config, "0")
 			dial := func() (*client, error) {
 				conn, err := net.Dial("tcp", socket.Addr().String())
+				if err == nil {
+					err = conn.SetDeadline(time.Now().Add(testkit.Patience))
+				}
 				if err == nil && config != nil {
 					secure := tls.Client(conn, clients)
 					conn, err = secure, secure.Handshake()
@@ -119,6 +122,7 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 			var stop atomic.Bool
 			var answered atomic.Int64
 			var asking sync.WaitGroup
+			t.Cleanup(func() { stop.Store(true); asking.Wait() })
 			for i := range 8 {
 				asking.Go(func() {
 					c, err := dial()
@@ -176,7 +180,7 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 					first = name
 				}
 				next := serve(socket, config, fmt.Sprint(i+1))
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 				if err := present.HandOver(ctx); err != nil {
 					t.Fatal(err)
 				}
@@ -184,13 +188,11 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 				if err := present.http.Shutdown(); err != nil {
 					t.Fatal(err)
 				}
-				if err := <-present.ended; err != nil {
+				if err := testkit.Receive(t, present.ended); err != nil {
 					t.Fatal(err)
 				}
 				present = next
-				for answered.Load() < before+20 && !t.Failed() {
-					runtime.Gosched()
-				}
+				testkit.Eventually(t, "requests are answered", func() bool { return answered.Load() >= before+20 || t.Failed() })
 			}
 			if err := idle.ask(aRequest); err != nil {
 				t.Fatal(err)
@@ -212,7 +214,7 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 				t.Error(err)
 			}
 			_ = present.http.Shutdown()
-			if err := <-present.ended; err != nil {
+			if err := testkit.Receive(t, present.ended); err != nil {
 				t.Log(err)
 			}
 			t.Logf("%d requests answered", answered.Load())
@@ -226,11 +228,7 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 	v := serve(socket, nil, "v")
 	conns := make([]*client, 2)
 	for i := range conns {
-		conn, err := net.Dial("tcp", socket.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
+		conn := testkit.Dial(t, "tcp", socket.Addr().String())
 		conns[i] = &client{conn, bufio.NewReader(conn)}
 		if err := conns[i].ask(aRequest); err != nil {
 			t.Fatal(err)
@@ -253,11 +251,11 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 	if got, err := conns[1].answer(); got != "v" || err != nil {
 		t.Errorf("the request under way: %q, %v", got, err)
 	}
-	if err := <-drained; err != nil {
+	if err := testkit.Receive(t, drained); err != nil {
 		t.Error(err)
 	}
 	_ = v.http.Shutdown()
-	if err := <-v.ended; err != nil {
+	if err := testkit.Receive(t, v.ended); err != nil {
 		t.Log(err)
 	}
 }
@@ -269,16 +267,12 @@ func TestConnectionsThatAHandOverLeavesBehindAreClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			socket := opened(t, quiet)
 			present := serve(socket, config, "before")
-			conn, err := net.Dial("tcp", socket.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
+			conn := testkit.Dial(t, "tcp", socket.Addr().String())
 			if config != nil {
 				conn = tls.Client(conn, clients)
 			}
 			c := &client{conn, bufio.NewReader(conn)}
-			if err := errors.Join(c.ask(aRequest+aRequest[:9]), conn.SetDeadline(time.Now().Add(10*time.Second))); err != nil {
+			if err := c.ask(aRequest + aRequest[:9]); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := c.answer(); got != "before" {
@@ -300,7 +294,7 @@ func TestConnectionsThatAHandOverLeavesBehindAreClosed(t *testing.T) {
 					t.Error(err)
 				}
 				_ = v.http.Shutdown()
-				if err := <-v.ended; err != nil {
+				if err := testkit.Receive(t, v.ended); err != nil {
 					t.Log(err) // as in the other tests
 				}
 			}

@@ -3,11 +3,12 @@ package operator
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 // TestHealthChecksAreAnsweredWhateverElseIsOpen has strangers take all connections and more, and
@@ -30,16 +31,12 @@ func TestHealthChecksAreAnsweredWhateverElseIsOpen(t *testing.T) {
 			s.connections.most = many
 			url := serve(t, s)
 			for range 2 * many {
-				conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { conn.Close() })
+				conn := testkit.Dial(t, "tcp", strings.TrimPrefix(url, "http://"))
 				if _, err := io.WriteString(conn, sent); err != nil {
 					t.Fatal(err)
 				}
 			}
-			client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+			client := http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 			resp, err := client.Get(url + "/livez")
 			if err != nil {
 				t.Fatal(err)

@@ -8,19 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 // exchange sends one request as it stands, and returns the status line's code.
 func exchange(t *testing.T, url, request string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Dial(t, "tcp", strings.TrimPrefix(url, "http://"))
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := io.WriteString(conn, strings.ReplaceAll(request, "\n", "\r\n")+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +79,7 @@ func TestAConnectionsOwnAddressIsAHost(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; err != nil {
+		if err := testkit.Receive(t, served); err != nil {
 			t.Log(err)
 		}
 		return

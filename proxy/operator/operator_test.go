@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
@@ -52,7 +53,7 @@ func serve(t *testing.T, s *Server) string {
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; err != nil {
+		if err := testkit.Receive(t, served); err != nil {
 			t.Error(err)
 		}
 	})

@@ -3,6 +3,8 @@ package processors
 import (
 	"runtime"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 func TestHalfOfTheProcessorsFollowsGOMAXPROCS(t *testing.T) {
@@ -17,7 +19,7 @@ func TestHalfOfTheProcessorsFollowsGOMAXPROCS(t *testing.T) {
 	taken := make(chan struct{})
 	go func() { h.Take(); close(taken) }()
 	h.Give()
-	<-taken
+	testkit.Receive(t, taken)
 	runtime.GOMAXPROCS(8)
 	if !h.TryTake() || h.Taken() != 4 {
 		t.Errorf("%d of eight are taken, and no more", h.Taken())
@@ -46,5 +48,5 @@ func TestWhoWaitsComesFirst(t *testing.T) {
 	if h.TryTake() {
 		t.Error("a processor was taken before the one who waited had it")
 	}
-	<-taken
+	testkit.Receive(t, taken)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/negotiate"
 	"vitrine/proxy/processors"
 	"vitrine/upstream/shape"
@@ -184,7 +185,7 @@ func TestWhileBuildersAreBusyAnAnswerIsPlainAndRight(t *testing.T) {
 	}
 	before := len(*p.derived.forms.Load())
 	leave()
-	if r := <-answered; r.Body != nil {
+	if r := testkit.Receive(t, answered); r.Body != nil {
 		t.Log("the builder was free by then") // both are right
 	} else {
 		isPlain(t, p, r, "title_en")

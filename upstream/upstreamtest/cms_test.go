@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -112,7 +113,7 @@ func TestBlockedAnswerIsTheOneCurrentOnArrival(t *testing.T) {
 	cms.Set(shape.Rules, `["new"]`)
 	release()
 	release()
-	if body := <-got; body != `["old"]` {
+	if body := testkit.Receive(t, got); body != `["old"]` {
 		t.Errorf("got %s", body)
 	}
 	if after := mustGet(t, cms.URL+"/cms/rules/"); after.body != `["new"]` {

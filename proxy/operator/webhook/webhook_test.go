@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -127,14 +128,14 @@ func TestADeliveryPurgesWhatItConcernsOnceForMany(t *testing.T) {
 	if got := r.deliver("banner", authorized); got != 202 {
 		t.Fatal(got)
 	}
-	if got := <-entered; got != shape.Banners {
+	if got := testkit.Receive(t, entered); got != shape.Banners {
 		t.Errorf("purges %s", got)
 	}
 	for range 50 { // while it purges
 		r.deliver("banner rule", authorized)
 	}
 	close(release)
-	if a, b := <-entered, <-entered; a != shape.Rules || b != shape.Banners {
+	if a, b := testkit.Receive(t, entered), testkit.Receive(t, entered); a != shape.Rules || b != shape.Banners {
 		t.Errorf("then %s and %s", a, b)
 	}
 	if got := r.deliver("nothing of ours", authorized); got != 202 || r.counts["unmatched"] != 1 {
@@ -144,7 +145,7 @@ func TestADeliveryPurgesWhatItConcernsOnceForMany(t *testing.T) {
 		t.Errorf("broken: %d %v", got, r.counts)
 	}
 	cancel()
-	<-ended
+	testkit.Receive(t, ended)
 	if len(entered) > 0 {
 		t.Errorf("%d more purges", len(entered))
 	}
@@ -166,10 +167,10 @@ func TestAPurgeThatFailsIsDoneAgain(t *testing.T) {
 	go func() { defer close(ended); r.Run(ctx) }()
 	r.deliver("{}", "Authorization: Bearer "+secret)
 	for range 6 { // three that fail, and three again
-		<-tries
+		testkit.Receive(t, tries)
 	}
 	cancel()
-	<-ended
+	testkit.Receive(t, ended)
 }
 
 func TestADeliveryIsBounded(t *testing.T) {
@@ -189,14 +190,8 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	r.patience = 20 * time.Millisecond
 	server := httptest.NewServer(r)
 	defer server.Close()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Dial(t, "tcp", server.Listener.Addr().String())
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := io.WriteString(conn, "POST "+Path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nAuthorization: Bearer "+secret+"\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
@@ -214,14 +209,7 @@ func TestABodyIsReadOnlyFromSomebodyWhoMayKnowTheSecretAndFromFewAtOnce(t *testi
 	server := httptest.NewServer(newRig(t, Options{}))
 	t.Cleanup(server.Close) // after the connections
 	begin := func(field string) net.Conn {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Dial(t, "tcp", server.Listener.Addr().String())
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n%s\r\n\r\n", Path, field); err != nil {
 			t.Fatal(err)
 		}

@@ -48,14 +48,13 @@ func (r *Reader[V]) loadFrom(ctx context.Context, f *flight[V], before *entry[V]
 		f.err = errClosed
 	case err != nil:
 		r.store.fetched(r.key, outcomeFailed, f.took, err)
-		count := 0
-		if p := r.pause.Load(); p != nil {
-			count = p.count
-		}
-		p := r.after(count, err)
+		p := r.after(r.failures(), err)
 		p.mark = before.mark
 		r.failed(f, p)
 	default:
+		if o := r.objection(f, before, e); o != nil && r.holdAlone(f, r.heldPause(r.failures(), before), o) {
+			return
+		}
 		if at := r.knownChange(e.doc.ETag); at > 0 {
 			e.doc.ChangedAt = time.UnixMilli(at)
 		}

@@ -29,10 +29,13 @@ func (r *Reader[V]) attend() {
 // samplePause is how often memory is compared with Redis.
 const samplePause = 2 * time.Second
 
-// sample compares, at intervals, what memory serves with what Redis holds. Nothing depends on it:
-// it is there to find unknown mistakes.
+// sample compares, at intervals, what memory serves with what Redis holds. No answer depends on it:
+// it is there to find unknown mistakes, and to notice what others have written beside the hash.
 func (r *Reader[V]) sample() {
 	for watch.Sleep(r.store.ctx, watch.Jitter(samplePause)) {
+		if r.watched.Up() && r.beside.Swap(false) { // to show what another process holds back
+			_, _ = r.ask(watch.Now())
+		}
 		if e := r.memory.Load(); r.differs(e) && r.drop(e) {
 			r.store.log.Error("memory differs from redis, and no change was received that explains it: dropped", "resource", r.key)
 			if r.store.events.Incoherent != nil {

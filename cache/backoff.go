@@ -45,6 +45,14 @@ func (r *Reader[V]) backoff(count int) time.Duration {
 	return max(min(watch.Jitter(d), r.o.BackoffMost), time.Millisecond)
 }
 
+// failures is how many attempts in a row have failed, as far as this process knows.
+func (r *Reader[V]) failures() int {
+	if p := r.pause.Load(); p != nil {
+		return p.count
+	}
+	return 0
+}
+
 // mood is what is known of the loader.
 func (r *Reader[V]) mood(now time.Duration) mood {
 	switch {
@@ -70,6 +78,9 @@ func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 	switch {
 	case rec.Failure.Count > 0:
 		p := &pause{count: rec.Failure.Count, until: watch.Now() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
+		if rec.Failure.Code == lease.CodeHeld {
+			p.err = ErrHeld
+		}
 		if own := r.pause.Load(); own != nil {
 			if r.refusal.Load() != nil && own.until > p.until {
 				return // a failure since then could not be recorded

@@ -24,6 +24,8 @@ type Document struct {
 	FreshUntil time.Time
 	// UpstreamETag and UpstreamLastModified are the CMS's validators, or empty.
 	UpstreamETag, UpstreamLastModified string
+	// Suspicions is what the loader found to say about Body, in a form of its own.
+	Suspicions string
 }
 
 // ETag is the strong entity-tag of a representation: a quoted hash of its bytes. In Redis it is
@@ -46,6 +48,8 @@ type Loaded struct {
 	Body []byte
 	// UpstreamETag and UpstreamLastModified are kept with the document and passed to the next load.
 	UpstreamETag, UpstreamLastModified string
+	// Suspicions is kept with the document, also with one that is renewed.
+	Suspicions string
 	// Status is the HTTP status of the CMS's response, for Cache-Status; 0 if there was none.
 	Status int
 }
@@ -101,6 +105,7 @@ const (
 	DetailRedis          = "redis"                  // fresh, checked against Redis for this answer
 	DetailRevalidate     = "stale-while-revalidate" // stale, and being refreshed
 	DetailIfError        = "stale-if-error"         // stale, and the CMS fails
+	DetailHeld           = "held"                   // stale, and the CMS's newer document is held back
 	DetailSlow           = "stale-while-slow"       // stale, and the CMS did not answer within the time a visitor should wait
 	DetailLeaseElsewhere = "lease-elsewhere"        // another process fetched it
 	DetailRedisAway      = "redis-away"             // Redis is unreachable: this process is on its own

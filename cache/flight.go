@@ -133,9 +133,13 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 		r.giveUp(ctx, f, l, err)
 		return
 	}
+	if o := r.objection(f, held, e); o != nil && r.holdBack(ctx, f, l, held, e, o) {
+		return
+	}
 	filling := lease.Filling{
 		Source: r.o.Source, ETag: e.doc.ETag, Body: e.doc.Body, TTL: r.o.freshness(),
 		UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified, ChangedAt: r.knownChange(e.doc.ETag),
+		Suspicions: e.doc.Suspicions,
 	}
 	if f.renewed {
 		filling.Body = nil
@@ -188,6 +192,7 @@ func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled) {
 // asked before at.
 func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration) {
 	r.pause.Store(nil)
+	r.setHold(lease.Hold{})
 	r.voids = 0
 	e.setTimes(&r.o, watch.Now(), 0, fresh)
 	f.with(e, at, fresh)

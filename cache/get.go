@@ -178,6 +178,8 @@ func (r *Reader[V]) stale(detail, reason string) Status {
 	switch {
 	case detail == DetailRedisAway || detail == DetailRedisRefused || detail == DetailRedisLost:
 		reason = detail
+	case r.pause.Load().isHeld():
+		reason = DetailHeld
 	case r.pause.Load() != nil:
 		reason = DetailIfError
 	}

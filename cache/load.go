@@ -15,6 +15,7 @@ const (
 	outcomeLost    = "lost"
 	outcomeAlone   = "alone"
 	outcomeFailed  = "failed"
+	outcomeHeld    = "held"
 )
 
 // A Lender is a context whose values are valid during a call only, such as a request whose memory
@@ -61,6 +62,7 @@ func (r *Reader[V]) load(ctx context.Context, f *flight[V], base *Document) (e *
 	default:
 		*doc = *base
 	}
+	doc.Suspicions = loaded.Suspicions
 	doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified
 	e = &entry[V]{doc: doc, source: r.o.Source}
 	if held := r.memory.Load(); f.renewed && held != nil && held.doc == base {

@@ -85,9 +85,10 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	r.noteFailure(rec, mark)
 	e, kind := r.reconcile(prev, rec, since)
 	e.mark, e.place, e.redisFresh = mark, rec.Place, rec.FreshUntil
-	e.wanted = e.wanted || began.idle && r.refusal.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
+	e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0 || began.idle && r.refusal.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
 	if r.enter(began, e) {
 		r.tell(prev, e, kind)
+		r.noteHold(rec.Hold)
 	} else {
 		e.wanted = false // another look follows
 	}
@@ -167,6 +168,7 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damag
 		ChangedAt:    time.UnixMilli(rec.ChangedAt),
 		FreshUntil:   wall.Add(max(left, -age)),
 		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
+		Suspicions: rec.Suspicions,
 	}
 	e = &entry[V]{doc: doc, fetchedAt: fetched, source: rec.Source}
 	switch {

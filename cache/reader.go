@@ -45,6 +45,12 @@ type ReaderOptions[V any] struct {
 	// processes. Nil: one code for all errors.
 	ErrorCode func(error) string
 	CodeError func(string) error
+	// Guard judges a document before it replaces the one held, of which it would lose too much: nil, or
+	// why not. A nil function has no objections.
+	Guard func(held, loaded *Document) *Objection
+	// GuardHold is how long documents are held back for an objection that time can answer; the next
+	// one is taken.
+	GuardHold time.Duration
 	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each
 	// failure in a row; 0 is 500 ms and 10 s.
 	BackoffFirst, BackoffMost time.Duration
@@ -60,7 +66,7 @@ func (o *ReaderOptions[V]) validate() error {
 	switch {
 	case o.TTL < time.Millisecond:
 		return fmt.Errorf("cache: TTL: want at least 1ms, got %v", o.TTL)
-	case min(o.StaleWhileRevalidate, o.StaleIfError, o.StaleWait, o.FetchTimeout, o.BackoffFirst, o.BackoffMost) < 0:
+	case min(o.StaleWhileRevalidate, o.StaleIfError, o.StaleWait, o.FetchTimeout, o.GuardHold, o.BackoffFirst, o.BackoffMost) < 0:
 		return errors.New("cache: want no negative duration")
 	case o.Loader == nil:
 		return errors.New("cache: Loader is required")
@@ -103,14 +109,16 @@ type Reader[V any] struct {
 	watched *watch.Key
 
 	memory  atomic.Pointer[entry[V]]
-	pause   atomic.Pointer[pause]   // after a failed load; nil after a successful one
-	skew    atomic.Int64            // Redis's clock less this process's, ms
-	size    atomic.Int64            // of the last body that was loaded, bytes
-	nextAsk atomic.Int64            // when a read may ask for a refresh again
-	refusal atomic.Pointer[refusal] // why Redis refused the last write of this resource; nil: it did not
-	wake    chan struct{}           // capacity 1: wakes the attendant
-	changed chan struct{}           // capacity 1: wakes the flight that waits for another process's
-	voids   int                     // loads in a row that a hard purge made void; for the present flight alone
+	pause   atomic.Pointer[pause]      // after a failed load; nil after a successful one
+	held    atomic.Pointer[lease.Hold] // what is held back; nil for nothing
+	beside  atomic.Bool                // the books changed, and nobody has looked since
+	skew    atomic.Int64               // Redis's clock less this process's, ms
+	size    atomic.Int64               // of the last body that was loaded, bytes
+	nextAsk atomic.Int64               // when a read may ask for a refresh again
+	refusal atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
+	wake    chan struct{}              // capacity 1: wakes the attendant
+	changed chan struct{}              // capacity 1: wakes the flight that waits for another process's
+	voids   int                        // loads in a row that a hard purge made void; for the present flight alone
 
 	mu     sync.Mutex // guards the fields below
 	asking *asking[V]
@@ -158,6 +166,8 @@ func (r *Reader[V]) notify(e watch.Event) {
 		if r.store.events.Invalidated != nil {
 			r.store.events.Invalidated(r.key)
 		}
+	case watch.Beside:
+		r.beside.Store(true)
 	case watch.Lost:
 		r.part()
 	}

@@ -30,7 +30,12 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 	began.wrote = l.Outcome == lease.Granted
 	held, err = r.learn(began, prev, &l.Record, mark)
 	if err != nil { // the lease is there all the same
-		return l, &entry[V]{mark: mark, place: l.Place}, nil
+		held = &entry[V]{}
+		if e := r.alone(); e.etag() != "" && e.etag() == l.ETag { // that is known all the same
+			*held = *e
+		}
+		held.mark, held.place = mark, l.Place
+		return l, held, nil
 	}
 	return l, held, nil
 }

@@ -30,6 +30,7 @@ func (r *Reader[V]) recall() {
 		*doc = Document{
 			Body: d.Body, ETag: d.ETag, FetchedAt: time.UnixMilli(d.FetchedAt), ChangedAt: time.UnixMilli(d.ChangedAt),
 			FreshUntil: time.UnixMilli(d.FetchedAt), UpstreamETag: d.UpstreamETag, UpstreamLastModified: d.UpstreamLastModified,
+			Suspicions: d.Suspicions,
 		}
 		value, err = r.prepare(doc)
 	}
@@ -69,7 +70,8 @@ func (r *Reader[V]) keepFile() {
 		}
 		d := lastgood.Document{
 			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
-			FetchedAt: e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), FreshUntil: e.redisFresh,
+			Suspicions: e.doc.Suspicions,
+			FetchedAt:  e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), FreshUntil: e.redisFresh,
 			Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds),
 		}
 		if d.ETag == last.ETag && d.FetchedAt == last.FetchedAt && e.place == (lease.Place{Set: last.Set, Seq: last.Seq, Holds: lease.Content(last.Holds)}) {

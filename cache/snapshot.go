@@ -26,20 +26,27 @@ type Snapshot[V any] struct {
 	// Coherent reports whether Document is known to be what Redis holds; otherwise it would be
 	// checked before it is served.
 	Coherent bool
-	// Failing reports whether the last known attempt to load, by any process, failed.
+	// Failing reports whether the last known attempt to load, by any process, failed. A document that
+	// is held back is no failure.
 	Failing bool
 	// Fetching reports whether this process is loading, or waiting for the process that is.
 	Fetching bool
+	// HeldBack is what any process holds back, nil for nothing.
+	HeldBack *HeldBack
 }
 
 // Snapshot returns what is held without reading it: it asks neither Redis nor the loader and starts
 // no refresh.
 func (r *Reader[V]) Snapshot() Snapshot[V] {
 	r.mu.Lock()
-	s := Snapshot[V]{State: StateMissing, Failing: r.pause.Load() != nil, Fetching: r.flight != nil}
+	s := Snapshot[V]{State: StateMissing, Fetching: r.flight != nil}
 	r.mu.Unlock()
+	if p := r.pause.Load(); p != nil {
+		s.Failing = !p.isHeld()
+	}
 	now, wall := watch.Now(), time.Now()
 	e := r.memory.Load()
+	s.HeldBack = r.heldBack(r.held.Load(), e)
 	if !e.holds(now) {
 		return s
 	}

@@ -47,8 +47,10 @@ type Events struct {
 	// ("soft").
 	Purged func(key, kind string)
 	// Fetched: a load ended, with the outcome stored, renewed, soft, lost (refused by a purge),
-	// alone (not stored: Redis is unreachable or refuses) or failed.
+	// alone (not stored: Redis is unreachable or refuses), held (back) or failed.
 	Fetched func(key, outcome string, took time.Duration, err error)
+	// Held: a document is held back, for a new reason; or, if h is nil, none is any longer.
+	Held func(key string, h *HeldBack)
 	// Incoherent: a sample found memory to differ from Redis without an invalidation under way.
 	Incoherent func(key string)
 	// Damaged: Redis holds a document that cannot be used; once for each.

@@ -36,6 +36,7 @@ type Document struct {
 	Source               string `json:"source"`
 	UpstreamETag         string `json:"upstream_etag"`
 	UpstreamLastModified string `json:"upstream_last_modified"`
+	Suspicions           string `json:"suspicions,omitempty"`
 	// FetchedAt and ChangedAt are Unix milliseconds.
 	FetchedAt int64 `json:"fetched_at"`
 	ChangedAt int64 `json:"changed_at"`

@@ -77,8 +77,25 @@ type Record struct {
 	Failure                            Failure
 	Left                               time.Duration
 	UpstreamETag, UpstreamLastModified string
+	Suspicions                         string // as the fill had them
+	// Accept says that an operator accepts what is fetched next, and Hold what is held back until then.
+	Accept bool
+	Hold   Hold
 
 	mark string // fresh_until as it is written
+}
+
+// A Hold is a document that was fetched and not stored, since the one held should not be replaced by
+// it without being asked. The zero value is none.
+type Hold struct {
+	Since       int64 // of the first such document in a row, by the server's clock, Unix milliseconds
+	Until       int64 // when the next one is taken all the same; 0: when an operator accepts it
+	Reason      string
+	Before, Now int // items of the list that the reason is about
+}
+
+func hold(r reply) Hold {
+	return Hold{Since: r.int(0), Until: r.int(1), Reason: r.text(2), Before: int(r.int(3)), Now: int(r.int(4))}
 }
 
 // Soft reports whether an operator has declared the document stale, and nobody is fetching it yet.
@@ -103,6 +120,7 @@ func record(r reply) Record {
 		Now: r.int(0), Place: Place{Set: r.text(1), Seq: r.int(2), Holds: Nothing}, ETag: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
 		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), mark: r.text(14),
+		Suspicions: r.text(15), Accept: r.int(16) != 0, Hold: hold(r.from(17)),
 	}
 	switch {
 	case rec.ETag != "":
@@ -150,9 +168,9 @@ type Lease struct {
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
 	r, err := h.run(ctx, c, acquire, q.Have, q.Token, q.Length.Milliseconds(), q.Source, q.TTL.Milliseconds(),
 		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Newer)
-	l := Lease{Record: record(r), Outcome: Outcome(r.text(15)), Token: q.Token, Wrote: r.int(17) == 1}
+	l := Lease{Record: record(r.from(3)), Outcome: Outcome(r.text(0)), Token: q.Token, Wrote: r.int(2) == 1}
 	if l.Outcome == Granted {
-		l.Lease, l.Left, l.Failure = "", 0, parseFailure(r.text(16))
+		l.Lease, l.Left, l.Failure = "", 0, parseFailure(r.text(1))
 	}
 	return l, err
 }
@@ -161,8 +179,9 @@ func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease,
 const (
 	Stored   Outcome = "stored"
 	Released Outcome = "released"
-	Soft     Outcome = "soft" // a soft purge came while the lease was held: the filled document is stale
-	Lost     Outcome = "lost" // a hard purge, or another holder, came: nothing was written
+	Soft     Outcome = "soft"     // a soft purge came while the lease was held: the filled document is stale
+	Lost     Outcome = "lost"     // a hard purge, or another holder, came: nothing was written
+	Accepted Outcome = "accepted" // what would be held back is to be filled: the lease is kept
 )
 
 // A Filling is the content of a fill.
@@ -171,7 +190,8 @@ type Filling struct {
 	Body                               []byte // empty renews the held document
 	UpstreamETag, UpstreamLastModified string
 	TTL                                time.Duration
-	ChangedAt                          int64 // of the same content as last known here, or 0
+	ChangedAt                          int64  // of the same content as last known here, or 0
+	Suspicions                         string // kept beside the body
 }
 
 // Filled is the result of a fill: the times it wrote, and the place after it.
@@ -184,7 +204,7 @@ type Filled struct {
 // Fill writes the document fetched by the holder of the lease.
 func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Filling) (Filled, error) {
 	r, err := h.run(ctx, c, fill, l.Token, l.mark, d.Source, d.ETag, d.Body, d.TTL.Milliseconds(),
-		d.UpstreamETag, d.UpstreamLastModified, d.ChangedAt)
+		d.UpstreamETag, d.UpstreamLastModified, d.ChangedAt, d.Suspicions)
 	return Filled{
 		Outcome: Outcome(r.text(0)), Now: r.int(1), ChangedAt: r.int(2), FreshUntil: r.int(3),
 		Place: Place{Set: r.text(4), Seq: r.int(5), Holds: Document},
@@ -198,12 +218,29 @@ func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure
 	return Outcome(r.text(0)), err
 }
 
+// HoldBack is Release after a fetch whose document is not to be stored, for hold.Now and what else it
+// says; length is after what time it is taken all the same, or 0. It returns what is held back since when.
+func (h *Hash) HoldBack(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause time.Duration, held Hold, length time.Duration) (Outcome, Hold, error) {
+	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), length.Milliseconds(), held.Reason, held.Before, held.Now)
+	return Outcome(r.text(0)), hold(r.from(1)), err
+}
+
+// Accept accepts what is fetched next, as an operator's HSET accept 1 would. It reports whether there
+// is a hash to say so in, and whether a document is held back.
+func (h *Hash) Accept(ctx context.Context, c redis.Scripter) (held, back bool, err error) {
+	r, err := h.run(ctx, c, accept)
+	return r.int(0) > 0, r.int(1) > 0, err
+}
+
 // Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists. It
 // reports whether there was a document.
 func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft bool) (held bool, err error) {
 	r, err := h.run(ctx, c, purge, soft)
 	return r.int(0) > 0, err
 }
+
+// CodeHeld is the code of a failure that is a document held back.
+const CodeHeld = "held"
 
 // A Failure is the record of failed fetches for other processes: how many in a row, and their kind.
 type Failure struct {

@@ -29,7 +29,7 @@ type script struct {
 // others.
 func IsScript(s string) bool {
 	hash := redis.NewScript(s).Hash()
-	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, report, roster}, func(own script) bool {
+	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, accept, report, roster}, func(own script) bool {
 		return own.Hash() == s || own.Hash() == hash
 	})
 }
@@ -40,6 +40,7 @@ var (
 	fill    = load("fill")
 	release = load("release")
 	purge   = load("purge")
+	accept  = load("accept")
 	report  = load("report")
 	roster  = load("roster")
 )
@@ -105,6 +106,9 @@ func (r reply) text(i int) string {
 	}
 	return ""
 }
+
+// from is the reply without its first n fields.
+func (r reply) from(n int) reply { return r[min(n, len(r)):] }
 
 // int is a number that the script has parsed or made; see num in prelude.lua.
 func (r reply) int(i int) int64 {

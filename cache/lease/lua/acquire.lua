@@ -2,19 +2,14 @@
 -- ARGV: as for look; then token, lease in ms, source, ttl in ms, grace for another source in ms, etag of a body known to be
 -- damaged, what this process's tokens begin with (it fetches one at a time, so that a lease of its own is one whose reply it
 -- never received), when the copy was fetched that the caller has and Redis does not: an older document is due.
--- Returns what look does after the writes, the outcome ('granted', 'fresh', 'held' or 'failed'), the failure before, and
--- 1 if the hash was written.
+-- Returns the outcome ('granted', 'fresh', 'held' or 'failed'), the failure before, 1 if the hash was written, and then what
+-- look does after the writes.
 local h = read()
-local function reply(outcome, before, wrote)
-  local r = found(h, ARGV[1])
-  r[#r + 1] = outcome
-  r[#r + 1] = before
-  r[#r + 1] = wrote
-  return r
-end
+local function reply(outcome, before, wrote) return {outcome, before, wrote, unpack(found(h, ARGV[1]))} end
 local other = h.source ~= ARGV[4] and now >= h.fetched + ARGV[6]
 local current = h.etag ~= '' and h.etag ~= ARGV[7] and h.at >= num(ARGV[9]) and not other
-if current and now < h.fresh and now < h.fetched + ARGV[5] then return reply('fresh', '', 0) end
+local accepted = h.accept and h.hold[1] > 0
+if current and not accepted and now < h.fresh and now < h.fetched + ARGV[5] then return reply('fresh', '', 0) end
 
 local soft = h.fresh == 0 -- an operator's HSET fresh_until 0: the failure before does not count
 local own = string.sub(h.lease, 1, #ARGV[8]) == ARGV[8]

@@ -1,7 +1,7 @@
 -- Write what the holder of the lease has fetched, if it still has the lease.
 -- ARGV: token, fresh_until as the reply of acquire had it (whoever has changed it since has purged softly), source, etag,
 -- body (empty: the held one is renewed), ttl in ms, upstream etag, upstream last-modified, changed_at of the same content as
--- last known to the caller (or 0).
+-- last known to the caller (or 0), suspicions. What was held back, or is accepted, is over.
 -- Returns {'stored'|'soft', now, changed_at, fresh_until, set, seq} or {'lost'}.
 local h = read()
 if h.lease ~= ARGV[1] then return {'lost'} end
@@ -15,7 +15,10 @@ local soft = h.mark ~= ARGV[2]
 local fresh = soft and 0 or now + ARGV[6]
 local seq = h.seq + 1
 redis.call('HSET', key, 'seq', int(seq), 'etag', ARGV[4], 'source', ARGV[3], 'fetched_at', int(now), 'changed_at', int(changed),
-  'fresh_until', int(fresh), 'upstream_etag', ARGV[7], 'upstream_last_modified', ARGV[8], unpack(ARGV[5] ~= '' and {'body', ARGV[5]} or {}))
+  'fresh_until', int(fresh), 'upstream_etag', ARGV[7], 'upstream_last_modified', ARGV[8],
+  'suspicions', ARGV[10], unpack(ARGV[5] ~= '' and {'body', ARGV[5]} or {}))
 redis.call('HSET', books, 'seq', int(seq))
+if h.accept then redis.call('HDEL', key, 'accept') end
+redis.call('HDEL', books, unpack(held))
 drop()
 return {soft and 'soft' or 'stored', now, changed, fresh, h.set, seq}

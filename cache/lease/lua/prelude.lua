@@ -17,13 +17,16 @@ end
 local function kind(k) return redis.call('TYPE', k).ok end
 local function fields(k, ...) return kind(k) == 'hash' and redis.call('HMGET', k, ...) or {} end
 local function drop() redis.call('HDEL', books, 'lease', 'lease_until', 'lease_length', 'lease_seq') end
+local held = {'held_since', 'held_until', 'held_seq', 'held_reason', 'held_before', 'held_now'}
 
 -- The one reading of both. Books that are missing are as the hash says, without a lease. A hash without a number, or with
 -- another set or number than the books have, is none: doc is its number, or 0. A lease or a failure of another hash is
--- void. A document fetched in the future is due: the clock was set back.
+-- void, and so is a hold. A failure that is a document held back is over once an operator has accepted it. A document fetched
+-- in the future is due: the clock was set back.
 local function read()
-  local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified')
-  local b = fields(books, 'set', 'seq', 'lease', 'lease_until', 'lease_length', 'lease_seq')
+  local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified',
+    'suspicions', 'accept')
+  local b = fields(books, 'set', 'seq', 'lease', 'lease_until', 'lease_length', 'lease_seq', unpack(held))
   local set, seq = f[1] or '', num(f[2])
   local h = {set = b[1] or '', seq = num(b[2]), lease = b[3] or '', left = num(b[4]) - now, doc = 0}
   if h.set == '' or h.seq <= 0 then h.set, h.seq, h.lease = set, math.max(seq, 0), '' end
@@ -31,9 +34,15 @@ local function read()
   if seq > 0 and set == h.set and seq == h.seq then h.doc = seq else f = {} end
   h.etag, h.source, h.at, h.changed = f[3] or '', f[4] or '', num(f[5]), num(f[6])
   h.mark, h.fresh, h.upstream, h.modified = f[7] or '', f[7] and num(f[7]) or 1, f[8] or '', f[9] or ''
+  h.suspicions, h.accept = f[10] or '', (f[11] or '0') ~= '0'
   h.fetched = h.at
   if h.fetched > now then h.fetched, h.fresh = now, math.min(h.fresh, now) end
   if h.doc == 0 or num(b[6]) ~= h.doc then h.lease = '' end
+  if h.accept and string.find(h.lease, '^failed:%d+:held$') then h.lease = '' end
+  h.hold = {0, 0, '', 0, 0} -- since when, until when (0: until it is accepted), why, and how many items there were and are
+  if h.doc > 0 and num(b[9]) == h.doc and num(b[7]) > 0 then
+    h.hold = {math.min(num(b[7]), now), num(b[8]), b[10] or '', num(b[11]), num(b[12])}
+  end
   if h.lease == '' or h.left < 0 or h.left > num(b[5]) or num(b[5]) > longest then h.left = 0 end
   h.failed = string.sub(h.lease, 1, 7) == 'failed:'
   return h
@@ -41,5 +50,6 @@ end
 -- What is held, for a caller that has the body with that etag: another one's is sent. See lease.Record.
 local function found(h, etag)
   local body = h.etag ~= '' and h.etag ~= etag and redis.call('HGET', key, 'body')
-  return {now, h.set, h.seq, h.doc, body, h.etag, h.source, h.at, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified, h.mark}
+  return {now, h.set, h.seq, h.doc, body, h.etag, h.source, h.at, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified, h.mark,
+    h.suspicions, h.accept and 1 or 0, unpack(h.hold)}
 end

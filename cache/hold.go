@@ -1,0 +1,156 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
+)
+
+// ErrHeld means that the loader gave a document that is held back: the copy held stays in service.
+var ErrHeld = errors.New("the document is held back")
+
+// An Objection is why a document should not replace the one held without somebody being asked.
+type Objection struct {
+	// Reason is one clause, for operators.
+	Reason string
+	// Before and Now count the items of the list that it is about.
+	Before, Now int
+	// Lasting says that time does not help: an operator has to accept it.
+	Lasting bool
+}
+
+// HeldBack is a document that is held back, with the reason and counts of its [Objection].
+type HeldBack struct {
+	// Since is when the first such document in a row was fetched. Until is when the next one is taken
+	// all the same: after GuardHold, or when the copy held can no longer be served. Both are on this
+	// process's clock.
+	Since, Until time.Time
+	Reason       string
+	Before, Now  int
+}
+
+// objection is what the guard has against replacing the copy that would be served now; nil if nothing,
+// or if there is no such copy of the same source.
+func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
+	if r.o.Guard == nil || f.renewed || !held.holds(watch.Now()) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
+		return nil
+	}
+	return r.o.Guard(held.doc, e.doc)
+}
+
+// holdBack records with the lease that its document is held back, as giveUp does a failure. It reports
+// false if the document is to be stored all the same.
+func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held, e *entry[V], o *Objection) bool {
+	p := r.heldPause(l.Failure.Count, held)
+	p.mark = r.watched.Mark()
+	var length time.Duration
+	if !o.Lasting {
+		length = r.o.GuardHold
+	}
+	var outcome lease.Outcome
+	var hold lease.Hold
+	_, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (_ bool, err error) {
+		outcome, hold, err = r.hash.HoldBack(context.WithoutCancel(ctx), c, l, lease.Failure{Count: p.count, Code: lease.CodeHeld}, p.length,
+			lease.Hold{Reason: o.Reason, Before: o.Before, Now: o.Now}, length)
+		return false, err
+	})
+	switch {
+	case err == nil && outcome == lease.Accepted:
+		return false
+	case err == nil && outcome == lease.Lost:
+		r.refused(f, e)
+		return true
+	case watch.Replied(err):
+		r.refuse("release", err)
+		_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
+	}
+	if err != nil { // it is held back by this process alone
+		return r.holdAlone(f, p, o)
+	}
+	r.store.fetched(r.key, outcomeHeld, f.took, nil)
+	r.setHold(hold)
+	if outcome == lease.Released {
+		r.failed(f, p)
+	}
+	return true
+}
+
+// holdAlone is holdBack without word to the others.
+func (r *Reader[V]) holdAlone(f *flight[V], p pause, o *Objection) bool {
+	now := time.Now().UnixMilli() + r.skew.Load()
+	hold := lease.Hold{Since: now, Reason: o.Reason, Before: o.Before, Now: o.Now}
+	if h := r.held.Load(); h != nil && (h.Until == 0) == o.Lasting {
+		hold.Since = h.Since
+	}
+	if !o.Lasting {
+		if hold.Until = hold.Since + r.o.GuardHold.Milliseconds(); now >= hold.Until {
+			return false
+		}
+	}
+	r.store.fetched(r.key, outcomeHeld, f.took, nil)
+	r.setHold(hold)
+	r.failed(f, p)
+	return true
+}
+
+// heldPause is the pause after a document was held back. It ends with the copy: what comes then is
+// taken.
+func (r *Reader[V]) heldPause(count int, held *entry[V]) pause {
+	p := r.after(count, ErrHeld)
+	p.length = max(min(p.length, held.servableUntil-watch.Now()), time.Millisecond)
+	return p
+}
+
+// setHold notes what is held back, the zero value if nothing is, and tells if that is new.
+func (r *Reader[V]) setHold(hold lease.Hold) {
+	var now *lease.Hold
+	if hold.Since > 0 {
+		now = &hold
+	}
+	before := r.held.Swap(now)
+	if before == now || before != nil && now != nil && *before == *now || r.store.events.Held == nil {
+		return
+	}
+	r.store.events.Held(r.key, r.heldBack(now, r.memory.Load()))
+}
+
+// noteHold learns from Redis what is held back. One that it refused to record stands here alone.
+func (r *Reader[V]) noteHold(hold lease.Hold) {
+	if hold.Since > 0 || r.refusal.Load() == nil {
+		r.setHold(hold)
+	}
+}
+
+// heldBack is a hold on this process's clock, nil if there is none.
+func (r *Reader[V]) heldBack(hold *lease.Hold, e *entry[V]) *HeldBack {
+	if hold == nil {
+		return nil
+	}
+	at := func(server int64) time.Time { return time.UnixMilli(server - r.skew.Load()) }
+	h := &HeldBack{Since: at(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
+	if now := watch.Now(); e.holds(now) {
+		h.Until = time.Now().Add(e.servableUntil - now)
+	}
+	if until := at(hold.Until); hold.Until > 0 && (h.Until.IsZero() || until.Before(h.Until)) {
+		h.Until = until
+	}
+	return h
+}
+
+// isHeld reports whether a failure is a document held back.
+func (p *pause) isHeld() bool { return p != nil && errors.Is(p.err, ErrHeld) }
+
+// Accept accepts the next document of key, as an operator's HSET accept 1 would. It reports whether
+// there is anything in Redis to replace, and whether a document is held back now.
+func (s *Store) Accept(ctx context.Context, key string) (held, back bool, err error) {
+	err = s.do(ctx, key, func(c redis.Cmdable) error {
+		held, back, err = s.hash(key).Accept(ctx, c)
+		return err
+	})
+	return held, back, err
+}

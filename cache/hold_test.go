@@ -1,0 +1,268 @@
+package cache
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// guarded are options whose guard objects to odd versions, after others for good: 101 and later.
+func guarded(src Loader, hold time.Duration) ReaderOptions[int64] {
+	o := options(src)
+	o.TTL, o.GuardHold = 10*time.Millisecond, hold
+	o.Guard = func(held, loaded *Document) *Objection {
+		before, now := versionOf(held), versionOf(loaded)
+		if now%2 == 0 {
+			return nil
+		}
+		return &Objection{Reason: "version " + strconv.FormatInt(now, 10), Before: int(before), Now: int(now), Lasting: now > 100}
+	}
+	return o
+}
+
+func versionOf(d *Document) int64 {
+	v, err := prepare(d)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// until reads until an answer says so.
+func until(t testing.TB, r *Reader[int64], what string, ok func(Answer[int64]) bool) {
+	t.Helper()
+	eventually(t, what, func() bool { return ok(get(t, r)) })
+}
+
+func isHeld(a Answer[int64]) bool { return a.Status.Stale && a.Status.Detail == DetailHeld }
+
+func TestADocumentThatTheGuardObjectsToIsHeldBackOnEveryReplica(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		_, one := replica(t, b.url, guarded(src, time.Hour))
+		_, other := replica(t, b.url, guarded(src, time.Hour))
+		get(t, one)
+		src.version.Store(101)
+		until(t, one, "it is held back", isHeld)
+		if a := get(t, one); a.Value != 2 {
+			t.Errorf("version %d is served", a.Value)
+		}
+		for _, r := range []*Reader[int64]{one, other} {
+			eventually(t, "it is shown", func() bool { return r.Snapshot().HeldBack != nil })
+			h := r.Snapshot().HeldBack
+			if h.Reason != "version 101" || h.Before != 2 || h.Now != 101 || time.Since(h.Since).Abs() > time.Minute || time.Until(h.Until) < 50*time.Minute {
+				t.Errorf("%+v", h)
+			}
+			if r.Snapshot().Failing {
+				t.Error("a document held back counts as a failure")
+			}
+		}
+		if stored := b.client.HGet(t.Context(), "vitrine:banners", "body").Val(); stored != string(body(2)) {
+			t.Errorf("Redis has %s", stored)
+		}
+		src.fail(errDown)
+		until(t, one, "the CMS fails", func(a Answer[int64]) bool { return a.Status.Detail == DetailIfError })
+		if one.Snapshot().HeldBack == nil {
+			t.Error("a failure has ended the hold")
+		}
+		src.fail(nil)
+		src.version.Store(4)
+		until(t, one, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
+		for _, r := range []*Reader[int64]{one, other} {
+			eventually(t, "nothing is held back", func() bool { return r.Snapshot().HeldBack == nil })
+		}
+		if books := b.client.HGetAll(t.Context(), "vitrine:lease:{vitrine:banners}").Val(); books["held_since"] != "" {
+			t.Errorf("the books have %v", books)
+		}
+	})
+}
+
+func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		for name, accept := range map[string]func(s *Store){
+			"HSET": func(*Store) { must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err()) },
+			"vitrine accept": func(s *Store) {
+				held, back, err := s.Accept(t.Context(), "banners")
+				if err != nil || !held || !back {
+					t.Error(held, back, err)
+				}
+			},
+			"DEL": func(*Store) { must(t, b.client.Del(t.Context(), "vitrine:banners").Err()) },
+		} {
+			must(t, b.client.FlushDB(t.Context()).Err())
+			src := newSource()
+			src.version.Store(2)
+			o := guarded(src, time.Hour)
+			o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour // only acceptance makes it fetch again
+			s, r := replica(t, b.url, o)
+			get(t, r)
+			src.version.Store(101)
+			until(t, r, "it is held back", isHeld)
+			accept(s)
+			until(t, r, "it is taken: "+name, func(a Answer[int64]) bool { return a.Value == 101 })
+			eventually(t, "nothing is held back", func() bool { return r.Snapshot().HeldBack == nil })
+			if b.client.HExists(t.Context(), "vitrine:banners", "accept").Val() {
+				t.Errorf("%s: the one after it is accepted too", name)
+			}
+			must(t, s.Close())
+		}
+	})
+}
+
+func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		_, r := replica(t, b.url, guarded(src, time.Hour))
+		get(t, r)
+		src.version.Store(101)
+		until(t, r, "it is held back", isHeld)
+		must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err())
+		eventually(t, "it is stored", func() bool {
+			return b.client.HGet(t.Context(), "vitrine:banners", "body").Val() == string(body(101))
+		})
+	})
+}
+
+func TestAHoldEndsWithItsTime(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		_, r := replica(t, b.url, guarded(src, 300*time.Millisecond))
+		get(t, r)
+		src.version.Store(3)
+		until(t, r, "it is held back", isHeld)
+		held := src.loads.Load()
+		until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 3 })
+		if src.loads.Load() == held {
+			t.Error("taken without asking again")
+		}
+	})
+}
+
+func TestAHoldThatOnlyAnOperatorEndsDoesNotShortenAnother(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		_, r := replica(t, b.url, guarded(src, time.Second))
+		get(t, r)
+		src.version.Store(101)
+		until(t, r, "it is held back", isHeld)
+		since := r.Snapshot().HeldBack.Since
+		eventually(t, "that takes longer than the other may", func() bool { return time.Since(since) > time.Second })
+		src.version.Store(3)
+		until(t, r, "another is held back", func(Answer[int64]) bool {
+			h := r.Snapshot().HeldBack
+			return h != nil && h.Reason == "version 3" && h.Since.Sub(since) > 500*time.Millisecond
+		})
+	})
+}
+
+func TestWhatCanNoLongerBeServedHoldsNothingBack(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		o := guarded(src, time.Hour)
+		o.StaleWhileRevalidate, o.StaleIfError = 0, time.Second
+		o.BackoffMost = time.Hour
+		_, r := replica(t, b.url, o)
+		get(t, r)
+		src.version.Store(101)
+		until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 }) // and get fails on an error
+	})
+}
+
+func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		o := guarded(src, time.Hour)
+		o.LastGood = t.TempDir()
+		s, r := replica(t, b.url, o)
+		get(t, r)
+		eventually(t, "the last good copy is kept", func() bool { _, err := r.file.Load(); return err == nil })
+		must(t, s.Close())
+		must(t, b.client.FlushAll(t.Context()).Err())
+		src.version.Store(101)
+		_, r = replica(t, b.url, o)
+		until(t, r, "it is held back", func(a Answer[int64]) bool {
+			if a.Value != 2 {
+				t.Fatalf("version %d is served", a.Value)
+			}
+			return r.Snapshot().HeldBack != nil
+		})
+	})
+}
+
+func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
+	url := embeddedURL(t)
+	src := newSource()
+	src.version.Store(2)
+	relayed := newRelay(t, strings.TrimPrefix(url, "redis://"))
+	_, r := replica(t, relayed.url(), guarded(src, time.Hour))
+	get(t, r)
+	relayed.cut()
+	eventually(t, "Redis is unreachable", func() bool { return !r.store.Up() })
+	src.version.Store(101)
+	until(t, r, "it is held back", func(a Answer[int64]) bool {
+		if a.Value != 2 {
+			t.Fatalf("version %d is served", a.Value)
+		}
+		return r.Snapshot().HeldBack != nil
+	})
+	src.version.Store(4)
+	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 && r.Snapshot().HeldBack == nil })
+}
+
+func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		told := make(chan *HeldBack, 100)
+		s, err := Open(t.Context(), Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
+		must(t, err)
+		t.Cleanup(func() { must(t, s.Close()) })
+		r, err := NewReader(s, "banners", guarded(src, time.Hour))
+		must(t, err)
+		get(t, r)
+		src.version.Store(101)
+		until(t, r, "it is held back", isHeld)
+		loads := src.loads.Load()
+		until(t, r, "the CMS is asked again", func(Answer[int64]) bool { return src.loads.Load() > loads })
+		src.version.Store(4)
+		until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
+		close(told)
+		var all []bool
+		for h := range told {
+			all = append(all, h != nil)
+		}
+		if len(all) != 2 || !all[0] || all[1] {
+			t.Errorf("told %v", all)
+		}
+	})
+}
+
+func TestSuspicionsStandWithTheDocument(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := LoaderFunc(func(_ context.Context, _ string, held *Document) (Loaded, error) {
+			if held != nil {
+				return Loaded{NotModified: true, Suspicions: held.Suspicions + "+"}, nil
+			}
+			return Loaded{Body: body(1), Suspicions: "odd"}, nil
+		})
+		o := options(src)
+		o.TTL = 10 * time.Millisecond
+		_, r := replica(t, b.url, o)
+		if a := get(t, r); a.Document.Suspicions != "odd" {
+			t.Errorf("%q", a.Document.Suspicions)
+		}
+		until(t, r, "it is renewed", func(a Answer[int64]) bool { return a.Document.Suspicions == "odd+" })
+		_, other := replica(t, b.url, o)
+		if a := get(t, other); !strings.HasPrefix(a.Document.Suspicions, "odd+") {
+			t.Errorf("%q", a.Document.Suspicions)
+		}
+	})
+}

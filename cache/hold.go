@@ -35,9 +35,10 @@ type HeldBack struct {
 }
 
 // objection is what the guard has against replacing the copy that would be served now; nil if nothing,
-// or if there is no such copy of the same source.
+// or if there is no such copy of the same source. One that ends before the CMS would be asked again is
+// none: visitors would get an error.
 func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
-	if r.o.Guard == nil || f.renewed || !held.holds(watch.Now()) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
+	if r.o.Guard == nil || f.renewed || !held.holds(watch.Now()+r.lastChance()) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
 		return nil
 	}
 	return r.o.Guard(held.doc, e.doc)
@@ -98,13 +99,16 @@ func (r *Reader[V]) holdAlone(f *flight[V], p pause, o *Objection) bool {
 	return true
 }
 
-// heldPause is the pause after a document was held back. It ends with the copy: what comes then is
-// taken.
+// heldPause is the pause after a document was held back. It ends just before the copy does: what comes
+// then is taken.
 func (r *Reader[V]) heldPause(count int, held *entry[V]) pause {
 	p := r.after(count, ErrHeld)
-	p.length = max(min(p.length, held.servableUntil-watch.Now()), time.Millisecond)
+	p.length = max(min(p.length, held.servableUntil-r.lastChance()-watch.Now()), time.Millisecond)
 	return p
 }
+
+// lastChance is how long before its end a copy holds nothing back any more.
+func (r *Reader[V]) lastChance() time.Duration { return min(r.o.BackoffFirst, leaseMargin) }
 
 // setHold notes what is held back, the zero value if nothing is, and tells if that is new.
 func (r *Reader[V]) setHold(hold lease.Hold) {

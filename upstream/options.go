@@ -190,7 +190,7 @@ func folderPath(raw string) (string, error) {
 
 // normalizing is part of every fingerprint: raise it when Normalize begins to make something else
 // of the same answer.
-const normalizing = "1"
+const normalizing = "2"
 
 // fingerprint hashes what decides which document comes out: where from, how it is mapped, and what is
 // sent. Secrets do not count, so that they cannot be guessed from it.

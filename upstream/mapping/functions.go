@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
-	"golang.org/x/net/html"
 )
 
 // prelude comes before every program. need and rename fail for a missing key, where jq has null.
@@ -25,7 +23,7 @@ func functions() []gojq.CompilerOption {
 	return append([]gojq.CompilerOption{
 		// stable_id: the same integer for the same text, for a CMS whose ids are strings.
 		ofText("stable_id", func(text string) any { return stableID(text) }),
-		// html_text: the text of HTML, without tags, entities decoded.
+		// html_text: the text of HTML, as it is shown.
 		ofText("html_text", func(text string) any { return htmlText(text) }),
 		// resolve_url(base): a relative URL made absolute; null, "" and absolute ones stay.
 		gojq.WithFunction("resolve_url", 1, 1, func(v any, args []any) any { return resolveURL(v, args[0]) }),
@@ -88,29 +86,4 @@ func fromEpoch(v any) any {
 		return fmt.Errorf("from_epoch_ms wants milliseconds, got %s", gojq.Preview(v))
 	}
 	return time.UnixMilli(int64(n)).UTC().Format("2006-01-02T15:04:05.000000Z")
-}
-
-// htmlText is the text of a piece of HTML as an editor's field holds it: without tags, comments,
-// scripts and styles, its entities read.
-func htmlText(in string) string {
-	if !strings.ContainsAny(in, "<&") {
-		return in
-	}
-	var out strings.Builder
-	skipped := false // a script or a style, whose text follows its tag
-	for z := html.NewTokenizer(strings.NewReader(in)); ; {
-		switch z.Next() {
-		case html.ErrorToken: // the end
-			return strings.TrimSpace(out.String())
-		case html.TextToken:
-			if !skipped {
-				out.Write(z.Text())
-			}
-		case html.StartTagToken:
-			name, _ := z.TagName()
-			skipped = string(name) == "script" || string(name) == "style"
-		case html.EndTagToken:
-			skipped = false
-		}
-	}
 }

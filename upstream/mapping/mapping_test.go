@@ -2,6 +2,7 @@ package mapping_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -54,6 +55,34 @@ func TestProgramsHaveWhatMappingNeeds(t *testing.T) {
 		}
 		if err != nil || strings.Join(got, " ") != c.want {
 			t.Errorf("%s on %s: %s, %v; want %s", c.source, c.input, got, err, c.want)
+		}
+	}
+}
+
+// As a browser's innerText has them.
+func TestHTMLTextHasALineForALine(t *testing.T) {
+	for in, want := range map[string]string{
+		"<p>Oil on canvas</p>\n<p>wood</p>":                     "Oil on canvas\n\nwood",
+		"canvas<br>wood<br/><br />metal":                        "canvas\nwood\n\nmetal",
+		"<ul>\n<li>oil</li>\n<li>a <b>bold</b>  line</li></ul>": "oil\na bold line",
+		"<h2>Title</h2><div>one<div>two</div></div>three":       "Title\none\ntwo\nthree",
+		"<div>a</div><p>b</p><div>c</div>":                      "a\n\nb\n\nc",
+		"<table><thead><tr><th>Year</th><th>Place</th></tr></thead>\n<tbody><tr>\n<td><p>1642</p></td>\n<td></td> <td><p>Amsterdam</p></td></tr></tbody></table><p>end</p>": "Year\tPlace\n1642\t\tAmsterdam\n\nend",
+		"one\n  line <em>of</em>\ttext<!-- no -->s": "one line of texts",
+		"a<script>b</script><style>p{}</style>c":    "ac",
+		"<p>code:</p><pre>a\n  b</pre>":             "code:\n\na\n  b",
+		"two\nlines &amp; no tag":                   "two\nlines & no tag",
+		"<p>&nbsp;</p><p>a&nbsp; b</p>":             "a\u00a0 b",
+		"<p></p><br>":                               "",
+	} {
+		text, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := run(t.Context(), t, "html_text", string(text), 0)
+		var plain string
+		if err != nil || len(got) != 1 || json.Unmarshal([]byte(got[0]), &plain) != nil || plain != want {
+			t.Errorf("%q: %s, %v; want %q", in, got, err, want)
 		}
 	}
 }

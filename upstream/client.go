@@ -58,7 +58,6 @@ type Client struct {
 	tracer      trace.Tracer
 	breaker     *breaker
 	log         *slog.Logger
-	secrets     []string // that the CMS is sent, and may repeat
 }
 
 // Result is one fetch. After an error Document, NotModified and Validators are zero, and the rest
@@ -97,7 +96,7 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 		err = c.hide(fmt.Errorf("fetch %s: %w", r, c.whoseDeadline(ctx, err)))
 	}
 	for i := range result.Suspicions {
-		result.Suspicions[i].Shown = c.redact(result.Suspicions[i].Shown)
+		result.Suspicions[i].Shown = c.cms.Redact(result.Suspicions[i].Shown)
 	}
 	if p, ok := errors.AsType[*exchange.PanicError](err); ok {
 		c.log.LogAttrs(ctx, slog.LevelError, "panic during a fetch", slog.Any("error", err), slog.String("stack", string(p.Stack)))

@@ -79,7 +79,7 @@ func (c *Client) text(err error) string {
 	if err == nil {
 		return ""
 	}
-	return c.redact(err.Error())
+	return c.cms.Redact(err.Error())
 }
 
 // serve adds the last step: the item as it is served.

@@ -1,9 +1,11 @@
 package upstream
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,7 +16,8 @@ import (
 )
 
 // TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats has answers with an API key in a link, in the
-// place of an id, where a program fails, and in an error, and a request that the error quotes.
+// place of an id, where a program fails, and in an error, and a request that the error quotes. The key
+// is one of the configuration, or a token that a login got.
 func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
 	const secret = "hunter2-0123456789-0123456789-0123456789-0123456789"
 	for _, answer := range []struct {
@@ -27,10 +30,21 @@ func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
 		{200, `{"results":"KEY"}`, ".results | map(.)", ""},
 		{200, `{"results":"KEY"}`, ".results | error", ""},
 		{403, `{"error":{"name":"KEY","message":"KEY is wrong"}}`, ".results", ""},
+		{503, `{"error":{"name":"KEY","message":"KEY is wrong"}}`, ".results", ""},
+		{403, `{"error":{"name":"KEY","message":"KEY is wrong"}}`, ".results", "login"},
+		{200, `{"results":[{"id":"KEY"}]}`, ".results", "login"},
 	} {
+		var log bytes.Buffer
 		client := newClient(t, "http://cms", func(o *options) {
-			o.Preset, o.Shared.Secrets = "custom", []string{secret}
+			o.Preset, o.Shared.Secrets, o.Logger = "custom", []string{secret}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			if answer.style == "login" {
+				answer.style, o.Shared.Secrets = "", nil
+				o.Shared.Login = &source.Login{Path: "login", Form: map[string]string{"name": "me"}}
+			}
 			o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+				if req.Method == http.MethodPost {
+					return &http.Response{StatusCode: http.StatusOK, Request: req, Body: io.NopCloser(strings.NewReader(`{"access_token":"` + secret + `"}`))}, nil
+				}
 				body := strings.ReplaceAll(strings.Replace(answer.body, "%s", bannerOf(1, "a"), 1), "KEY", secret)
 				return &http.Response{
 					StatusCode: answer.status, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
@@ -42,7 +56,7 @@ func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
 		})
 		got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
 		explained, failed := client.Explain(t.Context(), shape.Banners)
-		shown := fmt.Sprint(err, got.Suspicions, failed)
+		shown := fmt.Sprint(err, got.Suspicions, failed, log.String())
 		for _, e := range explained {
 			shown += e.Error
 		}

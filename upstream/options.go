@@ -64,7 +64,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{timeout: o.Timeout, tracer: o.Tracer, log: o.Logger, secrets: append([]string{o.Authorization}, o.Shared.Secrets...)}
+	c := &Client{timeout: o.Timeout, tracer: o.Tracer, log: o.Logger}
 	if c.recipes, err = recipes(o); err != nil {
 		return nil, err
 	}

@@ -285,5 +285,5 @@ func TestCustomPagingIsSaidByPrograms(t *testing.T) {
 	pages(cms, "/v4/list", func(query func(string) string) string {
 		return map[string]string{"0": "[" + bannerList(1, 2) + "]", "1": "[" + bannerList(3, 2) + "]", "2": "404"}[query("p")]
 	})
-	wantIDs(t, paged(t, cms, "custom", source.Part{Path: "v4/list", Paging: source.Paging{Style: source.PagingPage, Param: "p", First: &first}}), "[1 2 3 4]")
+	wantIDs(t, paged(t, cms, "custom", source.Part{Path: "v4/list", Paging: source.Paging{Style: source.PagingPage, Param: "p", First: &first, PastEnd: 404}}), "[1 2 3 4]")
 }

@@ -126,7 +126,6 @@ func TestPagingThatIsWrongSaysWhichMistakeItLooksLike(t *testing.T) {
 	if n := len(cms.Requests()); n != 2 {
 		t.Errorf("%d requests, want no further walk", n)
 	}
-	cms.HandlePath("/rows", upstreamtest.JSON(`{"errors":[{"message":"unknown parameter \"page\"\u001b[2J"}]}`, "Status", "400"))
 	cms.HandlePath("/bad", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
@@ -159,6 +158,51 @@ func TestErrorsNameTheURLOfThePartThatFailed(t *testing.T) {
 	_, err = client(func(parts []source.Part) { parts[2].Map = "need(\"name\")" }).Fetch(t.Context(), shape.Catalogue, Validators{})
 	if err == nil || !strings.HasPrefix(err.Error(), "fetch catalogue: GET "+cms.URL+"/c: catalogue.gallery[0]: ") {
 		t.Error(err)
+	}
+	for program, want := range map[string]string{ // which no part is to blame for
+		`.artist | error("no")`:                        "make the catalogue of its parts: catalogue: upstream.resources.catalogue.map: no",
+		`{artist: .artwork, artwork: [], gallery: []}`: `make the catalogue of its parts: catalogue.artist[1].id: want an integer, got "x"`,
+	} {
+		cms.HandlePath("/b", upstreamtest.JSON(`[{"id":1,"gallery_artists":null},{"id":"x"}]`))
+		joined := newClient(t, cms.URL, func(o *options) {
+			o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Map: program, Parts: []source.Part{
+				{Name: "artist", Path: "a"}, {Name: "artwork", Path: "b"}, {Name: "gallery", Path: "c"},
+			}}}
+		})
+		_, err := joined.Fetch(t.Context(), shape.Catalogue, Validators{})
+		wantError(t, err, ErrAnswer, "fetch catalogue: "+want)
+	}
+}
+
+func TestWhatAnyCMSSaysOfAnErrorIsKept(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"errors":[{"status":"404","title":"Not Found","detail":"The resource was not found."}]}`: "The resource was not found.",
+		`{"errors":[{"title":"Not Found"}]}`:                                        "Not Found",
+		`{"data":{},"message":"Missing collection context.","status":404}`:          "Missing collection context.",
+		`{"detail":"Given token not valid","code":"token_not_valid","messages":[]}`: "Given token not valid",
+		`{"type":"about:blank","title":"Forbidden","status":403}`:                   "Forbidden",
+		`{"detail":"Not found."}`:                                                   "Not found.",
+		`{"errors":{"x":["y"]}}`:                                                    "",
+		`["no"]`:                                                                    "",
+	} {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(body))
+		}))
+		client := newClient(t, cms.URL, func(o *options) {
+			o.Authorization, o.Shared.Secrets = "Bearer tok", []string{"s3", "k%y-of-the-cms"}
+			o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{{Path: "rows", Query: url.Values{
+				"sort": {"id"}, "key": {"k%y-of-the-cms"}, "a": {"s3"}, "b": {"xs3"},
+			}}}}}
+		})
+		_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+		status, ok := errors.AsType[*StatusError](err)
+		if !ok || status.Said != want {
+			t.Errorf("%s: %+v, want %q", body, status, want)
+		}
+		wantError(t, err, ErrAnswer, "/rows: status 404 for ?a=********&b=xs3&key=********&sort=id")
 	}
 }
 

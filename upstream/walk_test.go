@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
@@ -226,7 +227,7 @@ func TestPageThatFailsMidWalkFailsTheFetch(t *testing.T) {
 		return drfPages(4, link, bannerList(1, 2), bannerList(3, 2))(q)
 	})
 	_, err := ids(t, newClient(t, cms.URL, nil))
-	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/gvapp/singlebanner (page 2): status 503")
+	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/gvapp/singlebanner (page 2): status 503 for ?page=2")
 }
 
 func TestWalksAreBounded(t *testing.T) {
@@ -259,7 +260,7 @@ func TestAListThatEndsPastItsLastPageHasNoValidators(t *testing.T) {
 			}
 			return "404"
 		})
-		client := paged(t, cms, "custom", source.Part{Path: "rows", Paging: source.Paging{Style: style, Param: "p"}})
+		client := paged(t, cms, "custom", source.Part{Path: "rows", Paging: source.Paging{Style: style, Param: "p", PastEnd: 404}})
 		first := mustFetch(t, client, shape.Banners)
 		if first.Validators != (Validators{}) || first.Document.Items != 2 {
 			t.Errorf("%s: %d items, %+v", style, first.Document.Items, first.Validators)
@@ -316,6 +317,78 @@ func TestPagedListHasNoValidators(t *testing.T) {
 }
 
 // TestALinkOfAPostedListIsPosted has the body on each page.
+func TestWhatDependsOnTheTimeIsNotAskedForConditionally(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("ETag", `"same"`)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `[{"id":1,"from":0},{"id":2,"from":%d}]`, time.Now().Add(time.Second).Unix())
+	}))
+	for program, conditional := range map[string]bool{
+		`select(.from <= now)`: false, `select(.now == null)`: true, `if .id > 0 and (now > 0) then . else empty end`: false,
+	} {
+		client := paged(t, cms, "custom", source.Part{Path: "rows", Map: program})
+		first := mustFetch(t, client, shape.Banners)
+		if first.Validators.ETag == "" == conditional {
+			t.Errorf("%s: validators %v", program, first.Validators)
+		}
+		second, err := client.Fetch(t.Context(), shape.Banners, Validators{ETag: `"same"`}) // kept from before
+		if err != nil || second.NotModified != conditional {
+			t.Errorf("%s: not modified %v, %v", program, second.NotModified, err)
+		}
+	}
+}
+
+func TestErrorsNameThePageOfTheItem(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages := map[string]string{"1": `{"id":1},{"id":"gone"},{"id":3}`, "2": `{"id":4},{"id":5,"title_en":7}`, "3": `{"id":6}`, "4": ``}
+		upstreamtest.JSON("["+pages[r.URL.Query().Get("page")]+"]").ServeHTTP(w, r)
+	}))
+	paging := source.Paging{Style: source.PagingPage, Param: "page"}
+	for program, want := range map[string]string{
+		`select(.title_en) | need("name")`:                  `/rows (page 2): banners[4]: `,                   // of the program
+		`select(.id != "gone")`:                             `/rows (page 2): banners[3].title_en: want`,      // of the document, which lacks an item
+		`select(.title_en == null)`:                         `/rows: banners[1].id: want an integer`,          // of page 1
+		`if .id == 6 then error("no") else {id: 1} end`:     `/rows (page 3): banners[5]: `,                   //
+		`select(.id == 4) | ., {id: 2}, {id: "y"}, {id: 3}`: `/rows (page 2): banners[2].id: want an integer`, // four of one
+	} {
+		_, err := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging, Map: program}).Fetch(t.Context(), shape.Banners, Validators{})
+		if err == nil || !strings.HasPrefix(err.Error(), "fetch banners: GET "+cms.URL+want) {
+			t.Errorf("%s: %v, want %s", program, err, want)
+		}
+	}
+	all, _ := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}).Explain(t.Context(), shape.Banners)
+	if len(all) != 1 || all[0].Op != "GET "+cms.URL+"/rows" {
+		t.Errorf("%+v, want the page that the first item came on", all)
+	}
+}
+
+// A proxy, a renamed route or a lost permission can answer so in the middle of a list.
+func TestAnErrorOnALaterPageIsNotTheEndUnlessPagingSaysSo(t *testing.T) {
+	for _, code := range []int{400, 404} {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("page") != "1" {
+				w.WriteHeader(code)
+				return
+			}
+			upstreamtest.JSON("["+bannerList(1, 2)+"]").ServeHTTP(w, r)
+		}))
+		paging := source.Paging{Style: source.PagingPage, Param: "page"}
+		_, err := ids(t, paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}))
+		wantError(t, err, ErrAnswer, fmt.Sprintf("/rows (page 2): status %d for ?page=2 (paging.past_end: %[1]d, if the list ends so)", code))
+		paging.PastEnd = code
+		if got, err := ids(t, paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging})); err != nil || len(got) != 2 {
+			t.Errorf("%d: %v, %v", code, got, err)
+		}
+	}
+}
+
 func TestALinkOfAPostedListIsPosted(t *testing.T) {
 	var asked []string
 	client := newClient(t, "http://cms", func(o *options) {

@@ -82,6 +82,9 @@ type Paging struct {
 	Total string `yaml:"total" is:"jq program"`
 	// TotalHeader is the name of a header that says the same.
 	TotalHeader string `yaml:"total_header"`
+	// PastEnd is the status of a page after the last, of a CMS that reports no total: 404 in Django
+	// REST Framework. Zero means that an empty page ends the list, and any such status is an error.
+	PastEnd int `yaml:"past_end" range:"400..499"`
 	// Next is a jq program that finds the link or the cursor in a response.
 	Next string `yaml:"next" is:"jq program"`
 	// Query is added to the requests for a list, except for parameters that the part sets.

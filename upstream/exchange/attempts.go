@@ -35,7 +35,7 @@ func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 
 // attempts makes the request until an attempt succeeds or the policy gives up.
 func (c *Client) attempts(ctx context.Context, want Request) (Answer, error) {
-	a := &attempts{client: c, want: want, got: Answer{Op: c.op(want), Asked: c.shown(want)}}
+	a := &attempts{client: c, want: want, got: Answer{Op: c.op(want)}}
 	err := a.run(ctx)
 	if err == nil {
 		return a.got, nil
@@ -108,7 +108,11 @@ func (a *attempts) take(resp *http.Response) error {
 		}{io.TeeReader(resp.Body, &copied), resp.Body}
 		defer func() { a.client.record(a.want, resp, a.authorization, copied.Bytes()) }()
 	}
-	return a.got.take(resp, a.want, a.held, a.authorization != "")
+	err := a.got.take(resp, a.want, a.held, a.authorization != "")
+	if status, ok := errors.AsType[*StatusError](err); ok && a.client.files == nil {
+		status.Query = a.client.Query(a.want)
+	}
+	return err
 }
 
 // check is a retryablehttp.CheckRetry. It is called after each request, and again with the error of
@@ -130,7 +134,7 @@ func (a *attempts) check(ctx context.Context, _ *http.Response, err error) (bool
 	a.renewed, a.wait, a.last = false, wait, bare(err)
 	a.client.options.Logger.LogAttrs(ctx, slog.LevelDebug, "upstream attempt failed, trying again",
 		slog.String("resource", a.want.Resource), slog.Int("attempt", a.got.Attempts),
-		slog.Duration("wait", wait), slog.Any("error", a.last))
+		slog.Duration("wait", wait), slog.String("error", a.client.Redact(a.last.Error())))
 	return true, nil
 }
 

@@ -87,13 +87,13 @@ func (c *Client) Close() {
 	}
 }
 
-// shown is the query of a request, with its secrets.
-func (c *Client) shown(want Request) string {
+// Query is that of a request as a person reads it, its secrets masked.
+func (c *Client) Query(want Request) string {
 	text, err := url.QueryUnescape(c.target(want).RawQuery)
 	if err != nil || text == "" {
 		return ""
 	}
-	return plain.Clip("?"+text, 300)
+	return plain.Clip("?"+c.Redact(text), 300)
 }
 
 // describe sets the headers of a request.

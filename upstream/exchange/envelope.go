@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"mime"
@@ -24,7 +25,7 @@ func (e *StatusError) read(resp *http.Response, credentials bool) {
 		// An unreadable body adds nothing to the status.
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
 		said, _ := readEnvelope(body)
-		e.Name, e.Said = said.name, plain.Clip(said.message, 300)
+		e.Name, e.Said = said.name, plain.Clip(cmp.Or(said.message, messageIn(body)), 300)
 		// With its database down, Strapi answers 401 to every request without a token (with one,
 		// 500), as it does for a wrong token. Without permission it answers 403, so without a token
 		// a 401 is an outage.
@@ -82,6 +83,26 @@ func readEnvelope(body []byte) (envelope, bool) {
 		return envelope{name: word(code), message: message}, true
 	}
 	return envelope{}, false
+}
+
+// messageIn is what any other error in JSON says: {"message":"…"} of PocketBase, {"detail":"…"} beside
+// other members, {"errors":[{"detail":"…"}]} of JSON:API, {"title":"…"} of RFC 9457.
+func messageIn(body []byte) string {
+	var object map[string]any
+	if json.Unmarshal(body, &object) != nil {
+		return ""
+	}
+	if list, ok := object["errors"].([]any); ok && len(list) > 0 {
+		if first, ok := list[0].(map[string]any); ok {
+			object = first
+		}
+	}
+	for _, name := range []string{"detail", "message", "title", "error_description"} {
+		if text, ok := object[name].(string); ok && text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 var wordPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,63}$`)

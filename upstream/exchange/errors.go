@@ -75,6 +75,7 @@ type StatusError struct {
 	RetryAfter time.Duration // of a 429 or 503, at most a day; 0 if it sent none
 	HTML       bool          // it has an HTML page, so perhaps it is not from the CMS's API
 	Said       string        // what the CMS says about it, for the operator alone: not in Error
+	Query      string        // of the request, for a person, without secrets: ?sort=id
 	Name       string        // the CMS's error code ("TOKEN_EXPIRED"), or empty
 	Outage     bool          // a 401 that means that the CMS's database is down
 	Refused    bool          // a 401 or 403 to a request that had credentials
@@ -84,6 +85,9 @@ func (e *StatusError) Error() string {
 	text := fmt.Sprintf("status %d", e.Code)
 	if e.Name != "" {
 		text += " (" + e.Name + ")"
+	}
+	if e.Query != "" {
+		text += " for " + e.Query
 	}
 	switch {
 	case e.HTML:

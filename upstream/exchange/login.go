@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -21,7 +22,8 @@ type Login struct {
 	Token func(ctx context.Context, answer []byte) (string, error)
 
 	mu     sync.Mutex
-	header string // of the present token; empty before
+	header string   // of the present token; empty before
+	sent   []string // the latest headers, which answers may repeat
 }
 
 // authorization returns the header's value.
@@ -36,6 +38,8 @@ func (l *Login) authorization(ctx context.Context, c *Client) (string, error) {
 		if l.header = token; !strings.Contains(token, " ") {
 			l.header = "Bearer " + token
 		}
+		const most = 3 // resources, each of which may still work with one
+		l.sent = append(l.sent[max(0, len(l.sent)-most+1):], l.header)
 	}
 	return l.header, nil
 }
@@ -71,6 +75,13 @@ func (l *Login) request(ctx context.Context, c *Client) (string, error) {
 		err = &FaultError{Text: "want a token"}
 	}
 	return token, err
+}
+
+// tokens returns the headers that requests under way may have.
+func (l *Login) tokens() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.sent)
 }
 
 // refused drops the token that was sent, unless another request has renewed it.

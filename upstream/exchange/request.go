@@ -63,7 +63,6 @@ func (r *Request) method() string {
 // Answer is a response. After an error, only Op, Status and Attempts are valid.
 type Answer struct {
 	Op          string // how it was obtained, for errors about its content: "GET http://cms/gvapp/"
-	Asked       string // the query of the request, with its secrets
 	Status      int
 	Attempts    int
 	NotModified bool // the CMS confirmed the copy of Held; there is no Body

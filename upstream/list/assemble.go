@@ -2,9 +2,11 @@ package list
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,19 +21,21 @@ import (
 
 // Result is the input of one document. After an error only the counts are valid.
 type Result struct {
-	Op          string // how the first part was obtained, for errors about its content
+	Op          string // how the first part was obtained, or what is made of several
 	Status      int
 	NotModified bool   // the CMS confirmed the copy held; there is no Body
 	Body        []byte // for shape.Normalize
 	Validators  exchange.Validators
 	Attempts    int
-	Pages       int               // responses that Body was made from
-	Bytes       int               // of these, decompressed
-	Unpaged     []Unpaged         // lists that seem to continue, without configured paging
-	ops         map[string]string // how each part was obtained, by its path
-	Drafts      int               // items that the CMS marks as unpublished
-	Samples     []Sample          // the first item of each part that was mapped
-	Mapping     time.Duration     // spent on mapping the responses
+	Pages       int           // responses that Body was made from
+	Bytes       int           // of these, decompressed
+	Unpaged     []Unpaged     // lists that seem to continue, without configured paging
+	Drafts      int           // items that the CMS marks as unpublished
+	Samples     []Sample      // the first item of each part that was mapped
+	Mapping     time.Duration // spent on mapping the responses
+
+	responses map[string][]mapping.Response // of each part, by its path
+	joined    bool                          // a program made the document of the parts
 }
 
 // Sample is the first item of a part, as it came.
@@ -55,14 +59,15 @@ type Unpaged struct {
 //
 // Validators are returned and used only if a single response makes the document and its body covers
 // it. A list of several pages has none, since an unchanged first page says nothing about the
-// others; nor have several parts, since a changed one would need the others' old responses.
+// others; nor have several parts, since a changed one would need the others' old responses; nor has
+// what a program makes of the time.
 func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.Validators) (Result, error) {
 	if m.empty {
 		return m.nothing(), nil
 	}
 	left := new(atomic.Int64)
 	left.Store(m.maxBytes)
-	if len(m.parts) > 1 {
+	if len(m.parts) > 1 || m.timely {
 		held = exchange.Validators{}
 	}
 	walked := make([]walked, len(m.parts))
@@ -77,11 +82,15 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	}
 	err := group.Wait()
 	first := walked[0].last
-	got := Result{Op: first.Op, Status: first.Status, NotModified: first.NotModified, ops: make(map[string]string)}
+	got := Result{Status: first.Status, NotModified: first.NotModified, responses: make(map[string][]mapping.Response), joined: m.program != nil}
 	for i, w := range walked {
-		got.ops[m.parts[i].root] = w.last.Op
+		if w.responses == nil {
+			w.responses = []mapping.Response{{Op: w.last.Op}}
+		}
+		got.responses[m.parts[i].root] = w.responses
+		got.Op = cmp.Or(got.Op, w.responses[0].Op)
 		if w.items != nil {
-			sample := Sample{Path: m.parts[i].root, Op: w.last.Op, part: i}
+			sample := Sample{Path: m.parts[i].root, Op: w.responses[0].Op, part: i}
 			if len(w.items) > 0 {
 				sample.items = [][]byte{bytes.Clone(w.items[0])} // which is part of a response
 			}
@@ -98,7 +107,10 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	if err != nil {
 		return got, err
 	}
-	if len(m.parts) == 1 && m.parts[0].Paging.Style != source.PagingHeader &&
+	if got.joined && len(m.parts) > 1 {
+		got.Op = "make the " + string(m.resource) + " of its parts"
+	}
+	if len(m.parts) == 1 && !m.timely && m.parts[0].Paging.Style != source.PagingHeader &&
 		m.parts[0].Paging.TotalHeader == "" && !m.parts[0].posts() {
 		got.Validators = walked[0].validators
 	}
@@ -114,22 +126,36 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	stop()
 	got.Mapping = time.Since(began)
 	if err != nil {
-		return got, failed(ctx, got.At(err), err)
+		return got, failed(ctx, got.at(err, false), err)
 	}
 	return got, nil
 }
 
-// At returns how the response was obtained that an error is about, as far as its path tells.
+// At returns how the response was obtained that an error about the document is about, as far as its
+// path tells.
 func (r *Result) At(err error) string {
+	if r.joined { // its lists need not be those of the parts
+		return r.Op
+	}
+	return r.at(err, true)
+}
+
+// at is At for a path in the document that is made, or in the parts as received.
+func (r *Result) at(err error, made bool) string {
 	path := ""
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		path = refused.Path
 	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
 		path = program.Input
 	}
-	for root, op := range r.ops {
-		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '[' || rest[0] == '.') {
-			return op
+	for root, responses := range r.responses {
+		rest, ok := strings.CutPrefix(path, root)
+		if ok && (rest == "" || rest[0] == '[' || rest[0] == '.') {
+			digits, _, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
+			if item, err := strconv.Atoi(digits); err == nil {
+				return mapping.With(responses, item, made)
+			}
+			return responses[0].Op
 		}
 	}
 	return r.Op
@@ -151,7 +177,8 @@ func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
 	}
 	for i, p := range m.parts {
 		c.Parts = append(c.Parts, mapping.Items{
-			Name: p.Name, Root: p.root, List: p.list, Draft: m.draft, Maps: m.maps(p), MaxItems: p.Paging.MaxItems, Items: walked[i].items,
+			Name: p.Name, Root: p.root, List: p.list, Draft: m.draft, Maps: m.maps(p), MaxItems: p.Paging.MaxItems,
+			Items: walked[i].items, Responses: walked[i].responses,
 		})
 	}
 	return c.Compose(ctx)

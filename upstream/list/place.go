@@ -27,7 +27,8 @@ type walk struct {
 // walked is the result of a walk.
 type walked struct {
 	items      [][]byte
-	untouched  []byte // the document itself, if it needs no mapping
+	responses  []mapping.Response // that they came in
+	untouched  []byte             // the document itself, if it needs no mapping
 	last       exchange.Answer
 	validators exchange.Validators // of the one answer that is the whole list
 	pages      int

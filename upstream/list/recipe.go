@@ -50,6 +50,7 @@ type Recipe struct {
 	pause    time.Duration // between two walks
 	defs     string        // that programs begin with
 	empty    bool
+	timely   bool // a program depends on the time
 }
 
 // part is one part of a recipe.
@@ -89,7 +90,10 @@ func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int
 		}
 		m.parts = append(m.parts, one)
 	}
-	return m, m.compile(&m.program, "map", o.Map)
+	err = m.compile(&m.program, "map", o.Map)
+	m.timely = mapping.Timely(m.defs) || mapping.Timely(o.Map) || mapping.Timely(shared.Map) || mapping.Timely(shared.Draft) ||
+		slices.ContainsFunc(m.parts, func(p *part) bool { return mapping.Timely(p.Map) || mapping.Timely(p.Items) })
+	return m, err
 }
 
 // part checks and compiles one part.
@@ -154,7 +158,7 @@ func (p *part) page(shared source.Paging) (key string, err error) {
 	g.Style = cmp.Or(g.Style, shared.Style, source.PagingNone)
 	if own {
 		g.Param, g.SizeParam, g.Size = cmp.Or(g.Param, shared.Param), cmp.Or(g.SizeParam, shared.SizeParam), cmp.Or(g.Size, shared.Size)
-		g.First = cmp.Or(g.First, shared.First)
+		g.First, g.PastEnd = cmp.Or(g.First, shared.First), cmp.Or(g.PastEnd, shared.PastEnd)
 	}
 	if own || g.Style == source.PagingNone {
 		g.Next = cmp.Or(g.Next, shared.Next)

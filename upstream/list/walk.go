@@ -85,12 +85,13 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		one, err := w.cms.Do(ctx, want)
 		got.attempts += one.Attempts
 		if err != nil {
-			if end, torn := w.past(at, total >= 0, err); torn != nil {
-				return got, torn
-			} else if end {
+			end, err := w.past(one.Op, at, total >= 0, err)
+			if end {
 				break
 			}
-			got.last = one
+			if _, torn := errors.AsType[*tornError](err); !torn {
+				got.last = one
+			}
 			return got, err
 		}
 		got.last, got.pages = one, at.page
@@ -112,10 +113,11 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 			return got, failed(ctx, one.Op, err)
 		}
 		if same := at.page > 1 && len(page.Items) > 0 && slices.EqualFunc(page.Items, before, bytes.Equal); same {
-			return got, w.refuse(one, "pages that differ", "the same page again: does the CMS know the parameter "+strconv.Quote(w.part.Paging.Param)+"? It was asked for "+cmp.Or(one.Asked, "without a query"))
+			return got, w.refuse(one, "pages that differ", "the same page again: does the CMS know the parameter "+strconv.Quote(w.part.Paging.Param)+"? It was asked for "+cmp.Or(w.cms.Query(want), "without a query"))
 		}
 		before = page.Items
 		got.items = append(got.items, page.Items...)
+		got.responses = append(got.responses, mapping.Response{Op: one.Op, Received: len(page.Items)})
 		if w.part.Paging.Total == "-" {
 			page.Total = -1
 		}
@@ -187,15 +189,20 @@ func (w *walk) identify(ctx context.Context, page, before int, items [][]byte, s
 var seed = maphash.MakeSeed()
 
 // past interprets an error on a later page: the list has ended, or, if its total or link promised
-// more, it became shorter.
-func (w *walk) past(at place, counted bool, err error) (end bool, torn error) {
-	status, ok := errors.AsType[*exchange.StatusError](err)
-	if !ok || at.page == 1 || status.Code != http.StatusBadRequest && status.Code != http.StatusNotFound {
-		return false, nil
-	}
-	style := w.part.Paging.Style
-	if !counted && (style == source.PagingPage || style == source.PagingOffset) {
+// more, it became shorter. Any other error stays.
+func (w *walk) past(op string, at place, counted bool, failed error) (end bool, err error) {
+	status, ok := errors.AsType[*exchange.StatusError](failed)
+	g := w.part.Paging
+	uncounted := !counted && (g.Style == source.PagingPage || g.Style == source.PagingOffset)
+	switch {
+	case !ok || at.page == 1:
+		return false, failed
+	case uncounted && status.Code == g.PastEnd:
 		return true, nil
+	case status.Code != http.StatusBadRequest && status.Code != http.StatusNotFound:
+		return false, failed
+	case uncounted:
+		return false, &exchange.Error{Op: op, Kind: exchange.ErrAnswer, Err: fmt.Errorf("%w (paging.past_end: %d, if the list ends so)", status, status.Code)}
 	}
 	return false, &tornError{fmt.Sprintf("page %d is gone (status %d)", at.page, status.Code)}
 }

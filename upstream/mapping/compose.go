@@ -24,6 +24,30 @@ type Items struct {
 	Maps     []*Program // run on each item, one after the other
 	MaxItems int
 	Items    [][]byte
+	// Responses are those that the items came in. Compose counts what it made of each.
+	Responses []Response
+}
+
+// Response is one that items came in.
+type Response struct {
+	Op       string // how it was obtained
+	Received int    // items
+	Made     int    // of these, for the document
+}
+
+// With returns the response with an item: that of this number as received, or as made.
+func With(all []Response, item int, made bool) (op string) {
+	for _, r := range all {
+		op = r.Op
+		n := r.Received
+		if made {
+			n = r.Made
+		}
+		if item -= n; item < 0 {
+			break
+		}
+	}
+	return op
 }
 
 // Compose makes the document's bytes, ready to be normalized.
@@ -108,6 +132,9 @@ func (w *composing) part(out []byte, p Items) ([]byte, error) {
 			separate()
 			out = append(out, item...)
 		}
+		for i := range p.Responses {
+			p.Responses[i].Made = p.Responses[i].Received
+		}
 	} else {
 		whole := w.budget
 		err := w.items(p, func(path string, v any) (err error) {
@@ -158,7 +185,11 @@ func (w *composing) decode() (any, error) {
 // items decodes and maps the items of a part, and passes each result, with its path, to emit.
 func (w *composing) items(p Items, emit func(path string, v any) error) error {
 	left := p.MaxItems
+	response, end := -1, 0 // of its items
 	for i, item := range p.Items {
+		for ; i >= end && response+1 < len(p.Responses); end += p.Responses[response].Received {
+			response++
+		}
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
@@ -180,6 +211,9 @@ func (w *composing) items(p Items, emit func(path string, v any) error) error {
 			}
 			if left--; left < 0 {
 				return refuse(p.Root, fmt.Sprintf("at most %d items", p.MaxItems), "more")
+			}
+			if response >= 0 {
+				p.Responses[response].Made++
 			}
 			return emit(path, v)
 		})

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/itchyny/gojq"
@@ -107,6 +108,12 @@ func (p *Program) Source() string {
 	}
 	return p.source
 }
+
+// Timely reports whether a program, or a definition, may call now: what it yields then changes though
+// its input does not.
+func Timely(source string) bool { return timely.MatchString(source) }
+
+var timely = regexp.MustCompile(`(^|[^.$\w])now\b`)
 
 // Run runs the program on input, which it does not change and which Decode or another Run has made,
 // and gives each output to emit, at most so many unless most is 0. path is the input's, for errors:

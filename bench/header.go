@@ -28,7 +28,8 @@ var fieldReasons = map[string]string{
 	"Content-Security-Policy":       "an answer shown as a page can do nothing, and cannot be framed",
 	"Cross-Origin-Resource-Policy":  "who may embed it",
 	"Access-Control-Allow-Origin":   "lets pages of other origins read it, a 304 to a page's own condition included",
-	"Access-Control-Expose-Headers": "lets them read ETag, Age and Cache-Status",
+	"Access-Control-Expose-Headers": "lets them read ETag, Age, Cache-Status, Retry-After and X-Request-Id",
+	"Timing-Allow-Origin":           "lets them read how long a request took",
 }
 
 // header lists the fields of a hit, with the bytes of each line.

@@ -21,7 +21,10 @@ type cors struct {
 }
 
 // exposed are the header fields that pages of other origins can read.
-const exposed = "ETag, Age, Cache-Status"
+const exposed = "ETag, Age, Cache-Status, Retry-After, X-Request-Id"
+
+// timingAllowOrigin lets the same pages read the times of a request (Resource Timing, section 4.5).
+const timingAllowOrigin = "Timing-Allow-Origin"
 
 // newCORS reads a list of origins; "*" alone allows all, and an empty list none.
 func newCORS(origins []string) (cors, error) {
@@ -38,7 +41,7 @@ func newCORS(origins []string) (cors, error) {
 		if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o || strings.ToLower(o) != o {
 			return c, fmt.Errorf("CORS origins: want an origin such as https://example.org, in lower case, got %q", o)
 		}
-		c.origins[o] = fmt.Appendf(nil, "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: %s\r\n", o, exposed)
+		c.origins[o] = fmt.Appendf(nil, "Access-Control-Allow-Origin: %s\r\nTiming-Allow-Origin: %[1]s\r\nAccess-Control-Expose-Headers: %s\r\n", o, exposed)
 	}
 	return c, nil
 }
@@ -52,6 +55,7 @@ func (c *cors) write(h *fasthttp.ResponseHeader, origin []byte) (allowed bool) {
 	switch {
 	case c.any:
 		h.Set(fiber.HeaderAccessControlAllowOrigin, "*")
+		h.Set(timingAllowOrigin, "*")
 	case !c.varies():
 		return false
 	default:
@@ -59,6 +63,7 @@ func (c *cors) write(h *fasthttp.ResponseHeader, origin []byte) (allowed bool) {
 			return false
 		}
 		h.SetBytesV(fiber.HeaderAccessControlAllowOrigin, origin)
+		h.SetBytesV(timingAllowOrigin, origin)
 	}
 	h.Set(fiber.HeaderAccessControlExposeHeaders, exposed)
 	return true

@@ -88,6 +88,7 @@ func (t *terms) newHead(i, kind int) []byte {
 	line("Cross-Origin-Resource-Policy", t.cors.resourcePolicy)
 	if t.cors.any {
 		line("Access-Control-Allow-Origin", "*")
+		line(timingAllowOrigin, "*")
 		line("Access-Control-Expose-Headers", exposed)
 	}
 	return append(b, "\r\n"...)

@@ -231,6 +231,9 @@ func (h *Hook) Run(ctx context.Context) {
 		pending := h.pending
 		h.pending = map[shape.Resource]bool{}
 		h.mu.Unlock()
+		if len(pending) == 0 { // no purge, so that the next delivery need not wait
+			continue
+		}
 		var failed []shape.Resource
 		for _, r := range shape.Resources() {
 			if !pending[r] {

@@ -151,6 +151,32 @@ func TestADeliveryPurgesWhatItConcernsOnceForMany(t *testing.T) {
 	}
 }
 
+func TestADeliveryThatMatchesNothingDelaysNoOther(t *testing.T) {
+	r := newRig(t, Options{Match: func(_ context.Context, body []byte) ([]shape.Resource, error) {
+		if string(body) == "{}" {
+			return nil, nil
+		}
+		return []shape.Resource{shape.Banners}, nil
+	}})
+	r.pause = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Run(ctx) }()
+	authorized := "Authorization: Bearer " + secret
+	if got := r.deliver("{}", authorized); got != 202 {
+		t.Fatal(got)
+	}
+	testkit.Eventually(t, "the delivery is received", func() bool { return len(r.wake) == 0 })
+	r.deliver(`{"model":"banner"}`, authorized)
+	select {
+	case <-r.purged:
+	case <-time.After(30 * time.Second):
+		t.Error("no purge")
+	}
+	cancel()
+	<-ended
+}
+
 func TestAPurgeThatFailsIsDoneAgain(t *testing.T) {
 	tries := make(chan int, 10)
 	n := 0

@@ -87,6 +87,21 @@ func TestHTMLTextHasALineForALine(t *testing.T) {
 	}
 }
 
+// The list of docs/cms/README.md: a function that a release of gojq adds is to be taken from it.
+func TestFunctionsThatGojqLacksAreRefusedByName(t *testing.T) {
+	for _, source := range []string{
+		"keys_unsorted", "toarray", "have_decnum", "have_literal_numbers", "$__loc__", "input", "debug", "stderr", `import "a" as a; .`, `include "a"; .`,
+	} {
+		name := strings.Fields(source)[0]
+		if _, err := mapping.Compile("", "prog", source); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	if got, err := run(t.Context(), t, `test("(?<=a)b")`, `"ab"`, 0); err == nil {
+		t.Errorf("look-around: %s", got)
+	}
+}
+
 func TestErrorsShowProgramAndInput(t *testing.T) {
 	for _, c := range []struct{ source, input, want string }{
 		{".a\n| .b\n| .c | explode\n| .d", `{"a":{"b":{"c":1}}}`, `in[3]: prog: explode cannot be applied to: number (1)`},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,5 +165,13 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "\n"); n < 500 {
 		t.Errorf("only %d lines came out: little was run", n)
+	}
+}
+
+func TestALongLineOfTheServicesEnvironmentHidesNoneAfterIt(t *testing.T) {
+	long := strings.Repeat("x", 100<<10)
+	got := variables([]byte("VITRINE_A=" + long + "\n# " + long + "\n VITRINE_B = 'c' \n\nVITRINE_D"))
+	if want := []string{"VITRINE_A=" + long, "VITRINE_B=c"}; !slices.Equal(got, want) {
+		t.Errorf("%.80q", got)
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -147,8 +145,8 @@ func useInstalled(to *config.Sources, p program) error {
 // variables reads the form of systemd's EnvironmentFile (systemd.exec(5)): NAME=VALUE, also quoted,
 // and comments.
 func variables(content []byte) (out []string) {
-	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
 		name, value, ok := strings.Cut(line, "=")
 		if !ok || strings.ContainsAny(line[:1], "#;") {
 			continue

@@ -141,7 +141,7 @@ func readWithin(patience time.Duration, path string, most int64) ([]byte, error)
 		if !isPipe || err != nil || len(content) > 0 || !time.Now().Before(until) {
 			break
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), isPipe && err == nil && len(content) == 0:

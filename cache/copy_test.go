@@ -388,7 +388,7 @@ func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
 		must(t, b.client.Del(t.Context(), key).Err())
 		received(t, r)
 		later := getLater(t, r)
-		time.Sleep(5 * time.Millisecond) // it shares the look by now, which is within the bound of a purge
+		watch.Sleep(t.Context(), 5*time.Millisecond) // it shares the look by now, which is within the bound of a purge
 		r.mu.Lock()
 		r.asking = nil
 		r.mu.Unlock()

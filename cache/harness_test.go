@@ -184,7 +184,9 @@ func replica(t testing.TB, url string, o ReaderOptions[int64]) (*Store, *Reader[
 
 func get(t testing.TB, r *Reader[int64]) Answer[int64] {
 	t.Helper()
-	a, err := r.Get(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	a, err := r.Get(ctx)
 	if err != nil {
 		t.Fatalf("Get: %v", err)
 	}

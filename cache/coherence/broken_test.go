@@ -120,11 +120,10 @@ func TestCheckerFindsABrokenCacheAndNothingInASoundOne(t *testing.T) {
 		model *model
 		found bool
 	}{
-		"sound":                       {&model{}, false},
-		"late within the Bound":       {&model{late: time.Millisecond}, false},
-		"late fills admitted":         {&model{admits: true}, true},
-		"purges no longer received":   {&model{deafAfter: 50}, true},
-		"purges received after 70 ms": {&model{late: 70 * time.Millisecond}, true},
+		"sound":                        {&model{}, false},
+		"late fills admitted":          {&model{admits: true}, true},
+		"purges no longer received":    {&model{deafAfter: 50}, true},
+		"purges received after 200 ms": {&model{late: 200 * time.Millisecond}, true},
 	}
 	for name, test := range models {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +132,7 @@ func TestCheckerFindsABrokenCacheAndNothingInASoundOne(t *testing.T) {
 			c := &Campaign{Origins: origins, Replicas: newModel(test.model, origins), Purge: test.model.purge, Kinds: []string{"purge"}}
 			c.Begin(t)
 			defer test.model.tasks.Wait()
-			testkit.Within(t, time.Minute, "the purges are made", func() bool { return c.Acked.Load() >= 150 })
+			testkit.Within(t, time.Minute, "the purges are made", func() bool { return c.Acked.Load() >= purges })
 			v := c.End()
 			if (len(v.Violations) > 0) != test.found {
 				t.Errorf("found %d violations in %d answers: %q", len(v.Violations), v.Answers, v.Violations)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,6 +47,11 @@ var errNotYet = errors.New("not yet")
 func Retry(check func() error) error { return retry(Patience, check) }
 
 func retry(limit time.Duration, check func() error) error {
+	hung := time.AfterFunc(limit+Patience, func() {
+		debug.SetTraceback("all")
+		panic("testkit: a condition that is waited for has not been looked at to its end")
+	})
+	defer hung.Stop()
 	deadline := time.After(limit)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -77,7 +83,7 @@ func Receive[T any](t testing.TB, from <-chan T) T {
 // Dial connects. Reading and writing end after a while, and the connection with the test.
 func Dial(t testing.TB, network, address string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial(network, address)
+	conn, err := new(net.Dialer).DialContext(t.Context(), network, address)
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() }) // a second time in some tests
 		err = conn.SetDeadline(time.Now().Add(Patience))

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
+		Deadline:            time.Now().Add(3 * time.Minute), // of those together
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -70,7 +72,7 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // fresh connects for each request.
-var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+var fresh = &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // httpget URL [STATUS] wants that status, 200 if none is named, and shows the head and the body as
 // stdout.

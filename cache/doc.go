@@ -1,25 +1,30 @@
 // Package cache is the read-through cache between the proxy and the loader of a document. It knows
 // bytes, times and tokens; it does not know what a banner is.
 //
-// [Reader.Get] looks at the copy in memory: while it is fresh and Redis is known to hold it, that copy
-// is the answer, without a lock, an allocation or I/O. Otherwise Redis is asked, in one round trip
-// that concurrent readers share. If no document is there, or it has to be refreshed, a flight starts:
-// it acquires the lease, loads, and fills if nobody has purged since. Where another process has the
-// lease, the flight waits for its fill to be announced.
+// One [Reader.Get] goes like this:
 //
-// Nine notions carry this:
+//  1. the copy in memory is the answer if it is fresh and Redis is known to hold it: without a
+//     lock, an allocation or I/O (get.go);
+//  2. otherwise a look asks Redis, in one round trip that concurrent readers share (look.go), and
+//     the look decides whether the copy was kept, purged or lost (fate.go), and whether memory
+//     takes Redis's document (decide.go);
+//  3. a table says what the visitor gets: the copy, the copy and a load in the background, or the
+//     document of a load (serve.go);
+//  4. a load is a flight, one per document and process, which readers join (flight.go): it acquires
+//     the lease, loads, and fills Redis if nobody has purged since. If another process has the
+//     lease, the flight waits until that process's fill is announced.
 //
-//   - A mark is taken before Redis is asked ([watch.Mark]). It shows later whether anything was
-//     received since.
-//   - Received are the changes that Redis announces on the listening connection ([watch.Received]).
-//   - A look is one reading of Redis (look.go).
-//   - A lease is the right to fetch for all processes ([lease.Lease]).
-//   - A flight is one attempt to get a document, for all who wait in this process (flight.go).
-//   - A place is where Redis is in its history of a document ([lease.Place]): it counts the writes.
-//   - A fate is what became of a copy between two places: kept, purged or lost (fate.go).
-//   - An origin is where a copy came from: stored in Redis, refused by it, loaded alone, or lost by it
-//     (decide.go).
+// These terms recur:
+//
+//   - A mark is taken before Redis is asked, and shows later whether a change was received since
+//     (watch.Mark). Received are those changes (watch.Received).
+//   - A look is one reading of Redis.
+//   - A lease is the right of one process to fetch (lease.Lease).
+//   - A place is where Redis is in its history of a document: it counts the writes (lease.Place).
+//   - A fate is what became of a copy between two places: kept, purged or lost.
+//   - An origin is where a copy came from: stored in Redis, refused by it, loaded alone, or lost by
+//     it.
 //   - A copy is due when it is to be fetched again, whatever its age.
 //
-// See docs/coherence.md for what is guaranteed and why.
+// See docs/coherence.md for the guarantees and the reasons.
 package cache

@@ -1,11 +1,16 @@
-// Package coherence tries, for tests, whether what was purged is served again, and whether a copy
-// that nobody purged is lost.
+// Package coherence tests whether purged content is served again, and whether a copy that nobody
+// purged is lost.
 //
-// One run goes like this. A fleet of replicas, each a cache.Store of its own with its readers,
-// stands before one redis-server process. Readers ask all replicas all the time; a purger raises a
-// resource's version where it is loaded from, purges as an operator would, and notes when Redis
-// acknowledged it. A checker keeps when each version was still being answered, and at the end holds
-// one against the other. Between replica and server there may be a link, which can be cut, hung and
-// slowed down, and the CMS may fail. See docs/coherence.md for what is tried and why it holds. The
-// tests here are a short run; .ci/long/coherence has the campaigns.
+// One run goes like this:
+//
+//  1. a fleet of replicas, each a cache.Store with its readers, starts in front of one redis-server
+//     process, over links that can be cut, hung and slowed down;
+//  2. readers ask all replicas all the time, while the loader fails and the link breaks;
+//  3. a purger raises the version of a resource at its source, purges as an operator would, and
+//     notes when Redis acknowledged it;
+//  4. a checker records when each version was last requested and answered, and at the end compares
+//     the two.
+//
+// See docs/coherence.md for the guarantees. The tests here are a short run; .ci/long/coherence has
+// the campaigns.
 package coherence

@@ -1,11 +1,18 @@
-// Package embedded is a Redis-speaking store inside the process, for a machine that has no Redis.
+// Package embedded is a store inside the process that speaks Redis's protocol, for a machine
+// without a Redis. It is miniredis on loopback, with bounds, key expiry and client tracking added.
 //
-// It is miniredis on loopback, behind a connection that passes on what is Redis's protocol and
-// within bounds (conn.go), and a list of the commands that vitrine and an operator's redis-cli need
-// (commands.go), of which those that store something need room (memory.go). Miniredis lacks
-// keys that expire by themselves and CLIENT TRACKING in broadcast mode; both are added here
-// (tracking.go): a command's changes are announced to every tracking connection before the reply is
-// sent.
+// One command goes through it in this order:
+//
+//  1. a connection is accepted, if there are fewer than 256;
+//  2. the command is read word by word, within bounds of length and time, before miniredis sees it
+//     (conn.go);
+//  3. it is refused unless vitrine or an operator's redis-cli needs it (commands.go), and if it
+//     would store more than there is room for (memory.go);
+//  4. miniredis executes it; a panic is one failed command;
+//  5. its changes are announced to every tracking connection, and only then the reply is sent
+//     (tracking.go).
+//
+// Keys expire by themselves, to the precision of a tick.
 package embedded
 
 import (

@@ -1,8 +1,9 @@
 // Package lastgood keeps one document in a file, for a start with neither Redis nor a loader.
 //
-// A file is written beside its place, under a name that no other process uses, and renamed, so that
-// after a crash it is either the old or the new one, and has a checksum, so that damage is noticed.
-// Only its owner can read it.
+// [File.Save] writes a file under a temporary name, with a checksum, and renames it: after a crash
+// the file is either the old or the new one. Only its owner can read it. [File.Load] reads it at
+// the next start, and reports damage as [ErrDamaged]. [File.Clean] removes temporary files of
+// crashed processes.
 package lastgood
 
 import (

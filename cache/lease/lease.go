@@ -1,13 +1,21 @@
-// Package lease is what Redis holds of one resource, and the scripts that read and write it.
+// Package lease has the two hashes of one resource in Redis, and the scripts that read and write
+// them.
 //
-// The hash of a resource has its content. A second hash beside it has vitrine's books: who is
-// fetching, or that a fetch has failed, and how many times the first was written. So what replicas
-// write about their own work does not look like a purge. A process that finds a document due
-// acquires the lease ([Hash.Acquire]), fetches, and fills ([Hash.Fill]) if it still holds the lease,
-// or releases it ([Hash.Release]). Each is one script, and so atomic. A lease fills the hash of one
-// number: between acquire and fill either nothing happened to the hash, or it is gone or another (a
-// hard purge, or another holder: lost), or fresh_until is another (a soft purge: soft). [Hash.Look]
-// is the one way to read both.
+// The first hash has the content. The second, beside it, has vitrine's books: who is fetching,
+// whether a fetch has failed, and how many times the first was written. Writes to the books do not
+// look like purges.
+//
+// One fetch goes through it in this order:
+//
+//  1. [Hash.Look] reads both hashes; a process finds that the document is due;
+//  2. [Hash.Acquire] takes the lease for the hash of one number, and makes a stub if the hash is
+//     missing;
+//  3. the process fetches;
+//  4. [Hash.Fill] writes the document if the process still holds the lease: not if the hash is gone
+//     or another (lost: a hard purge, or another holder), and as stale if fresh_until has changed
+//     (soft: a soft purge). [Hash.Release] gives the lease back instead, after a failure.
+//
+// Each step is one script, and therefore atomic.
 package lease
 
 import (

@@ -1,4 +1,5 @@
-// Package redistest starts real redis-server processes for tests.
+// Package redistest starts real redis-server processes for tests, each on a loopback port, with its
+// own folder, and ended with its test.
 package redistest
 
 import (

@@ -4,9 +4,14 @@
 // A [Watch] follows one Redis: a single server, the master that a majority of Sentinels names, or
 // the masters of a Cluster. Each is a [Server]: one address, with a pool of connections for calls
 // and one more on which it pushes invalidations, both checked to reach the same process. A [Key] is
-// one key of which changes are watched. Whoever reads the key takes a [Mark] first, and may trust
-// what was read for as long as [Key.Trusts] says so: no change was received since, and Redis has
-// answered on that connection within the last moments.
+// one watched key.
+//
+// One read of a key goes like this:
+//
+//  1. the reader takes a [Mark], the number of changes received so far;
+//  2. it reads the key over the pool;
+//  3. it trusts the result while [Key.Trusts] holds: no change was received since the mark, and
+//     Redis has answered a ping on the listening connection within the trust window.
 package watch
 
 import (

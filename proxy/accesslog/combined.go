@@ -1,5 +1,6 @@
-// Package accesslog writes the log of requests as other programs read it: in the combined format,
-// and to a file that log rotation replaces.
+// Package accesslog writes the log of requests for other programs. [Combined] is a slog.Handler
+// that writes one line for each request in the combined log format; a [File] appends lines to a
+// path, and opens it again when SIGUSR1 says that log rotation has moved the file.
 package accesslog
 
 import (

@@ -1,11 +1,14 @@
-// Package listen opens the sockets for clients, and lets one service after another serve them.
+// Package listen opens the sockets for clients, and passes them from one service to the next.
 //
-// A [Socket] is a TCP port or a unix socket, open for as long as the process needs it. It accepts
-// connections, and continues after a lack of descriptors or memory. A [Listener] is one service's
-// share of it: each connection goes to a service that waits for one, with TLS if it has a
-// [Certificate], which is reloaded when its files change. A service that is replaced hands its
-// connections over between two requests ([Listener.HandOver]), so that no client notices; one that
-// ends without a successor closes them when they are idle ([Listener.Drain]).
+// One connection goes through it in this order:
+//
+//  1. a [Socket], a TCP port or a unix socket that is open for as long as the process needs it,
+//     accepts the connection, and continues after a lack of descriptors or memory;
+//  2. a [Listener], one service's share of the socket, gives it to a service that waits for one,
+//     with TLS if it has a [Certificate], which is reloaded when its files change;
+//  3. a service that is replaced hands the connection over between two requests
+//     ([Listener.HandOver]), unnoticed by the client; one that ends without a successor closes it
+//     when it is idle ([Listener.Drain]).
 //
 // The package knows nothing about HTTP, except that TLS announces HTTP/1.1 and that a connection is
 // either idle or busy.

@@ -1,15 +1,17 @@
-// Package operator serves the operator's address: health checks, the status, metrics and pages.
+// Package operator serves the operator's address: health checks, status, metrics and pages.
 //
-// A request passes the guards, which refuse a Host that is not this server and require the token if
-// there is one, and goes to the handler of its path. /livez answers as long as the process can.
-// /readyz asks every resource at once whether it can be answered with 200, within a bound of time,
-// and fails while the process drains. /api/status is the [Status] as JSON; the page at / is made of
-// the same, and updates itself every two seconds. /documents/ shows the copies held, and /metrics
-// is for Prometheus. None of these fetches anything, or keeps anything fresh by being looked at.
-// Errors are JSON too.
+// One request goes through it in this order:
 //
-// It is served by net/http and not by Fiber: metrics and profiles come as net/http handlers, and
-// nothing here has to be fast.
+//  1. a Host that is not this server is refused, and the token is required if there is one
+//     (guard.go);
+//  2. the handler of the path answers. /livez answers as long as the process can. /readyz requests
+//     every document, within a bound of time, and fails while the process drains. /api/status is
+//     the [Status] as JSON; the page at / is made of the same, and updates itself every two
+//     seconds. /documents/ shows the copies held, and /metrics is for Prometheus. Errors are JSON
+//     too.
+//
+// Apart from /readyz, nothing here fetches a document, or keeps one fresh. The package uses
+// net/http, not Fiber: metrics and profiles are net/http handlers, and speed does not matter.
 package operator
 
 import (

@@ -1,4 +1,6 @@
-// Package processors shares the processors between hits and what takes them longer.
+// Package processors reserves half the processors for hits. Other work on behalf of clients (TLS
+// handshakes, large requests, forms of a document that are not held) first takes a place in a
+// [Half] of its kind, waits for one or goes without, and gives it back when it is done.
 package processors
 
 import (

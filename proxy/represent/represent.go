@@ -3,19 +3,16 @@
 //
 // One request goes through it in this order:
 //
-//  1. [Document.Get] finds the representation of a form and a coding. The document in the CMS's
-//     order, compact, always exists; each of its codings is made when it is first requested
-//     (form.go, compress.go);
-//  2. every other form is looked up in a set that is bounded in number and bytes (derived.go).
-//     Reading takes no lock;
-//  3. a form that is not there is built: once however many ask for it, by half as many builders as
-//     there are processors, and kept in place of those that were not asked for the
-//     longest;
-//  4. while builders are busy with what others ask for, or no room can be made since all that is
-//     kept is being written to somebody, the answer is the form at the least cost: without
-//     indentation and content coding, and in another order by writing the document's own bytes item
-//     by item (order.go). What strangers ask for in ways of their own costs a share of the
-//     processors, and memory for none of it.
+//  1. [Document.Get] returns the document in the CMS's order, compact, which always exists; each of
+//     its codings is made when it is first requested (form.go, compress.go);
+//  2. any other form is looked up, without a lock, in a set that is bounded in number and bytes
+//     (derived.go);
+//  3. a form that is not held is built, once however many request it, by at most half the
+//     processors, and replaces the forms that were not requested for the longest;
+//  4. while all builders are busy, or all forms held are being written to clients, the answer is
+//     the cheapest form: without indentation and content coding; in another order, the document's
+//     own bytes item by item (order.go). Unusual requests cost a share of the processors, and no
+//     memory.
 package represent
 
 import (

@@ -1,5 +1,6 @@
-// Package plain makes foreign text safe for a log line, a terminal or a page: shortened, in valid
-// UTF-8, and with every character visible that would move the cursor, or break or disguise a line.
+// Package plain makes foreign text safe for a log line, a terminal or a page. [Text] replaces
+// invalid UTF-8, and escapes every character that would move the cursor, or break or disguise a
+// line; [Clip] also shortens.
 package plain
 
 import (

@@ -1,5 +1,7 @@
-// Package presets has what is known of each kind of CMS, in the keys that an operator writes below
-// upstream: shared and resources. Adding one takes its file, and recordings of its answers.
+// Package presets has a YAML file for each kind of CMS: its paths, envelopes, paging and mapping,
+// in the keys that an operator writes below upstream (shared and resources). Package config reads
+// the file of upstream.preset, and puts the operator's keys over it. A new preset needs its file
+// and recordings of the CMS's responses.
 package presets
 
 import "embed"

@@ -1,4 +1,4 @@
-// Package listentest makes certificates for tests.
+// Package listentest makes self-signed certificates for tests, each good for an hour.
 package listentest
 
 import (

@@ -1,11 +1,11 @@
-// Package metrics counts: for Prometheus, and for the last hour on the operator's page.
+// Package metrics counts, for Prometheus and for the last hour on the operator's page.
 //
-// For one answer the proxy calls [Meter.Observe], which adds to counters of this package. Fetches,
-// purges and refusals are rare and arrive as the cache's events. Once a second [Meter.Run] samples
-// the state of the resources, the CMS and Redis, and every ten seconds it keeps the sums, so that
-// the last hour can be drawn ([Meter.Overview]). [Meter.Gather] gives Prometheus all of it.
+// For each response the proxy calls [Meter.Observe], which adds to counters. Fetches, purges and
+// refusals are rare, and arrive as events of the cache. Once a second [Meter.Run] samples the state
+// of the resources, the CMS and Redis; every ten seconds it keeps the sums, from which
+// [Meter.Overview] draws the last hour. Meter.Gather gives Prometheus all of it.
 //
-// Every label has a fixed set of values: nothing that a client sends makes a new series.
+// Every label has a fixed set of values: no client can create a series.
 package metrics
 
 import (

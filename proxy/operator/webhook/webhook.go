@@ -1,10 +1,13 @@
-// Package webhook receives notifications from a CMS that its content has changed.
+// Package webhook purges softly when a CMS says that its content has changed.
 //
-// A delivery is authenticated by a bearer token, before its body is read, or by an HMAC-SHA256 over
-// the body. The predicates then select the resources that it concerns, it is answered with 202, and
-// [Hook.Run] purges these softly. Deliveries that arrive close together are one purge: a CMS that
-// saves a hundred items at once causes one fetch, not a hundred, and a delivery that is sent again
-// changes nothing.
+// One delivery goes through it in this order:
+//
+//  1. a bearer token is checked before the body is read, or an HMAC-SHA256 over the body after it;
+//  2. the predicates select the resources that the delivery concerns, and it is answered with 202;
+//  3. [Hook.Run] purges these. Deliveries within a second are one purge: a CMS that saves a hundred
+//     items at once causes one fetch more, not a hundred.
+//
+// A delivery that is sent again changes nothing.
 package webhook
 
 import (

@@ -9,11 +9,13 @@
 // packages a test can miss its bound of time without a defect. If it passes then it counts as passed,
 // and also as again, which the last line of the whole run reports. What failed in a package with a
 // data race or a panic, and what the random campaigns of -never find, stay failures: a second run
-// proves nothing against them. With -limit, a test that takes longer has failed.
+// proves nothing against them. With -limit, a test that takes longer has failed. One that has not
+// ended after two minutes is named at once.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -109,20 +111,51 @@ func (s *summary) runAgain(command []string, never string) {
 // timeout is for a test that runs again.
 func (s *summary) timeout() string { return cmp.Or(s.limit, 20*time.Minute).String() }
 
-func (s *summary) read(r io.Reader) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 16<<20)
-	failedTests, running := map[string]int{}, map[string]bool{}
-	for lines.Scan() {
+// late is after how long a test that has not ended is named.
+const late = 2 * time.Minute
+
+func (s *summary) read(r io.Reader) (err error) {
+	lines := make(chan []byte)
+	go func() {
+		defer close(lines)
+		from := bufio.NewScanner(r)
+		from.Buffer(nil, 16<<20)
+		for from.Scan() {
+			lines <- bytes.Clone(from.Bytes())
+		}
+		err = from.Err()
+	}()
+	failedTests, running, began := map[string]int{}, map[string]bool{}, map[string]time.Time{}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for open := true; open; {
+		var line []byte
+		select {
+		case <-tick.C:
+			for _, test := range slices.Sorted(maps.Keys(began)) {
+				if time.Since(began[test]) > late {
+					s.printf("STILL %s has not ended after %v\n", test, late)
+					delete(began, test)
+				}
+			}
+			continue
+		case line, open = <-lines:
+		}
 		var e event
-		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			s.printf("%s\n", lines.Text())
+		if json.Unmarshal(line, &e) != nil {
+			if open {
+				s.printf("%s\n", line)
+			}
 			continue
 		}
 		key := e.Package + " " + e.Test
 		switch e.Action {
 		case "start":
 			running[e.Package] = true
+		case "run", "cont":
+			began[key] = time.Now()
+		case "pause":
+			delete(began, key)
 		case "build-output":
 			s.printf("%s", e.Output)
 		case "output":
@@ -139,6 +172,7 @@ func (s *summary) read(r io.Reader) error {
 				s.certain[e.Package] = true
 			}
 		case "pass", "fail", "skip":
+			delete(began, key)
 			if e.Test == "" {
 				delete(running, e.Package)
 				s.endPackage(e, failedTests[e.Package])
@@ -152,7 +186,7 @@ func (s *summary) read(r io.Reader) error {
 		s.printf("FAIL  %s never ended\n", pkg)
 		s.failed++
 	}
-	return lines.Err()
+	return err
 }
 
 // endPackage prints the package's line. A package that failed though no test of it did (it does not

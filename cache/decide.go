@@ -21,6 +21,7 @@ type held struct {
 type offer struct {
 	exists  bool // and can be used
 	fresh   bool
+	pinned  bool  // an operator has restored it
 	fetched int64 // 0 if that is in the future, since its clock was set back
 }
 
@@ -37,6 +38,8 @@ type decision struct {
 func decide(c held, f fate, r offer) decision {
 	switch {
 	case !c.exists || f == fatePurged:
+		return decision{}
+	case r.exists && r.pinned && c.origin != originLost && f != fateLost: // else an older pin has come back
 		return decision{}
 	case r.exists && (r.fetched >= c.fetched || r.fetched == 0 && c.origin == originStored && f == fateKept):
 		return decision{}

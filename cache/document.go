@@ -26,6 +26,10 @@ type Document struct {
 	UpstreamETag, UpstreamLastModified string
 	// Suspicions is what the loader found to say about Body, in a form of its own.
 	Suspicions string
+	// PinnedUntil is until when it is served and nothing fetched, since PinnedBy has restored it from
+	// the history; zero if nobody has.
+	PinnedUntil time.Time
+	PinnedBy    string
 }
 
 // ETag is the strong entity-tag of a representation: a quoted hash of its bytes. In Redis it is
@@ -108,6 +112,7 @@ const (
 	DetailHeld           = "held"                   // stale, and the CMS's newer document is held back
 	DetailSlow           = "stale-while-slow"       // stale, and the CMS did not answer within the time a visitor should wait
 	DetailLeaseElsewhere = "lease-elsewhere"        // another process fetched it
+	DetailPinned         = "pinned"                 // an operator has restored it from the history
 	DetailRedisAway      = "redis-away"             // Redis is unreachable: this process is on its own
 	DetailRedisRefused   = "redis-refused"          // Redis refused to store it
 	DetailRedisLost      = "redis-lost"             // stale: Redis has lost its data, and the CMS fails

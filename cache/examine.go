@@ -33,10 +33,11 @@ type Lack struct {
 
 // What follows from the lack of a right, or of more.
 const (
-	soChecked  = "every answer is checked against Redis, which is slower"
-	soAlone    = "nothing is stored: each process fetches for itself, and a restart begins with nothing"
-	soBlind    = "another server at the same address is noticed late"
-	soUnlisted = "the status does not list the other replicas"
+	soChecked   = "every answer is checked against Redis, which is slower"
+	soAlone     = "nothing is stored: each process fetches for itself, and a restart begins with nothing"
+	soBlind     = "another server at the same address is noticed late"
+	soForgotten = "what is served now cannot be had back once it is replaced"
+	soUnlisted  = "the status does not list the other replicas"
 )
 
 // uses are the commands that vitrine needs, on KEY and the one BESIDE it.
@@ -52,6 +53,8 @@ var uses = []struct{ command, so string }{
 	{"hget KEY a", soAlone},
 	{"hmget KEY a b", soAlone},
 	{"hgetall KEY", soUnlisted},
+	{"hkeys KEY", soForgotten},
+	{"hstrlen KEY a", soForgotten},
 	{"hdel KEY a", soAlone},
 	{"set BESIDE 1", soAlone},
 	{"del KEY BESIDE", soAlone},
@@ -123,7 +126,7 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 			refused = err.Error()
 		}
 	}
-	for _, so := range []string{soAlone, soBlind, soUnlisted} {
+	for _, so := range []string{soAlone, soBlind, soForgotten, soUnlisted} {
 		if denied[so] != "" {
 			e.lacks("rights", "not permitted:"+denied[so], so)
 		}

@@ -52,6 +52,9 @@ func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 		defer stop()
 		r.attempt(ctx, f)
 		r.land(f)
+		if f.status.Stored {
+			r.remember(r.store.ctx, f.entry)
+		}
 	}
 	if !r.store.goTask(run) {
 		f.err = errClosed

@@ -167,6 +167,8 @@ func (e *entry[V]) detail(l link) string {
 		return DetailRedisRefused
 	case e.origin == originLost:
 		return DetailRedisLost
+	case e.pinned():
+		return DetailPinned
 	case l == linkLooked:
 		return DetailRedis
 	}

@@ -86,6 +86,9 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	e, kind := r.reconcile(prev, rec, since)
 	e.mark, e.place, e.redisFresh = mark, rec.Place, rec.FreshUntil
 	e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0 || began.idle && r.refusal.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
+	if rec.Restore != "" {
+		r.carryOut(rec.Restore)
+	}
 	if r.enter(began, e) {
 		r.tell(prev, e, kind)
 		r.noteHold(rec.Hold)
@@ -105,14 +108,15 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 		taken, damaged = r.entry(rec, prev)
 	}
 	c := held{exists: prev.holds(now), origin: prev.origin, fetched: prev.fetchedAt}
-	o := offer{exists: taken != nil, fresh: rec.FreshUntil > rec.Now, fetched: rec.FetchedAt}
+	pinned := rec.PinnedUntil > 0
+	o := offer{exists: taken != nil, fresh: rec.FreshUntil > rec.Now, pinned: pinned, fetched: rec.FetchedAt}
 	if o.fetched > rec.Now {
 		o.fetched, o.fresh = 0, false
 	}
 	f := fateOf(prev.place, rec.Place, since)
 	// Acquire makes another number below 0 of an operator's 0. A second 0 is like the first where it
 	// cannot, but for the change.
-	soft := c.exists && rec.Holds == lease.Document &&
+	soft := c.exists && !pinned && rec.Holds == lease.Document &&
 		(rec.FreshUntil != prev.redisFresh && (rec.FreshUntil == 0 || rec.FreshUntil < 0 && prev.redisFresh != 0) ||
 			rec.FreshUntil == 0 && since.Changes > 0)
 	d := decide(c, f, o)
@@ -126,7 +130,7 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 		}
 	case taken != nil:
 		e = taken
-		e.wanted = rec.Soft()
+		e.wanted = rec.Soft() && !pinned
 	default:
 		e = &entry[V]{}
 	}
@@ -150,6 +154,9 @@ func (r *Reader[V]) tell(prev, e *entry[V], kind string) {
 	if kind != "" {
 		r.store.purged(r.key, kind)
 	}
+	if e.pinned() && !prev.pinned() {
+		r.store.log.Info("serving a restored document, and fetching nothing", "resource", r.key, "until", e.doc.PinnedUntil, "by", e.doc.PinnedBy)
+	}
 	if e.doc != nil && e.origin == originLost && prev.origin != originLost {
 		r.store.log.Warn("redis lost its data; fetching again, and keeping the last good copy until then", "resource", r.key)
 	}
@@ -161,6 +168,9 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damag
 	now, wall, fetched := watch.Now(), time.Now(), min(max(rec.FetchedAt, 0), rec.Now)
 	age := ms(rec.Now - fetched)
 	left := min(ms(rec.FreshUntil-rec.Now), r.o.TTL+r.o.TTL/10+time.Millisecond-age) // whatever was written by hand
+	if rec.PinnedUntil > 0 {
+		left = ms(rec.PinnedUntil - rec.Now)
+	}
 	same := prev.doc != nil && prev.doc.ETag == rec.ETag
 	doc := &Document{
 		ETag:         rec.ETag,
@@ -169,6 +179,9 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damag
 		FreshUntil:   wall.Add(max(left, -age)),
 		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
 		Suspicions: rec.Suspicions,
+	}
+	if rec.PinnedUntil > 0 {
+		doc.PinnedUntil, doc.PinnedBy = doc.FreshUntil, rec.PinnedBy
 	}
 	e = &entry[V]{doc: doc, fetchedAt: fetched, source: rec.Source}
 	switch {
@@ -181,7 +194,7 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damag
 	}
 	if same && prev.doc.ChangedAt.Equal(doc.ChangedAt) {
 		e.value = prev.value
-		if prev.origin == originStored && prev.fetchedAt == rec.FetchedAt && prev.redisFresh == rec.FreshUntil {
+		if prev.origin == originStored && prev.fetchedAt == rec.FetchedAt && prev.redisFresh == rec.FreshUntil && prev.doc.PinnedUntil.IsZero() == doc.PinnedUntil.IsZero() {
 			e.doc = prev.doc // the same: its times on this clock must not jump by a round trip
 		}
 	} else {

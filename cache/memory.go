@@ -62,16 +62,21 @@ func (e *entry[V]) standing(now time.Duration) standing {
 	return copyStale
 }
 
+// pinned reports whether an operator has restored the document, which may be over.
+func (e *entry[V]) pinned() bool { return e != nil && e.doc != nil && !e.doc.PinnedUntil.IsZero() }
+
 // setTimes sets the entry's times for a document fetched age ago and fresh for another left.
 func (e *entry[V]) setTimes(o *ReaderOptions[V], now, age, left time.Duration) {
 	natural := now - age + o.TTL
 	e.freshUntil = now + left
-	e.ahead = min(natural, e.freshUntil)
+	if e.ahead = min(natural, e.freshUntil); e.pinned() {
+		e.ahead = e.freshUntil
+	}
 	// The stale windows of a document declared stale early end when they would have ended anyway.
 	until := max(natural, e.freshUntil)
 	e.revalidateUntil = until + o.StaleWhileRevalidate
 	e.servableUntil = max(e.revalidateUntil, until+o.StaleIfError)
-	if e.origin == originLost || e.source != o.Source {
+	if e.origin == originLost || e.source != o.Source && !e.pinned() {
 		e.dueFrom(now)
 	}
 }
@@ -85,7 +90,7 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 	}
 	doc := *e.doc
 	if at := time.Now(); doc.FreshUntil.After(at) {
-		doc.FreshUntil = at
+		doc.FreshUntil, doc.PinnedUntil, doc.PinnedBy = at, time.Time{}, ""
 		e.doc = &doc
 	}
 }

@@ -19,6 +19,9 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 		if prev.origin != originStored {
 			q.Newer = prev.fetchedAt
 		}
+		if prev.origin == originLost {
+			q.Lost = prev.fetchedAt
+		}
 	}
 	mark, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
 		l, err = r.hash.Acquire(ctx, c, q)

@@ -176,8 +176,17 @@ func (s *Store) Ping(ctx context.Context) error {
 // Purge purges as redis-cli would: DEL of the key, or, if soft, HSET fresh_until 0 if it exists.
 // Every process on this Redis receives it. It reports whether there was anything.
 func (s *Store) Purge(ctx context.Context, key string, soft bool) (held bool, err error) {
+	return s.purge(ctx, key, soft, false)
+}
+
+// Forget is a hard Purge that removes the history too.
+func (s *Store) Forget(ctx context.Context, key string) (held bool, err error) {
+	return s.purge(ctx, key, false, true)
+}
+
+func (s *Store) purge(ctx context.Context, key string, soft, forget bool) (held bool, err error) {
 	err = s.do(ctx, key, func(c redis.Cmdable) error {
-		held, err = s.hash(key).Purge(ctx, c, soft)
+		held, err = s.hash(key).Purge(ctx, c, soft, forget)
 		return err
 	})
 	return held, err

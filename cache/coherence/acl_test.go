@@ -21,7 +21,7 @@ import (
 var rights = []string{
 	"~vitrine:*",
 	"+ping", "+client|tracking", "+eval", "+evalsha",
-	"+hmget", "+hget", "+hgetall", "+hset", "+hdel", "+del", "+type", "+pexpire", "+time",
+	"+hmget", "+hget", "+hgetall", "+hkeys", "+hstrlen", "+hset", "+hdel", "+del", "+type", "+pexpire", "+time",
 }
 
 // told are further rights: to notice that another server answers at the address, and to replace a
@@ -128,6 +128,12 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 
 	if err := until("first fetch", version(1)); err != nil {
 		return err
+	}
+	// What is kept of it comes a moment after.
+	for kept, err := store.History(ctx, "banners"); len(kept) == 0; kept, err = store.History(ctx, "banners") {
+		if warnings := log.warnings(); err != nil || len(warnings) > 0 || ctx.Err() != nil {
+			return fmt.Errorf("no history: %w, %v", err, warnings)
+		}
 	}
 	if err := store.Announce(ctx, []byte("here"), time.Minute); err != nil {
 		return err

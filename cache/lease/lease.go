@@ -33,7 +33,7 @@ import (
 // two replicas with different configurations do not alternate endlessly.
 const SourceGrace = 5 * time.Second
 
-// A Hash is the hash of one resource, and the one beside it.
+// A Hash is the hash of one resource, the one beside it, and that of its history.
 type Hash struct {
 	name   string // of the resource, for traces
 	keys   []string
@@ -44,7 +44,7 @@ type Hash struct {
 
 // New is the hash of the resource under prefix. Holder names this process in leases.
 func New(prefix, resource, holder string) *Hash {
-	return &Hash{name: resource, keys: []string{prefix + resource, Beside(prefix, resource)}, holder: holder}
+	return &Hash{name: resource, keys: []string{prefix + resource, Beside(prefix, resource), historyKey(prefix, resource)}, holder: holder}
 }
 
 // Beside is the key of the books of a resource.
@@ -89,6 +89,12 @@ type Record struct {
 	// Accept says that an operator accepts what is fetched next, and Hold what is held back until then.
 	Accept bool
 	Hold   Hold
+	// PinnedUntil is until when nothing is fetched, since PinnedBy has restored the document; else 0.
+	PinnedUntil int64
+	PinnedBy    string
+	// Restore is the version, or [Latest], that an operator wrote into the hash to be served, and that
+	// nobody has carried out yet. Anything can stand there.
+	Restore string
 
 	mark string // fresh_until as it is written
 }
@@ -128,7 +134,7 @@ func record(r reply) Record {
 		Now: r.int(0), Place: Place{Set: r.text(1), Seq: r.int(2), Holds: Nothing}, ETag: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
 		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), mark: r.text(14),
-		Suspicions: r.text(15), Accept: r.int(16) != 0, Hold: hold(r.from(17)),
+		Suspicions: r.text(15), Accept: r.int(16) != 0, PinnedUntil: r.int(17), PinnedBy: r.text(18), Restore: r.text(19), Hold: hold(r.from(20)),
 	}
 	switch {
 	case rec.ETag != "":
@@ -161,6 +167,7 @@ type Request struct {
 	Source      string
 	Damaged     string // the etag of a body in Redis that cannot be used
 	Newer       int64  // when the copy was fetched that the caller has and Redis does not, or 0: an older document is due
+	Lost        int64  // the same if Redis has lost that copy: an older pin has come back, and holds nobody
 }
 
 // A Lease is the right to fetch a resource, or the reason why it was not granted, and what is held
@@ -175,7 +182,7 @@ type Lease struct {
 // Acquire takes the lease if a fetch is due and the lease is free.
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
 	r, err := h.run(ctx, c, acquire, q.Have, q.Token, q.Length.Milliseconds(), q.Source, q.TTL.Milliseconds(),
-		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Newer)
+		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Newer, q.Lost)
 	l := Lease{Record: record(r.from(3)), Outcome: Outcome(r.text(0)), Token: q.Token, Wrote: r.int(2) == 1}
 	if l.Outcome == Granted {
 		l.Lease, l.Left, l.Failure = "", 0, parseFailure(r.text(1))
@@ -240,10 +247,10 @@ func (h *Hash) Accept(ctx context.Context, c redis.Scripter) (held, back bool, e
 	return r.int(0) > 0, r.int(1) > 0, err
 }
 
-// Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists. It
-// reports whether there was a document.
-func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft bool) (held bool, err error) {
-	r, err := h.run(ctx, c, purge, soft)
+// Purge purges as an operator would: DEL, or, if soft, HSET fresh_until 0 if the hash exists; and
+// forgets its history, if that is to go too. It reports whether there was a document.
+func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft, forget bool) (held bool, err error) {
+	r, err := h.run(ctx, c, purge, soft, forget)
 	return r.int(0) > 0, err
 }
 

@@ -29,20 +29,22 @@ type script struct {
 // others.
 func IsScript(s string) bool {
 	hash := redis.NewScript(s).Hash()
-	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, accept, report, roster}, func(own script) bool {
+	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, accept, remember, restore, report, roster}, func(own script) bool {
 		return own.Hash() == s || own.Hash() == hash
 	})
 }
 
 var (
-	look    = load("look")
-	acquire = load("acquire")
-	fill    = load("fill")
-	release = load("release")
-	purge   = load("purge")
-	accept  = load("accept")
-	report  = load("report")
-	roster  = load("roster")
+	look     = load("look")
+	acquire  = load("acquire")
+	fill     = load("fill")
+	release  = load("release")
+	purge    = load("purge")
+	accept   = load("accept")
+	remember = load("remember")
+	restore  = load("restore")
+	report   = load("report")
+	roster   = load("roster")
 )
 
 func load(name string) script {

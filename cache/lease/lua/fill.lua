@@ -17,6 +17,7 @@ local seq = h.seq + 1
 redis.call('HSET', key, 'seq', int(seq), 'etag', ARGV[4], 'source', ARGV[3], 'fetched_at', int(now), 'changed_at', int(changed),
   'fresh_until', int(fresh), 'upstream_etag', ARGV[7], 'upstream_last_modified', ARGV[8],
   'suspicions', ARGV[10], unpack(ARGV[5] ~= '' and {'body', ARGV[5]} or {}))
+redis.call('HDEL', key, 'pinned_until', 'pinned_by')
 redis.call('HSET', books, 'seq', int(seq))
 if h.accept then redis.call('HDEL', key, 'accept') end
 redis.call('HDEL', books, unpack(held))

@@ -1,0 +1,156 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/watch"
+)
+
+// A Version is a document in the history of a resource.
+type Version = lease.Version
+
+// ErrNoVersion means that the history has no such version.
+var ErrNoVersion = lease.ErrNoVersion
+
+// History lists what is kept of a resource, newest first: the last ten different documents, at most
+// 10 MiB, each until a week after it was replaced.
+func (s *Store) History(ctx context.Context, key string) (all []Version, err error) {
+	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
+		all, err = s.hash(key).History(ctx, c)
+		return err
+	})
+	return all, err
+}
+
+// Version returns the body of one of them, or [ErrNoVersion].
+func (s *Store) Version(ctx context.Context, key, version string) (body []byte, err error) {
+	var packed []byte
+	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
+		packed, err = s.hash(key).Version(ctx, c, version)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return lease.Unpack(packed, version)
+}
+
+// Restore has every process on this Redis serve a version of the history, and fetch nothing until
+// the returned time, or until a hard purge. By says who wants that.
+func (s *Store) Restore(ctx context.Context, key, version string, pin time.Duration, by string) (until time.Time, err error) {
+	return s.restore(ctx, key, lease.Restoration{Version: version, Pin: pin, By: by})
+}
+
+// Unpin ends what Restore has begun: the next document is fetched at once.
+func (s *Store) Unpin(ctx context.Context, key string) error {
+	_, _, err := s.carry(ctx, key, lease.Restoration{})
+	return err
+}
+
+func (s *Store) restore(ctx context.Context, key string, q lease.Restoration) (until time.Time, err error) {
+	body, err := s.Version(ctx, key, q.Version)
+	if err != nil {
+		return time.Time{}, err
+	}
+	q.ETag, q.Body, q.Set = ETag(body), body, s.token()
+	outcome, until, err := s.carry(ctx, key, q)
+	if err == nil && outcome == lease.Withdrawn {
+		err = ErrNoVersion
+	}
+	return until, err
+}
+
+func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (outcome lease.Outcome, until time.Time, err error) {
+	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
+		outcome, until, err = s.hash(key).Restore(ctx, c, q)
+		return err
+	})
+	return outcome, until, err
+}
+
+// remember keeps what this process has filled in the history. A renewed document is there already,
+// but for a history that was lost, and what is there may have to go.
+func (r *Reader[V]) remember(ctx context.Context, filled *entry[V]) {
+	k := &r.kept
+	k.Lock()
+	defer k.Unlock()
+	if filled.doc.ETag == k.etag && filled.place.Set == k.set && watch.Now() < k.until {
+		return
+	}
+	v := Version{Name: lease.VersionOf(filled.doc.Body), Bytes: len(filled.doc.Body)}
+	tell := func(body []byte) (outcome lease.Outcome, newest string, err error) {
+		err = r.watched.Do(ctx, func(c redis.Cmdable) error {
+			outcome, newest, err = r.hash.Remember(ctx, c, filled.place, v, body)
+			return err
+		})
+		return outcome, newest, err
+	}
+	outcome, newest, err := tell(nil)
+	if err == nil && outcome == lease.Wanted {
+		if r.o.Describe != nil {
+			before, _ := r.store.Version(ctx, r.key, newest) // else nothing is said of what changed
+			v.Items, v.Changes = r.o.Describe(before, filled.doc.Body)
+		}
+		_, _, err = tell(filled.doc.Body)
+	}
+	if err == nil {
+		k.etag, k.set, k.until = filled.doc.ETag, filled.place.Set, watch.Now()+keptPause
+	} else if watch.Replied(err) && !k.failed {
+		r.store.log.Warn("cannot keep the history", "resource", r.key, "error", err)
+	}
+	k.failed = err != nil
+}
+
+const (
+	// keptPause is how often the history is tidied while nothing changes.
+	keptPause = time.Hour
+	// carryPause is the pause after a request that could not be carried out for now.
+	carryPause = time.Second
+)
+
+// kept is what this process knows to be in the history.
+type kept struct {
+	sync.Mutex // guards the fields below, and lets one document be kept at a time
+	etag, set  string
+	until      time.Duration // when it is looked at again
+	failed     bool          // the last attempt, which was logged
+}
+
+// carryOut restores what an operator has asked for in the hash, unless another process has. What
+// cannot be restored is withdrawn, and what fails for now is tried again after a pause.
+func (r *Reader[V]) carryOut(request string) {
+	if !r.carrying.CompareAndSwap(false, true) {
+		return
+	}
+	if !r.store.goTask(func() {
+		defer r.carrying.Store(false)
+		ctx, s := r.store.ctx, r.store
+		q := lease.Restoration{Request: request, Source: r.o.Source, Pin: lease.DefaultPin, By: "redis-cli, through " + s.holder}
+		var err error
+		if request == lease.Latest {
+			_, _, err = s.carry(ctx, r.key, q)
+		} else {
+			q.Version = request
+			_, err = s.restore(ctx, r.key, q)
+		}
+		if errors.Is(err, ErrNoVersion) {
+			q.Version = "-" // which there never is, even where what is kept is damaged
+			var outcome lease.Outcome
+			if outcome, _, err = s.carry(ctx, r.key, q); outcome == lease.Withdrawn {
+				s.log.Warn("cannot restore: "+ErrNoVersion.Error(), "resource", r.key, "version", request)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot restore for now", "resource", r.key, "error", err)
+			watch.Sleep(ctx, carryPause)
+		}
+	}) {
+		r.carrying.Store(false)
+	}
+}

@@ -1,0 +1,338 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
+)
+
+const past = "vitrine:history:{vitrine:banners}"
+
+// described is options whose history says what changed as "1 to 2".
+func described(src Loader) ReaderOptions[int64] {
+	o := options(src)
+	o.Describe = func(before, now []byte) (int, string) {
+		var was, is struct{ Version int }
+		if json.Unmarshal(before, &was) != nil {
+			return 1, ""
+		}
+		_ = json.Unmarshal(now, &is) // a body of the source
+		return 1, fmt.Sprintf("%d to %d", was.Version, is.Version)
+	}
+	return o
+}
+
+// change has the source send a version, which the reader gets.
+func change(t *testing.T, b backend, src *source, r *Reader[int64], version int64) {
+	t.Helper()
+	src.version.Store(version)
+	must(t, b.client.Del(t.Context(), key).Err())
+	eventually(t, "the version is kept", func() bool {
+		a, err := r.Get(t.Context())
+		return err == nil && a.Value == version && b.client.HExists(t.Context(), past, lease.VersionOf(body(version))).Val()
+	})
+}
+
+// names are the versions of the history, newest first.
+func names(t *testing.T, s *Store) (all []string) {
+	t.Helper()
+	kept, err := s.History(t.Context(), "banners")
+	must(t, err)
+	for _, v := range kept {
+		all = append(all, v.Name)
+	}
+	return all
+}
+
+func TestDifferentDocumentsAreKept(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, described(src))
+		for _, version := range []int64{1, 2, 3} {
+			change(t, b, src, r, version)
+		}
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err()) // renewed: nothing new
+		eventually(t, "it is fresh again", func() bool { a := get(t, r); return !a.Status.Stale && a.Document.FreshUntil.After(time.Now()) })
+		src.version.Store(1)
+		must(t, b.client.Del(t.Context(), key).Err())
+		first, second, third := lease.VersionOf(body(1)), lease.VersionOf(body(2)), lease.VersionOf(body(3))
+		eventually(t, "the first one is the newest again", func() bool {
+			_, err := r.Get(t.Context())
+			return err == nil && slices.Equal(names(t, s), []string{first, third, second})
+		})
+		all, err := s.History(t.Context(), "banners")
+		must(t, err)
+		if v := all[0]; v.Items != 1 || v.Bytes != len(body(1)) || v.Changes != "3 to 1" || time.Since(v.At).Abs() > time.Minute || !v.Replaced.IsZero() || all[1].Replaced != v.At {
+			t.Errorf("%+v", all)
+		}
+		for version := range int64(3) {
+			got, err := s.Version(t.Context(), "banners", lease.VersionOf(body(version+1)))
+			if err != nil || !bytes.Equal(got, body(version+1)) {
+				t.Errorf("%s, %v", got, err)
+			}
+		}
+		if _, err := s.Version(t.Context(), "banners", "000000000000"); err == nil {
+			t.Error("a version that there is not")
+		}
+		var fields map[string]any
+		must(t, json.Unmarshal([]byte(b.client.HGet(t.Context(), past, first).Val()), &fields))
+		if len(fields) != 4 || fields["at"] == nil || fields["items"] == nil || fields["bytes"] == nil || fields["changes"] == nil {
+			t.Errorf("%v", fields)
+		}
+		if held, err := s.Forget(t.Context(), "banners"); err != nil || !held || b.client.Exists(t.Context(), past).Val() > 0 {
+			t.Errorf("forgotten: %t, %v", held, err)
+		}
+	})
+}
+
+// TestTheHistoryIsBounded calls what a fill does, in number, in bytes and in time.
+func TestTheHistoryIsBounded(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		s := openStore(t, b.url)
+		remember := func(body []byte) {
+			t.Helper()
+			must(t, b.client.Del(t.Context(), key).Err())
+			wrote, err := another().Fill(t.Context(), b.client, acquire(t, b.client, time.Minute), lease.Filling{Source: "test", ETag: ETag(body), Body: body, TTL: time.Minute})
+			must(t, err)
+			outcome, _, err := another().Remember(t.Context(), b.client, wrote.Place, Version{Name: lease.VersionOf(body)}, body)
+			if must(t, err); outcome != lease.Kept {
+				t.Fatal(outcome)
+			}
+			watch.Sleep(t.Context(), 2*time.Millisecond) // no two at once
+		}
+		for version := range int64(12) {
+			remember(body(version))
+		}
+		if got := names(t, s); len(got) != 10 || got[0] != lease.VersionOf(body(11)) || got[9] != lease.VersionOf(body(2)) {
+			t.Errorf("%d: %v", len(got), got)
+		}
+		noise := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is not to be secret
+		for range 3 {
+			large := make([]byte, 4<<20) // which cannot be compressed
+			for i := range large {
+				large[i] = byte(noise.Uint32())
+			}
+			remember(large)
+		}
+		if got := names(t, s); len(got) != 2 {
+			t.Errorf("%v", got)
+		}
+		for _, name := range names(t, s) { // all at one time, more than a week ago
+			must(t, b.client.HSet(t.Context(), past, name, `{"at":1000,"items":1,"bytes":1,"changes":""}`).Err())
+		}
+		remember(body(1))
+		remember(body(2))
+		if got := names(t, s); !slices.Equal(got, []string{lease.VersionOf(body(2)), lease.VersionOf(body(1)), got[len(got)-1]}) {
+			t.Errorf("%v: want the newest, what it replaced, and what that replaced just now", got)
+		}
+	})
+}
+
+// TestAPurgeIsNotUndoneByTheHistory has what follows a fill arrive after a purge, and after another's
+// fill.
+func TestAPurgeIsNotUndoneByTheHistory(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		l := acquire(t, b.client, time.Minute)
+		wrote, err := another().Fill(t.Context(), b.client, l, lease.Filling{Source: "test", ETag: ETag(body(1)), Body: body(1), TTL: time.Minute})
+		must(t, err)
+		late := func(when string) {
+			outcome, _, err := another().Remember(t.Context(), b.client, wrote.Place, Version{Name: lease.VersionOf(body(1))}, body(1))
+			if must(t, err); outcome != lease.Lost || b.client.Exists(t.Context(), past).Val() > 0 {
+				t.Errorf("after %s: %s", when, outcome)
+			}
+		}
+		must(t, b.client.Del(t.Context(), key).Err())
+		late("a purge")
+		l = acquire(t, b.client, time.Minute)
+		late("a stub")
+		fill(t, b.client, l, 2)
+		late("a fill")
+		must(t, b.client.FlushAll(t.Context()).Err())
+		late("a flush")
+	})
+}
+
+// pinnedAt reports whether the reader serves that version, pinned.
+func pinnedAt(r *Reader[int64], t *testing.T, version int64) bool {
+	a, err := r.Get(t.Context())
+	return err == nil && a.Value == version && a.Status.Detail == DetailPinned && !a.Status.Stale && a.Document.PinnedUntil.After(time.Now())
+}
+
+func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		o := described(src)
+		s, r := replica(t, b.url, o)
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		o.TTL, o.Source = 50*time.Millisecond, "another" // its document is never due, whatever its age and source
+		_, other := replica(t, b.url, o)
+		until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+		if must(t, err); time.Until(until) > 61*time.Minute || time.Until(until) < 59*time.Minute {
+			t.Error(until)
+		}
+		for _, r := range []*Reader[int64]{r, other} {
+			eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) })
+		}
+		if a := get(t, r); a.Document.PinnedBy != "me" || a.Document.UpstreamETag != "" || time.Since(a.Document.ChangedAt) > time.Minute || time.Since(a.Document.FetchedAt) > time.Minute {
+			t.Errorf("%+v", a.Document)
+		}
+		loads := src.loads.Load()
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		_, third := replica(t, b.url, o) // which has to ask Redis
+		watch.Sleep(t.Context(), 100*time.Millisecond)
+		for _, r := range []*Reader[int64]{r, other, third} {
+			eventually(t, "it is pinned after a soft purge", func() bool { return pinnedAt(r, t, 1) })
+		}
+		if l, err := another().Acquire(t.Context(), b.client, lease.Request{Token: "x", Length: time.Second, TTL: time.Second, Source: "third", Newer: time.Now().UnixMilli() + 1}); err != nil || l.Outcome != lease.Fresh {
+			t.Errorf("a lease while it is pinned: %+v, %v", l, err)
+		}
+		if n := src.loads.Load(); n != loads {
+			t.Errorf("%d fetches while it is pinned", n-loads)
+		}
+		must(t, b.client.Del(t.Context(), key).Err()) // which wins over everything
+		eventually(t, "a hard purge", func() bool {
+			a, err := r.Get(t.Context())
+			return err == nil && a.Value == 2 && a.Status.Detail != DetailPinned
+		})
+		if n := b.client.HExists(t.Context(), key, "pinned_until").Val(); n {
+			t.Error("the pin is still there")
+		}
+	})
+}
+
+func TestAPinEnds(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		first := lease.VersionOf(body(1))
+		latest := func(name string, do func()) {
+			_, err := s.Restore(t.Context(), "banners", first, time.Hour, "me")
+			must(t, err)
+			eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+			do()
+			eventually(t, name, func() bool { a := get(t, r); return a.Value == 2 && !a.Status.Stale })
+			if b.client.HExists(t.Context(), key, "restore").Val() {
+				t.Errorf("%s: the request is still there", name)
+			}
+		}
+		latest("latest", func() { must(t, s.Unpin(t.Context(), "banners")) })
+		latest("latest, through redis-cli", func() { must(t, b.client.HSet(t.Context(), key, "restore", "latest").Err()) })
+		latest("by time", func() {
+			_, err := s.Restore(t.Context(), "banners", first, 50*time.Millisecond, "me")
+			must(t, err)
+		})
+		must(t, s.Unpin(t.Context(), "banners")) // of what is not pinned: nothing happens
+		if b.client.HGet(t.Context(), key, "fresh_until").Val() == "0" {
+			t.Error("it is purged softly")
+		}
+	})
+}
+
+func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		first := lease.VersionOf(body(1))
+		ask := func(version string) { must(t, b.client.HSet(t.Context(), key, "restore", version).Err()) }
+		gone := func() bool { return !b.client.HExists(t.Context(), key, "restore").Val() }
+		ask(first)
+		eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) && gone() })
+		for _, wrong := range []string{"000000000000", "x\x00\xff", " ", first + " "} {
+			ask(wrong)
+			eventually(t, "what is not there is withdrawn", gone)
+		}
+		if !pinnedAt(r, t, 1) {
+			t.Error("what is not there ended the pin")
+		}
+		// After a purge it is served again if that is asked for, and not otherwise.
+		must(t, b.client.Del(t.Context(), key).Err())
+		outcome, _, err := s.carry(t.Context(), "banners", lease.Restoration{Request: first, Version: first, ETag: ETag(body(1)), Body: body(1), Pin: time.Hour, Set: "x"})
+		if must(t, err); outcome != lease.Lost {
+			t.Errorf("a request that was purged: %s", outcome)
+		}
+		eventually(t, "the present version is served", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Value == 2 })
+		must(t, b.client.Del(t.Context(), key).Err())
+		ask(first)
+		eventually(t, "the first version is served after a purge", func() bool { return pinnedAt(r, t, 1) && gone() })
+		// What is kept of it is damaged.
+		must(t, b.client.HSet(t.Context(), past, first+":body", "x").Err())
+		ask(first)
+		eventually(t, "what is damaged is withdrawn", gone)
+	})
+}
+
+// TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile has a document restored while one is fetched.
+func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		release := src.hold()
+		src.version.Store(3)
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		eventually(t, "it is being fetched", func() bool { return r.Snapshot().Fetching })
+		_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+		must(t, err)
+		release()
+		eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) && !r.Snapshot().Fetching })
+		if got := b.client.HGet(t.Context(), key, "body").Val(); got != string(body(1)) {
+			t.Error(got)
+		}
+	})
+}
+
+// TestLosingRedisLosesThePin has Redis come back empty: the pinned copy is offered only until another
+// is fetched.
+func TestLosingRedisLosesThePin(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	s, r := replica(t, server.URL(), described(src))
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+	must(t, err)
+	eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+	server.Kill()
+	eventually(t, "redis is away", func() bool { a := get(t, r); return a.Value == 1 && a.Status.Detail == DetailRedisAway })
+	server.Restart()
+	eventually(t, "the pin is lost", func() bool { a := get(t, r); return a.Value == 2 && a.Document.PinnedUntil.IsZero() })
+}
+
+// TestTheGuardComparesWithWhatWasRestored has a pin end: what it pinned is the copy that the next
+// document is compared with.
+func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	o := described(src)
+	o.Guard = func(held, loaded *Document) *Objection {
+		if bytes.Equal(held.Body, body(1)) && bytes.Equal(loaded.Body, body(2)) {
+			return &Objection{Reason: "it is the second", Lasting: true}
+		}
+		return nil
+	}
+	s, r := replica(t, server.URL(), o)
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2) // after a hard purge, there is nothing to compare with
+	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), 50*time.Millisecond, "me")
+	must(t, err)
+	eventually(t, "the next document is held back", func() bool {
+		a := get(t, r)
+		return a.Value == 1 && a.Status.Detail == DetailHeld && r.Snapshot().HeldBack != nil
+	})
+	must(t, b.client.HSet(t.Context(), key, "accept", 1).Err())
+	eventually(t, "it is accepted", func() bool { return get(t, r).Value == 2 })
+}

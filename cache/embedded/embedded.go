@@ -6,13 +6,13 @@
 //  1. a connection is accepted, if there are fewer than 256;
 //  2. the command is read word by word, within bounds of length and time, before miniredis sees it
 //     (conn.go);
-//  3. it is refused unless vitrine or an operator's redis-cli needs it (commands.go), and if it
+//  3. it is refused if neither vitrine nor an operator's redis-cli needs it (commands.go), or if it
 //     would store more than there is room for (memory.go);
 //  4. miniredis executes it; a panic is one failed command;
 //  5. its changes are announced to every tracking connection, and only then the reply is sent
 //     (tracking.go).
 //
-// Keys expire by themselves, to the precision of a tick.
+// Keys expire by themselves, to within 50 ms.
 package embedded
 
 import (

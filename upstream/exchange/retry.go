@@ -50,7 +50,7 @@ var rules = []rule{
 	{"a redirect to another host, or too many", fault(FaultRedirect), Verdict{ErrAnswer, false, false}},
 	{"200 with a body that is empty, cut short or damaged", fault(FaultDamaged), Verdict{ErrAnswer, true, true}},
 	{"200 with an HTML page, a login form, or an error in JSON", fault(FaultPage), Verdict{ErrAnswer, false, true}},
-	{"200 with what is too large, or of another type, charset or encoding", fault(FaultContent), Verdict{ErrAnswer, false, false}},
+	{"200 with a body too large, or of another type, charset or encoding", fault(FaultContent), Verdict{ErrAnswer, false, false}},
 	{"200 with JSON that is refused", is(ErrAnswer), Verdict{ErrAnswer, false, false}},
 	{"a folder that is gone", fault(FaultFolder), Verdict{ErrUnreachable, false, false}},
 	{"a file that cannot be read", fault(FaultFile), Verdict{ErrAnswer, false, false}},

@@ -64,7 +64,7 @@ var update = flag.Bool("update", false, "write the table into docs/failures.md")
 func TestTableInTheDocsIsTheOneInForce(t *testing.T) {
 	const file, from, to = "../../docs/failures.md", "<!-- table: upstream/exchange/retry.go -->\n", "<!-- end of the table -->\n"
 	var table strings.Builder
-	table.WriteString("| what an attempt met | again | counts for the breaker | visitors without a copy get |\n|---|---|---|---|\n")
+	table.WriteString("| failure of an attempt | again | counts for the breaker | visitors without a copy get |\n|---|---|---|---|\n")
 	yes := map[bool]string{true: "yes", false: "–"}
 	answered := map[error]string{ErrAnswer: "502", ErrUnreachable: "503", ErrTimeout: "504", ErrOpen: "503"}
 	for _, r := range rules {

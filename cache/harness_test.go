@@ -239,7 +239,7 @@ func earlyLook(t testing.TB, r *Reader[int64]) (end func() *entry[int64]) {
 	rec, err := r.read(prev.etag())
 	must(t, err)
 	return func() *entry[int64] {
-		e, err := r.learn(began, prev, &rec, mark)
+		e, err := r.learn(began, prev, &rec, mark, true)
 		must(t, err)
 		return e
 	}

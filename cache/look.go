@@ -42,8 +42,12 @@ func (r *Reader[V]) ask(since time.Duration) (*entry[V], error) {
 	}
 }
 
-// errParted means that the listening connection ended before it could confirm a look.
-var errParted = errors.New("the listening connection ended during a look")
+var (
+	// errParted means that the listening connection ended before it could confirm a look.
+	errParted = errors.New("the listening connection ended during a look")
+	// errEarly means that a look shows a purge only together with a change that may be later than it.
+	errEarly = errors.New("a change was received during a look")
+)
 
 // look reads what Redis holds and admits it to memory.
 //
@@ -54,23 +58,26 @@ var errParted = errors.New("the listening connection ended during a look")
 //     beginning counts as a change.
 //  3. purge, refill by another, read of the new copy, the purge's push received late: the new copy
 //     carries the old mark and is checked once more; nothing wrong is served.
+//  4. read of an empty Redis, another's first stub, its push received, admit: a stub that has come and
+//     gone would look like that, and is a purge. A look that began after the push knows which it was.
 func (r *Reader[V]) look() (e *entry[V], err error) {
-	for range 3 { // a session that ends is followed by none, or by another
+	for try := range 3 { // a session that ends is followed by none, or by another
 		began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
 		rec, err := r.read(prev.etag())
 		if err != nil {
 			return nil, err
 		}
 		r.void(&rec, mark.At())
-		if e, err = r.learn(began, prev, &rec, mark); err == nil {
+		if e, err = r.learn(began, prev, &rec, mark, try == 2); err == nil {
 			return e, nil
 		}
 	}
 	return nil, errParted
 }
 
-// learn admits what was read after mark.
-func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, mark watch.Mark) (*entry[V], error) {
+// learn admits what was read after mark. Unless this is the last try, it does not take a change that was
+// received since mark for a purge.
+func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, mark watch.Mark, last bool) (*entry[V], error) {
 	if prev == nil {
 		prev = &entry[V]{mark: mark}
 	}
@@ -84,6 +91,9 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	r.skew.Store(rec.Now - time.Now().UnixMilli())
 	r.noteFailure(rec, mark)
 	e, kind := r.reconcile(prev, rec, since)
+	if kind == "hard" && !last && r.watched.Unseen(&mark) {
+		return nil, errEarly
+	}
 	e.mark, e.place, e.redisFresh = mark, rec.Place, rec.FreshUntil
 	e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0 || began.idle && r.refusal.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
 	if rec.Restore != "" {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -123,6 +124,47 @@ func TestNothingEntersThatWasPurgedBeforeTheLinkWasLost(t *testing.T) {
 					t.Fatalf("purged, and answered: %+v", a)
 				}
 				watch.Sleep(t.Context(), 5*time.Millisecond)
+			}
+		})
+	}
+}
+
+// TestAFirstLeaseDuringALookIsNoPurge has another replica's stub come after Redis, which has lost
+// everything, was read, and be received before what was read is looked at.
+func TestAFirstLeaseDuringALookIsNoPurge(t *testing.T) {
+	for name, looked := range map[string]bool{"first look": false, "second look": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			src := newSource()
+			_, r := replica(t, server.URL(), options(src))
+			warm(t, r)
+			src.fail(errDown)
+			holdLooks(t, r)
+			held := r.memory.Load()
+			server.Kill()
+			server.Restart()
+			eventually(t, "another session", func() bool { return r.watched.Changed(&held.mark) && r.watched.Listening() })
+			if looked {
+				_, err := r.look()
+				must(t, err)
+			}
+			began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
+			rec, err := r.read(prev.etag())
+			must(t, err)
+			acquire(t, server.Client(), time.Minute)
+			received(t, r)
+			if _, err := r.learn(began, prev, &rec, mark, false); err != nil && !errors.Is(err, errEarly) {
+				t.Error(err)
+			}
+			e, err := r.look()
+			must(t, err)
+			if !e.holds(watch.Now()) || e.origin != originLost {
+				t.Fatalf("nobody has purged it, but memory holds: %+v", e)
+			}
+			must(t, server.Client().Del(t.Context(), key).Err())
+			received(t, r)
+			if e, err = r.look(); err != nil || e.doc != nil {
+				t.Errorf("purged, but memory holds: %+v, %v", e, err)
 			}
 		})
 	}

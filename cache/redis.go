@@ -31,7 +31,7 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 		return l, nil, err
 	}
 	began.wrote = l.Outcome == lease.Granted
-	held, err = r.learn(began, prev, &l.Record, mark)
+	held, err = r.learn(began, prev, &l.Record, mark, false)
 	if err != nil { // the lease is there all the same
 		held = &entry[V]{}
 		if e := r.alone(); e.etag() != "" && e.etag() == l.ETag { // that is known all the same

@@ -82,7 +82,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 		burst = 5
 	}
 	var newest, replaced int64 // answered; how often it had been replaced then
-	var last time.Time
+	var last, away time.Time   // of the last answer, and of the first of those up to it that said that Redis is away
 	for ctx.Err() == nil {
 		began := o.now()
 		for range burst {
@@ -98,7 +98,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			case err != nil && c.replaced[o.replica].Load() != replaced:
 				continue
 			case err != nil && (failing || c.failing()):
-				o.c.failed(o.replica, newest, last, c.Origins[key], err)
+				o.c.failed(o.replica, newest, last, away, c.Origins[key], err)
 				Pause(ctx, time.Millisecond)
 				continue
 			case err != nil:
@@ -108,9 +108,13 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			newest, last = max(newest, version), time.Now()
 			c.sources[o.replica].Store(status.Detail, true)
 			if status.Detail == cache.DetailRedisAway {
+				if away.IsZero() {
+					away = last
+				}
 				c.away[o.replica].Add(1)
 				continue
 			}
+			away = time.Time{}
 			o.saw(asked, version, status)
 		}
 		if took := o.now() - began; took > time.Millisecond {

@@ -34,7 +34,8 @@ type checker struct {
 	purging   bool  // and one of those that ended may have removed something
 	clean     int64 // copies of this version and later ones have not been purged
 	lost      []string
-	excused   int // errors that the contract allows
+	hard      []time.Time // when hard purges ended that may have removed something
+	excused   int         // errors that the contract allows
 }
 
 // purged is a purge that Redis has acknowledged.
@@ -75,7 +76,9 @@ func (c *checker) over(o *Origin, purged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending--
-	c.purging = c.purging || purged
+	if purged {
+		c.hard, c.purging = append(c.hard, time.Now()), true
+	}
 	switch {
 	case c.pending > 0:
 	case c.purging:
@@ -91,12 +94,15 @@ func (c *checker) isClean(version int64) bool {
 	return version >= c.clean
 }
 
-// failed notes an error of a replica that had answered with a version, last at that time.
-func (c *checker) failed(replica string, version int64, last time.Time, o *Origin, err error) {
+// failed notes an error of a replica that had answered with a version, last at that time, and with
+// Redis away ever since then, if that is not zero.
+func (c *checker) failed(replica string, version int64, last, away time.Time, o *Origin, err error) {
 	// What another has stored may be newer: a replica that was told so drops its copy if it cannot look.
 	excused := o.loadedElsewhere(replica).After(last.Add(-lookTime))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// A purge that it was told of, and could not look at, cannot be told from one of what it loaded alone.
+	excused = excused || !away.IsZero() && slices.ContainsFunc(c.hard, func(at time.Time) bool { return away.Sub(at).Abs() < lookTime })
 	switch {
 	case version < c.clean:
 	case excused:

@@ -36,10 +36,6 @@ func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 			}
 			s.answered(trouble)
 			v := s.c.End()
-			if trouble.all && (trouble.away || trouble.loses) { // docs/coherence.md, "Limits"
-				t.Logf("%d errors by a known defect", len(v.Lost))
-				v.Lost = nil
-			}
 			s.c.Report(t, v)
 			judge(t, v)
 			for name := range s.c.Replicas {

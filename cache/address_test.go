@@ -16,6 +16,7 @@ import (
 // TestAnotherServerBehindTheAddressIsNoticed moves new connections to another server while those
 // that there are stay: an address that fails over, a name, a balancer.
 func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
+	t.Parallel()
 	one, two := redistest.Start(t), redistest.Start(t)
 	way := newRelay(t, one.Addr)
 	src := newSource()

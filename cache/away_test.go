@@ -12,6 +12,7 @@ import (
 )
 
 func TestRedisAwayIsSlowerNeverAnError(t *testing.T) {
+	t.Parallel()
 	faults := map[string]func(*redistest.Server) (end func()){
 		"killed": func(s *redistest.Server) func() { s.Kill(); return s.Restart },
 		"hung":   func(s *redistest.Server) func() { s.Pause(); return s.Resume },

@@ -213,6 +213,7 @@ func TestALookFromBeforeARefusedLoadDoesNotReplaceIt(t *testing.T) {
 // TestTheLastGoodFileOfARefusedDocumentIsKept restarts a replica whose Redis has never held the
 // document, or holds an older one.
 func TestTheLastGoodFileOfARefusedDocumentIsKept(t *testing.T) {
+	t.Parallel()
 	for name, older := range map[string]bool{"nothing held": false, "an older version held": true} {
 		t.Run(name, func(t *testing.T) {
 			server, src := redistest.Start(t), newSource()

@@ -241,6 +241,7 @@ func replay(judge judge, depth int) (states int, fault string) {
 // TestNoPurgedCopyIsKeptInAnyHistory goes through all short histories, and wants no copy kept that was
 // purged, but for what docs/coherence.md gives up. Without what a look goes by, it finds one.
 func TestNoPurgedCopyIsKeptInAnyHistory(t *testing.T) {
+	t.Parallel()
 	states, fault := replay(fateOf, 8)
 	if t.Logf("%d states", states); fault != "" || states < 50_000 {
 		t.Error(fault)

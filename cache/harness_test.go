@@ -130,10 +130,12 @@ type backend struct {
 // backends runs the test against the embedded store and against a real server.
 func backends(t *testing.T, test func(t *testing.T, b backend)) {
 	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
 		url := embeddedURL(t)
 		test(t, backend{"embedded", url, dial(t, strings.TrimPrefix(url, "redis://"))})
 	})
 	t.Run("redis-server", func(t *testing.T) {
+		t.Parallel()
 		s := redistest.Start(t)
 		test(t, backend{"redis-server", s.URL(), s.Client()})
 	})

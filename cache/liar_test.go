@@ -12,6 +12,7 @@ import (
 // TestAServerThatAnswersByteByByteIsAway has an announced document come a byte every ten
 // milliseconds, without end.
 func TestAServerThatAnswersByteByByteIsAway(t *testing.T) {
+	t.Parallel()
 	src := newSource()
 	store := openStore(t, "redis://"+liar(t, []byte("*16\r\n$1000000\r\n"), 10*time.Millisecond))
 	r, err := NewReader(store, "banners", options(src))

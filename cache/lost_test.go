@@ -14,6 +14,7 @@ import (
 // TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem has the CMS away: the last good copy is
 // served, and says why.
 func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	src := newSource()
 	_, r := replica(t, server.URL(), options(src))
@@ -57,6 +58,7 @@ func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
 
 // TestAPurgeWhileCutOffIsOne has the data set live on: what is gone then was purged.
 func TestAPurgeWhileCutOffIsOne(t *testing.T) {
+	t.Parallel()
 	for name, purge := range map[string]func(*testing.T, *redistest.Server) error{
 		"DEL": func(t *testing.T, s *redistest.Server) error { return s.Client().Del(t.Context(), key).Err() },
 		"DEL, and a restart with what is left": func(t *testing.T, s *redistest.Server) error {

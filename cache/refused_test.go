@@ -40,6 +40,7 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 // TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce has the clock of Redis set back when it
 // refuses writes: the document there is due, and cannot be replaced.
 func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
+	t.Parallel()
 	server, src := redistest.Start(t), newSource()
 	_, r := replica(t, server.URL(), options(src))
 	warm(t, r)

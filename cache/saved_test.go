@@ -86,6 +86,7 @@ func TestWhatWasPurgedIsNotKept(t *testing.T) {
 
 // A document that is fetched after a purge is kept soon, however recently its predecessor was.
 func TestWhatIsFetchedAfterAPurgeIsKeptSoon(t *testing.T) {
+	t.Parallel()
 	server, src := redistest.Start(t), newSource()
 	o, path := keeping(t, src)
 	_, r := replica(t, server.URL(), o)
@@ -118,6 +119,7 @@ func TestAnEmptyStoreIsFilledFromTheLastGoodCopy(t *testing.T) {
 }
 
 func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(path string, o *ReaderOptions[int64]) error{
 		"damaged": func(path string, _ *ReaderOptions[int64]) error { return os.WriteFile(path, []byte("x\ny\nz"), 0o600) },
 		"too old": func(_ string, o *ReaderOptions[int64]) error {

@@ -166,6 +166,7 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
 // TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone is the same for a process on its own that
 // still receives purges: its calls time out, or Redis refuses them.
 func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone(t *testing.T) {
+	t.Parallel()
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
 			server := redistest.Start(t)

@@ -63,7 +63,7 @@ func (r *rows) documented() map[shape.Resource]any {
 			"artist": each(r, "ARTISTS", func(a map[string]any) any {
 				return map[string]any{
 					"id": r.id("ARTISTS", a["id"]), "name": text(a["name"]), "gallery_artists": r.galleryRef(a["gallery_artists"]),
-					"visible": flag(a["visible"]), "tag": rowList(a["tag"]),
+					"visible": truth(a["visible"]), "tag": rowList(a["tag"]),
 				}
 			}),
 			"artwork": each(r, "ARTWORKS", func(a map[string]any) any {
@@ -80,7 +80,7 @@ func (r *rows) documented() map[shape.Resource]any {
 				}
 				return map[string]any{
 					"id": r.id("GALLERIES", g["id"]), "title": text(g["title"]), "about": text(g["about"]), "address": address,
-					"art_kunstkoop": flag(g["art_kunstkoop"]), "kunst_aan_zet": flag(g["kunst_aan_zet"]), "tag": rowList(g["tag"]),
+					"art_kunstkoop": truth(g["art_kunstkoop"]), "kunst_aan_zet": truth(g["kunst_aan_zet"]), "tag": rowList(g["tag"]),
 				}
 			}),
 		},
@@ -102,7 +102,7 @@ func (r *rows) documented() map[shape.Resource]any {
 			return r.stamped("RULES", s, map[string]any{
 				"id": r.id("RULES", s["id"]), "background_image": text(s["background_image"]), "page_rules": pages,
 				"exlude_pages": excluded, "title": text(s["title"]), "page_depth": s["page_depth"],
-				"page_view_count": s["page_view_count"], "days_delay": s["days_delay"], "time": s["time"], "visible": flag(s["visible"]),
+				"page_view_count": s["page_view_count"], "days_delay": s["days_delay"], "time": s["time"], "visible": truth(s["visible"]),
 			})
 		}),
 		shape.Banners: each(r, "BANNERS", func(b map[string]any) any {
@@ -111,7 +111,7 @@ func (r *rows) documented() map[shape.Resource]any {
 				for _, field := range []string{"title_", "button_text_", "redirect_link_"} {
 					banner[field+language] = text(b[field+language])
 				}
-				banner["language_"+language] = flag(b["language_"+language])
+				banner["language_"+language] = truth(b["language_"+language])
 			}
 			return r.stamped("BANNERS", b, banner)
 		}),
@@ -141,8 +141,8 @@ func (r *rows) galleryRef(id any) any {
 		return nil
 	}
 	return map[string]any{
-		"id": r.id("GALLERIES", id), "title": text(g["title"]), "art_kunstkoop": flag(g["art_kunstkoop"]),
-		"kunst_aan_zet": flag(g["kunst_aan_zet"]), "tag": rowList(g["tag"]),
+		"id": r.id("GALLERIES", id), "title": text(g["title"]), "art_kunstkoop": truth(g["art_kunstkoop"]),
+		"kunst_aan_zet": truth(g["kunst_aan_zet"]), "tag": rowList(g["tag"]),
 	}
 }
 
@@ -195,7 +195,7 @@ func (r *rows) stamped(table string, row, made map[string]any) map[string]any {
 
 func text(v any) string { s, _ := v.(string); return s }
 
-func flag(v any) bool { b, _ := v.(bool); return b }
+func truth(v any) bool { b, _ := v.(bool); return b }
 
 func rowList(v any) []any {
 	if list, ok := v.([]any); ok {
@@ -283,6 +283,7 @@ func (r *rows) wordpress() {
 	// Its typography makes other quotes of quotes, and titles are HTML.
 	r.find("GALLERIES", 5.0)["title"] = "Kunst “Hoek” \\ 9¾"
 	r.find("ARTWORKS", 5.0)["title"] = "“Quoted” & \\back"
+	r.find("ARTWORKS", 4.0)["description"] = "墨と\n和紙 (2019)" // HTML has no tabs
 }
 
 // asWordPressHasIt leaves of an address's city and country their names, of which the example makes

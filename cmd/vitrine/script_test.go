@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -21,13 +22,25 @@ import (
 	"vitrine/cmd/testkit"
 )
 
+// waiting lets more tests wait at once than there are processors.
+type waiting struct{ *testing.M }
+
+func (m waiting) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	return m.M.Run()
+}
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"vitrine": func() { os.Exit(execute(os.Getenv("INSTALLED"))) }})
+	testscript.Main(waiting{m}, map[string]func(){"vitrine": func() { os.Exit(execute(os.Getenv("INSTALLED"))) }})
 }
 
 // Each script runs the real command, and begins with why it is there. Beside testscript's own
 // commands there are those of scriptCommands; LISTEN, ADMIN, CMS and REDIS are free addresses.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		Deadline:            time.Now().Add(3 * time.Minute), // of those together

@@ -21,6 +21,7 @@ func operatorStatus(r running) (told operator.Status, err error) {
 }
 
 func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
+	t.Parallel()
 	one := start(t)
 	two := start(t, "VITRINE_REDIS_URL=redis://"+one.store.Addr())
 	one.allAnswer(t, "hit")
@@ -54,6 +55,7 @@ func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
 }
 
 func TestLookingFetchesNothing(t *testing.T) {
+	t.Parallel()
 	vitrine := start(t, "VITRINE_TTL=1s")
 	vitrine.allAnswer(t, "hit")
 	var before operator.Status

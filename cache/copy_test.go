@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -326,12 +325,11 @@ func TestABrokenConnectionIsNoRefusal(t *testing.T) {
 	store, err := Open(t.Context(), Options{URL: way.url(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
-	r, err := NewReader(store, "banners", options(LoaderFunc(func(ctx context.Context, k string, _ *Document) (Loaded, error) {
-		loaded, err := src.Load(ctx, k, nil)
-		loaded.Body = append(loaded.Body, bytes.Repeat([]byte(" "), 4<<20)...)
+	big := padded(src, 4<<20)
+	r, err := NewReader(store, "banners", options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
 		way.throttle(8 << 20)
 		time.AfterFunc(100*time.Millisecond, func() { way.cut(); way.throttle(0); way.heal() })
-		return loaded, err
+		return big.Load(ctx, k, held)
 	})))
 	must(t, err)
 	eventually(t, "purges are received", store.Listening)

@@ -110,6 +110,19 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 	}
 }
 
+// reloadBusy reloads, with stale-if-error=25200, until the next service answers. The one before may
+// still have requests.
+func (v running) reloadBusy(t *testing.T, cfg config.Config) (reloaded <-chan error) {
+	t.Helper()
+	done := make(chan error, 1)
+	cfg.StaleIfError = 7 * time.Hour
+	go func() { done <- v.reload(cfg) }()
+	testkit.Eventually(t, "the next service answers", func() bool {
+		return strings.HasSuffix(v.get(t, shape.Banners).header.Get("Cache-Control"), "stale-if-error=25200")
+	})
+	return done
+}
+
 // A request that takes longer than shutdown.timeout is answered across a reload, and its connection
 // is not left with the service that has ended.
 func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testing.T) {
@@ -124,17 +137,7 @@ func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testin
 	if _, err := io.WriteString(conn, request[:half]); err != nil {
 		t.Fatal(err)
 	}
-	reloaded := make(chan error, 1)
-	cfg.StaleIfError = 7 * time.Hour
-	go func() { reloaded <- vitrine.reload(cfg) }()
-	if err := testkit.Retry(func() error {
-		if !strings.HasSuffix(vitrine.get(t, shape.Banners).header.Get("Cache-Control"), "stale-if-error=25200") {
-			return errors.New("not reloaded")
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	reloaded := vitrine.reloadBusy(t, cfg)
 	select {
 	case err := <-reloaded:
 		t.Fatalf("the service before ended with a request under way: %v", err)
@@ -172,16 +175,7 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	cfg.StaleIfError = 7 * time.Hour
-	go func() { _ = vitrine.reload(cfg) }() // it waits for the request
-	if err := testkit.Retry(func() error {
-		if !strings.HasSuffix(vitrine.get(t, shape.Banners).header.Get("Cache-Control"), "stale-if-error=25200") {
-			return errors.New("not reloaded")
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	vitrine.reloadBusy(t, cfg)
 	stopped := make(chan error, 1)
 	go func() { stopped <- vitrine.stop() }()
 	testkit.Receive(t, vitrine.present.Load().running.Done()) // that service has no requests, and so ends at once

@@ -9,9 +9,9 @@ import (
 )
 
 // htmlText is the text of a piece of HTML as a browser's innerText has it: without tags, comments,
-// scripts and styles, its entities read, white space collapsed except in pre. A block and <br> end a
-// line, a blank line is between paragraphs, and a tab between cells. A text without tags keeps its
-// lines.
+// scripts and styles, its entities read, white space collapsed except in pre, and but for a lone tab,
+// which somebody typed. A block and <br> end a line, a blank line is between paragraphs, and a tab
+// between cells. A text without tags keeps its lines.
 func htmlText(in string) string {
 	if !strings.Contains(in, "<") {
 		return strings.TrimSpace(html.UnescapeString(in))
@@ -42,12 +42,12 @@ var blocks = strings.Fields(`address article aside blockquote body caption dd de
 // rendered is text, and what comes before the next piece of it.
 type rendered struct {
 	strings.Builder
-	breaks int  // of a <br> each
-	margin int  // newlines between blocks: 1, or 2 between paragraphs
-	tabs   int  // between cells
-	space  bool // collapsed
-	begun  bool // the row has a cell
-	empty  bool // the cell has no text yet
+	breaks int    // of a <br> each
+	margin int    // newlines between blocks: 1, or 2 between paragraphs
+	tabs   int    // between cells
+	blank  string // a space, or the tab
+	begun  bool   // the row has a cell
+	empty  bool   // the cell has no text yet
 	pre    bool
 }
 
@@ -62,7 +62,7 @@ func (r *rendered) tag(name string, end bool) {
 		if end || r.tabs > 0 {
 			r.breaks, r.margin = 0, 0
 		}
-		r.begun, r.empty, r.space = true, true, true
+		r.begun, r.empty, r.blank = true, true, " "
 	case name == "tr" || name == "table":
 		r.tabs, r.begun, r.empty, r.margin = 0, false, false, max(r.margin, 1)
 	case r.empty:
@@ -81,13 +81,23 @@ func (r *rendered) text(in []byte) {
 		r.word(in)
 		return
 	}
-	blank := func(c rune) bool { return strings.ContainsRune(" \t\r\n\f", c) } // not the no-break space
-	r.space = r.space || blank(rune(in[0]))
-	for word := range bytes.FieldsFuncSeq(in, blank) {
-		r.word(word)
-		r.space = true
+	const blanks = " \t\r\n\f" // not the no-break space
+	for len(in) > 0 {
+		rest := bytes.TrimLeft(in, blanks)
+		if n := len(in) - len(rest); n > 0 && r.blank == "" {
+			if r.blank = " "; n == 1 && in[0] == '\t' {
+				r.blank = "\t"
+			}
+		}
+		end := bytes.IndexAny(rest, blanks)
+		if end < 0 {
+			end = len(rest)
+		}
+		if end > 0 {
+			r.word(rest[:end])
+		}
+		in = rest[end:]
 	}
-	r.space = blank(rune(in[len(in)-1]))
 }
 
 // word appends a piece of text after what separates it from the one before.
@@ -97,9 +107,9 @@ func (r *rendered) word(piece []byte) {
 	case r.Len() == 0:
 	case lines > 0 || r.tabs > 0:
 		r.WriteString(strings.Repeat("\n", lines) + strings.Repeat("\t", r.tabs))
-	case r.space:
-		r.WriteByte(' ')
+	default:
+		r.WriteString(r.blank)
 	}
 	r.Write(piece)
-	r.breaks, r.margin, r.tabs, r.space, r.empty = 0, 0, 0, false, false
+	r.breaks, r.margin, r.tabs, r.blank, r.empty = 0, 0, 0, "", false
 }

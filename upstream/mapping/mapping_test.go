@@ -68,12 +68,13 @@ func TestHTMLTextHasALineForALine(t *testing.T) {
 		"<h2>Title</h2><div>one<div>two</div></div>three":       "Title\none\ntwo\nthree",
 		"<div>a</div><p>b</p><div>c</div>":                      "a\n\nb\n\nc",
 		"<table><thead><tr><th>Year</th><th>Place</th></tr></thead>\n<tbody><tr>\n<td><p>1642</p></td>\n<td></td> <td><p>Amsterdam</p></td></tr></tbody></table><p>end</p>": "Year\tPlace\n1642\t\tAmsterdam\n\nend",
-		"one\n  line <em>of</em>\ttext<!-- no -->s": "one line of texts",
-		"a<script>b</script><style>p{}</style>c":    "ac",
-		"<p>code:</p><pre>a\n  b</pre>":             "code:\n\na\n  b",
-		"two\nlines &amp; no tag":                   "two\nlines & no tag",
-		"<p>&nbsp;</p><p>a&nbsp; b</p>":             "a\u00a0 b",
-		"<p></p><br>":                               "",
+		"one\n  line <em>of</em>\t text<!-- no -->s": "one line of texts",
+		"a<script>b</script><style>p{}</style>c":     "ac",
+		"<p>code:</p><pre>a\n  b</pre>":              "code:\n\na\n  b",
+		"<b>typed</b>\ttab":                          "typed\ttab",
+		"two\nlines &amp; no tag":                    "two\nlines & no tag",
+		"<p>&nbsp;</p><p>a&nbsp; b</p>":              "a\u00a0 b",
+		"<p></p><br>":                                "",
 	} {
 		text, err := json.Marshal(in)
 		if err != nil {

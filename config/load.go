@@ -27,7 +27,7 @@ type Sources struct {
 func (s Sources) Empty() bool {
 	return s.File == "" && len(s.Flags) == 0 && !slices.ContainsFunc(s.Environ, func(variable string) bool {
 		name, text, _ := strings.Cut(variable, "=")
-		return strings.HasPrefix(name, envPrefix) && text != "" && !isServiceLink(name, text)
+		return strings.HasPrefix(name, envPrefix) && text != "" && !serviceLink.MatchString(variable)
 	})
 }
 
@@ -159,7 +159,7 @@ func (v values) environment(environ []string) (errs []error) {
 		s, ok := known[name]
 		o.key = s.Key
 		switch {
-		case !ok && !isServiceLink(name, text):
+		case !ok && !serviceLink.MatchString(variable):
 			errs = append(errs, unknown(o, name, slices.Sorted(maps.Keys(known)), "known are "))
 		case ok && (text != "" || s.optional && s.Default != ""):
 			v[s.Key] = given{text: text, origin: o}
@@ -168,19 +168,11 @@ func (v values) environment(environ []string) (errs []error) {
 	return errs
 }
 
-// Kubernetes sets these in every pod for a Service called vitrine or vitrine-something.
+// serviceLink is a variable that Kubernetes sets in every pod for a Service called vitrine or
+// vitrine-something. It sets …_PORT to an address, so VITRINE_PORT=8080 is still a mistake.
 // https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
-var (
-	serviceHost = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$`)
-	servicePort = regexp.MustCompile(`_PORT(_[0-9]+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?$`)
-)
-
-// isServiceLink reports whether name is such a variable. Kubernetes sets …_PORT to an address, so
-// VITRINE_PORT=8080 is still a mistake.
-func isServiceLink(name, text string) bool {
-	suffix := servicePort.FindStringSubmatch(name)
-	return serviceHost.MatchString(name) || suffix != nil && (suffix[1] != "" || strings.Contains(text, "://"))
-}
+var serviceLink = regexp.MustCompile(
+	`^\w+_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)=|^\w+_PORT=.*://`)
 
 // resolve gives an unset setting that inherits the value and origin of the other, decides between a
 // value and its file, and reads the file. Both in one place are a contradiction, otherwise the

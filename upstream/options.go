@@ -129,16 +129,7 @@ func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 // withDefaults returns o with every zero value replaced by its meaning, or says what is wrong with
 // it.
 func (o Options) withDefaults() (Options, error) {
-	switch {
-	case o.Timeout < 0:
-		return o, fmt.Errorf("upstream timeout: want a duration above 0, got %v", o.Timeout)
-	case o.Retries < 0:
-		return o, fmt.Errorf("upstream retries: want 0 or more, got %d", o.Retries)
-	case o.MaxBytes < 0:
-		return o, fmt.Errorf("upstream max bytes: want a size above 0, got %d", o.MaxBytes)
-	case o.RetryWait < 0 || o.MaxRetryWait < 0:
-		return o, fmt.Errorf("upstream retry wait: want durations above 0, got %v to %v", o.RetryWait, o.MaxRetryWait)
-	case !exchange.IsHeaderValue(o.Authorization):
+	if !exchange.IsHeaderValue(o.Authorization) {
 		return o, errors.New("upstream authorization: holds a control character, perhaps the newline at the end of a file")
 	}
 	for r := range o.Resources {
@@ -151,9 +142,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.RetryWait = cmp.Or(o.RetryWait, defaultRetryWait)
 	o.MaxRetryWait = cmp.Or(o.MaxRetryWait, max(defaultMaxRetryWait, o.RetryWait))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.RetryWait > o.MaxRetryWait {
-		return o, fmt.Errorf("upstream retry wait: the least, %v, is above the most, %v", o.RetryWait, o.MaxRetryWait)
-	}
 	o.Tracer = cmp.Or(o.Tracer, noop.NewTracerProvider().Tracer("vitrine/upstream"))
 	return o, nil
 }

@@ -85,7 +85,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 			return err
 		}
 	}
-	cfg, err := c.find(p)
+	cfg, _, err := c.find(p, everySetting)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ type configCommand struct {
 
 // Run prints the configuration as YAML, and whether a running vitrine has it.
 func (c *configCommand) Run(ctx context.Context, p program) error {
-	cfg, err := c.find(p)
+	cfg, _, err := c.find(p, everySetting)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type healthcheckCommand struct {
 func (c *healthcheckCommand) Run(ctx context.Context, p program) error {
 	urls, transport := []string{c.URL}, new(http.Transport)
 	if c.URL == "" {
-		cfg, _, err := c.findOwn(p, "admin.", "listen", "tls.")
+		cfg, _, err := c.find(p, "admin.", "listen", "tls.")
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		}
 		resources = append(resources, r)
 	}
-	cfg, warned, err := c.findOwn(p, "redis.")
+	cfg, warned, err := c.find(p, "redis.")
 	if err == nil && warned && cfg.Origin("redis.url") == "default" {
 		err = cfg.Refuse("redis.url", errors.New("it may be what the mistake above is about"))
 	}

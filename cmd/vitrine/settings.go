@@ -82,22 +82,18 @@ func (f *settingsFlags) load(p program) (config.Config, error) {
 	return config.Load(f.sources(p))
 }
 
-// find reads the configuration of any other command: without one of its own, that of the installed
-// service, which is named on stderr.
-func (f *settingsFlags) find(p program) (config.Config, error) {
-	sources, err := f.found(p)
-	if err != nil {
-		return config.Config{}, err
-	}
-	return config.Load(sources)
-}
+// everySetting is the beginning of all keys.
+const everySetting = ""
 
-// findOwn is find for a command that needs only the settings whose keys begin with these. Mistakes
-// about others are warnings, and reported as such.
-func (f *settingsFlags) findOwn(p program, keys ...string) (cfg config.Config, warned bool, err error) {
-	sources, err := f.found(p)
-	if err != nil {
-		return cfg, false, err
+// find reads the configuration of any other command, which needs only the settings whose keys begin
+// with these: mistakes about others are warnings, and reported as such. Without a configuration of
+// its own it is that of the installed service, which is named on stderr.
+func (f *settingsFlags) find(p program, keys ...string) (cfg config.Config, warned bool, err error) {
+	sources := f.sources(p)
+	if p.installed != "" && sources.Empty() {
+		if err := useInstalled(&sources, p); err != nil {
+			return cfg, false, err
+		}
 	}
 	cfg, ignored, err := config.LoadOwn(sources, keys...)
 	if err != nil || ignored == nil {
@@ -107,15 +103,6 @@ func (f *settingsFlags) findOwn(p program, keys ...string) (cfg config.Config, w
 		_, _ = fmt.Fprintln(p.stderr, "vitrine: warning:", strings.TrimSpace(line))
 	}
 	return cfg, true, nil
-}
-
-func (f *settingsFlags) found(p program) (config.Sources, error) {
-	sources := f.sources(p)
-	if p.installed == "" || !sources.Empty() {
-		return sources, nil
-	}
-	err := useInstalled(&sources, p)
-	return sources, err
 }
 
 // useInstalled adds the file and the environment of the installed service, if there is one.

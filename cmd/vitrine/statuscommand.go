@@ -25,7 +25,7 @@ const statusTimeout = 5 * time.Second
 
 // Run requests the status once.
 func (c *statusCommand) Run(ctx context.Context, p program) error {
-	cfg, _, err := c.findOwn(p, "admin.")
+	cfg, _, err := c.find(p, "admin.")
 	if err != nil {
 		return err
 	}

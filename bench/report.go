@@ -108,6 +108,9 @@ func (r *report) write(docs string) error {
 			return "Not measured."
 		},
 		"columns": func(name string, heads ...string) string { return r.Tables[name].columns(heads).markdown() },
+		"only": func(quantity, name string, heads ...string) string {
+			return r.Tables[name].only(quantity).columns(heads).markdown()
+		},
 		"chart": func(name, title string) string {
 			if _, ok := r.Charts[name]; !ok {
 				return ""
@@ -134,6 +137,17 @@ func (r *report) write(docs string) error {
 		}
 	}
 	return nil
+}
+
+// only returns the rows of one quantity, which the second column names.
+func (t table) only(quantity string) table {
+	out, first := table{Head: t.Head}, ""
+	for _, row := range t.Rows {
+		if first = cmp.Or(row[0], first); row[1] == quantity {
+			out.Rows = append(out.Rows, append([]string{first}, row[1:]...))
+		}
+	}
+	return out
 }
 
 // columns returns the columns with these heads, without the rows for rates, which depend on the

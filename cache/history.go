@@ -15,6 +15,19 @@ import (
 // A Version is a document in the history of a resource.
 type Version = lease.Version
 
+// What [Store.Restore] is asked for: Latest instead of a version ends a pin, which lasts MostPin at
+// most.
+const (
+	Latest  = lease.Latest
+	MostPin = lease.MostPin
+)
+
+// IsVersion reports whether s can be the name of a version.
+func IsVersion(s string) bool { return lease.IsVersion(s) }
+
+// VersionOf is the name of the version with this body.
+func VersionOf(body []byte) string { return lease.VersionOf(body) }
+
 // ErrNoVersion means that the history has no such version.
 var ErrNoVersion = lease.ErrNoVersion
 
@@ -47,10 +60,32 @@ func (s *Store) Restore(ctx context.Context, key, version string, pin time.Durat
 	return s.restore(ctx, key, lease.Restoration{Version: version, Pin: pin, By: by})
 }
 
-// Unpin ends what Restore has begun: the next document is fetched at once.
-func (s *Store) Unpin(ctx context.Context, key string) error {
-	_, _, err := s.carry(ctx, key, lease.Restoration{})
-	return err
+// Unpin ends what Restore has begun: the next document is fetched at once. It reports whether it was
+// pinned.
+func (s *Store) Unpin(ctx context.Context, key string) (was bool, err error) {
+	_, until, err := s.carry(ctx, key, lease.Restoration{})
+	return until.UnixMilli() > 0, err
+}
+
+// Held is what Redis holds of a resource, with its times on Redis's clock; nil if there is nothing that
+// can be used.
+func (s *Store) Held(ctx context.Context, key string) (*Document, error) {
+	var rec lease.Record
+	err := s.do(ctx, key, func(c redis.Cmdable) (err error) {
+		rec, err = s.hash(key).Look(ctx, c, "")
+		return err
+	})
+	if err != nil || rec.Holds != lease.Document || ETag(rec.Body) != rec.ETag {
+		return nil, err
+	}
+	d := &Document{
+		Body: rec.Body, ETag: rec.ETag, FetchedAt: time.UnixMilli(rec.FetchedAt), ChangedAt: time.UnixMilli(rec.ChangedAt),
+		FreshUntil: time.UnixMilli(rec.FreshUntil), PinnedBy: rec.PinnedBy,
+	}
+	if rec.PinnedUntil > 0 {
+		d.PinnedUntil = time.UnixMilli(rec.PinnedUntil)
+	}
+	return d, nil
 }
 
 func (s *Store) restore(ctx context.Context, key string, q lease.Restoration) (until time.Time, err error) {
@@ -143,7 +178,7 @@ func (r *Reader[V]) carryOut(request string) {
 			q.Version = "-" // which there never is, even where what is kept is damaged
 			var outcome lease.Outcome
 			if outcome, _, err = s.carry(ctx, r.key, q); outcome == lease.Withdrawn {
-				s.log.Warn("cannot restore: "+ErrNoVersion.Error(), "resource", r.key, "version", request)
+				s.log.Warn("cannot restore: no such version in the history", "resource", r.key, "version", request)
 			}
 		}
 		if err != nil && ctx.Err() == nil {

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// MostVersions, MostHistory and HistoryLasts bound the history of a resource: how many documents,
-	// in how many compressed bytes, and for how long after they were replaced.
-	MostVersions = 10
-	MostHistory  = 10 << 20
-	HistoryLasts = 7 * 24 * time.Hour
-	// DefaultPin and MostPin are how long a restored document is pinned unless something else is
-	// asked for, and at most.
+	// What bounds the history of a resource: how many documents, in how many compressed bytes, and for
+	// how long after they were replaced.
+	mostVersions = 10
+	mostHistory  = 10 << 20
+	historyLasts = 7 * 24 * time.Hour
+	// DefaultPin is how long a restored document is pinned unless something else is asked for.
 	DefaultPin = 2 * time.Hour
-	MostPin    = 30 * 24 * time.Hour
+	// MostPin is how long it can be: pinnable in prelude.lua.
+	MostPin = 30 * 24 * time.Hour
 	// Latest is what is asked for to end the pin.
 	Latest = "latest"
 )
@@ -76,7 +76,7 @@ func VersionOf(body []byte) string {
 func (h *Hash) Remember(ctx context.Context, c redis.Scripter, place Place, v Version, body []byte) (Outcome, string, error) {
 	var packed []byte
 	if len(body) > 0 {
-		if packed = packer.EncodeAll(body, nil); len(packed) > MostHistory {
+		if packed = packer.EncodeAll(body, nil); len(packed) > mostHistory {
 			return Kept, "", nil // not, but nothing more can be done
 		}
 	}
@@ -85,7 +85,7 @@ func (h *Hash) Remember(ctx context.Context, c redis.Scripter, place Place, v Ve
 		return "", "", fmt.Errorf("redis: remember: %w", err)
 	}
 	rest, _ := strings.CutPrefix(string(text), `{"at":0,`)
-	r, err := h.run(ctx, c, remember, place.Set, place.Seq, v.Name, packed, rest, MostVersions, MostHistory, HistoryLasts.Milliseconds())
+	r, err := h.run(ctx, c, remember, place.Set, place.Seq, v.Name, packed, rest, mostVersions, mostHistory, historyLasts.Milliseconds())
 	return Outcome(r.text(0)), r.text(1), err
 }
 

@@ -16,6 +16,8 @@ type commandLine struct {
 	Serve       serveCommand       `cmd:"" default:"withargs" help:"Serve the three routes. The default command."`
 	Check       checkCommand       `cmd:"" help:"Check the configuration: reach Redis and the CMS, fetch everything once, and report."`
 	Purge       purgeCommand       `cmd:"" help:"Remove documents from the cache, so that they are fetched again."`
+	History     historyCommand     `cmd:"" help:"List the earlier versions of the documents, or print one."`
+	Restore     restoreCommand     `cmd:"" help:"Serve an earlier version of a document on every replica, for a time."`
 	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and the state of its CMS and Redis."`
 	Config      configCommand      `cmd:"" help:"Print the configuration in effect, with the origin of each value."`
 	Presets     presetsCommand     `cmd:"" help:"List the presets of CMSs, or print one to copy and change."`
@@ -47,7 +49,21 @@ Examples:
 Examples:
 
   vitrine purge banners
+  vitrine purge --history banners
   vitrine purge --soft --redis-url redis://127.0.0.1:6379`,
+	"history": `The last ten different documents of each resource, newest first: version, when it became the present one, what changed from the one before.
+
+Examples:
+
+  vitrine history
+  vitrine history banners
+  vitrine history banners 0a1b2c3d4e5f | jq .`,
+	"restore": `Nothing is fetched for the resource until the time is over, until vitrine restore RESOURCE latest, or until a hard purge.
+
+Examples:
+
+  vitrine restore banners 0a1b2c3d4e5f --for 30m
+  vitrine restore banners latest`,
 	"status": `Requests the status at the configured operator's address, with its token. Exit code 0: all resources are held; 1: one is missing, or vitrine cannot be reached.
 
 Examples:
@@ -90,7 +106,7 @@ Examples:
 func run(ctx context.Context, args []string, p program) int {
 	var commands commandLine
 	for _, flags := range []*settingsFlags{
-		&commands.Serve.settingsFlags, &commands.Check.settingsFlags, &commands.Purge.settingsFlags,
+		&commands.Serve.settingsFlags, &commands.Check.settingsFlags, &commands.Purge.settingsFlags, &commands.History.settingsFlags, &commands.Restore.settingsFlags,
 		&commands.Config.settingsFlags, &commands.Healthcheck.settingsFlags, &commands.Status.settingsFlags,
 	} {
 		flags.fromTable()
@@ -134,4 +150,22 @@ func resourceNamed(what, name string) (shape.Resource, error) {
 		return "", &usageError{fmt.Errorf("%s: want %s or %s, got %q", what, strings.Join(names[:last], ", "), names[last], name)}
 	}
 	return shape.Resource(name), nil
+}
+
+// resourcesNamed are the resources of these names, empty ones apart; all of them if there are none.
+func resourcesNamed(names ...string) (some []shape.Resource, err error) {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		r, err := resourceNamed("resource (argument)", name)
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, r)
+	}
+	if len(some) == 0 {
+		some = shape.Resources()
+	}
+	return some, nil
 }

@@ -9,39 +9,28 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/embedded"
 	"vitrine/config"
-	"vitrine/upstream/shape"
 )
 
 // purgeCommand purges as an operator would with redis-cli.
 type purgeCommand struct {
 	settingsFlags
 	Resources []string `arg:"" optional:"" name:"resource" help:"catalogue, rules or banners; all of them by default."`
+	History   bool     `help:"Forget the earlier versions too."`
 	Soft      bool     `help:"Keep serving the old document until the new one is there."`
 }
 
 // Run purges and prints the result for each key.
 func (c *purgeCommand) Run(ctx context.Context, p program) error {
-	resources := shape.Resources()
-	if len(c.Resources) > 0 {
-		resources = nil
-	}
-	for _, name := range c.Resources {
-		r, err := resourceNamed("resource (argument)", name)
-		if err != nil {
-			return err
-		}
-		resources = append(resources, r)
-	}
-	cfg, warned, err := c.find(p, "redis.")
-	if err == nil && warned && cfg.Origin("redis.url") == "default" {
-		err = cfg.Refuse("redis.url", errors.New("it may be what the mistake above is about"))
-	}
+	resources, err := resourcesNamed(c.Resources...)
 	if err != nil {
 		return err
 	}
-	store, err := cache.Open(ctx, cache.Options{URL: purgeURL(cfg), Prefix: cfg.Redis.Prefix})
+	if c.Soft && c.History {
+		return &usageError{errors.New("--history (flag): want a hard purge, got --soft")}
+	}
+	cfg, store, err := c.openStore(ctx, p)
 	if err != nil {
-		return cfg.Refuse("redis.url", err)
+		return err
 	}
 	defer func() { _ = store.Close() }() // the purge itself is done
 	leaveNote(ctx, store, resources)
@@ -50,13 +39,20 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		did = "purged softly"
 	}
 	for _, r := range resources {
-		held, err := store.Purge(ctx, string(r), c.Soft)
+		purge := func() (bool, error) { return store.Purge(ctx, string(r), c.Soft) }
+		if c.History {
+			purge = func() (bool, error) { return store.Forget(ctx, string(r)) }
+		}
+		held, err := purge()
 		if err != nil {
 			return fmt.Errorf("purge %s at %s: %w", r, store.Addr(), err)
 		}
 		line := did + " " + cfg.Redis.Prefix + string(r)
 		if !held {
 			line = cfg.Redis.Prefix + string(r) + " is not held"
+		}
+		if c.History {
+			line += "; its history is forgotten"
 		}
 		if _, err := fmt.Fprintln(p.stdout, line); err != nil {
 			return err
@@ -65,7 +61,24 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
-// purgeURL is the store to purge: an embedded one is reached as a Redis, in the process that has
+// openStore opens the store that is configured, for a command that needs no other setting. An embedded
+// one is reached as a Redis, in the process that has it.
+func (f *settingsFlags) openStore(ctx context.Context, p program) (config.Config, *cache.Store, error) {
+	cfg, warned, err := f.find(p, "redis.")
+	if err == nil && warned && cfg.Origin("redis.url") == "default" {
+		err = cfg.Refuse("redis.url", errors.New("it may be what the mistake above is about"))
+	}
+	if err != nil {
+		return cfg, nil, err
+	}
+	store, err := cache.Open(ctx, cache.Options{URL: purgeURL(cfg), Prefix: cfg.Redis.Prefix})
+	if err != nil {
+		err = cfg.Refuse("redis.url", err)
+	}
+	return cfg, store, err
+}
+
+// purgeURL is the store to open: an embedded one is reached as a Redis, in the process that has
 // it.
 func purgeURL(cfg config.Config) string {
 	if address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:"); local {

@@ -24,6 +24,13 @@ const noteLasts = 2 * time.Second
 
 // leaveNote leaves a note. Without the right to it the purge is made all the same.
 func leaveNote(ctx context.Context, store *cache.Store, purging []shape.Resource) {
+	if note, err := json.Marshal(purgeNote{By: author(), Purging: purging}); err == nil {
+		_ = store.Announce(ctx, note, reportLasts)
+	}
+}
+
+// author is who runs this command: USER@HOST.
+func author() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
@@ -31,9 +38,7 @@ func leaveNote(ctx context.Context, store *cache.Store, purging []shape.Resource
 	if h, err := os.Hostname(); err == nil {
 		host = h
 	}
-	if note, err := json.Marshal(purgeNote{By: name + "@" + host, Purging: purging}); err == nil {
-		_ = store.Announce(ctx, note, reportLasts)
-	}
+	return name + "@" + host
 }
 
 // noteOf is the note in a replica's report; the zero value if there is none.
@@ -71,6 +76,12 @@ func (s *service) events() cache.Events {
 			select {
 			case s.purges <- shape.Resource(key):
 			default: // nobody has time to find the author
+			}
+		},
+		Changed: func(key string, d *cache.Document) {
+			select {
+			case s.changes <- change{shape.Resource(key), d.Body}:
+			default: // nobody has time to compare it
 			}
 		},
 		Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged,

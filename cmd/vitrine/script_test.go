@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":      scriptExits,
+			"until":      scriptUntil,
 			"httpget":    scriptGet,
 			"httppost":   scriptPost,
 			"waitmetric": scriptWaitMetric,
@@ -81,6 +83,23 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("%v exits %d, want %s", args[1:], code, args[0])
+	}
+}
+
+// until REGEXP COMMAND… runs it until it prints that.
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP COMMAND…")
+	}
+	want := regexp.MustCompile(args[0])
+	if err := testkit.Retry(func() error {
+		err := ts.Exec(args[1], args[2:]...)
+		if out := ts.ReadFile("stdout"); err == nil && !want.MatchString(out) {
+			err = errors.New(out)
+		}
+		return err
+	}); err != nil {
+		ts.Fatalf("until %v: %v", args, err)
 	}
 }
 

@@ -45,6 +45,7 @@ type service struct {
 	hook        *webhook.Hook    // nil without one
 
 	purges  chan shape.Resource // received, for report to find their authors
+	changes chan change         // of documents in memory, for describeChanges
 	running context.Context     // ends with the service, and when one of its servers fails
 	stop    context.CancelFunc
 	group   *errgroup.Group
@@ -54,7 +55,7 @@ type service struct {
 // address in use are reported before anything else happens, then the store, and wires the rest.
 // Neither Redis nor the CMS needs to be reachable.
 func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err error) {
-	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log), purges: make(chan shape.Resource, 8)}
+	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log), purges: make(chan shape.Resource, 8), changes: make(chan change, 8)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -146,6 +147,7 @@ func (s *service) openReaders() error {
 			ErrorCode:            upstream.Code,
 			CodeError:            upstream.FromCode,
 			LastGood:             s.cfg.LastGood,
+			Describe:             describeFor(r),
 		})
 		if err != nil {
 			return fmt.Errorf("read %s: %w", r, err)
@@ -234,6 +236,7 @@ func (s *service) start(ctx context.Context) {
 		attend(s.access.file.Watch)
 	}
 	attend(s.report)
+	attend(s.describeChanges)
 	for r, reader := range s.readers { // so that the first visitor does not wait
 		attend(func(ctx context.Context) {
 			if _, err := reader.Get(ctx); err != nil { // a failure of this replica's fetch is logged by its loader

@@ -10,6 +10,7 @@ import (
 	"vitrine/cache"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/metrics"
+	"vitrine/upstream/plain"
 	"vitrine/upstream/shape"
 )
 
@@ -52,6 +53,9 @@ func (s *service) status() operator.Status {
 				Age: now.Sub(d.FetchedAt).Seconds(), Left: d.FreshUntil.Sub(now).Seconds(),
 				Stale: held.State != cache.StateFresh, Coherent: held.Coherent,
 			}
+			if now.Before(d.PinnedUntil) {
+				resource.Held.Pinned = &operator.Pin{Until: d.PinnedUntil, By: plain.Clip(d.PinnedBy, 100)}
+			}
 		} else if resource.LastFetch != nil {
 			resource.Error = resource.LastFetch.Error
 		}
@@ -70,6 +74,7 @@ func (s *service) commands() []operator.Command {
 		add("Purge the "+string(r)+" on every replica, at once", cli+" DEL "+key(r))
 	}
 	add("Refresh the banners, and serve the old ones until then (a soft purge)", cli+" HSET "+key(shape.Banners)+" fresh_until 0")
+	add("Serve an earlier version of the banners, which vitrine history banners lists, for two hours", cli+" HSET "+key(shape.Banners)+" restore VERSION")
 	add("Purge everything", cli+" --scan --pattern "+quoted(s.store.Prefix()+"*")+" | xargs "+cli+" DEL")
 	add("Show everything that Redis holds about the banners", cli+" HGETALL "+key(shape.Banners))
 	return all

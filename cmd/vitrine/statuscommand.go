@@ -96,6 +96,8 @@ func printStatus(s *screen, base string, st *operator.Status) {
 		} else {
 			left := seconds(h.Left)
 			switch {
+			case h.Pinned != nil:
+				s.printf("pinned by %s until %s", h.Pinned.By, h.Pinned.Until.UTC().Format(time.RFC3339))
 			case !h.Stale:
 				s.printf("fresh for %s", left)
 			case r.State == operator.StateIdle:

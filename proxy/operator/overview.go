@@ -87,6 +87,11 @@ func verdictOf(st *Status) []sentence {
 	case len(missing) > 0:
 		say(neutral, capital(enumerate(missing))+": nothing is held; the next request fetches it.")
 	}
+	for _, r := range shape.Resources() {
+		if h := st.Resources[r].Held; h != nil && h.Pinned != nil {
+			say(neutral, fmt.Sprintf("%s: an earlier version is pinned by %s until %s; nothing is fetched.", capital(r), h.Pinned.By, clock(h.Pinned.Until, st.Now)))
+		}
+	}
 	if len(stale) > 0 {
 		say(warn, capital(enumerate(stale))+": the copy being served is stale.")
 	}
@@ -122,6 +127,8 @@ func cardOf(r shape.Resource, st *Status) card {
 	case h == nil && c.Failing:
 		c.Left = "cannot be served"
 	case h == nil:
+	case h.Pinned != nil:
+		c.Left, c.Note = "pinned until "+clock(h.Pinned.Until, st.Now), "Restored by "+h.Pinned.By+"; nothing is fetched until then."
 	case h.Left > 0:
 		c.Left = "fresh for " + span(seconds(h.Left))
 	case c.State == StateIdle:
@@ -176,6 +183,7 @@ var descriptions = map[string]sentence{
 	metrics.KindPurge:               {"purged", " purged."},
 	metrics.KindSoftPurge:           {"purged", " marked as stale (soft purge)."},
 	metrics.KindRefusal:             {warn, " refused, the last good copy stays:"},
+	metrics.KindChange:              {neutral, " changed:"},
 	metrics.KindIncoherent:          {bad, ": memory differed from Redis in a background sample."},
 	metrics.KindCMS + " good":       {good, "The CMS answers again."},
 	metrics.KindCMS + " degraded":   {warn, "Some resources cannot be fetched from the CMS."},

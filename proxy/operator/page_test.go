@@ -37,6 +37,7 @@ func stocked(t *testing.T) Options {
 	meter := metrics.New("1.2.3", func() metrics.State { return metrics.State{RedisUp: true, Tracking: true} })
 	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
 	meter.Purged("banners", "hard")
+	meter.Changed("banners", "1 banner removed ("+hostile+")")
 	meter.Observe(metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
 	return Options{
 		Meter:    meter,
@@ -56,6 +57,7 @@ func stocked(t *testing.T) Options {
 			for r, body := range documents {
 				st.Resources[r] = Resource{LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3}, Held: &Held{
 					ETag: `"a"`, Bytes: len(body), Items: items[r], Age: 20, Left: 40,
+					Pinned:    &Pin{Until: now.Add(time.Hour), By: hostile},
 					FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
 				}}
 			}
@@ -102,14 +104,14 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	s := newServer(t, stocked(t))
 	body := fetch(s, "/").Body.String()
 	for _, want := range []string{
-		"rules[0].id: want an integer", "Banners purged.", "something else", "The replicas do not hold the same content.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
+		"rules[0].id: want an integer", "Banners purged.", "Banners changed:", "Banners: an earlier version is pinned by ", "nothing is fetched until then.", "something else", "The replicas do not hold the same content.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
 	body = fetch(s, "/api/status").Body.String()
-	for _, want := range []string{`"items": 34`, `"agree": false`, `"kind": "refusal"`, `"reason": "rules[0].id: want`, `"level": "good"`, `"at": []`} {
+	for _, want := range []string{`"items": 34`, `"kind": "change"`, `"by": "`, `"agree": false`, `"kind": "refusal"`, `"reason": "rules[0].id: want`, `"level": "good"`, `"at": []`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the status does not say %s", want)
 		}

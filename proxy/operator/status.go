@@ -104,6 +104,13 @@ type Held struct {
 	Left          float64   `json:"left_seconds"` // negative when stale
 	Stale         bool      `json:"stale"`
 	Coherent      bool      `json:"coherent"` // known to be what Redis holds
+	Pinned        *Pin      `json:"pinned"`
+}
+
+// Pin is that an operator has restored the document from the history: nothing is fetched meanwhile.
+type Pin struct {
+	Until time.Time `json:"until"`
+	By    string    `json:"by"`
 }
 
 // Fetch is the result of one fetch.

@@ -51,6 +51,14 @@ func Compare(r Resource, from, to []byte) (all Changes) {
 	return all
 }
 
+// CountItems is how many items the lists of a document have together.
+func CountItems(r Resource, doc []byte) (n int) {
+	for _, list := range entries(r, doc) {
+		n += len(list)
+	}
+	return n
+}
+
 // String says it in one line: 3 artworks added, 1 removed (Night Watch), 2 changed (title_en, tag).
 // Without changes it is empty.
 func (all Changes) String() string {

@@ -1,7 +1,7 @@
 -- Serve a version of the history, pinned; or, without one, end the pin. It is a fill without a lease: one that is held is void.
 -- ARGV: the request that the hash must still have in its field restore ('': none is needed); version; etag; body; source ('':
 -- as before); for how long it is pinned, in ms; by whom; a name for the data set, if there is none.
--- Returns {'restored', until} (0: no pin), {'withdrawn'} if that version is not there, or {'lost'} if the request is
+-- Returns {'restored', until} (when the pin has ended: until when it was, or 0), {'withdrawn'} if that version is not there, or {'lost'} if the request is
 -- not there any more.
 local h = read()
 if ARGV[1] ~= '' and h.restore ~= ARGV[1] then return {'lost'} end
@@ -9,7 +9,7 @@ if ARGV[2] == '' then
   if kind(key) ~= 'hash' then return {'restored', 0} end
   redis.call('HDEL', key, 'pinned_until', 'pinned_by', 'restore')
   if h.pinned > 0 then redis.call('HSET', key, 'fresh_until', 0) end
-  return {'restored', 0}
+  return {'restored', h.pinned}
 end
 if kind(history) ~= 'hash' or redis.call('HSTRLEN', history, ARGV[2] .. ':body') == 0 then
   if ARGV[1] ~= '' then redis.call('HDEL', key, 'restore') end

@@ -45,8 +45,9 @@ const (
 	KindSoftPurge  = "soft-purge"
 	KindRefusal    = "refusal"
 	KindIncoherent = "incoherent"
-	KindCMS        = "cms"   // its level changed; Detail is the new one
-	KindRedis      = "redis" // its level changed; Detail is the new one
+	KindChange     = "change" // of a document; Detail is what changed
+	KindCMS        = "cms"    // its level changed; Detail is the new one
+	KindRedis      = "redis"  // its level changed; Detail is the new one
 )
 
 // An Event is an entry of the operator's list.

@@ -146,6 +146,13 @@ func (m *Meter) Purged(key, kind string) {
 	m.count(m.purges, event, key, kind)
 }
 
+// Changed notes that another document is served, and what changed.
+func (m *Meter) Changed(r shape.Resource, what string) {
+	m.history.mu.Lock()
+	defer m.history.mu.Unlock()
+	m.history.note(Event{At: time.Now(), Kind: KindChange, Resource: string(r), Detail: what})
+}
+
 // Incoherent counts a sample in which memory differed from Redis.
 func (m *Meter) Incoherent(key string) {
 	m.count(m.incoherent, Event{At: time.Now(), Kind: KindIncoherent, Resource: key}, key)

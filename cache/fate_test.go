@@ -218,20 +218,30 @@ func (h history) steps(judge judge, next func(name string, h history, fault stri
 // replay goes through all histories of that length, and returns how many states there are, and the
 // first in which a purged copy is kept.
 func replay(judge judge, depth int) (states int, fault string) {
-	start := history{link: "up"}
-	seen, queue := map[history][]string{start: {}}, []history{start}
+	type reached struct {
+		history
+		from  *reached // by the event name
+		name  string
+		depth int
+	}
+	seen, queue := map[history]bool{}, []*reached{{history: history{link: "up"}}}
 	for n := 0; n < len(queue) && fault == ""; n++ {
-		path := seen[queue[n]]
-		if len(path) == depth {
+		at := queue[n]
+		if at.depth == depth {
 			continue
 		}
-		queue[n].steps(judge, func(name string, next history, wrong string) {
+		at.steps(judge, func(name string, next history, wrong string) {
 			if wrong != "" && fault == "" {
-				fault = fmt.Sprintf("%s after %q", wrong, append(slices.Clip(path), name))
+				path := []string{name}
+				for r := at; r.from != nil; r = r.from {
+					path = append(path, r.name)
+				}
+				slices.Reverse(path)
+				fault = fmt.Sprintf("%s after %q", wrong, path)
 			}
-			if _, known := seen[next]; !known {
-				seen[next] = append(slices.Clip(path), name)
-				queue = append(queue, next)
+			if !seen[next] {
+				seen[next] = true
+				queue = append(queue, &reached{next, at, name, at.depth + 1})
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -72,19 +73,21 @@ func TestOtherReplicaReadsWhatTheFirstFetched(t *testing.T) {
 	})
 }
 
+// removals are the hard purges.
+var removals = map[string]func(t *testing.T, b backend) error{
+	"DEL":     func(t *testing.T, b backend) error { return b.client.Del(t.Context(), key).Err() },
+	"UNLINK":  func(t *testing.T, b backend) error { return b.client.Unlink(t.Context(), key).Err() },
+	"EXPIRE":  func(t *testing.T, b backend) error { return b.client.Expire(t.Context(), key, 0).Err() },
+	"FLUSHDB": func(t *testing.T, b backend) error { return b.client.FlushDB(t.Context()).Err() },
+	"RENAME":  func(t *testing.T, b backend) error { return b.client.Rename(t.Context(), key, "elsewhere").Err() },
+}
+
 func TestPurgeIsSeenByEveryReplica(t *testing.T) {
-	purges := map[string]func(t *testing.T, b backend) error{
-		"DEL":     func(t *testing.T, b backend) error { return b.client.Del(t.Context(), key).Err() },
-		"UNLINK":  func(t *testing.T, b backend) error { return b.client.Unlink(t.Context(), key).Err() },
-		"EXPIRE":  func(t *testing.T, b backend) error { return b.client.Expire(t.Context(), key, 0).Err() },
-		"FLUSHDB": func(t *testing.T, b backend) error { return b.client.FlushDB(t.Context()).Err() },
-		"RENAME":  func(t *testing.T, b backend) error { return b.client.Rename(t.Context(), key, "elsewhere").Err() },
-	}
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()
 		_, r1 := replica(t, b.url, options(src))
 		_, r2 := replica(t, b.url, options(src))
-		for name, purge := range purges {
+		for name, purge := range removals {
 			t.Run(name, func(t *testing.T) {
 				get(t, r1)
 				eventually(t, "both hold it", func() bool {
@@ -101,15 +104,9 @@ func TestPurgeIsSeenByEveryReplica(t *testing.T) {
 }
 
 func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
-	purges := map[string]func(t *testing.T, b backend) error{
-		"DEL":     func(t *testing.T, b backend) error { return b.client.Del(t.Context(), key).Err() },
-		"UNLINK":  func(t *testing.T, b backend) error { return b.client.Unlink(t.Context(), key).Err() },
-		"EXPIRE":  func(t *testing.T, b backend) error { return b.client.Expire(t.Context(), key, 0).Err() },
-		"FLUSHDB": func(t *testing.T, b backend) error { return b.client.FlushDB(t.Context()).Err() },
-		"RENAME":  func(t *testing.T, b backend) error { return b.client.Rename(t.Context(), key, "elsewhere").Err() },
-		"HSET":    func(t *testing.T, b backend) error { return b.client.HSet(t.Context(), key, "fresh_until", 0).Err() },
-		"SET":     func(t *testing.T, b backend) error { return b.client.Set(t.Context(), key, "nonsense", 0).Err() },
-	}
+	purges := maps.Clone(removals)
+	purges["HSET"] = func(t *testing.T, b backend) error { return b.client.HSet(t.Context(), key, "fresh_until", 0).Err() }
+	purges["SET"] = func(t *testing.T, b backend) error { return b.client.Set(t.Context(), key, "nonsense", 0).Err() }
 	backends(t, func(t *testing.T, b backend) {
 		for name, purge := range purges {
 			for _, cold := range []bool{true, false} {
@@ -123,15 +120,9 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 					}
 					loads := src.loads.Load()
 					release := src.hold()
-					got := make(chan Answer[int64], 1)
+					var got <-chan Answer[int64]
 					if cold { // a visitor waits for the fetch
-						go func() {
-							a, err := r.Get(t.Context())
-							if err != nil {
-								t.Error(err)
-							}
-							got <- a
-						}()
+						got = getLater(t, r)
 					} else { // it goes on in the background
 						must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
 					}
@@ -190,23 +181,16 @@ func TestManyReadersMakeOneFetch(t *testing.T) {
 			_, r := replica(t, b.url, options(src))
 			readers = append(readers, r)
 		}
-		const each = 50
-		answers := make(chan Answer[int64], each*len(readers))
-		for _, r := range readers {
-			for range each {
-				go func() {
-					a, err := r.Get(t.Context())
-					if err != nil {
-						t.Error(err)
-					}
-					answers <- a
-				}()
+		var answers []<-chan Answer[int64]
+		for range 50 {
+			for _, r := range readers {
+				answers = append(answers, getLater(t, r))
 			}
 		}
 		testkit.Receive(t, src.entered)
 		release()
-		for range each * len(readers) {
-			if a := testkit.Receive(t, answers); a.Value != 1 {
+		for _, got := range answers {
+			if a := testkit.Receive(t, got); a.Value != 1 {
 				t.Errorf("got %+v", a)
 			}
 		}

@@ -14,50 +14,35 @@ import (
 )
 
 func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
-	purges := map[string]func(t *testing.T, b backend) error{
-		"hard": func(t *testing.T, b backend) error { return b.client.Del(t.Context(), key).Err() },
-	}
 	backends(t, func(t *testing.T, b backend) {
-		for name, purge := range purges {
-			t.Run(name, func(t *testing.T) {
-				must(t, b.client.FlushDB(t.Context()).Err())
-				src := newSource()
-				first := make(chan struct{})
-				ended := make(chan error, 1)
-				loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
-					if src.loads.Load() > 0 {
-						return src.Load(ctx, k, held)
-					}
-					src.loads.Add(1)
-					close(first)
-					<-ctx.Done() // a CMS that hangs
-					ended <- context.Cause(ctx)
-					return Loaded{}, ctx.Err()
-				})
-				_, r := replica(t, b.url, options(loader))
-				got := make(chan Answer[int64], 1)
-				go func() {
-					a, err := r.Get(t.Context())
-					if err != nil {
-						t.Error(err)
-					}
-					got <- a
-				}()
-				testkit.Receive(t, first)
-				must(t, purge(t, b))
-				if a := testkit.Receive(t, got); a.Value != 1 {
-					t.Errorf("got %+v", a)
-				}
-				if cause := testkit.Receive(t, ended); !errors.Is(cause, errVoid) {
-					t.Errorf("the void load ended by %v", cause)
-				}
-				if n := src.loads.Load(); n != 2 {
-					t.Errorf("%d loads, want the void one and its successor", n)
-				}
-				if r.pause.Load() != nil {
-					t.Error("a void load was taken for a failure of the CMS")
-				}
-			})
+		src := newSource()
+		first := make(chan struct{})
+		ended := make(chan error, 1)
+		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+			if src.loads.Load() > 0 {
+				return src.Load(ctx, k, held)
+			}
+			src.loads.Add(1)
+			close(first)
+			<-ctx.Done() // a CMS that hangs
+			ended <- context.Cause(ctx)
+			return Loaded{}, ctx.Err()
+		})
+		_, r := replica(t, b.url, options(loader))
+		got := getLater(t, r)
+		testkit.Receive(t, first)
+		must(t, b.client.Del(t.Context(), key).Err())
+		if a := testkit.Receive(t, got); a.Value != 1 {
+			t.Errorf("got %+v", a)
+		}
+		if cause := testkit.Receive(t, ended); !errors.Is(cause, errVoid) {
+			t.Errorf("the void load ended by %v", cause)
+		}
+		if n := src.loads.Load(); n != 2 {
+			t.Errorf("%d loads, want the void one and its successor", n)
+		}
+		if r.pause.Load() != nil {
+			t.Error("a void load was taken for a failure of the CMS")
 		}
 	})
 }

@@ -54,9 +54,7 @@ func newTrial(t *testing.T) *trial {
 	}
 	tr.vitrine.Start(t)
 	t.Cleanup(tr.vitrine.Stop)
-	if err := testkit.Retry(func() error { return harness.IsWellAt("http://" + tr.operator + "/readyz") }); err != nil {
-		t.Fatal(err)
-	}
+	harness.WaitUntilWell(t, "http://"+tr.operator+"/readyz")
 	return tr
 }
 

@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-
-	"vitrine/cmd/testkit"
 )
 
 // A Child is vitrine as a process of its own, as an operator runs it. Its store is inside it, and it
@@ -118,9 +116,7 @@ func Serve(t testing.TB, environ ...string) *Served {
 	}, environ...)}
 	s.Start(t)
 	t.Cleanup(s.End)
-	if err := testkit.Retry(func() error { return IsWellAt("http://" + s.Operator + "/readyz") }); err != nil {
-		t.Fatal(err)
-	}
+	WaitUntilWell(t, "http://"+s.Operator+"/readyz")
 	return s
 }
 
@@ -143,9 +139,7 @@ func SampleCMS(t testing.TB, address string) {
 	cms := &Child{Args: []string{"sample-cms", "--listen", address}, Log: t.Output()}
 	cms.Start(t)
 	t.Cleanup(cms.Stop)
-	if err := testkit.Retry(func() error { return IsWellAt("http://" + address + Routes["rules"]) }); err != nil {
-		t.Fatal(err)
-	}
+	WaitUntilWell(t, "http://"+address+Routes["rules"])
 }
 
 // Get returns an answer's status and body.

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -115,6 +116,14 @@ func IsWellAt(url string) error {
 		return fmt.Errorf("GET %s: status %d", url, response.StatusCode)
 	}
 	return nil
+}
+
+// WaitUntilWell waits for 200.
+func WaitUntilWell(t testing.TB, url string) {
+	t.Helper()
+	if err := testkit.Retry(func() error { return IsWellAt(url) }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Redis sends one command to a Redis over a connection of its own, as redis-cli would.

@@ -42,16 +42,9 @@ func startReplicas(t *testing.T) *replicas {
 		t.Cleanup(r.children[i].Stop)
 	}
 	for i := range r.children {
-		r.waitReady(i)
+		harness.WaitUntilWell(t, "http://"+r.operator[i]+"/readyz")
 	}
 	return r
-}
-
-func (r *replicas) waitReady(i int) {
-	r.t.Helper()
-	if err := testkit.Retry(func() error { return harness.IsWellAt("http://" + r.operator[i] + "/readyz") }); err != nil {
-		r.t.Fatalf("replica %d: %v\n%s", i, err, r.log.String())
-	}
 }
 
 // roll restarts one after the other, and purges meanwhile.
@@ -62,7 +55,7 @@ func (r *replicas) roll() {
 		r.purges++
 		r.children[i].Stop()
 		r.children[i].Start(r.t)
-		r.waitReady(i)
+		harness.WaitUntilWell(r.t, "http://"+r.operator[i]+"/readyz")
 	}
 }
 
@@ -105,9 +98,7 @@ func (r *replicas) balance(address string, program string, args ...string) {
 		_ = command.Process.Signal(syscall.SIGTERM) // nginx's workers would outlive a killed master
 		_ = command.Wait()                          // "exit status 143" is expected
 	})
-	if err := testkit.Retry(func() error { return harness.IsWellAt("http://" + address + "/gvapp/singlebanner") }); err != nil {
-		r.t.Fatal(err)
-	}
+	harness.WaitUntilWell(r.t, "http://"+address+"/gvapp/singlebanner")
 }
 
 // balancers start what users have in front of several replicas.

@@ -6,13 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -118,25 +116,15 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 	}
 	redis, public := redistest.Start(t), harness.FreeAddress(t)
 	var log testkit.Buffer
-	vitrine := exec.Command("vitrine", "serve", "--config", file)
-	vitrine.Env = append(os.Environ(), "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_TTL=1h",
-		"VITRINE_LOG_FORMAT=json")
-	vitrine.Stdout, vitrine.Stderr = io.Discard, &log
-	if err := vitrine.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = vitrine.Process.Signal(syscall.SIGTERM)
-		if err := vitrine.Wait(); err != nil {
-			t.Errorf("vitrine: %v", err)
-		}
-	}()
+	vitrine := harness.Child{Log: &log, Args: []string{"serve", "--config", file}, Environ: []string{
+		"VITRINE_LISTEN=" + public, "VITRINE_REDIS_URL=" + redis.URL(), "VITRINE_TTL=1h", "VITRINE_LOG_FORMAT=json",
+	}}
+	vitrine.Start(t)
+	defer vitrine.Stop()
 	url := "http://" + public + harness.Routes[shape.Banners]
-	if err := testkit.Retry(func() error { return harness.IsWellAt(url) }); err != nil {
-		t.Fatalf("%v\n%s", err, log.String())
-	}
+	harness.WaitUntilWell(t, url)
 	change()
-	before, most := anonymous(vitrine.Process.Pid), 0
+	before, most := anonymous(vitrine.Pid()), 0
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -146,7 +134,7 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 				tick.Stop()
 				return
 			case <-tick.C:
-				most = max(most, anonymous(vitrine.Process.Pid))
+				most = max(most, anonymous(vitrine.Pid()))
 			}
 		}
 	})

@@ -50,7 +50,7 @@ type Config struct {
 	TTL                  TTL           `yaml:"ttl" range:"10ms..8760h"`
 	StaleWhileRevalidate time.Duration `yaml:"stale_while_revalidate" default:"5m" range:"0s..8760h" doc:"how long past its freshness a document is served while it is refreshed"`
 	StaleIfError         time.Duration `yaml:"stale_if_error" default:"24h" range:"0s..8760h" doc:"how long past its freshness a document is served if the CMS fails"`
-	LastGood             string        `yaml:"last_good" unset:"ok" is:"folder" doc:"folder in which this process keeps its last good documents, for a start with neither Redis nor CMS; each process needs its own; unset: none are kept"`
+	LastGood             string        `yaml:"last_good" unset:"ok" is:"folder" doc:"folder of this process's last good documents, for a start with neither Redis nor CMS; each process needs its own; unset: they are not kept"`
 	HTTP                 HTTP          `yaml:"http"`
 	CORS                 CORS          `yaml:"cors"`
 	Proxies              Proxies       `yaml:"proxies"`
@@ -68,7 +68,7 @@ type Admin struct {
 	Listen    string   `yaml:"listen" default:"127.0.0.1:9090" unset:"ok" is:"address" doc:"the operator's address; empty switches it off"`
 	Token     Secret   `yaml:"token" unset:"ok" is:"token" doc:"token for the operator's address (bearer token or basic-auth password); /livez and /readyz need none; required unless the address is loopback"`
 	TokenFile string   `yaml:"token_file" unset:"ok" is:"file" holds:"admin.token" doc:"a file that holds the token instead"`
-	Hosts     []string `yaml:"hosts" unset:"ok" is:"hosts" doc:"other Host names allowed at the operator's address besides loopback and its own address, separated by commas (421 otherwise)"`
+	Hosts     []string `yaml:"hosts" unset:"ok" is:"hosts" doc:"Host names allowed at the operator's address besides loopback and its own address, separated by commas (421 otherwise)"`
 	Pprof     string   `yaml:"pprof" default:"off" oneof:"off on" doc:"serve Go's profiles at /debug/pprof/ of the operator's address"`
 }
 
@@ -77,7 +77,7 @@ type Hook struct {
 	Secret          Secret             `yaml:"secret" unset:"ok" is:"token" doc:"shared secret for /hooks/content, as HMAC-SHA256 key or bearer token; unset disables the webhook"`
 	SecretFile      string             `yaml:"secret_file" unset:"ok" is:"file" holds:"hook.secret" doc:"a file that holds the secret instead"`
 	SignatureHeader string             `yaml:"signature_header" default:"X-Vitrine-Signature" is:"header name" doc:"header with the HMAC of the body, in hexadecimal (with or without 'sha256=') or base64"`
-	Match           ByResource[string] `yaml:"match" default:"true" is:"jq program" doc:"a jq program run on the body of a delivery: '{}' is purged softly if it yields anything but false or null"`
+	Match           ByResource[string] `yaml:"match" default:"true" is:"jq program" doc:"a jq program: a delivery purges '{}' softly if it yields anything but false or null"`
 }
 
 // TLS is for the public address.
@@ -88,15 +88,15 @@ type TLS struct {
 
 // Upstream is the source of content.
 type Upstream struct {
-	URL               URL                         `yaml:"url" default:"sample:" is:"upstream" doc:"where content comes from: 'sample:' the bundled content, 'file:DIR' a folder with catalogue.json, rules.json and banners.json, or the base URL of the CMS"`
-	Preset            string                      `yaml:"preset" default:"drf" is:"preset" doc:"kind of CMS: 'drf' is Django REST Framework; 'custom' has no defaults: everything is set in the file; a name with a slash or ending in .yaml is a file with a preset of one's own, relative to the configuration file; 'vitrine presets' lists them"`
+	URL               URL                         `yaml:"url" default:"sample:" is:"upstream" doc:"the base URL of the CMS; 'sample:' is the bundled content, 'file:DIR' a folder with catalogue.json, rules.json and banners.json"`
+	Preset            string                      `yaml:"preset" default:"drf" is:"preset" doc:"kind of CMS, as 'vitrine presets' lists them ('drf' is Django REST Framework, 'custom' has no defaults), or a file with a preset, relative to the configuration file"`
 	Authorization     Secret                      `yaml:"authorization" unset:"ok" is:"header" doc:"the Authorization header sent to the CMS"`
 	AuthorizationFile string                      `yaml:"authorization_file" unset:"ok" is:"file" holds:"upstream.authorization" doc:"a file that holds the header instead, such as a container's secret"`
 	Timeout           time.Duration               `yaml:"timeout" default:"10s" range:"1ms..10m" doc:"time limit for one fetch of a resource, its retries and pages included"`
 	Retries           int                         `yaml:"retries" default:"2" range:"0..10" doc:"how often a failed request is repeated, within the timeout"`
 	MaxBytes          Size                        `yaml:"max_bytes" default:"32MiB" range:"1..1GiB" doc:"maximum size of a resource, decompressed"`
-	Shared            source.Shared               `yaml:"shared" unset:"ok" is:"mapping" doc:"what all parts have in common: headers, query parameters, login, jq definitions; see [CMS guides](cms/README.md#shared)"`
-	Resources         ByResource[source.Resource] `yaml:"resources" unset:"ok" is:"mapping" doc:"how '{}' is fetched and mapped, if not as the preset has it; see [CMS guides](cms/README.md)"`
+	Shared            source.Shared               `yaml:"shared" unset:"ok" is:"mapping" doc:"headers, query parameters, login and jq definitions of all parts; see [CMS guides](cms/README.md#shared)"`
+	Resources         ByResource[source.Resource] `yaml:"resources" unset:"ok" is:"mapping" doc:"how '{}' is fetched and mapped, over the preset; see [CMS guides](cms/README.md)"`
 }
 
 // Redis is the store that replicas share.
@@ -104,12 +104,12 @@ type Redis struct {
 	URL        URL           `yaml:"url" default:"embedded:" is:"redis" doc:"the store that replicas share; 'embedded:' is one inside this process, on 127.0.0.1:6380 or the given port; Sentinel and Cluster in go-redis's URL forms"`
 	URLFile    string        `yaml:"url_file" unset:"ok" is:"file" holds:"redis.url" doc:"a file that holds the URL instead, for one with a password"`
 	Prefix     string        `yaml:"prefix" default:"vitrine:" is:"prefix" doc:"prefix of every key; other keys are never touched"`
-	PurgeBound time.Duration `yaml:"purge_bound" default:"50ms" range:"10ms..10s" doc:"how soon after a purge no replica serves anything older; a Redis that is far away needs more, and start-up, 'check' and the status say how much"`
+	PurgeBound time.Duration `yaml:"purge_bound" default:"50ms" range:"10ms..10s" doc:"how soon after a purge no replica serves older content; a distant Redis needs more: start-up, 'check' and the status say how much"`
 }
 
 // TTL is how long each resource is fresh.
 type TTL struct {
-	Default                   time.Duration `yaml:"default" default:"60s" doc:"minimum time a document is fresh; each gets up to a tenth more, in which it is refreshed if it is requested; 'ttl: 60s' in the file is the same"`
+	Default                   time.Duration `yaml:"default" default:"60s" doc:"minimum time a document is fresh; each gets up to a tenth more, in which a request refreshes it"`
 	ByResource[time.Duration] `inherits:"ttl.default" doc:"how long '{}' is fresh"`
 }
 
@@ -134,26 +134,26 @@ type Proxies struct {
 
 // Limits bound requests and connections.
 type Limits struct {
-	Connections  int           `yaml:"connections" default:"0" range:"0..10000000" doc:"maximum number of connections (503 beyond); 0: as many as the process may have descriptors, less 512, or half of them if that is more"`
+	Connections  int           `yaml:"connections" default:"0" range:"0..10000000" doc:"maximum number of connections (503 beyond); 0: the limit on descriptors less 512, or half of it if that is more"`
 	Target       Size          `yaml:"target" default:"4KiB" range:"256..1MiB" doc:"maximum length of path and query (414 beyond)"`
 	Header       Size          `yaml:"header" default:"12KiB" range:"1KiB..1MiB" doc:"maximum size of a request's header (431 beyond)"`
-	Body         Size          `yaml:"body" default:"64KiB" range:"1..16MiB" doc:"maximum size of all that follows a request's header (413 beyond); bodies are ignored"`
+	Body         Size          `yaml:"body" default:"64KiB" range:"1..16MiB" doc:"maximum size of a request after its header (413 beyond); bodies are ignored"`
 	ReadTimeout  time.Duration `yaml:"read_timeout" default:"10s" range:"10ms..1h" doc:"time limit for receiving a request (408 beyond)"`
 	WriteTimeout time.Duration `yaml:"write_timeout" default:"1m" range:"10ms..1h" doc:"time limit for sending a response"`
-	IdleTimeout  time.Duration `yaml:"idle_timeout" default:"2m" range:"10ms..24h" doc:"how long a connection stays open without a request; should exceed that of a load balancer in front"`
+	IdleTimeout  time.Duration `yaml:"idle_timeout" default:"2m" range:"10ms..24h" doc:"how long a connection stays open without a request; longer than that of a load balancer in front"`
 }
 
 // Log is the program's own log.
 type Log struct {
-	Access     string `yaml:"access" default:"off" oneof:"off on combined" doc:"log requests, at any 'log.level': 'on' in 'log.format' beside the rest, 'combined' on stdout in the combined format, for tools"`
-	AccessPath string `yaml:"access_path" unset:"ok" is:"log file" doc:"write that log to this file instead, which SIGUSR1 reopens after log rotation; unset: none"`
+	Access     string `yaml:"access" default:"off" oneof:"off on combined" doc:"log requests, at any 'log.level': 'on' in 'log.format', 'combined' on stdout in the combined format"`
+	AccessPath string `yaml:"access_path" unset:"ok" is:"log file" doc:"write that log to this file instead, which SIGUSR1 reopens after log rotation"`
 	Level      string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"minimum log level"`
 	Format     string `yaml:"format" default:"text" oneof:"text json" doc:"'text' for people, with a summary and commands to try at the start; 'json' for machines"`
 }
 
 // Shutdown is how the program stops.
 type Shutdown struct {
-	Delay   time.Duration `yaml:"delay" default:"0s" range:"0s..5m" doc:"how long requests are still accepted after /readyz begins to fail, so that a load balancer can notice"`
+	Delay   time.Duration `yaml:"delay" default:"0s" range:"0s..5m" doc:"how long requests are accepted after /readyz begins to fail, for a load balancer to notice"`
 	Timeout time.Duration `yaml:"timeout" default:"8s" range:"1ms..10m" doc:"time limit for requests in flight after that; Docker kills 10s after SIGTERM, delay included"`
 }
 

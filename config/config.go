@@ -51,6 +51,7 @@ type Config struct {
 	StaleWhileRevalidate time.Duration `yaml:"stale_while_revalidate" default:"5m" range:"0s..8760h" doc:"how long past its freshness a document is served while it is refreshed"`
 	StaleIfError         time.Duration `yaml:"stale_if_error" default:"24h" range:"0s..8760h" doc:"how long past its freshness a document is served if the CMS fails"`
 	LastGood             string        `yaml:"last_good" unset:"ok" is:"folder" doc:"folder of this process's last good documents, for a start with neither Redis nor CMS; each process needs its own; unset: they are not kept"`
+	Guard                Guard         `yaml:"guard"`
 	HTTP                 HTTP          `yaml:"http"`
 	CORS                 CORS          `yaml:"cors"`
 	Proxies              Proxies       `yaml:"proxies"`
@@ -113,6 +114,12 @@ type TTL struct {
 	ByResource[time.Duration] `inherits:"ttl.default" doc:"how long '{}' is fresh"`
 }
 
+// Guard holds back documents that lose too much of the one held.
+type Guard struct {
+	Shrink Share         `yaml:"shrink" default:"50%" range:"0%..100%" doc:"a document in which a list of ten items or more loses a larger share than this is held back, as is one with a list that became empty ([which](failures.md#held-back)); '0' holds nothing back"`
+	Hold   time.Duration `yaml:"hold" default:"15m" range:"0s..8760h" doc:"for how long, unless an operator accepts it; an empty list of the catalogue or the rules only an operator accepts"`
+}
+
 // HTTP is the caching policy announced to browsers and CDNs.
 type HTTP struct {
 	MaxAge                  time.Duration `yaml:"max_age" default:"0s" range:"0s..8760h" doc:"how long a browser or CDN can keep a response without revalidating"`
@@ -173,6 +180,22 @@ func (b ByResource[T]) Of(resource string) (v T) {
 		}
 	}
 	return v
+}
+
+// Share is a share of 1, written as a percentage.
+type Share float64
+
+// String writes the share as the settings do: 50%.
+func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'f', -1, 64) + "%" }
+
+// parseShare reads 50%, 12.5% and 0.
+func parseShare(text string) (Share, error) {
+	number, ok := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n >= 0) || !ok && n != 0 { // NaN is not
+		return 0, errUnsaid
+	}
+	return Share(n / 100), nil
 }
 
 // Size is a number of bytes.

@@ -39,6 +39,8 @@ func (k kind) describe() string {
 		allowed = "a whole number" + bounds
 	case k.is(Size(0)):
 		allowed = "a size" + bounds
+	case k.is(Share(0)):
+		allowed = "a share" + bounds
 	case k.is(false):
 		allowed = "true or false"
 	case len(k.words) > 0:
@@ -65,6 +67,8 @@ func (k kind) parse(to reflect.Value, text string) (err error) {
 		*field, err = bounded(k, text, strconv.Atoi)
 	case *Size:
 		*field, err = bounded(k, text, parseSize)
+	case *Share:
+		*field, err = bounded(k, text, parseShare)
 	case *bool:
 		*field = text == "true"
 		k.words = []string{"true", "false"}

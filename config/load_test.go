@@ -204,7 +204,7 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 
 func TestAVariableWithoutLikenessListsWhatThereIs(t *testing.T) {
 	_, err := config.Load(config.Sources{Environ: []string{"VITRINE_SOMETHING_ELSE_ALTOGETHER=1"}})
-	if err == nil || !strings.HasPrefix(err.Error(), "VITRINE_SOMETHING_ELSE_ALTOGETHER (environment): no such setting; known are VITRINE_ADMIN_HOSTS, VITRINE_ADMIN_LISTEN, VITRINE_ADMIN_PPROF, VITRINE_ADMIN_TOKEN, VITRINE_ADMIN_TOKEN_FILE, VITRINE_CONFIG, VITRINE_CORS_ORIGINS, VITRINE_HOOK_MATCH_BANNERS, ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "VITRINE_SOMETHING_ELSE_ALTOGETHER (environment): no such setting; known are VITRINE_ADMIN_HOSTS, VITRINE_ADMIN_LISTEN, VITRINE_ADMIN_PPROF, VITRINE_ADMIN_TOKEN, VITRINE_ADMIN_TOKEN_FILE, VITRINE_CONFIG, VITRINE_CORS_ORIGINS, VITRINE_GUARD_HOLD, VITRINE_GUARD_SHRINK, VITRINE_HOOK_MATCH_BANNERS, ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -110,7 +110,7 @@ func (c Config) YAML() []byte {
 		value, hides := s.shown(&c)
 		if hides {
 			indent += "# "
-		} else if !s.isTree() && !s.is(0) && !s.is(Size(0)) { // numbers need no quotes
+		} else if !s.isTree() && !s.is(0) && !s.is(Size(0)) && !s.is(Share(0)) { // numbers need no quotes
 			value = scalar(value)
 		}
 		if !s.isTree() {

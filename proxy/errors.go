@@ -75,6 +75,7 @@ var failures = []failure{
 	{err: errTooManyConnections, status: http.StatusServiceUnavailable, detail: "Too many connections.", cacheControl: noStore, retry: true},
 
 	{err: upstream.ErrAnswer, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
+	{err: cache.ErrHeld, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
 	{err: upstream.ErrTimeout, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
 	{err: upstream.ErrOpen, status: http.StatusServiceUnavailable, detail: "The CMS failed repeatedly and is left alone for a while.", atRoute: true, cacheControl: noStore, retry: true},
 	{err: upstream.ErrUnreachable, status: http.StatusServiceUnavailable, detail: "The CMS cannot be reached.", atRoute: true, cacheControl: noStore, retry: true},

@@ -53,7 +53,7 @@ func TestHalfADocumentInAPerfectFrameIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestListThatBecomesEmptyIsServedAndToldOnce(t *testing.T) {
+func TestListThatBecomesEmptyIsServedAndToldUntilItIsNot(t *testing.T) {
 	cms := upstreamtest.New(t)
 	client := newClient(t, cms.URL, nil)
 	first := mustFetch(t, client, shape.Catalogue)
@@ -69,16 +69,26 @@ func TestListThatBecomesEmptyIsServedAndToldOnce(t *testing.T) {
 	if text := got.Suspicions[0].String(); text != "catalogue.artwork: empty now, had 8 items before" {
 		t.Error(text)
 	}
-	if again := mustFetch(t, client, shape.Catalogue); len(again.Suspicions) != 0 {
-		t.Errorf("told again: %v", again.Suspicions)
+	if again := mustFetch(t, client, shape.Catalogue); !slices.Equal(again.Suspicions, want) {
+		t.Errorf("then %v, want %v", again.Suspicions, want)
+	}
+	another := newClient(t, cms.URL, nil) // that has not seen it full
+	another.Recall(shape.Catalogue, got.Document.Body, got.Suspicions)
+	if again := mustFetch(t, another, shape.Catalogue); !slices.Equal(again.Suspicions, want) {
+		t.Errorf("then %v by another, want %v", again.Suspicions, want)
+	}
+	cms.Set(shape.Catalogue, `{"artist":[],"artwork":[{"id":1}],"gallery":[]}`)
+	want = []Suspicion{{Kind: Emptied, Path: "catalogue.artist", Count: 1}, {Kind: Emptied, Path: "catalogue.gallery", Count: 4}}
+	if again := mustFetch(t, client, shape.Catalogue); !slices.Equal(again.Suspicions, want) {
+		t.Errorf("then %v, want %v", again.Suspicions, want)
 	}
 }
 
 func TestListThatAnotherReplicaSawFullIsMissedHereToo(t *testing.T) {
 	cms := upstreamtest.New(t)
 	client := newClient(t, cms.URL, nil)
-	client.Recall(shape.Banners, []byte(`[{"id":1},{"id":2}]`))
-	client.Recall(shape.Rules, []byte(`not a document`))
+	client.Recall(shape.Banners, []byte(`[{"id":1},{"id":2}]`), nil)
+	client.Recall(shape.Rules, []byte(`not a document`), nil)
 	cms.Set(shape.Banners, `[]`)
 	cms.Set(shape.Rules, `[]`)
 	if got := mustFetch(t, client, shape.Banners); !slices.Equal(got.Suspicions, []Suspicion{{Kind: Emptied, Path: "banners", Count: 2}}) {

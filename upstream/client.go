@@ -54,7 +54,7 @@ type Client struct {
 	recipes     map[shape.Resource]*list.Recipe
 	fingerprint string
 	timeout     time.Duration
-	lists       sync.Map // those of the latest document, by resource
+	last        sync.Map // what is known of the latest document, by resource: a known
 	tracer      trace.Tracer
 	breaker     *breaker
 	log         *slog.Logger
@@ -133,7 +133,7 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 		}
 	}
 	result.NotModified, result.Validators = got.NotModified, got.Validators
-	result.Suspicions = suspect(&c.lists, r, got, result.Document)
+	result.Suspicions = suspect(&c.last, r, got, result.Document)
 	return nil
 }
 
@@ -193,12 +193,15 @@ func (c *Client) Breaker() Breaker {
 	return Breaker{State: state, Since: c.breaker.since, Failures: failures}
 }
 
-// Recall informs the client of a document fetched before, perhaps by another process, with which
-// the next one is compared. Body is a result of [shape.Normalize]; any other is ignored.
-func (c *Client) Recall(r shape.Resource, body []byte) {
-	if document, err := shape.Normalize(r, body); err == nil {
-		c.lists.Store(r, document.Lists)
+// Recall informs the client of a document fetched before, perhaps by another process, and of what was
+// suspicious about it. The next one is compared with it. Body is a result of [shape.Normalize]; of any
+// other nothing is known.
+func (c *Client) Recall(r shape.Resource, body []byte, suspicions []Suspicion) {
+	document, err := shape.Normalize(r, body)
+	if err != nil {
+		suspicions = nil
 	}
+	c.last.Store(r, known{document.Lists, suspicions})
 }
 
 // Fingerprint identifies the upstream and the mapping: short, hexadecimal, and without secrets.

@@ -50,14 +50,23 @@ func (s Suspicion) String() string {
 	return string(s.Kind)
 }
 
-// suspect compares a fetch with the previous document, whose lists it keeps. A list is reported once,
-// when it becomes empty, not as long as it stays empty.
-func suspect(lists *sync.Map, r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
+// known is what is known of a document.
+type known struct {
+	lists      []shape.List
+	suspicions []Suspicion
+}
+
+// suspect compares a fetch with the previous document, and keeps what is known of the new one. A list
+// that became empty is reported as long as it stays empty. What the CMS confirms is as suspicious as
+// it was.
+func suspect(documents *sync.Map, r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
+	last, _ := documents.Load(r)
+	held, _ := last.(known) // nothing at first
+	if got.NotModified {
+		return held.suspicions
+	}
 	if got.Drafts > 0 {
 		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.Drafts})
-	}
-	if got.NotModified {
-		return found
 	}
 	if now.Unrelated > 0 {
 		found = append(found, Suspicion{Kind: Unrelated, Path: string(r), Count: now.Unrelated, Shown: strings.Join(now.UnrelatedPaths, ", ")})
@@ -65,12 +74,16 @@ func suspect(lists *sync.Map, r shape.Resource, got list.Result, now shape.Docum
 	for _, u := range got.Unpaged {
 		found = append(found, Suspicion{Kind: Unpaged, Path: u.Path, Count: u.Items, Shown: u.Shown})
 	}
-	last, _ := lists.Swap(r, now.Lists)
-	held, _ := last.([]shape.List) // none at first
-	for _, before := range held {
+	for _, before := range held.lists {
 		if before.Items > 0 && slices.Contains(now.Lists, shape.List{Path: before.Path}) {
 			found = append(found, Suspicion{Kind: Emptied, Path: before.Path, Count: before.Items})
 		}
 	}
+	for _, s := range held.suspicions {
+		if s.Kind == Emptied && slices.Contains(now.Lists, shape.List{Path: s.Path}) && !slices.Contains(found, s) {
+			found = append(found, s)
+		}
+	}
+	documents.Store(r, known{now.Lists, found})
 	return found
 }

@@ -18,6 +18,7 @@ type commandLine struct {
 	Purge       purgeCommand       `cmd:"" help:"Remove documents from the cache, so that they are fetched again."`
 	History     historyCommand     `cmd:"" help:"List the earlier versions of the documents, or print one."`
 	Restore     restoreCommand     `cmd:"" help:"Serve an earlier version of a document on every replica, for a time."`
+	Accept      acceptCommand      `cmd:"" help:"Accept the next document of a resource, although it would be held back."`
 	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and the state of its CMS and Redis."`
 	Config      configCommand      `cmd:"" help:"Print the configuration in effect, with the origin of each value."`
 	Presets     presetsCommand     `cmd:"" help:"List the presets of CMSs, or print one to copy and change."`
@@ -64,6 +65,11 @@ Examples:
 
   vitrine restore banners 0a1b2c3d4e5f --for 30m
   vitrine restore banners latest`,
+	"accept": `A document that loses too much of the one held is held back. This takes it, or what the CMS has by then.
+
+Examples:
+
+  vitrine accept catalogue`,
 	"status": `Requests the status at the configured operator's address, with its token. Exit code 0: all resources are held; 1: one is missing, or vitrine cannot be reached.
 
 Examples:
@@ -107,6 +113,7 @@ func run(ctx context.Context, args []string, p program) int {
 	var commands commandLine
 	for _, flags := range []*settingsFlags{
 		&commands.Serve.settingsFlags, &commands.Check.settingsFlags, &commands.Purge.settingsFlags, &commands.History.settingsFlags, &commands.Restore.settingsFlags,
+		&commands.Accept.settingsFlags,
 		&commands.Config.settingsFlags, &commands.Healthcheck.settingsFlags, &commands.Status.settingsFlags,
 	} {
 		flags.fromTable()

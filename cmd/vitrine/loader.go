@@ -107,10 +107,14 @@ func (o *outage) news(reason string, now time.Time) bool {
 // Load fetches. The validators of the copy held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 	var validators upstream.Validators
-	if held != nil {
-		// Any replica notices a list that became empty, also if another one fetched it.
+	// Any replica notices a list that became empty, also if another one fetched it. What follows nothing
+	// is compared with nothing.
+	if held == nil {
+		l.know("")
+		l.client.Recall(l.resource, nil, nil)
+	} else {
 		if l.know(held.ETag) {
-			l.client.Recall(l.resource, held.Body)
+			l.client.Recall(l.resource, held.Body, suspicionsOf(held))
 		}
 		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
 	}
@@ -119,8 +123,10 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	if err != nil {
 		return cache.Loaded{}, err
 	}
-	for _, suspicion := range result.Suspicions {
-		l.meter.Suspected(l.resource, suspicion.Kind)
+	if !result.NotModified {
+		for _, suspicion := range result.Suspicions {
+			l.meter.Suspected(l.resource, suspicion.Kind)
+		}
 	}
 	if len(result.Document.Body) > largeDocument {
 		runtime.GC() // the fetch's garbage is several times the document
@@ -128,8 +134,13 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	if !result.NotModified {
 		l.know(cache.ETag(result.Document.Body))
 	}
+	suspicions := suspicionsText(result.Suspicions)
+	if result.NotModified { // nothing else is known of it
+		suspicions = held.Suspicions
+	}
 	return cache.Loaded{
 		NotModified:          result.NotModified,
+		Suspicions:           suspicions,
 		Body:                 result.Document.Body,
 		UpstreamETag:         result.Validators.ETag,
 		UpstreamLastModified: result.Validators.LastModified,
@@ -231,7 +242,7 @@ func (l *loader) describe(ctx context.Context, log *slog.Logger, result upstream
 	if text := fmt.Sprint(result.Suspicions); text != l.suspect {
 		l.suspect = text
 		for _, suspicion := range result.Suspicions {
-			log.WarnContext(ctx, "serving a suspicious document", "kind", suspicion.Kind, "suspicion", suspicion.String())
+			log.WarnContext(ctx, "the CMS's document is suspicious", "kind", suspicion.Kind, "suspicion", suspicion.String())
 		}
 	}
 	repairs := result.Document.Repairs

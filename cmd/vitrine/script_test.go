@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 			"httpget":    scriptGet,
 			"httppost":   scriptPost,
 			"waitmetric": scriptWaitMetric,
+			"waitheld":   scriptWaitHeld,
 			"waitfor":    scriptWaitFor,
 			"occupy":     scriptOccupy,
 			"sigterm":    scriptSignal(syscall.SIGTERM),
@@ -166,6 +167,24 @@ func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {
 	}); err != nil {
 		ts.Fatalf("waitmetric %v: %v", args, err)
 	}
+}
+
+// waitheld URL asks until the answer's document is held back, and shows that answer as stdout.
+func scriptWaitHeld(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitheld URL")
+	}
+	ts.Check(testkit.Retry(func() error {
+		got, err := ask(fresh, args[0])
+		if err != nil {
+			return err
+		}
+		if status := got.header.Get("Cache-Status"); !strings.Contains(status, "detail=held") {
+			return fmt.Errorf("Cache-Status: %s", status)
+		}
+		fmt.Fprintf(ts.Stdout(), "Cache-Status: %s\n\n%s\n", got.header.Get("Cache-Status"), got.body)
+		return nil
+	}))
 }
 
 // waitfor URL [STATUS] asks until it has that status, 200 if none is named. waitfor HOST:PORT

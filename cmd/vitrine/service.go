@@ -144,6 +144,8 @@ func (s *service) openReaders() error {
 			Source:               s.client.Fingerprint(),
 			Loader:               s.loaders[r],
 			Prepare:              represent.Prepare(r, builders),
+			Guard:                guard(r, s.cfg.Guard.Shrink),
+			GuardHold:            s.cfg.Guard.Hold,
 			ErrorCode:            upstream.Code,
 			CodeError:            upstream.FromCode,
 			LastGood:             s.cfg.LastGood,

@@ -45,6 +45,9 @@ func (s *service) status() operator.Status {
 			Failing:   held.Failing,
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].last.Load(),
+
+			HeldBack:   heldBack(held.HeldBack, acceptWith(s.cfg, s.store.Addr(), r)),
+			Suspicions: suspicionsOf(held.Document),
 		}
 		if d := held.Document; d != nil {
 			resource.Held = &operator.Held{
@@ -123,7 +126,10 @@ func (s *service) look() metrics.State {
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
 		document := &state.Documents[metrics.TargetOf(r)]
-		document.Failing = held.Failing
+		document.Failing, document.Suspicions = held.Failing, suspicionsOf(held.Document)
+		if h := held.HeldBack; h != nil {
+			document.HeldBack = h.Reason
+		}
 		if d := held.Document; d != nil {
 			document.Held, document.ETag, document.Bytes, document.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
 		}

@@ -116,6 +116,12 @@ func printStatus(s *screen, base string, st *operator.Status) {
 			s.printf("; another replica's fetch failed")
 		}
 		s.printf("\n")
+		if h := r.HeldBack; h != nil {
+			s.printf("%-10s held back for %s: %s; to accept it: %s\n", "", since(h.Since), h.Reason, h.Command)
+		}
+		for _, suspicion := range r.Suspicions {
+			s.printf("%-10s suspicious: %s\n", "", suspicion.String())
+		}
 	}
 }
 

@@ -65,6 +65,9 @@ func verdictOf(st *Status) []sentence {
 		case StateIdle:
 			idle = append(idle, string(r))
 		case StateStale:
+			if resource.HeldBack != nil { // which says it
+				continue
+			}
 			stale = append(stale, string(r))
 		}
 		if resource.Failing {
@@ -88,8 +91,15 @@ func verdictOf(st *Status) []sentence {
 		say(neutral, capital(enumerate(missing))+": nothing is held; the next request fetches it.")
 	}
 	for _, r := range shape.Resources() {
-		if h := st.Resources[r].Held; h != nil && h.Pinned != nil {
+		resource := st.Resources[r]
+		if h := resource.Held; h != nil && h.Pinned != nil {
 			say(neutral, fmt.Sprintf("%s: an earlier version is pinned by %s until %s; nothing is fetched.", capital(r), h.Pinned.By, clock(h.Pinned.Until, st.Now)))
+		}
+		if h := resource.HeldBack; h != nil {
+			say(warn, capital(string(r))+": the CMS's document is held back ("+h.Reason+"). To accept it: "+h.Command)
+		}
+		for _, s := range resource.Suspicions {
+			say(warn, "Look at the "+string(r)+": "+s.String()+".")
 		}
 	}
 	if len(stale) > 0 {
@@ -150,6 +160,9 @@ func cardOf(r shape.Resource, st *Status) card {
 			c.Note = "May be served for another " + span(h.ServableUntil.Sub(st.Now)) + "."
 		}
 	}
+	if c.HeldBack != nil {
+		c.Note = strings.TrimSpace("A newer document is held back: " + c.HeldBack.Reason + ". " + c.Note)
+	}
 	switch {
 	case c.Fetching:
 		c.Note = strings.TrimSpace("Being fetched now. " + c.Note)
@@ -184,6 +197,9 @@ var descriptions = map[string]sentence{
 	metrics.KindSoftPurge:           {"purged", " marked as stale (soft purge)."},
 	metrics.KindRefusal:             {warn, " refused, the last good copy stays:"},
 	metrics.KindChange:              {neutral, " changed:"},
+	metrics.KindHeld:                {warn, ": a document is held back:"},
+	metrics.KindPassed:              {good, ": no document is held back any more."},
+	metrics.KindSuspicious:          {warn, ": something looks wrong:"},
 	metrics.KindIncoherent:          {bad, ": memory differed from Redis in a background sample."},
 	metrics.KindCMS + " good":       {good, "The CMS answers again."},
 	metrics.KindCMS + " degraded":   {warn, "Some resources cannot be fetched from the CMS."},

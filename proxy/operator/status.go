@@ -65,6 +65,9 @@ type Resource struct {
 	Error    string  `json:"error,omitempty"` // why nothing can be served
 
 	LastFetch *Fetch `json:"last_fetch"` // by this process
+
+	HeldBack   *HeldBack            `json:"held_back"` // by any replica; nil for nothing
+	Suspicions []upstream.Suspicion `json:"suspicions"`
 	metrics.Numbers
 }
 
@@ -82,7 +85,7 @@ func (r *Resource) state() string {
 		return StateMissing
 	case !h.Stale:
 		return StateFresh
-	case r.Failing, r.Fetching, h.softlyPurged():
+	case r.Failing, r.Fetching, r.HeldBack != nil, h.softlyPurged():
 		return StateStale
 	}
 	return StateIdle
@@ -111,6 +114,16 @@ type Held struct {
 type Pin struct {
 	Until time.Time `json:"until"`
 	By    string    `json:"by"`
+}
+
+// HeldBack is a document of the CMS that is not stored, since it lacks too much of the one held.
+type HeldBack struct {
+	Since   time.Time  `json:"since"`
+	Until   *time.Time `json:"until"` // when the next one is taken all the same
+	Reason  string     `json:"reason"`
+	Before  int        `json:"items_before"` // of the lists that the reason is about
+	Now     int        `json:"items_now"`
+	Command string     `json:"command"` // accepts it
 }
 
 // Fetch is the result of one fetch.
@@ -174,6 +187,7 @@ func (c *collector) collect() Status {
 		resource := st.Resources[r]
 		resource.Numbers = o.Resources[i]
 		resource.Versions = append([]metrics.Version{}, resource.Versions...)
+		resource.Suspicions = append([]upstream.Suspicion{}, resource.Suspicions...)
 		resource.State = resource.state()
 		st.Resources[r] = resource
 	}

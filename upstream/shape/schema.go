@@ -149,11 +149,21 @@ var (
 		boolean.named("language_en", "language_nl", "language_fr"), timestamp.named("created_at", "updated_at"))
 )
 
+var tables = []*table{summary, artist, galleryRef, artwork, gallery, address, city, country, ruleSet, pageRule, page, banner}
+
+// tableNamed is the table of a documented type, nil of any other.
+func tableNamed(name string) *table {
+	for _, t := range tables {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
 // Types describes all documented types, in the order of docs/interface.md.
 func Types() (all []Type) {
-	for _, t := range []*table{
-		summary, artist, galleryRef, artwork, gallery, address, city, country, ruleSet, pageRule, page, banner,
-	} {
+	for _, t := range tables {
 		described := Type{Name: t.name}
 		for _, f := range t.fields {
 			described.Fields = append(described.Fields, f.Field)

@@ -44,16 +44,18 @@ type document struct {
 	read     reader
 	lists    []string // its members, if it is an object of lists; otherwise it is a list
 	sortable bool     // by the fields of its items, which are banners
+	of       *table   // the object, or an item of the list
+	lasting  bool     // a list of it that had items is never meant to be empty
 }
 
 // documents is the table, in the order of the interface document.
 var documents = [...]document{
 	{
 		name: Catalogue, route: "/gvapp/", title: "Catalogue Summary List", about: "Artists, artworks and galleries.",
-		read: summary.read, lists: []string{"artist", "artwork", "gallery"},
+		read: summary.read, lists: []string{"artist", "artwork", "gallery"}, of: summary, lasting: true,
 	},
-	{name: Rules, route: "/cms/rules/", title: "Rule Set List", about: "Display rules.", read: array(ruleSet.read)},
-	{name: Banners, route: "/gvapp/singlebanner", title: "Single Banner List", read: array(banner.read), sortable: true},
+	{name: Rules, route: "/cms/rules/", title: "Rule Set List", about: "Display rules.", read: array(ruleSet.read), of: ruleSet, lasting: true},
+	{name: Banners, route: "/gvapp/singlebanner", title: "Single Banner List", read: array(banner.read), sortable: true, of: banner},
 }
 
 // Count is the number of resources.

@@ -45,9 +45,12 @@ const (
 	KindSoftPurge  = "soft-purge"
 	KindRefusal    = "refusal"
 	KindIncoherent = "incoherent"
-	KindChange     = "change" // of a document; Detail is what changed
-	KindCMS        = "cms"    // its level changed; Detail is the new one
-	KindRedis      = "redis"  // its level changed; Detail is the new one
+	KindHeld       = "held"       // a document is held back; Detail is the reason
+	KindPassed     = "passed"     // none is held back any more
+	KindSuspicious = "suspicious" // the document held is; Detail is one reason
+	KindChange     = "change"     // of a document; Detail is what changed
+	KindCMS        = "cms"        // its level changed; Detail is the new one
+	KindRedis      = "redis"      // its level changed; Detail is the new one
 )
 
 // An Event is an entry of the operator's list.
@@ -168,8 +171,10 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 			h.note(Event{At: now, Kind: KindRedis, Detail: string(redis)})
 		}
 	}
+	before := h.before
 	h.before = &state
 	for t, d := range state.Documents {
+		h.noteDocument(now, Target(t), before, d)
 		if last := h.versions[t]; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
 			h.seen[t]++
 			h.versions[t] = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
@@ -182,6 +187,25 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	h.points = append(h.points, point{at: now, sums: sums(), cms: h.worst.cms, redis: h.worst.redis})
 	h.worst = point{}
 	h.points = slices.DeleteFunc(h.points, func(p point) bool { return now.Sub(p.at) > Window+Step })
+}
+
+// noteDocument notes what is held back or suspicious since the sample before, which is nil for none.
+func (h *history) noteDocument(now time.Time, t Target, before *State, d Document) {
+	var was Document
+	if before != nil {
+		was = before.Documents[t]
+	}
+	switch {
+	case d.HeldBack != "" && d.HeldBack != was.HeldBack:
+		h.note(Event{At: now, Kind: KindHeld, Resource: t.String(), Detail: d.HeldBack})
+	case d.HeldBack == "" && was.HeldBack != "":
+		h.note(Event{At: now, Kind: KindPassed, Resource: t.String()})
+	}
+	for _, s := range d.Suspicions {
+		if !slices.Contains(was.Suspicions, s) {
+			h.note(Event{At: now, Kind: KindSuspicious, Resource: t.String(), Detail: s.String()})
+		}
+	}
 }
 
 // note keeps an event. A refusal that repeats the last one of its resource within the hour is

@@ -37,7 +37,7 @@ type Meter struct {
 // The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded
 // in the first ones.
 var (
-	fetchSuccesses = []string{"stored", "renewed", "lost", "soft", "alone"}
+	fetchSuccesses = []string{"stored", "renewed", "lost", "soft", "alone", "held"}
 	fetchFailures  = []string{"unreachable", "timeout", "answer", "open", "refused", "failed"}
 )
 
@@ -64,7 +64,7 @@ func New(version string, look func() State) *Meter {
 	m.refused = counterVec("refused_documents_total", "Documents of the CMS refused for their shape.", "resource")
 	m.incoherent = counterVec("incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
 	m.damaged = counterVec("damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
-	m.suspicions = counterVec("suspicions_total", "Suspicious documents of the CMS that are served.", "resource", "kind")
+	m.suspicions = counterVec("suspicions_total", "Suspicious documents fetched from the CMS.", "resource", "kind")
 	gauge := func(name, help string) prometheus.Gauge {
 		return factory.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
 	}

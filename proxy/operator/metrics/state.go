@@ -2,9 +2,12 @@ package metrics
 
 import (
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"vitrine/upstream"
 )
 
 // State is the state of the service at one moment.
@@ -25,7 +28,9 @@ type Document struct {
 	ETag       string
 	Bytes      int
 	FreshUntil time.Time
-	Failing    bool // the last known attempt to fetch it failed
+	Failing    bool   // the last known attempt to fetch it failed
+	HeldBack   string // why the CMS's newer document is held back; empty if none is
+	Suspicions []upstream.Suspicion
 }
 
 func (s *State) levels() (cms, redis Level) {
@@ -73,14 +78,17 @@ var (
 	certificateDesc = gaugeDesc("certificate_not_after_seconds", "When the TLS certificate ends, as a Unix time; absent without TLS.")
 	freshDesc       = gaugeDesc("entry_fresh_seconds",
 		"Time for which the document held is still fresh; negative when stale, absent when none is held.", "resource")
-	checksumDesc = gaugeDesc("entry_checksum",
+	heldDesc       = gaugeDesc("held_back", "1 while a document of the CMS is held back, since it lacks too much of the one held.", "resource")
+	suspiciousDesc = gaugeDesc("suspicious", "1 while the document held is suspicious.", "resource", "kind")
+	checksumDesc   = gaugeDesc("entry_checksum",
 		"Checksum of the ETag of the document held: replicas with the same content have the same one.", "resource")
 )
 
 // Describe implements prometheus.Collector.
 func (stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildDesc, redisDesc, refusingDesc, roundTripDesc, trackingDesc, breakerDesc, connectionsDesc, limitDesc, certificateDesc, freshDesc, checksumDesc,
+		buildDesc, redisDesc, refusingDesc, roundTripDesc, trackingDesc, breakerDesc, connectionsDesc, limitDesc, certificateDesc, freshDesc, checksumDesc, heldDesc,
+		suspiciousDesc,
 	} {
 		ch <- d
 	}
@@ -104,6 +112,11 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(certificateDesc, float64(s.CertificateEnds.Unix()))
 	}
 	for t, d := range s.Documents {
+		gauge(heldDesc, truth(d.HeldBack != ""), Target(t).String())
+		for _, kind := range upstream.SuspicionKinds() {
+			is := func(s upstream.Suspicion) bool { return s.Kind == kind }
+			gauge(suspiciousDesc, truth(slices.ContainsFunc(d.Suspicions, is)), Target(t).String(), string(kind))
+		}
 		if d.Held {
 			gauge(freshDesc, time.Until(d.FreshUntil).Seconds(), Target(t).String())
 			gauge(checksumDesc, float64(crc32.ChecksumIEEE([]byte(d.ETag))), Target(t).String())

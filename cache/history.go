@@ -67,25 +67,25 @@ func (s *Store) Unpin(ctx context.Context, key string) (was bool, err error) {
 	return until.UnixMilli() > 0, err
 }
 
-// Held is what Redis holds of a resource, with its times on Redis's clock; nil if there is nothing that
-// can be used.
-func (s *Store) Held(ctx context.Context, key string) (*Document, error) {
+// Held is what Redis holds of a resource, with its times on Redis's clock, and the fingerprint of where
+// it came from; nil if there is nothing that can be used.
+func (s *Store) Held(ctx context.Context, key string) (d *Document, source string, err error) {
 	var rec lease.Record
-	err := s.do(ctx, key, func(c redis.Cmdable) (err error) {
+	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
 		rec, err = s.hash(key).Look(ctx, c, "")
 		return err
 	})
 	if err != nil || rec.Holds != lease.Document || ETag(rec.Body) != rec.ETag {
-		return nil, err
+		return nil, "", err
 	}
-	d := &Document{
+	d = &Document{
 		Body: rec.Body, ETag: rec.ETag, FetchedAt: time.UnixMilli(rec.FetchedAt), ChangedAt: time.UnixMilli(rec.ChangedAt),
 		FreshUntil: time.UnixMilli(rec.FreshUntil), PinnedBy: rec.PinnedBy,
 	}
 	if rec.PinnedUntil > 0 {
 		d.PinnedUntil = time.UnixMilli(rec.PinnedUntil)
 	}
-	return d, nil
+	return d, rec.Source, nil
 }
 
 func (s *Store) restore(ctx context.Context, key string, q lease.Restoration) (until time.Time, err error) {
@@ -120,9 +120,9 @@ func (r *Reader[V]) remember(ctx context.Context, filled *entry[V]) {
 	}
 	v := Version{Name: lease.VersionOf(filled.doc.Body), Bytes: len(filled.doc.Body)}
 	tell := func(body []byte) (outcome lease.Outcome, newest string, err error) {
-		err = r.watched.Do(ctx, func(c redis.Cmdable) error {
+		_, err = r.watched.Write(ctx, false, func(c redis.Cmdable) (_ bool, err error) { // the hash itself is not changed
 			outcome, newest, err = r.hash.Remember(ctx, c, filled.place, v, body)
-			return err
+			return false, err
 		})
 		return outcome, newest, err
 	}

@@ -338,3 +338,22 @@ func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
 	must(t, b.client.HSet(t.Context(), key, "accept", 1).Err())
 	eventually(t, "it is accepted", func() bool { return get(t, r).Value == 2 })
 }
+
+// TestAHistoryThatIsRefusedHarmsNothingElse has Redis refuse what only the history needs.
+func TestAHistoryThatIsRefusedHarmsNothingElse(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-hkeys").Err())
+	s, r := replica(t, server.URL(), described(src))
+	for version := range int64(3) {
+		src.version.Store(version + 1)
+		must(t, server.Client().Del(t.Context(), key).Err())
+		eventually(t, "it is stored, and served from memory", func() bool {
+			a, err := r.Get(t.Context())
+			return err == nil && a.Value == version+1 && a.Status.Detail == DetailMemory
+		})
+	}
+	eventually(t, "it was tried", func() bool { r.kept.Lock(); defer r.kept.Unlock(); return r.kept.failed })
+	if !s.Up() || s.Refusing() != "" {
+		t.Errorf("up: %t, refusing: %q", s.Up(), s.Refusing())
+	}
+}

@@ -42,7 +42,7 @@ func (c *historyCommand) Run(ctx context.Context, p program) error {
 		if err != nil {
 			return fmt.Errorf("history of %s at %s: %w", r, store.Addr(), err)
 		}
-		held, err := store.Held(ctx, string(r))
+		held, _, err := store.Held(ctx, string(r))
 		if err != nil {
 			return fmt.Errorf("%s at %s: %w", r, store.Addr(), err)
 		}

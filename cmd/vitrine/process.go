@@ -247,7 +247,7 @@ func (p *process) closeUnused(used ...config.Config) error {
 		}
 	}
 	for url, s := range p.stores {
-		if !slices.ContainsFunc(used, func(c config.Config) bool { return purgeURL(c) == url }) {
+		if !slices.ContainsFunc(used, func(c config.Config) bool { return storeURL(c) == url }) {
 			s.Close()
 			delete(p.stores, url)
 		}

@@ -71,16 +71,16 @@ func (f *settingsFlags) openStore(ctx context.Context, p program) (config.Config
 	if err != nil {
 		return cfg, nil, err
 	}
-	store, err := cache.Open(ctx, cache.Options{URL: purgeURL(cfg), Prefix: cfg.Redis.Prefix})
+	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix})
 	if err != nil {
 		err = cfg.Refuse("redis.url", err)
 	}
 	return cfg, store, err
 }
 
-// purgeURL is the store to open: an embedded one is reached as a Redis, in the process that has
+// storeURL is the store to open: an embedded one is reached as a Redis, in the process that has
 // it.
-func purgeURL(cfg config.Config) string {
+func storeURL(cfg config.Config) string {
 	if address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:"); local {
 		return embedded.URL(address)
 	}

@@ -86,6 +86,12 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case <-r.changed: // before acquire, so that no fill after it is missed
 	default:
 	}
+	if r.o.Unable != nil {
+		if cause := r.o.Unable(); cause != nil {
+			r.leave(ctx, f, cause)
+			return
+		}
+	}
 	l, held, err := r.acquire(ctx)
 	switch {
 	case err != nil && r.store.ctx.Err() != nil:
@@ -112,6 +118,26 @@ func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 		left = min(left, watch.Jitter(r.store.bound))
 	}
 	watch.Wait(ctx, r.changed, left)
+}
+
+// leavePause is how often a process that cannot load asks whether another is loading.
+const leavePause = 100 * time.Millisecond
+
+// leave leaves the load to other processes, and waits for one that has the lease.
+func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
+	rec, err := r.read(r.memory.Load().etag())
+	switch {
+	case err != nil: // look again
+	case rec.Lease != "" && rec.Failure.Count == 0 && rec.Left > 0:
+		f.elsewhere = true
+		r.await(ctx, rec.Left)
+	default:
+		p := r.after(rec.Failure.Count, cause)
+		p.mark = r.watched.Mark()
+		r.failed(f, p)
+		p.until = watch.Now() + min(p.length, leavePause)
+		r.pause.Store(&p)
+	}
 }
 
 // fetch loads under the lease and fills.
@@ -223,7 +249,14 @@ func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cau
 	r.store.fetched(r.key, outcomeFailed, f.took, cause)
 	p := r.after(l.Failure.Count, cause)
 	p.mark = r.watched.Mark()
-	outcome, err := r.release(ctx, l, p)
+	told := p
+	if _, untried := errors.AsType[Untried](cause); untried { // another process may be able to, at once
+		told = pause{count: l.Failure.Count}
+		if told.count > 0 {
+			told.length, told.err = time.Millisecond, r.o.CodeError(l.Failure.Code)
+		}
+	}
+	outcome, err := r.release(ctx, l, told)
 	switch {
 	case watch.Replied(err):
 		r.refuse("release", err)

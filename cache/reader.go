@@ -38,6 +38,10 @@ type ReaderOptions[V any] struct {
 	Source string
 	// Loader fetches. Required.
 	Loader Loader
+	// Unable is why a load would not be tried now, such as an open circuit breaker, or nil. This process
+	// then takes no lease, and tells nobody of a failure: others may be able to. A nil function is never
+	// unable.
+	Unable func() error
 	// Prepare makes the value of an answer from a document, once per document. The value is shared.
 	// Required.
 	Prepare func(*Document) (V, error)

@@ -64,24 +64,34 @@ func newBreaker(name string, log *slog.Logger) *breaker {
 // longestPause is the maximum of a Retry-After, which limits the effect of a mistake.
 const longestPause = time.Hour
 
-// allow returns an error if the breaker is open or a Retry-After has not expired; done receives the
-// outcome of the fetch.
-func (b *breaker) allow(name string) (done func(error), err error) {
+// refuses is why a fetch would not be let through now, or nil: the breaker is open, or its probe is
+// under way, or a Retry-After has not expired.
+func (b *breaker) refuses() *exchange.OpenError {
+	state, requests := b.State(), b.Counts().Requests // before mu, which OnStateChange takes
 	b.mu.Lock()
-	asked := time.Until(b.until)
-	b.mu.Unlock()
-	if asked > 0 {
-		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: &exchange.OpenError{After: asked, Asked: true}}
+	defer b.mu.Unlock()
+	switch asked := time.Until(b.until); {
+	case asked > 0:
+		return &exchange.OpenError{After: asked, Asked: true}
+	case state == gobreaker.StateOpen:
+		return &exchange.OpenError{After: max(breakerOpenFor-time.Since(b.since), 0)}
+	case state == gobreaker.StateHalfOpen && requests > 0:
+		return &exchange.OpenError{}
 	}
-	report, err := b.Allow()
-	if err != nil {
-		left := time.Duration(0)
-		if errors.Is(err, gobreaker.ErrOpenState) {
-			b.mu.Lock()
-			left = max(breakerOpenFor-time.Since(b.since), 0)
-			b.mu.Unlock()
+	return nil
+}
+
+// allow returns an error if the breaker refuses; done receives the outcome of the fetch.
+func (b *breaker) allow(name string) (done func(error), err error) {
+	open := b.refuses()
+	var report func(error)
+	if open == nil {
+		if report, err = b.Allow(); err != nil { // another fetch was first
+			open = &exchange.OpenError{}
 		}
-		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: &exchange.OpenError{After: left}}
+	}
+	if open != nil {
+		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: open}
 	}
 	return func(err error) {
 		if after := exchange.RetryAfter(err); after > 0 {

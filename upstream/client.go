@@ -140,6 +140,14 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 // largeBody is the size from which memory matters more than the milliseconds of a collection.
 const largeBody = 4 << 20
 
+// Unable is why a fetch would fail at once, without a request, or nil: the breaker is open.
+func (c *Client) Unable() error {
+	if open := c.breaker.refuses(); open != nil {
+		return &exchange.Error{Op: "GET " + c.String(), Kind: exchange.ErrOpen, Err: open}
+	}
+	return nil
+}
+
 // read reads the input of the document, unless the breaker is open.
 func (c *Client) read(ctx context.Context, r shape.Resource, held Validators) (list.Result, error) {
 	done, err := c.breaker.allow(c.String())

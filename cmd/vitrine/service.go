@@ -143,6 +143,7 @@ func (s *service) openReaders() error {
 			FetchTimeout:         s.cfg.Upstream.Timeout,
 			Source:               s.client.Fingerprint(),
 			Loader:               s.loaders[r],
+			Unable:               s.client.Unable,
 			Prepare:              represent.Prepare(r, builders),
 			Guard:                guard(r, s.cfg.Guard.Shrink),
 			GuardHold:            s.cfg.Guard.Hold,

@@ -116,8 +116,8 @@ type TTL struct {
 
 // Guard holds back documents that lose too much of the one held.
 type Guard struct {
-	Shrink Share         `yaml:"shrink" default:"50%" range:"0%..100%" doc:"a document in which a list of ten items or more loses a larger share than this is held back, as is one with a list that became empty ([which](failures.md#held-back)); '0' holds nothing back"`
-	Hold   time.Duration `yaml:"hold" default:"15m" range:"0s..8760h" doc:"for how long, unless an operator accepts it; an empty list of the catalogue or the rules only an operator accepts"`
+	Shrink Share         `yaml:"shrink" default:"50%" range:"0%..100%" doc:"a document in which a list of ten items or more loses a larger share is [held back](failures.md#held-back), as is one with an emptied list; '0' holds nothing back"`
+	Hold   time.Duration `yaml:"hold" default:"15m" range:"0s..8760h" doc:"how long it is held back, unless an operator accepts it; an emptied catalogue or rules list waits for the operator"`
 }
 
 // HTTP is the caching policy announced to browsers and CDNs.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"compress/gzip"
 	"errors"
 	"net/http"
 	"net/url"
@@ -171,6 +172,32 @@ func TestErrorsNameTheURLOfThePartThatFailed(t *testing.T) {
 		})
 		_, err := joined.Fetch(t.Context(), shape.Catalogue, Validators{})
 		wantError(t, err, ErrAnswer, "fetch catalogue: "+want)
+	}
+}
+
+// nginx compresses what its upstream says with 403 and 404.
+func TestACompressedErrorOrPageIsRead(t *testing.T) {
+	for _, c := range []struct {
+		status            int
+		media, body, want string
+	}{
+		{403, "application/json", `{"errors":[{"message":"No permission.","extensions":{"code":"FORBIDDEN"}}]}`, "status 403 (FORBIDDEN)"},
+		{200, "text/html", `<form><input type="password"></form>`, "want JSON, got an HTML page with a login form (text/html)"},
+	} {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", c.media)
+			w.Header().Set("Content-Encoding", "gzip")
+			w.WriteHeader(c.status)
+			packed := gzip.NewWriter(w)
+			_, _ = packed.Write([]byte(c.body))
+			_ = packed.Close()
+		}))
+		_, err := paged(t, cms, "custom", source.Part{Path: "rows"}).Fetch(t.Context(), shape.Banners, Validators{})
+		wantError(t, err, ErrAnswer, c.want)
+		if status, ok := errors.AsType[*StatusError](err); ok && status.Said != "No permission." {
+			t.Errorf("%+v", status)
+		}
 	}
 }
 

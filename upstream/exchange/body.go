@@ -26,9 +26,7 @@ type Limit struct {
 func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 	if err := checkType(resp.Header); err != nil {
 		if err.Kind == FaultPage {
-			// Look at the page's beginning for its kind; failing to is not an error.
-			page, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
-			err.Text = "want JSON, got " + pageKind(page) + " (" + mediaType(resp.Header) + ")"
+			err.Text = "want JSON, got " + pageKind(beginning(resp)) + " (" + mediaType(resp.Header) + ")"
 		}
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"mime"
@@ -21,9 +22,8 @@ const maxEnvelope = 64 << 10
 func (e *StatusError) read(resp *http.Response, credentials bool) {
 	media := mediaType(resp.Header)
 	e.HTML = isHTML(media)
-	if isJSON(media) && resp.Header.Get("Content-Encoding") == "" {
-		// An unreadable body adds nothing to the status.
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
+	if isJSON(media) {
+		body := beginning(resp)
 		said, _ := readEnvelope(body)
 		e.Name, e.Said = said.name, plain.Clip(cmp.Or(said.message, messageIn(body)), 300)
 		// With its database down, Strapi answers 401 to every request without a token (with one,
@@ -32,6 +32,21 @@ func (e *StatusError) read(resp *http.Response, credentials bool) {
 		e.Outage = e.Code == http.StatusUnauthorized && !credentials && said.strapi
 	}
 	e.Refused = credentials && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+}
+
+// beginning is that of the body of a response without a document, decompressed, as far as it can be
+// read: it adds to a failure that is known already.
+func beginning(resp *http.Response) []byte {
+	in := io.LimitReader(resp.Body, maxEnvelope)
+	if strings.Contains(resp.Header.Get("Content-Encoding"), "gzip") {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil
+		}
+		in = io.LimitReader(unpacked, maxEnvelope)
+	}
+	body, _ := io.ReadAll(in) // what came before an error
+	return body
 }
 
 // An envelope is a CMS's error in JSON.

@@ -22,6 +22,8 @@ type checkCommand struct {
 	settingsFlags
 	JSON    bool   `name:"json" help:"Report as JSON."`
 	Explain string `name:"explain" placeholder:"RESOURCE" help:"Show, for the first item of each list of a resource, what was received, what each step made of it, and what was repaired."`
+	Diff    bool   `name:"diff" help:"Compare what the CMS would give now with what is served."`
+	Print   string `name:"print" placeholder:"RESOURCE" help:"Print the document that would be served from this CMS."`
 	Record  string `name:"record" placeholder:"DIR" help:"Keep the responses in a folder that --upstream-url file:DIR can replay, without the secrets that were sent."`
 }
 
@@ -80,8 +82,11 @@ type stepsReport struct {
 
 // Run checks everything concurrently, and reports in order.
 func (c *checkCommand) Run(ctx context.Context, p program) error {
-	if c.Explain != "" {
-		if _, err := resourceNamed("--explain (flag)", c.Explain); err != nil {
+	for flag, name := range map[string]string{"--explain (flag)": c.Explain, "--print (flag)": c.Print} {
+		if name == "" {
+			continue
+		}
+		if _, err := resourceNamed(flag, name); err != nil {
 			return err
 		}
 	}
@@ -97,6 +102,17 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	defer client.Close()
 	if c.Explain != "" {
 		err := explain(ctx, client, shape.Resource(c.Explain), c.JSON, p)
+		return errors.Join(err, recorder.err)
+	}
+	if c.Print != "" {
+		result, err := client.Fetch(ctx, shape.Resource(c.Print), upstream.Validators{})
+		if err == nil {
+			_, err = p.stdout.Write(result.Document.Body)
+		}
+		return errors.Join(err, recorder.err)
+	}
+	if c.Diff {
+		err := diff(ctx, cfg, client, c.JSON, p)
 		return errors.Join(err, recorder.err)
 	}
 

@@ -36,13 +36,15 @@ Examples:
   vitrine
   vitrine --upstream-url https://cms.example --redis-url redis://127.0.0.1:6379
   VITRINE_UPSTREAM_AUTHORIZATION_FILE=/run/secrets/cms vitrine serve --config vitrine.yaml`,
-	"check": `Fetches each resource from the CMS, without any cache, and reports what was received, repaired, dropped and refused, and what the documents look like. A folder can hold saved responses instead: banners.json, or banners.http as curl -i prints it. Exit code 0: all is well; 1: a check failed, or a document would be refused; 2: invalid configuration.
+	"check": `Fetches each resource from the CMS, without any cache, and reports what was received, repaired, dropped and refused, and what the documents look like. A folder can hold saved responses instead: banners.json, or banners.http as curl -i prints it. Exit code 0: all is well; 1: a check failed, or a document would be refused, or, with --diff, held back; 2: invalid configuration.
 
 Examples:
 
   vitrine check --upstream-url https://cms.example
   vitrine check --upstream-url file:saved
   vitrine check --json | jq .resources.banners
+  vitrine check --diff
+  vitrine check --print banners | jq .
   vitrine check --explain banners
   vitrine check --record saved && vitrine check --upstream-url file:saved`,
 	"purge": `Every replica on the same Redis is notified.

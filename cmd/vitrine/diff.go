@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"vitrine/cache"
+	"vitrine/config"
+	"vitrine/upstream"
+	"vitrine/upstream/shape"
+)
+
+// diffReport is the result of check --diff.
+type diffReport struct {
+	OK        bool                              `json:"ok"`
+	Resources map[shape.Resource]*compareReport `json:"resources"`
+}
+
+// compareReport compares what the CMS would give now with what is served.
+type compareReport struct {
+	Served      bool          `json:"served"` // there is something to compare with
+	Same        bool          `json:"same"`
+	Changes     shape.Changes `json:"changes"`
+	HeldBack    string        `json:"held_back,omitempty"` // why it would be
+	PinnedUntil *time.Time    `json:"pinned_until"`        // until when the CMS is not asked
+	Error       string        `json:"error,omitempty"`
+}
+
+// diff compares each resource, and fails where one cannot be fetched, or would be held back.
+func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSON bool, p program) error {
+	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix})
+	if err != nil {
+		return cfg.Refuse("redis.url", err)
+	}
+	defer func() { _ = store.Close() }() // it was read alone
+	r := diffReport{OK: true, Resources: map[shape.Resource]*compareReport{}}
+	var group errgroup.Group
+	for _, resource := range shape.Resources() {
+		compared := &compareReport{Changes: shape.Changes{}}
+		r.Resources[resource] = compared
+		group.Go(func() error { return compared.compare(ctx, cfg, client, store, resource) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	screen := &screen{w: p.stdout}
+	for _, resource := range shape.Resources() {
+		c := r.Resources[resource]
+		r.OK = r.OK && c.Error == "" && c.HeldBack == ""
+		c.print(screen, resource)
+	}
+	if asJSON {
+		err = p.printJSON(r)
+	} else {
+		err = screen.flush()
+	}
+	if err == nil && !r.OK {
+		err = errReported
+	}
+	return err
+}
+
+// compare fetches the resource, and asks the guard as the next fetch of a service would. It fails if
+// what is served is unknown.
+func (c *compareReport) compare(ctx context.Context, cfg config.Config, client *upstream.Client, store *cache.Store, r shape.Resource) error {
+	held, source, err := store.Held(ctx, string(r))
+	if err != nil {
+		return fmt.Errorf("%s at %s: %w", r, store.Addr(), err)
+	}
+	result, err := client.Fetch(ctx, r, upstream.Validators{})
+	if err != nil {
+		c.Error = err.Error()
+	}
+	lasts := cfg.TTL.Of(string(r)) + max(cfg.StaleWhileRevalidate, cfg.StaleIfError)
+	if held == nil || time.Since(held.FetchedAt) > lasts && !time.Now().Before(held.PinnedUntil) {
+		return nil
+	}
+	if c.Served = true; !held.PinnedUntil.IsZero() {
+		c.PinnedUntil = &held.PinnedUntil
+	}
+	if err != nil {
+		return nil //nolint:nilerr // it is reported
+	}
+	body := result.Document.Body
+	if c.Same = cache.ETag(body) == held.ETag; c.Same {
+		return nil
+	}
+	c.Changes = shape.Compare(r, held.Body, body)
+	if judge := guard(r, cfg.Guard.Shrink); judge != nil && source == client.Fingerprint() {
+		if o := judge(held, &cache.Document{Body: body, ETag: cache.ETag(body)}); o != nil {
+			c.HeldBack = o.Reason
+		}
+	}
+	return nil
+}
+
+func (c *compareReport) print(s *screen, r shape.Resource) {
+	what := c.Changes.String()
+	if what == "" {
+		what = "in a way that has no name"
+	}
+	switch {
+	case c.Error != "":
+		s.printf("%-10s FAILED  %s\n", r, c.Error)
+	case !c.Served:
+		s.printf("%-10s new     nothing is served yet\n", r)
+	case c.Same:
+		s.printf("%-10s same\n", r)
+	case c.HeldBack != "":
+		s.printf("%-10s HELD    %s\n", r, what)
+		s.printf("%-10s         it would be held back: %s\n", "", c.HeldBack)
+	default:
+		s.printf("%-10s changed %s\n", r, what)
+	}
+	if c.PinnedUntil != nil {
+		s.printf("%-10s         pinned until %s: the CMS is not asked\n", "", c.PinnedUntil.UTC().Format(time.RFC3339))
+	}
+}

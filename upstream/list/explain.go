@@ -15,7 +15,8 @@ type Step struct {
 	Value []json.RawMessage `json:"value"`
 }
 
-// Explain shows the steps of a sample: as received, and after each program that items pass through. Its error is of the step that failed; the steps before it are returned too.
+// Explain shows the steps of a sample: as received, and after each program that items pass through.
+// Its error is of the step that failed; the steps before it are returned too.
 func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 	if len(s.items) == 0 {
 		return nil, nil

@@ -283,7 +283,6 @@ func (r *rows) wordpress() {
 	// Its typography makes other quotes of quotes, and titles are HTML.
 	r.find("GALLERIES", 5.0)["title"] = "Kunst “Hoek” \\ 9¾"
 	r.find("ARTWORKS", 5.0)["title"] = "“Quoted” & \\back"
-	r.find("ARTWORKS", 4.0)["description"] = "墨と\n和紙 (2019)" // HTML has no tabs
 }
 
 // asWordPressHasIt leaves of an address's city and country their names, of which the example makes

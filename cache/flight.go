@@ -226,6 +226,7 @@ func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration) {
 	e.setTimes(&r.o, watch.Now(), 0, fresh)
 	f.with(e, at, fresh)
 	r.admit(e)
+	r.see(false)
 }
 
 func (f *flight[V]) with(e *entry[V], at, fresh time.Duration) {
@@ -271,6 +272,7 @@ func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cau
 func (r *Reader[V]) failed(f *flight[V], p pause) {
 	p.until = watch.Now() + p.length
 	r.pause.Store(&p)
+	r.see(false)
 	f.err = &RetryError{After: p.length, Err: p.err}
 }
 

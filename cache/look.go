@@ -102,6 +102,7 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	if r.enter(began, e) {
 		r.tell(prev, e, kind)
 		r.noteHold(rec.Hold)
+		r.see(kind == "hard")
 	} else {
 		e.wanted = false // another look follows
 	}

@@ -137,6 +137,8 @@ type Reader[V any] struct {
 	lastETag       string // of the document last held, purged or not,
 	lastAt         int64  // and when its content changed, Unix milliseconds
 
+	sights sightings
+
 	file    lastgood.File // of the last good copy
 	unsaved chan struct{} // capacity 1: wakes keepFile; nil if no copy is kept
 	// unremovable is whether removing the file failed the last time, which is logged once.

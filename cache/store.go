@@ -57,6 +57,9 @@ type Events struct {
 	Changed func(key string, d *Document)
 	// Damaged: Redis holds a document that cannot be used; once for each.
 	Damaged func(key string)
+	// Seen: this process has looked at the resource, or loaded it, and something may have happened to
+	// it.
+	Seen func(Sight)
 }
 
 const (
@@ -71,6 +74,7 @@ const (
 type Store struct {
 	watch  *watch.Watch
 	roster *lease.Roster
+	claims lease.Claims
 	prefix string
 	holder string // the name of this store in a lease
 	bound  time.Duration
@@ -108,7 +112,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	holder := holderName()
 	s := &Store{
-		watch: w, roster: lease.NewRoster(o.Prefix, holder), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
+		watch: w, roster: lease.NewRoster(o.Prefix, holder), claims: lease.NewClaims(o.Prefix), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
 		log: o.Logger, events: o.Events, keys: map[string]string{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))

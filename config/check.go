@@ -30,6 +30,7 @@ var rules = map[string]rule{
 	"jq program":     {"a jq program", nil},
 	"log file":       {"a file that can be written", nil},
 	"mapping":        {"a mapping", nil},
+	"method":         {"a method in capitals", matches(`^[A-Z]{3,16}$`)},
 	"origins":        {"* or a list of origins such as https://shop.example", checkOrigins},
 	"parts":          {"a list of parts", nil},
 	"path":           {"a path relative to the upstream URL, without ..", nil},
@@ -39,8 +40,30 @@ var rules = map[string]rule{
 	"proxies":        {"networks such as 10.0.0.0/8, addresses, and unix for connections over a unix socket", checkProxies},
 	"public address": {"an address as HOST:PORT or :PORT, or unix:PATH", checkPublicAddress},
 	"redis":          {"embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH", checkRedis},
+	"target's name":  {"1 to 40 of a-z, 0-9, - and _", matches(`^[a-z0-9_-]{1,40}$`)},
+	"target's URL":   {"http(s)://HOST[:PORT][/PATH] without a user", checkTargetURL},
+	"targets":        {"a list of targets", nil},
 	"token":          {"8 to 512 printable ASCII characters without spaces", checkToken},
 	"upstream":       {"sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]", nil},
+}
+
+// matches allows what a pattern matches.
+func matches(pattern string) func(string) error {
+	allowed := regexp.MustCompile(pattern)
+	return func(text string) error {
+		if !allowed.MatchString(text) {
+			return errUnsaid
+		}
+		return nil
+	}
+}
+
+// checkTargetURL allows the URLs of those who are told of changes.
+func checkTargetURL(text string) error {
+	if u, err := url.Parse(text); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return errUnsaid
+	}
+	return nil
 }
 
 // checkAddress allows the addresses of net.Listen with a numeric port.

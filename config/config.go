@@ -53,6 +53,7 @@ type Config struct {
 	LastGood             string        `yaml:"last_good" unset:"ok" is:"folder" doc:"folder of this process's last good documents, for a start with neither Redis nor CMS; each process needs its own; unset: they are not kept"`
 	Guard                Guard         `yaml:"guard"`
 	HTTP                 HTTP          `yaml:"http"`
+	Notify               Targets       `yaml:"notify" unset:"ok" is:"targets" doc:"who is told of changes and purges; see [Telling caches and people](notify.md)"`
 	CORS                 CORS          `yaml:"cors"`
 	Proxies              Proxies       `yaml:"proxies"`
 	Limits               Limits        `yaml:"limits"`
@@ -123,7 +124,7 @@ type Guard struct {
 // HTTP is the caching policy announced to browsers and CDNs.
 type HTTP struct {
 	MaxAge                  time.Duration `yaml:"max_age" default:"0s" range:"0s..8760h" doc:"how long a browser or CDN can keep a response without revalidating"`
-	CDNMaxAge               time.Duration `yaml:"cdn_max_age" inherits:"http.max_age" range:"0s..8760h" doc:"the same for CDNs that read CDN-Cache-Control; they can be purged by Cache-Groups, browsers cannot"`
+	CDNMaxAge               time.Duration `yaml:"cdn_max_age" inherits:"http.max_age" range:"0s..8760h" doc:"the same for shared caches, as s-maxage and in CDN-Cache-Control; it can exceed a document's remaining freshness while 'notify' has a cache as target"`
 	CDNStaleWhileRevalidate time.Duration `yaml:"cdn_stale_while_revalidate" inherits:"stale_while_revalidate" range:"0s..8760h" doc:"how long such a CDN can serve a response while revalidating it, within the document's freshness; 0s: it revalidates first"`
 	HSTS                    time.Duration `yaml:"hsts" default:"0s" range:"0s..26280h" doc:"max-age of Strict-Transport-Security, sent on TLS connections; 0s: not sent"`
 }

@@ -133,6 +133,9 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, tag reflect.
 		}
 	case *source.Resource:
 		defer d.short(n, key, v, slices.Clone(v.Parts))
+	case *source.Target:
+		defer d.target(n, key, v, len(d.errs))
+		d.targetPreset(n, key, v)
 	}
 	switch to.Kind() {
 	case reflect.Struct:

@@ -95,6 +95,7 @@ func Load(sources Sources) (Config, error) {
 	if !wrong["upstream.preset"] {
 		errs = append(errs, c.content(v, path, sources.Environ)...)
 	}
+	errs = append(errs, c.targets(v, path, sources.Environ)...)
 	return c, errors.Join(errs...)
 }
 

@@ -8,16 +8,18 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"vitrine/config/source"
 	bundled "vitrine/upstream/presets"
 	"vitrine/upstream/shape"
 )
 
 // presets are the names of those in the program.
-var presets = presetNames()
+var presets = presetNames(bundled.FS)
 
-func presetNames() (names []string) {
-	files, _ := fs.Glob(bundled.FS, "*.yaml") // a pattern that is right
+func presetNames(of fs.FS) (names []string) {
+	files, _ := fs.Glob(of, "*.yaml") // a pattern that is right
 	for _, file := range files {
 		names = append(names, strings.TrimSuffix(file, ".yaml"))
 	}
@@ -78,16 +80,21 @@ func (c *Config) content(v values, path string, environ []string) []error {
 	}
 	d := decoder{reader: reader{environ: environ}, file: path, origins: c.origins}
 	for _, s := range settings {
-		node := v[s.Key].node
-		if node == nil || !s.isTree() {
-			continue
+		if s.Key != "notify" {
+			d.tree(c, s, v[s.Key].node)
 		}
-		d.masked = false
-		d.value(node, s.Key, s.field(c), "")
-		c.trees[s.Key] = tree{shown: canonical(node), hides: d.masked}
 	}
 	u.Shared.Secrets = append(u.Shared.Secrets, d.secrets...)
 	return d.errs
+}
+
+// tree decodes the value of a tree, if there is one.
+func (d *decoder) tree(c *Config, s Setting, n *yaml.Node) {
+	if n != nil && s.isTree() {
+		d.masked = false
+		d.value(n, s.Key, s.field(c), "")
+		c.trees[s.Key] = tree{shown: canonical(n), hides: d.masked}
+	}
 }
 
 // preset decodes a preset: a file with shared and resources.

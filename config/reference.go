@@ -26,6 +26,7 @@ func (r *reader) text(n *yaml.Node, key string) (string, error) {
 		return "", err
 	case len(found) > 0:
 		r.secrets = append(r.secrets, found...)
+	case strings.HasPrefix(key, "notify[") && placeholder.MatchString(text): // Bearer {token}
 	case text != "" && (isSecret(key) || key == "upstream.shared.login.body"):
 		r.mask(n, mask, text)
 	}

@@ -74,7 +74,7 @@ var secretive = regexp.MustCompile(`(?i)token|key([^a-z]|$)|secret|pass|auth([^o
 // isSecret reports whether the value of a key, by the last of its names, may be a secret.
 func isSecret(key string) bool {
 	name := key[strings.LastIndexByte(key, '.')+1:]
-	return secretive.MatchString(name) && !strings.HasSuffix(name, "_url") && !strings.HasSuffix(name, "_path")
+	return secretive.MatchString(name) && !strings.HasSuffix(name, "_url") && !strings.HasSuffix(name, "_path") && !strings.HasSuffix(name, "_file")
 }
 
 // maskURL masks the password of an address and query parameters whose names are those of secrets. An

@@ -131,8 +131,10 @@ func (s Setting) field(c *Config) reflect.Value {
 
 func (s Setting) isHidden() bool { return s.is(Secret{}) } // no part of the value is ever shown
 
-// isTree reports whether the value is a mapping below which nothing is a setting.
-func (s Setting) isTree() bool { return s.is(source.Shared{}) || s.is(source.Resource{}) }
+// isTree reports whether the value is a mapping, or a list of them, below which nothing is a setting.
+func (s Setting) isTree() bool {
+	return s.is(source.Shared{}) || s.is(source.Resource{}) || s.is(Targets{})
+}
 
 // Allowed describes the values of the setting: "a duration from 10ms to 8760h".
 func (s Setting) Allowed() string {
@@ -149,7 +151,7 @@ func (s Setting) text(c *Config) string {
 		return field.Reveal()
 	case []string:
 		return strings.Join(field, ",")
-	case source.Shared, source.Resource:
+	case source.Shared, source.Resource, Targets:
 		return c.trees[s.Key].shown
 	case time.Duration: // 5m, not 5m0s
 		text := field.String()

@@ -15,6 +15,9 @@ const (
 	securityPolicy = "default-src 'none'; frame-ancestors 'none'"
 )
 
+// tagsBetween separates the tags in the fields of Cloudflare and Fastly.
+var tagsBetween = map[string]string{"Cache-Tag": ",", "Surrogate-Key": " "}
+
 // terms is the compiled form of the caching and CORS policy of [Options]: the header lines that
 // never change.
 type terms struct {
@@ -24,6 +27,7 @@ type terms struct {
 	hstsLine       []byte // and the line
 	// vary is the value of Vary at a route, without and with content codings.
 	vary, varyEncoded string
+	tags              []string // the names of further fields with the groups
 	// heads end the header of an answer with a document.
 	heads [len(routes)][heads][]byte
 }
@@ -38,7 +42,7 @@ const (
 )
 
 func newTerms(o *Options) (*terms, error) {
-	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding"}
+	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding", tags: o.TagHeaders}
 	t.browsers, t.cdns = policies(o)
 	var err error
 	if t.cors, err = newCORS(o.CORSOrigins); err != nil {
@@ -74,6 +78,9 @@ func (t *terms) newHead(i, kind int) []byte {
 	// The groups by which a cache can be purged (RFC 9875, section 2): the resource, in all its
 	// forms, and all of vitrine.
 	line("Cache-Groups", fmt.Sprintf(`"%s", "vitrine"`, routes[i].resource))
+	for _, name := range t.tags {
+		line(name, string(routes[i].resource)+tagsBetween[name]+"vitrine")
+	}
 	if kind < headNotModified {
 		line("Allow", allowed)
 		line("Content-Type", contentJSON)

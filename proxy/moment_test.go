@@ -31,6 +31,7 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 		})
 	}
 	usual, keeping, long, purged := told(0, 0), told(10*time.Second, 10*time.Second), told(time.Hour, time.Hour), told(0, 30*time.Second)
+	edge := termsOf(t, Options{MaxAge: time.Hour, CDNMaxAge: time.Hour, CDNTold: true, StaleIfError: 24 * time.Hour})
 	const fails = ", stale-if-error=86400"
 	for _, tc := range []struct {
 		name                          string
@@ -53,7 +54,11 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 		{"not however long it may be", long, 18 * time.Second, hit, "18",
 			"public, max-age=60" + fails, "public, max-age=60" + fails, "vitrine; hit; ttl=42"},
 		{"by a cache that can be purged, but by no browser", purged, 18 * time.Second, hit, "18",
-			"public, max-age=0" + fails, "public, max-age=48, stale-while-revalidate=12" + fails, "vitrine; hit; ttl=42"},
+			"public, max-age=0" + fails + ", s-maxage=48", "public, max-age=48, stale-while-revalidate=12" + fails, "vitrine; hit; ttl=42"},
+		{"by a cache that is told of changes, past its freshness", edge, 18 * time.Second, hit, "18",
+			"public, max-age=60" + fails + ", s-maxage=3618", "public, max-age=3618" + fails, "vitrine; hit; ttl=42"},
+		{"but not a stale one", edge, 75 * time.Second, cache.Status{Stale: true, Detail: cache.DetailRevalidate}, "75",
+			"public, max-age=0, stale-if-error=86385", "public, max-age=0, stale-if-error=86385", "vitrine; hit; ttl=-15; detail=stale-while-revalidate"},
 		{"stale", keeping, 75 * time.Second, cache.Status{Stale: true, Detail: cache.DetailRevalidate}, "75",
 			"public, max-age=0, stale-if-error=86385", "public, max-age=0, stale-if-error=86385", "vitrine; hit; ttl=-15; detail=stale-while-revalidate"},
 		{"at the end of its stale window", keeping, 24*time.Hour + 59*time.Second, cache.Status{Stale: true, Detail: cache.DetailIfError}, "86459",
@@ -107,7 +112,7 @@ func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
 func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
 	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	doc := &cache.Document{FetchedAt: at.Add(-5 * time.Second), ChangedAt: at, FreshUntil: at.Add(10*time.Second + 500*time.Millisecond)}
-	pol := termsOf(t, Options{MaxAge: time.Hour})
+	pol := termsOf(t, Options{MaxAge: time.Hour, CDNMaxAge: time.Hour})
 	hit := cache.Status{}
 	var p moments
 	for _, want := range []struct {
@@ -140,5 +145,19 @@ func TestLastModifiedIsNeverAfterDate(t *testing.T) {
 	}
 	if modified, err := http.ParseTime(h.Get("Last-Modified")); err != nil || modified.After(date) {
 		t.Errorf("%v is after %v: %v", modified, date, err)
+	}
+}
+
+func TestTagsAreSentInTheFieldsThatTargetsRead(t *testing.T) {
+	for _, kind := range []int{headSmall, headNotModified} {
+		head := string(termsOf(t, Options{TagHeaders: []string{"Cache-Tag", "Surrogate-Key"}}).newHead(2, kind))
+		for _, line := range []string{"Cache-Groups: \"banners\", \"vitrine\"", "Cache-Tag: banners,vitrine", "Surrogate-Key: banners vitrine"} {
+			if !strings.Contains(head, "\r\n"+line+"\r\n") {
+				t.Errorf("no %s in %q", line, head)
+			}
+		}
+	}
+	if head := string(termsOf(t, Options{}).newHead(2, headSmall)); strings.Contains(head, "Cache-Tag") || strings.Contains(head, "Surrogate-Key") {
+		t.Errorf("tags that nobody reads in %q", head)
 	}
 }

@@ -41,6 +41,12 @@ type Options struct {
 	// CDNMaxAge and CDNStaleWhileRevalidate are the same for CDNs that support CDN-Cache-Control,
 	// without the condition, since such a CDN can be purged. Zero means zero, not the value above.
 	CDNMaxAge, CDNStaleWhileRevalidate time.Duration
+	// CDNTold says that a cache in front is told of changes and purges: CDNMaxAge may then exceed an
+	// answer's freshness here.
+	CDNTold bool
+	// TagHeaders are further fields, Cache-Tag or Surrogate-Key, for what Cache-Groups says. Empty
+	// means none.
+	TagHeaders []string
 	// StaleIfError is how long past its freshness here a browser or CDN can serve a stored answer
 	// while vitrine fails. Zero means not at all.
 	StaleIfError time.Duration

@@ -22,6 +22,7 @@ type commandLine struct {
 	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and the state of its CMS and Redis."`
 	Config      configCommand      `cmd:"" help:"Print the configuration in effect, with the origin of each value."`
 	Presets     presetsCommand     `cmd:"" help:"List the presets of CMSs, or print one to copy and change."`
+	Notify      notifyCommand      `cmd:"" help:"Send a test to those who are told of changes and purges."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Check whether a running vitrine is ready; for containers."`
 	SampleCMS   sampleCMSCommand   `cmd:"" name:"sample-cms" help:"Serve the bundled content as the CMS would, for demos."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
@@ -93,6 +94,12 @@ Examples:
   vitrine presets
   vitrine presets strapi5 > mine.yaml
   vitrine check --upstream-preset ./mine.yaml --upstream-url https://cms.example`,
+	"notify": `Targets are those of notify in the file. The test is about a resource called test, so a cache removes nothing. Exit code 0: all were told; 1: one was not.
+
+Examples:
+
+  vitrine notify --dry-run
+  vitrine notify edge --config vitrine.yaml`,
 	"healthcheck": `Requests /readyz at the operator's address, or, if that is off, each public route. Exit code 0: ready; 1: not.
 
 Examples:
@@ -116,7 +123,7 @@ func run(ctx context.Context, args []string, p program) int {
 	for _, flags := range []*settingsFlags{
 		&commands.Serve.settingsFlags, &commands.Check.settingsFlags, &commands.Purge.settingsFlags, &commands.History.settingsFlags, &commands.Restore.settingsFlags,
 		&commands.Accept.settingsFlags,
-		&commands.Config.settingsFlags, &commands.Healthcheck.settingsFlags, &commands.Status.settingsFlags,
+		&commands.Config.settingsFlags, &commands.Healthcheck.settingsFlags, &commands.Notify.settingsFlags, &commands.Status.settingsFlags,
 	} {
 		flags.fromTable()
 	}

@@ -44,16 +44,19 @@ func heldBack(h *cache.HeldBack, command string) *operator.HeldBack {
 	return out
 }
 
-// logHeld logs that a document is held back, by whichever replica, or that none is any longer.
+// logHeld logs that a document is held back, by whichever replica, or that none is any longer, and has
+// targets told.
 func (s *service) logHeld(key string, h *cache.HeldBack) {
 	if !s.isPresent() {
 		return
 	}
 	log := s.log.With("resource", key)
 	if h == nil {
+		s.notifier.Held(key, time.Now(), "")
 		log.Info("no document is held back any more")
 		return
 	}
+	s.notifier.Held(key, h.Since, h.Reason)
 	log.Warn("holding back the CMS's document", "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339),
 		"until", h.Until.UTC().Format(time.RFC3339), "serving", "the copy held", "accept", acceptWith(s.cfg, s.store.Addr(), shape.Resource(key)))
 }

@@ -84,6 +84,6 @@ func (s *service) events() cache.Events {
 			default: // nobody has time to compare it
 			}
 		},
-		Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged, Held: s.logHeld,
+		Seen: s.notifier.Seen, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged, Held: s.logHeld,
 	}
 }

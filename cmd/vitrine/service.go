@@ -16,6 +16,7 @@ import (
 	"vitrine/config"
 	"vitrine/proxy"
 	"vitrine/proxy/listen"
+	"vitrine/proxy/notify"
 	"vitrine/proxy/openapi"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/webhook"
@@ -43,6 +44,7 @@ type service struct {
 	proxy       *proxy.Server
 	admin       *operator.Server // nil if the operator's address is off
 	hook        *webhook.Hook    // nil without one
+	notifier    *notify.Notifier
 
 	purges  chan shape.Resource // received, for report to find their authors
 	changes chan change         // of documents in memory, for describeChanges
@@ -68,6 +70,7 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 	if err = errors.Join(s.openAccessLog(), s.openPublic(ctx), s.openOperator(ctx), s.openLocal()); err != nil { //nolint:contextcheck // the embedded store outlives the service
 		return nil, err
 	}
+	s.notifier = notify.New(notify.Options{Targets: cfg.Notify, Bound: cfg.Redis.PurgeBound, Count: s.meter.Notified, Logger: s.log})
 	if err = s.openStore(ctx); err != nil {
 		return nil, err
 	}
@@ -173,6 +176,8 @@ func (s *service) openServers() (err error) {
 		StaleWhileRevalidate:    s.cfg.StaleWhileRevalidate,
 		StaleIfError:            s.cfg.StaleIfError,
 		CDNMaxAge:               s.cfg.HTTP.CDNMaxAge,
+		CDNTold:                 s.cfg.HasCache(),
+		TagHeaders:              s.cfg.TagHeaders(),
 		CDNStaleWhileRevalidate: s.cfg.HTTP.CDNStaleWhileRevalidate,
 		HSTS:                    s.cfg.HTTP.HSTS,
 		CORSOrigins:             s.cfg.CORS.Origins,
@@ -240,6 +245,7 @@ func (s *service) start(ctx context.Context) {
 	}
 	attend(s.report)
 	attend(s.describeChanges)
+	attend(func(ctx context.Context) { s.notifier.Run(ctx, s.store) })
 	for r, reader := range s.readers { // so that the first visitor does not wait
 		attend(func(ctx context.Context) {
 			if _, err := reader.Get(ctx); err != nil { // a failure of this replica's fetch is logged by its loader

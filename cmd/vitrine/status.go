@@ -35,6 +35,7 @@ func (s *service) status() operator.Status {
 		Resources: make(map[shape.Resource]operator.Resource),
 		Replicas:  s.replicas(context.Background()),
 		Commands:  s.commands(),
+		Notify:    s.notifier.Status(),
 	}
 	for _, r := range shape.Resources() {
 		held := s.readers[r].Snapshot()
@@ -119,6 +120,10 @@ func (s *service) look() metrics.State {
 	state := metrics.State{
 		RedisUp: s.store.Up(), Tracking: s.store.Listening(), Refusing: s.store.Refusing() != "", RoundTrip: s.store.RoundTrip(),
 		BreakerOpen: s.client.Breaker().Open(), Connections: s.proxy.Connections(), MaxConnections: maxConnections(s.cfg.Limits),
+	}
+	state.Pending = map[string]int{}
+	for _, t := range s.notifier.Status() {
+		state.Pending[t.Name] = t.Pending
 	}
 	if s.certificate != nil {
 		state.CertificateEnds = s.certificate.NotAfter()

@@ -87,7 +87,18 @@ func printStatus(s *screen, base string, st *operator.Status) {
 	case st.Redis.BoundNeeded > 0:
 		s.printf(": %.0f ms away, every answer waits for it; redis.purge_bound of %.0fms would do", st.Redis.RoundTrip, st.Redis.BoundNeeded)
 	}
-	s.printf("\n\n")
+	s.printf("\n")
+	for _, t := range st.Notify {
+		s.printf("notify %s, %s", t.Name, t.Host)
+		if t.Last != nil {
+			s.printf(", told %s of %s %s ago", t.Last.Event, t.Last.Resource, since(t.Last.At))
+		}
+		if t.Error != "" {
+			s.printf(": %s", t.Error)
+		}
+		s.printf("\n")
+	}
+	s.printf("\n")
 	for _, name := range shape.Resources() {
 		r := st.Resources[name]
 		s.printf("%-10s ", name)

@@ -118,6 +118,15 @@ func verdictOf(st *Status) []sentence {
 	if st.Replicas.Known && !st.Replicas.Agree {
 		say(warn, "The replicas do not hold the same content.")
 	}
+	var untold []string
+	for _, t := range st.Notify {
+		if t.Error != "" {
+			untold = append(untold, t.Name)
+		}
+	}
+	if len(untold) > 0 {
+		say(warn, "Cannot be told of changes: "+enumerate(untold)+".")
+	}
 	switch {
 	case len(idle) == 0 && len(all) == 0:
 		say(good, "All is well: everything is fresh, and the CMS and Redis answer.")

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vitrine/proxy/notify"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -24,6 +25,7 @@ type Status struct {
 	Traffic   metrics.Traffic             `json:"traffic"`
 	Events    []metrics.Event             `json:"events"` // of the last hour, newest first
 	Replicas  Replicas                    `json:"replicas"`
+	Notify    []notify.Status             `json:"notify"` // by target
 	Commands  []Command                   `json:"commands"`
 	History   metrics.History             `json:"history"`
 }

@@ -29,9 +29,9 @@ type Meter struct {
 	requests *requests
 	history  history
 
-	fetches, purges, refused, incoherent, damaged, suspicions, deliveries *prometheus.CounterVec
-	fetchTimes                                                            *prometheus.HistogramVec
-	reloaded, reloadedAt                                                  prometheus.Gauge
+	fetches, purges, refused, incoherent, damaged, suspicions, deliveries, notifications *prometheus.CounterVec
+	fetchTimes                                                                           *prometheus.HistogramVec
+	reloaded, reloadedAt                                                                 prometheus.Gauge
 }
 
 // The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded
@@ -70,6 +70,7 @@ func New(version string, look func() State) *Meter {
 	}
 	m.reloaded = gauge("reload_success", "1 if the last reload of the configuration succeeded, or there was none.")
 	m.reloadedAt = gauge("reload_timestamp_seconds", "When the configuration was last reloaded, successfully or not, or the start.")
+	m.notifications = counterVec("notifications_total", "Targets told of changes and purges by this process, by outcome.", "target", "outcome")
 	m.deliveries = counterVec("hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
 	for _, outcome := range deliveryOutcomes {
 		m.deliveries.WithLabelValues(outcome)
@@ -186,6 +187,11 @@ func (m *Meter) Reloaded(ok bool) {
 // Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused or
 // unreadable.
 func (m *Meter) Delivered(outcome string) { m.deliveries.WithLabelValues(outcome).Inc() }
+
+// Notified counts that a target was told, or could not be: told or failed.
+func (m *Meter) Notified(target, outcome string) {
+	m.notifications.WithLabelValues(target, outcome).Inc()
+}
 
 // Run keeps the last hour until ctx ends.
 func (m *Meter) Run(ctx context.Context) {

@@ -17,6 +17,7 @@ type State struct {
 	RoundTrip         time.Duration
 	BreakerOpen       bool // the CMS is not asked for now
 	Documents         [Other]Document
+	Pending           map[string]int // notices, by target
 
 	Connections, MaxConnections int
 	CertificateEnds             time.Time // zero without TLS
@@ -78,6 +79,7 @@ var (
 	certificateDesc = gaugeDesc("certificate_not_after_seconds", "When the TLS certificate ends, as a Unix time; absent without TLS.")
 	freshDesc       = gaugeDesc("entry_fresh_seconds",
 		"Time for which the document held is still fresh; negative when stale, absent when none is held.", "resource")
+	pendingDesc    = gaugeDesc("notifications_pending", "Changes and purges that a target has not been told of yet.", "target")
 	heldDesc       = gaugeDesc("held_back", "1 while a document of the CMS is held back, since it lacks too much of the one held.", "resource")
 	suspiciousDesc = gaugeDesc("suspicious", "1 while the document held is suspicious.", "resource", "kind")
 	checksumDesc   = gaugeDesc("entry_checksum",
@@ -88,7 +90,7 @@ var (
 func (stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		buildDesc, redisDesc, refusingDesc, roundTripDesc, trackingDesc, breakerDesc, connectionsDesc, limitDesc, certificateDesc, freshDesc, checksumDesc, heldDesc,
-		suspiciousDesc,
+		suspiciousDesc, pendingDesc,
 	} {
 		ch <- d
 	}
@@ -110,6 +112,9 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(limitDesc, float64(s.MaxConnections))
 	if !s.CertificateEnds.IsZero() {
 		gauge(certificateDesc, float64(s.CertificateEnds.Unix()))
+	}
+	for target, n := range s.Pending {
+		gauge(pendingDesc, float64(n), target)
 	}
 	for t, d := range s.Documents {
 		gauge(heldDesc, truth(d.HeldBack != ""), Target(t).String())

@@ -1,0 +1,82 @@
+package lease
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Notice is something of a resource that a target is to be told once, by one process.
+type Notice struct {
+	Resource, Target string
+	// Topic separates what is told of a resource: a notice is told if a later one of its topic was.
+	Topic string
+	// Set and Seq are the place at which it holds. A Seq of 0 is told if Value was.
+	Set string
+	Seq int64
+	// Value is the state after it, without blanks; "" leaves the one before. Once says that the same
+	// value need not be told again, whatever its Seq.
+	Value string
+	Once  bool
+}
+
+// The outcomes of [Claims.Claim] beside [Granted], [Held] and [Lost].
+const (
+	Paused Outcome = "paused" // telling this target failed, and it is too early to try again
+	Told   Outcome = "told"   // this or something later was told already
+)
+
+// A Claim is the right to tell a target of a notice, or the reason why it was not granted.
+type Claim struct {
+	Notice
+	Outcome  Outcome
+	Token    string
+	Left     time.Duration // of another's claim, or of the pause
+	Failures int           // to tell this target, in a row
+	// What was told of the topic, and when; zero if nothing was.
+	ToldSeq   int64
+	ToldValue string
+	ToldAt    time.Time
+}
+
+// Claims are the hashes beside the documents in which processes agree who tells a target. They are
+// not tracked.
+type Claims struct{ prefix string }
+
+// NewClaims are those under prefix.
+func NewClaims(prefix string) Claims { return Claims{prefix} }
+
+// Claim takes the right to tell, for so long, unless it was told, or another process has it.
+func (a Claims) Claim(ctx context.Context, c redis.Scripter, n Notice, token string, lasting time.Duration) (Claim, error) {
+	return a.run(ctx, c, Claim{Notice: n, Token: token}, lasting)
+}
+
+// Told ends a claim: the target was told. It is told nothing else of the resource before pause is
+// over.
+func (a Claims) Told(ctx context.Context, c redis.Scripter, claim Claim, pause time.Duration) (Claim, error) {
+	return a.run(ctx, c, claim, 0, "told", pause.Milliseconds())
+}
+
+// Failed ends a claim: the target could not be told, so many times in a row, and nobody shall try
+// again before pause is over.
+func (a Claims) Failed(ctx context.Context, c redis.Scripter, claim Claim, failures int, pause time.Duration) (Claim, error) {
+	return a.run(ctx, c, claim, 0, "failed", pause.Milliseconds(), failures)
+}
+
+func (a Claims) run(ctx context.Context, c redis.Scripter, claim Claim, lasting time.Duration, end ...any) (Claim, error) {
+	n := claim.Notice
+	args := append([]any{n.Target, claim.Token, lasting.Milliseconds(), n.Topic, n.Set, n.Seq, n.Value, n.Once}, end...)
+	r, err := notify.run(ctx, c, n.Resource, []string{a.prefix + "notify:{" + a.prefix + n.Resource + "}"}, args...)
+	claim.Outcome, claim.Left, claim.Failures = Outcome(r.text(0)), r.millis(1), int(r.int(2))
+	if said := strings.Split(r.text(3), " "); len(said) == 4 {
+		claim.ToldSeq, _ = strconv.ParseInt(said[0], 10, 64)
+		claim.ToldValue = said[2]
+		if at, err := strconv.ParseInt(said[3], 10, 64); err == nil {
+			claim.ToldAt = time.UnixMilli(at)
+		}
+	}
+	return claim, err
+}

@@ -1,0 +1,78 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"vitrine/config"
+	"vitrine/config/source"
+)
+
+func TestTargetsAreTheirPresetsAndWhatTheFileSays(t *testing.T) {
+	token := write(t, "hunter1\n")
+	c := load(t, config.Sources{File: write(t, `
+notify:
+  - name: edge
+    preset: varnish
+    url: http://varnish:80
+  - name: cdn
+    preset: cloudflare
+    zone: 023e
+    token_file: `+token+`
+  - name: chat
+    preset: webhook
+    url: https://hooks.example.org/abc
+    secret: ${env:CHAT}
+    events: [held, failing, recovered]
+  - name: own
+    url: http://own
+    method: PURGE
+    path: /{resource}
+    cache: true
+`), Environ: []string{"CHAT=hunter2"}})
+	caches, secrets := []string{"changed", "purged"}, []string{"hunter2", "hunter1"}
+	want := config.Targets{
+		{Name: "edge", Preset: "varnish", URL: "http://varnish:80", Events: caches, Method: "BAN", Path: "/", Headers: map[string]string{"Cache-Groups": `"{resource}"`}, Cache: true},
+		{Name: "cdn", Preset: "cloudflare", URL: "https://api.cloudflare.com", Events: caches, Zone: "023e", Token: "hunter1", TokenFile: token, Method: "POST", Path: "/client/v4/zones/{zone}/purge_cache",
+			Headers: map[string]string{"Authorization": "Bearer {token}", "Content-Type": "application/json"}, Body: `{"tags":["{resource}"]}`, Cache: true, Tags: "Cache-Tag"},
+		{Name: "chat", Preset: "webhook", URL: "https://hooks.example.org/abc", Events: []string{"held", "failing", "recovered"}, Secret: "hunter2", Method: "POST",
+			Headers: map[string]string{"X-Vitrine-Signature": "sha256={signature}", "Content-Type": "application/json"}, Body: "{json}"},
+		{Name: "own", URL: "http://own", Events: caches, Method: "PURGE", Path: "/{resource}", Cache: true},
+	}
+	if diff := cmp.Diff(want, c.Notify, cmpopts.IgnoreFields(source.Target{}, "Secrets")); diff != "" {
+		t.Error(diff)
+	}
+	for _, target := range c.Notify {
+		if diff := cmp.Diff(secrets, target.Secrets, cmpopts.SortSlices(strings.Compare)); diff != "" {
+			t.Errorf("%s: %s", target.Name, diff)
+		}
+	}
+	if !c.HasCache() || load(t, config.Sources{}).HasCache() {
+		t.Error("HasCache")
+	}
+	printed := c.YAML()
+	again := load(t, config.Sources{File: write(t, string(printed)), Environ: []string{"CHAT=hunter2"}})
+	if diff := cmp.Diff(c.Notify, again.Notify); diff != "" || strings.Contains(string(printed), "hunter") {
+		t.Errorf("%s\nread back differs: %s", printed, diff)
+	}
+}
+
+func TestASecretOfATargetIsPrintedNowhere(t *testing.T) {
+	target := "notify:\n  - {name: own, method: POST, url: 'http://own/?api_key=hunter2', token: hunter3, headers: {X-Api-Key: hunter4}%s}\n"
+	c := load(t, config.Sources{File: write(t, fmt.Sprintf(target, ""))})
+	if printed := string(c.YAML()); strings.Contains(printed, "hunter") || !strings.Contains(printed, "name: own") {
+		t.Errorf("%s", printed)
+	}
+	for _, change := range c.Changes(config.Config{}) {
+		if strings.Contains(change.To, "hunter") {
+			t.Errorf("%+v", change)
+		}
+	}
+	if _, err := config.Load(config.Sources{File: write(t, fmt.Sprintf(target, ", events: [no]"))}); err == nil || strings.Contains(err.Error(), "hunter") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,347 @@
+package notify_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/cache/embedded"
+	"vitrine/cmd/testkit"
+	"vitrine/config/source"
+	"vitrine/proxy/notify"
+	"vitrine/upstream/shape"
+)
+
+const bound = 10 * time.Millisecond
+
+// A fleet is some processes on one store, and the server of their target.
+type fleet struct {
+	t         *testing.T
+	url       string // of the store
+	stop      func() // the store
+	server    *receiver
+	notifiers []*notify.Notifier
+	stores    []*cache.Store
+	ends      []func()
+
+	mu     sync.Mutex // guards counts
+	counts map[string]int
+}
+
+func newFleet(t *testing.T, size int, item string) *fleet {
+	redis, err := embedded.Start("127.0.0.1:0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, stop: sync.OnceFunc(redis.Close), url: redis.URL(), server: newReceiver(t), counts: map[string]int{}}
+	t.Cleanup(func() {
+		for _, end := range f.ends {
+			end()
+		}
+		f.stop()
+	})
+	for range size {
+		f.join(item)
+	}
+	return f
+}
+
+// join adds a process.
+func (f *fleet) join(item string) {
+	f.t.Helper()
+	store, err := cache.Open(f.t.Context(), cache.Options{URL: f.url})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	n := notify.New(notify.Options{
+		Targets: targets(f.t, "  - {name: it, url: '"+f.server.URL+"', "+item+"}\n"), Bound: bound, Pause: 100 * time.Millisecond,
+		Count: func(_, outcome string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.counts[outcome]++
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.Run(ctx, store)
+	}()
+	f.notifiers, f.stores = append(f.notifiers, n), append(f.stores, store)
+	f.ends = append(f.ends, sync.OnceFunc(func() {
+		cancel()
+		<-done
+		_ = store.Close()
+	}))
+}
+
+// all has every process see s.
+func (f *fleet) all(s cache.Sight) {
+	for _, n := range f.notifiers {
+		n.Seen(s)
+	}
+}
+
+// told are the events received, in order, by name and number.
+func (f *fleet) told() (all []string) {
+	for _, r := range f.server.received() {
+		var e notify.Event
+		if err := json.Unmarshal([]byte(r.body), &e); err != nil {
+			f.t.Error(err)
+		}
+		all = append(all, fmt.Sprintf("%s %s %d %s", e.Resource, e.Event, e.Seq, e.ETag))
+	}
+	return all
+}
+
+// settled waits until nothing is pending in any process.
+func (f *fleet) settled() {
+	f.t.Helper()
+	testkit.Eventually(f.t, "nothing is pending", func() bool {
+		return !slices.ContainsFunc(f.notifiers, func(n *notify.Notifier) bool { return n.Status()[0].Pending > 0 })
+	})
+}
+
+func (f *fleet) want(want ...string) {
+	f.t.Helper()
+	f.settled()
+	if got := f.told(); !slices.Equal(got, want) {
+		f.t.Errorf("told %q\nwant %q", got, want)
+	}
+}
+
+// filled is the sight of a document with that number and content.
+func filled(seq int64, id int) cache.Sight {
+	body := []byte(fmt.Sprintf(`[{"id":%d}]`, id))
+	if seq == 0 {
+		body = nil
+	}
+	return cache.Sight{Key: "banners", Set: "S", Seq: seq, Document: &cache.Document{Body: body, ETag: cache.ETag(body)}}
+}
+
+func purged(seq int64) cache.Sight {
+	return cache.Sight{Key: "banners", Set: "S", Seq: seq, Purged: true}
+}
+
+func tag(id int) string { return filled(1, id).Document.ETag }
+
+const hook = "preset: webhook"
+
+func TestEachChangeIsToldOnceForTheFleetInOrder(t *testing.T) {
+	f := newFleet(t, 4, hook)
+	var want []string
+	for seq := int64(1); seq <= 10; seq++ {
+		f.all(filled(seq, int(seq/2))) // every other one changes nothing
+		if seq%2 == 0 || seq == 1 {
+			want = append(want, fmt.Sprintf("banners changed %d %s", seq, tag(int(seq/2))))
+		}
+		f.settled()
+	}
+	f.want(want...)
+	if f.counts["told"] != len(want) || f.counts["failed"] != 0 {
+		t.Errorf("%v", f.counts)
+	}
+	for _, n := range f.notifiers {
+		if last := n.Status()[0].Last; last == nil || last.Seq != 10 || last.Event != source.EventChanged {
+			t.Errorf("a process knows of %+v", last)
+		}
+	}
+}
+
+func TestAPurgeIsToldOnceAndSoIsADifferentDocumentAfterIt(t *testing.T) {
+	f := newFleet(t, 3, hook)
+	f.all(filled(2, 1))
+	f.settled()
+	f.all(purged(3))
+	f.settled()
+	f.all(filled(4, 1)) // the same content: whoever was told of the purge has it
+	f.settled()
+	f.all(purged(5))
+	f.settled()
+	f.all(filled(6, 2))
+	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners purged 5 ", "banners changed 6 "+tag(2))
+}
+
+func TestAPurgeIsToldEvenIfTheSameDocumentIsBackBeforeThat(t *testing.T) {
+	f := newFleet(t, 2, hook+", events: [purged]")
+	f.all(filled(2, 1))
+	f.settled()
+	f.all(purged(3))
+	f.all(filled(4, 1))
+	f.want("banners purged 3 ")
+}
+
+// TestAnotherProcessTellsWhatTheDeadOneDidNot: it was killed after the fill, before and after it had
+// claimed.
+func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	f.all(filled(2, 1))
+	f.settled()
+	claim, err := f.stores[0].Claim(t.Context(), cache.Notice{Resource: "banners", Target: "it", Topic: "content", Set: "S", Seq: 3, Value: tag(2)}, 500*time.Millisecond)
+	if err != nil || claim.Outcome != cache.ClaimGranted {
+		t.Fatal(claim, err)
+	}
+	f.ends[0]() // and is never heard of again
+	f.notifiers = f.notifiers[1:]
+	f.all(filled(3, 2))
+	f.want("banners changed 2 "+tag(1), "banners changed 3 "+tag(2))
+	if late, err := f.stores[1].Told(t.Context(), claim, 0); err != nil || late.Outcome != "lost" {
+		t.Errorf("%+v %v", late, err)
+	}
+}
+
+// TestAProcessThatStartsTellsWhatNobodyDid: all were killed between a fill, or a purge, and telling.
+func TestAProcessThatStartsTellsWhatNobodyDid(t *testing.T) {
+	f := newFleet(t, 1, hook)
+	f.all(filled(2, 1))
+	f.settled()
+	f.ends[0]()
+	f.notifiers = nil
+	f.join(hook)
+	f.all(filled(2, 1)) // the same: nothing to tell
+	f.settled()
+	f.all(filled(5, 2))
+	f.want("banners changed 2 "+tag(1), "banners changed 5 "+tag(2))
+}
+
+// TestATargetThatWasDownIsToldTheLatestState: attempts are made after growing pauses, which all
+// processes share.
+func TestATargetThatWasDownIsToldTheLatestState(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	for seq := int64(1); seq < 20; seq++ {
+		f.all(filled(seq, int(seq)))
+	}
+	testkit.Eventually(t, "an error is seen", func() bool {
+		return slices.ContainsFunc(f.notifiers, func(n *notify.Notifier) bool {
+			s := n.Status()[0]
+			return s.Error != "" && s.Pending > 0 && s.Last == nil
+		})
+	})
+	before := len(f.server.received())
+	f.server.reply(func(http.ResponseWriter, *http.Request) {})
+	f.settled()
+	told := f.told()
+	if after := told[before:]; len(after) > 2 || after[len(after)-1] != "banners changed 19 "+tag(19) {
+		t.Errorf("after it was back: %q", after)
+	}
+	for _, n := range f.notifiers {
+		if s := n.Status()[0]; s.Error != "" || s.Last == nil {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestAStormOfPurgesIsOneNoticeInEachPause: 100 ms here.
+func TestAStormOfPurgesIsOneNoticeInEachPause(t *testing.T) {
+	f := newFleet(t, 3, hook)
+	began := time.Now()
+	seq := int64(1)
+	for ; time.Since(began) < 500*time.Millisecond; seq += 2 {
+		f.all(filled(seq, int(seq)))
+		f.all(purged(seq + 1))
+	}
+	f.settled()
+	told := f.told()
+	if most := int(time.Since(began)/(100*time.Millisecond)) + 1; len(told) > most || len(told) < 2 {
+		t.Errorf("%d notices in %v, want at most %d: %q", len(told), time.Since(began), most, told)
+	}
+	if last := told[len(told)-1]; last != fmt.Sprintf("banners purged %d ", seq-1) {
+		t.Errorf("the last one told is %s of %d", last, seq-1)
+	}
+}
+
+func TestFailingIsToldOnceAndSoIsTheRecovery(t *testing.T) {
+	f := newFleet(t, 3, hook)
+	failed := func(seq int64, count int) {
+		f.all(cache.Sight{Key: "rules", Set: "S", Seq: seq, Failures: count, Err: fmt.Errorf("status %d", 500+count)})
+		f.settled()
+	}
+	well := func(seq int64) {
+		s := filled(seq, 1)
+		s.Key = "rules"
+		f.all(s)
+		f.settled()
+	}
+	well(2)
+	failed(2, 1)
+	failed(2, 2)
+	failed(2, 3)
+	well(2) // a purge lifts the pause: nothing was fetched
+	well(3)
+	failed(3, 2)
+	f.want("rules changed 2 "+tag(1), "rules failing 2 ", "rules recovered 3 "+tag(1), "rules failing 3 ")
+}
+
+func TestWhatIsHeldBackIsToldOnce(t *testing.T) {
+	f := newFleet(t, 3, hook+", events: [held]")
+	f.all(filled(1, 1)) // none of its events
+	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, reason := range []string{"9 of 10", "9 of 10", "8 of 10", "", "8 of 10"} {
+		for i, n := range f.notifiers {
+			n.Held("banners", since.Add(time.Duration(i)*time.Second), reason) // their clocks differ
+		}
+		f.settled()
+	}
+	f.want("banners held 0 ", "banners held 0 ", "banners held 0 ")
+	if got := f.server.received()[1]; !strings.Contains(got.body, `"reason":"8 of 10"`) {
+		t.Error(got.body)
+	}
+}
+
+// TestWithoutRedisEachProcessTellsWhatItSees: at least once, and no process twice.
+func TestWithoutRedisEachProcessTellsWhatItSees(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	f.all(filled(2, 1))
+	f.settled()
+	f.stop()
+	for range 2 {
+		s := filled(2, 2) // loaded alone
+		s.Alone = true
+		f.all(s)
+		f.settled()
+	}
+	f.all(filled(3, 3)) // filled just before
+	f.settled()
+	told := f.told()
+	slices.Sort(told[1:3])
+	slices.Sort(told[3:])
+	want := []string{"banners changed 2 " + tag(1), "banners changed 2 " + tag(2), "banners changed 2 " + tag(2), "banners changed 3 " + tag(3), "banners changed 3 " + tag(3)}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+func TestTheWebhookSaysWhatChangedInNumbers(t *testing.T) {
+	f := newFleet(t, 1, hook)
+	doc := func(seq int64, text string) cache.Sight {
+		normal, err := shape.Normalize(shape.Banners, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := filled(seq, 0)
+		s.Document = &cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)}
+		return s
+	}
+	f.all(doc(1, `[{"id":1},{"id":2},{"id":3}]`))
+	f.settled()
+	f.all(doc(2, `[{"id":1,"redirect_link_fr":"x"},{"id":4},{"id":5}]`))
+	f.settled()
+	var e notify.Event
+	got := f.server.received()
+	if err := json.Unmarshal([]byte(got[1].body), &e); err != nil {
+		t.Fatal(err)
+	}
+	if want := (notify.Changed{Added: 2, Removed: 2, Changed: 1}); e.Changes["banners"] != want {
+		t.Errorf("%s", got[1].body)
+	}
+}

@@ -1,0 +1,178 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"vitrine/config/source"
+	"vitrine/upstream/plain"
+)
+
+const (
+	// attemptTime bounds one request, with its answer.
+	attemptTime = 5 * time.Second
+	// sendTime bounds all attempts under one claim.
+	sendTime = 20 * time.Second
+	// attempts are those under one claim, with pauses from firstWait to mostWait.
+	attempts  = 3
+	firstWait = 250 * time.Millisecond
+	mostWait  = 2 * time.Second
+	// mostRead is what is read of an answer, for its error.
+	mostRead = 4 << 10
+	// longestAfter bounds a Retry-After.
+	longestAfter = 10 * time.Minute
+)
+
+// A Sender sends events to one target.
+type Sender struct {
+	target source.Target
+	client *retryablehttp.Client
+	hide   *strings.Replacer
+}
+
+// A sendError is why a target was not told.
+type sendError struct {
+	reason string
+	after  time.Duration // of Retry-After; 0 if there was none
+}
+
+// Error returns the reason, without secrets.
+func (e *sendError) Error() string { return e.reason }
+
+// NewSender makes the sender of a target, which is complete: see package config.
+func NewSender(t source.Target) *Sender {
+	var hidden []string
+	for _, secret := range slices.Concat(t.Secrets, []string{t.Token, t.Secret}) {
+		if secret != "" {
+			hidden = append(hidden, secret, masked, url.QueryEscape(secret), masked)
+		}
+	}
+	transport := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: attemptTime}).DialContext,
+		TLSHandshakeTimeout:    attemptTime,
+		MaxIdleConns:           1,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true,
+	}
+	return &Sender{target: t, hide: strings.NewReplacer(hidden...), client: &retryablehttp.Client{
+		HTTPClient:   &http.Client{Transport: transport, Timeout: attemptTime, CheckRedirect: stay},
+		RetryWaitMin: firstWait, RetryWaitMax: mostWait, RetryMax: attempts - 1,
+		CheckRetry: retry, Backoff: retryablehttp.DefaultBackoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}}
+}
+
+const masked = "********"
+
+// stay follows a redirect on the same server alone, and with the same method: elsewhere are neither
+// the credentials' business nor this program's.
+func stay(r *http.Request, via []*http.Request) error {
+	first := via[0]
+	if len(via) > 3 || r.Method != first.Method || r.URL.Scheme != first.URL.Scheme || r.URL.Host != first.URL.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// retry repeats what may pass within this claim. A target that asks for a pause gets it after that.
+func retry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	if retryAfter(resp) > 0 {
+		return false, nil
+	}
+	return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
+}
+
+func retryAfter(resp *http.Response) time.Duration {
+	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	value := resp.Header.Get("Retry-After")
+	after, err := time.ParseDuration(value + "s")
+	if at, badly := http.ParseTime(value); err != nil && badly == nil {
+		after = time.Until(at)
+	}
+	return min(max(after, 0), longestAfter)
+}
+
+// Send tells the target, in a few attempts. Its error contains no secret.
+func (s *Sender) Send(ctx context.Context, e Event) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	c, err := callOf(&s.target, e)
+	if err != nil {
+		return err
+	}
+	r, err := retryablehttp.NewRequestWithContext(ctx, c.method, c.url, c.body)
+	if err != nil {
+		return s.failure(nil, errors.New("not a URL"))
+	}
+	for name, value := range c.headers {
+		r.Header.Set(name, value)
+	}
+	resp, err := s.client.Do(r)
+	if resp != nil {
+		defer resp.Body.Close() //nolint:errcheck // what is left is not wanted
+	}
+	if err != nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return s.failure(resp, err)
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, mostRead) // so that the connection can be used again
+	return nil
+}
+
+// failure says what went wrong, with the beginning of an answer, and without the path of the URL,
+// which may be a secret.
+func (s *Sender) failure(resp *http.Response, err error) error {
+	failed := &sendError{after: retryAfter(resp)}
+	switch wrapped := (*url.Error)(nil); {
+	case errors.As(err, &wrapped):
+		failed.reason = wrapped.Err.Error()
+	case err != nil:
+		failed.reason = err.Error()
+	default:
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, mostRead)) // as much as there is
+		failed.reason = fmt.Sprintf("status %d %s", resp.StatusCode, plain.Clip(string(said), 200))
+		if to := resp.Header.Get("Location"); to != "" && resp.StatusCode < 400 {
+			failed.reason = fmt.Sprintf("status %d, a redirect that is not followed", resp.StatusCode)
+		}
+	}
+	failed.reason = strings.TrimSpace(fmt.Sprintf("%s %s: %s", s.target.Method, Host(s.target), s.hide.Replace(failed.reason)))
+	return failed
+}
+
+// Host is the part of a target's URL that can be shown: https://hooks.example.org.
+func Host(t source.Target) string {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return masked
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// Dump is the request that would be sent, with its secrets masked.
+func (s *Sender) Dump(e Event) (string, error) {
+	c, err := callOf(&s.target, e)
+	if err != nil {
+		return "", err
+	}
+	out := c.method + " " + c.url + "\n"
+	for _, name := range slices.Sorted(maps.Keys(c.headers)) {
+		out += name + ": " + c.headers[name] + "\n"
+	}
+	return s.hide.Replace(out + "\n" + string(c.body)), nil
+}
+
+// Close closes idle connections.
+func (s *Sender) Close() { s.client.HTTPClient.CloseIdleConnections() }

@@ -1,0 +1,241 @@
+package notify_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"vitrine/config"
+	"vitrine/config/source"
+	"vitrine/proxy/notify"
+)
+
+// a request that a target has received.
+type request struct {
+	*http.Request
+	body string
+}
+
+// A receiver is a target's server: what it received, and how it answers.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex // guards got
+	got    []request
+	answer atomic.Pointer[http.HandlerFunc] // nil: 204
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		r.mu.Lock()
+		r.got = append(r.got, request{req, string(body)})
+		r.mu.Unlock()
+		if answer := r.answer.Load(); answer != nil {
+			(*answer)(w, req)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) reply(answer http.HandlerFunc) { r.answer.Store(&answer) }
+
+func (r *receiver) received() []request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]request{}, r.got...)
+}
+
+// targets are those of a configuration file.
+func targets(t *testing.T, yaml string) []source.Target {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "vitrine.yaml")
+	if err := os.WriteFile(file, []byte("notify:\n"+yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(config.Sources{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Notify
+}
+
+var event = notify.Event{
+	ID: "0a1b", Event: source.EventChanged, Resource: "banners", Seq: 7, ETag: `"abc"`, At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+	Changes: map[string]notify.Changed{"banners": {Added: 1, Removed: 2, Changed: 3}},
+}
+
+// TestEachPresetSendsTheRequestThatIsDocumented: of Varnish by docs/deploying.md, of Cloudflare, Fastly
+// and Next.js by their public documentation. No real one of the last three has been asked.
+func TestEachPresetSendsTheRequestThatIsDocumented(t *testing.T) {
+	const text = `{"id":"0a1b","event":"changed","resource":"banners","seq":7,"etag":"\"abc\"","at":"2026-11-20T12:00:00Z","reason":"","changes":{"banners":{"added":1,"removed":2,"changed":3}}}`
+	mac := hmac.New(sha256.New, []byte("hunter2&2"))
+	mac.Write([]byte(text))
+	for _, test := range []struct{ preset, item, method, uri, body, field, value string }{
+		{"varnish", "", "BAN", "/", "", "Cache-Groups", `"banners"`},
+		{"cloudflare", "zone: 023e105f, token: hunter1", "POST", "/client/v4/zones/023e105f/purge_cache", `{"tags":["banners"]}`, "Authorization", "Bearer hunter1"},
+		{"fastly", "service: SU1Z0isxPaozGVKXdv0eY, token: hunter1", "POST", "/service/SU1Z0isxPaozGVKXdv0eY/purge/banners", "", "Fastly-Key", "hunter1"},
+		{"nextjs", "secret: hunter2&2", "POST", "/?secret=hunter2%262&tag=banners", "", "Authorization", ""},
+		{"webhook", "secret: hunter2&2", "POST", "/", text, "X-Vitrine-Signature", "sha256=" + hex.EncodeToString(mac.Sum(nil))},
+		{"webhook", "reason: none", "POST", "/", text, "X-Vitrine-Signature", ""},
+	} {
+		t.Run(test.preset, func(t *testing.T) {
+			r := newReceiver(t)
+			test.item = strings.TrimPrefix(strings.Replace(test.item, "reason: none", "", 1)+", url: '"+r.URL+"'", ", ")
+			target := targets(t, "  - {name: it, preset: "+test.preset+", "+test.item+"}\n")[0]
+			sender := notify.NewSender(target)
+			defer sender.Close()
+			if err := sender.Send(t.Context(), event); err != nil {
+				t.Fatal(err)
+			}
+			got := r.received()[0]
+			if got.Method != test.method || strings.TrimPrefix(got.RequestURI, "/?") != strings.TrimPrefix(test.uri, "/?") || got.body != test.body || got.Header.Get(test.field) != test.value {
+				t.Errorf("%s %s, %s: %s\n%s\nwant %+v", got.Method, got.RequestURI, test.field, got.Header.Get(test.field), got.body, test)
+			}
+			if test.body != "" && (got.Header.Get("Content-Type") != "application/json" || !json.Valid([]byte(got.body))) {
+				t.Errorf("%s: %s", got.Header.Get("Content-Type"), got.body)
+			}
+			shown, err := sender.Dump(event)
+			if err != nil || strings.Contains(shown, "hunter") || !strings.HasPrefix(shown, test.method+" "+r.URL) {
+				t.Errorf("%v\n%s", err, shown)
+			}
+		})
+	}
+}
+
+func TestATargetOfOnesOwnIsWrittenInTheSameKeys(t *testing.T) {
+	r := newReceiver(t)
+	sender := notify.NewSender(targets(t, `  - name: own
+    url: `+r.URL+`/purge
+    method: PURGE
+    path: /{resource}?key={token}
+    token: a/b
+    headers: {X-Event: "{event} {seq}", Content-Type: application/json}
+    body: '{"etag": "{etag}", "event": {json}}'
+`)[0])
+	defer sender.Close()
+	if err := sender.Send(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	got := r.received()[0]
+	var body struct {
+		ETag  string       `json:"etag"`
+		Event notify.Event `json:"event"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil || body.ETag != event.ETag || body.Event.ID != event.ID {
+		t.Errorf("%v: %s", err, got.body)
+	}
+	if got.Method != "PURGE" || got.RequestURI != "/purge/banners?key=a%2Fb" || got.Header.Get("X-Event") != "changed 7" {
+		t.Errorf("%s %s %v", got.Method, got.RequestURI, got.Header)
+	}
+}
+
+// What a target can do to who tells it: each costs a bounded number of requests, and bytes, and says
+// why without a secret.
+func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
+	elsewhere := newReceiver(t)
+	for name, test := range map[string]struct {
+		answer   http.HandlerFunc
+		attempts int
+		reason   string
+	}{
+		"500": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			_, _ = fmt.Fprint(w, "no, ", r.URL.Query().Get("key"), "\x1b[31m", r.Header.Get("X-Key"))
+		}, 3, `status 500 no, ********\x1b[31m********`},
+		"403":                  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, 1, "status 403"},
+		"429 with Retry-After": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "120"); w.WriteHeader(429) }, 1, "status 429"},
+		"redirect to another host": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, 1, "a redirect that is not followed"},
+		"redirect by GET": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusSeeOther) }, 1, "a redirect that is not followed"},
+		"endless redirects": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/more", http.StatusPermanentRedirect)
+		}, 4, "a redirect that is not followed"},
+		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 3, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReceiver(t)
+			r.reply(test.answer)
+			sender := notify.NewSender(targets(t, "  - {name: own, method: POST, url: '"+r.URL+"', path: '?key={token}', token: hunter1, secret: hunter2, headers: {X-Key: '{secret}'}}\n")[0])
+			defer sender.Close()
+			err := sender.Send(t.Context(), event)
+			if err == nil || !strings.Contains(err.Error(), test.reason) || strings.Contains(err.Error(), "hunter") || !strings.HasPrefix(err.Error(), "POST "+r.URL+": ") {
+				t.Errorf("got %v, want %s", err, test.reason)
+			}
+			if n := len(r.received()); n != test.attempts {
+				t.Errorf("%d requests, want %d", n, test.attempts)
+			}
+		})
+	}
+	if n := len(elsewhere.received()); n != 0 {
+		t.Errorf("%d requests went to another host", n)
+	}
+}
+
+func TestAnEndlessAnswerIsNotRead(t *testing.T) {
+	r := newReceiver(t)
+	var sent atomic.Int64
+	ended := make(chan struct{})
+	r.reply(func(w http.ResponseWriter, _ *http.Request) {
+		defer close(ended)
+		for block := make([]byte, 1<<20); sent.Load() < 10<<30; sent.Add(int64(len(block))) {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	})
+	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")[0])
+	defer sender.Close()
+	if err := sender.Send(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the answer is still being read")
+	}
+	if n := sent.Load(); n > 64<<20 { // the buffers of both sockets
+		t.Errorf("%d bytes of the answer were taken", n)
+	}
+}
+
+func TestACertificateThatIsWrongIsRefused(t *testing.T) {
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+secure.URL+"'}\n")[0])
+	defer sender.Close()
+	if err := sender.Send(t.Context(), event); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Error(err)
+	}
+}
+
+func TestASlowTargetIsGivenUpWithTheContext(t *testing.T) {
+	r := newReceiver(t)
+	release := make(chan struct{})
+	r.reply(func(http.ResponseWriter, *http.Request) { <-release })
+	defer close(release)
+	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")[0])
+	defer sender.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := sender.Send(ctx, event); err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
+		t.Error(err)
+	}
+}

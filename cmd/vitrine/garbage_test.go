@@ -16,7 +16,6 @@ import (
 // A body that vitrine would not have written, with its right etag, is logged and counted once, fetched
 // again once, and never served.
 func TestGarbageInRedisIsAMiss(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	vitrine := start(t, "VITRINE_REDIS_URL="+server.URL(), "VITRINE_TTL=1h")
 	vitrine.allAnswer(t, "hit")

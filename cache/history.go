@@ -164,6 +164,7 @@ func (r *Reader[V]) carryOut(request string) {
 		return
 	}
 	if !r.store.goTask(func() {
+		defer watch.Signal(r.wake) // for what was asked for meanwhile, or failed
 		defer r.carrying.Store(false)
 		ctx, s := r.store.ctx, r.store
 		q := lease.Restoration{Request: request, Source: r.o.Source, Pin: lease.DefaultPin, By: "redis-cli, through " + s.holder}
@@ -181,9 +182,13 @@ func (r *Reader[V]) carryOut(request string) {
 				s.log.Warn("cannot restore: no such version in the history", "resource", r.key, "version", request)
 			}
 		}
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("cannot restore for now", "resource", r.key, "error", err)
+		if failed := err != nil && ctx.Err() == nil; failed {
+			if !r.uncarried.Swap(true) {
+				s.log.Warn("cannot restore for now", "resource", r.key, "error", err)
+			}
 			watch.Sleep(ctx, carryPause)
+		} else {
+			r.uncarried.Store(false)
 		}
 	}) {
 		r.carrying.Store(false)

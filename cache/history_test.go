@@ -357,3 +357,18 @@ func TestAHistoryThatIsRefusedHarmsNothingElse(t *testing.T) {
 		t.Errorf("up: %t, refusing: %q", s.Up(), s.Refusing())
 	}
 }
+
+// TestARequestThatFailsIsTriedAgain has Redis refuse the restore when it is asked for.
+func TestARequestThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	server, src := redistest.Start(t), newSource()
+	_, r := replica(t, server.URL(), described(src))
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "-hstrlen").Err())
+	must(t, b.client.HSet(t.Context(), key, "restore", lease.VersionOf(body(1))).Err())
+	eventually(t, "it fails", r.uncarried.Load)
+	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "+hstrlen").Err())
+	eventually(t, "it is carried out", func() bool { return pinnedAt(r, t, 1) })
+}

@@ -115,19 +115,20 @@ type Reader[V any] struct {
 	hash    *lease.Hash
 	watched *watch.Key
 
-	memory   atomic.Pointer[entry[V]]
-	pause    atomic.Pointer[pause]      // after a failed load; nil after a successful one
-	held     atomic.Pointer[lease.Hold] // what is held back; nil for nothing
-	beside   atomic.Bool                // the books changed, and nobody has looked since
-	skew     atomic.Int64               // Redis's clock less this process's, ms
-	size     atomic.Int64               // of the last body that was loaded, bytes
-	nextAsk  atomic.Int64               // when a read may ask for a refresh again
-	refusal  atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
-	wake     chan struct{}              // capacity 1: wakes the attendant
-	changed  chan struct{}              // capacity 1: wakes the flight that waits for another process's
-	kept     kept
-	carrying atomic.Bool // what an operator wants restored is being restored
-	voids    int         // loads in a row that a hard purge made void; for the present flight alone
+	memory    atomic.Pointer[entry[V]]
+	pause     atomic.Pointer[pause]      // after a failed load; nil after a successful one
+	held      atomic.Pointer[lease.Hold] // what is held back; nil for nothing
+	beside    atomic.Bool                // the books changed, and nobody has looked since
+	skew      atomic.Int64               // Redis's clock less this process's, ms
+	size      atomic.Int64               // of the last body that was loaded, bytes
+	nextAsk   atomic.Int64               // when a read may ask for a refresh again
+	refusal   atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
+	wake      chan struct{}              // capacity 1: wakes the attendant
+	changed   chan struct{}              // capacity 1: wakes the flight that waits for another process's
+	kept      kept
+	carrying  atomic.Bool // what an operator wants restored is being restored
+	uncarried atomic.Bool // that failed the last time, which is logged once
+	voids     int         // loads in a row that a hard purge made void; for the present flight alone
 
 	mu     sync.Mutex // guards the fields below
 	asking *asking[V]

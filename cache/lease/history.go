@@ -22,6 +22,8 @@ const (
 	mostVersions = 10
 	mostHistory  = 10 << 20
 	historyLasts = 7 * 24 * time.Hour
+	// mostBody is the longest body that is decompressed, in bytes.
+	mostBody = 256 << 20
 	// DefaultPin is how long a restored document is pinned unless something else is asked for.
 	DefaultPin = 2 * time.Hour
 	// MostPin is how long it can be: pinnable in prelude.lua.
@@ -76,7 +78,7 @@ func VersionOf(body []byte) string {
 func (h *Hash) Remember(ctx context.Context, c redis.Scripter, place Place, v Version, body []byte) (Outcome, string, error) {
 	var packed []byte
 	if len(body) > 0 {
-		if packed = packer.EncodeAll(body, nil); len(packed) > mostHistory {
+		if packed = pack(body); len(packed) > mostHistory {
 			return Kept, "", nil // not, but nothing more can be done
 		}
 	}
@@ -134,7 +136,9 @@ func Unpack(packed []byte, name string) ([]byte, error) {
 	if len(packed) == 0 {
 		return nil, ErrNoVersion
 	}
-	body, err := unpacker.DecodeAll(packed, nil)
+	decoder, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostBody)) // the options are right
+	defer decoder.Close()
+	body, err := decoder.DecodeAll(packed, nil)
 	if err != nil || VersionOf(body) != name {
 		return nil, fmt.Errorf("%w: what is kept of it is damaged", ErrNoVersion)
 	}
@@ -165,8 +169,8 @@ func (h *Hash) Restore(ctx context.Context, c redis.Scripter, q Restoration) (Ou
 	return Outcome(r.text(0)), time.UnixMilli(r.int(1)), err
 }
 
-// What bodies are compressed and decompressed with, within the memory of the largest document.
-var (
-	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
-	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
-)
+// pack compresses a body. Its coder is made for each: it is large, and seldom needed.
+func pack(body []byte) []byte {
+	encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)) // the options are right
+	return encoder.EncodeAll(body, nil)
+}

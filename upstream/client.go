@@ -127,8 +127,12 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 		}
 		normalizing := time.Now()
 		result.Document, err = c.normalize(ctx, r, got.Body)
+		if err == nil {
+			err = c.recipes[r].Enough(result.Document)
+		}
 		result.Steps.Normalize = time.Since(normalizing)
 		if err != nil {
+			result.Document = shape.Document{}
 			return &exchange.Error{Op: got.At(err), Kind: ErrAnswer, Err: err}
 		}
 	}

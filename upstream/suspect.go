@@ -29,12 +29,19 @@ const (
 	Drafts SuspicionKind = "drafts"
 	// Unpaged is a list whose response shows that there is more, without configured paging.
 	Unpaged SuspicionKind = "unpaged"
-	// Unrelated are related objects and lists that did not come, not even as null or empty.
+	// Unrelated are related objects and lists that did not come, not even as null or empty; or that no
+	// item has once it is mapped, unless they came as null or empty.
 	Unrelated SuspicionKind = "unrelated"
+	// Blank is a text that no item of a list has, although the CMS sent it.
+	Blank SuspicionKind = "blank"
+	// Repeated are ids that an earlier item of the list has.
+	Repeated SuspicionKind = "repeated"
 )
 
 // SuspicionKinds returns all kinds.
-func SuspicionKinds() []SuspicionKind { return []SuspicionKind{Emptied, Drafts, Unpaged, Unrelated} }
+func SuspicionKinds() []SuspicionKind {
+	return []SuspicionKind{Emptied, Drafts, Unpaged, Unrelated, Blank, Repeated}
+}
 
 func (s Suspicion) String() string {
 	switch s.Kind {
@@ -44,6 +51,10 @@ func (s Suspicion) String() string {
 		return fmt.Sprintf("%s: %d marked as unpublished", s.Path, s.Count)
 	case Unrelated:
 		return fmt.Sprintf("%s: %d relations are missing (not expanded, or not permitted?): %s", s.Path, s.Count, s.Shown)
+	case Blank:
+		return fmt.Sprintf("%s: %s is empty in all %d items, though the CMS sent it (see map)", s.Path, s.Shown, s.Count)
+	case Repeated:
+		return fmt.Sprintf("%s: %d ids are not unique", s.Path, s.Count)
 	case Unpaged:
 		return fmt.Sprintf("%s: %d items taken for all, though the answer has %s (see paging)", s.Path, s.Count, s.Shown)
 	}
@@ -71,6 +82,7 @@ func suspect(documents *sync.Map, r shape.Resource, got list.Result, now shape.D
 	if now.Unrelated > 0 {
 		found = append(found, Suspicion{Kind: Unrelated, Path: string(r), Count: now.Unrelated, Shown: strings.Join(now.UnrelatedPaths, ", ")})
 	}
+	found = append(found, doubts(r, got, now)...)
 	for _, u := range got.Unpaged {
 		found = append(found, Suspicion{Kind: Unpaged, Path: u.Path, Count: u.Items, Shown: u.Shown})
 	}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -241,4 +242,61 @@ func TestRelationsThatDidNotComeAreSuspected(t *testing.T) {
 	if len(got.Suspicions) != 1 || got.Suspicions[0].Kind != Unrelated || got.Suspicions[0].String() != want {
 		t.Errorf("%v", got.Suspicions)
 	}
+}
+
+// A program that makes an object of an item makes null of a relation that did not come, and "" of a
+// text that it does not find: the items as they came tell.
+func TestWhatTheCMSSentAndNoItemHasIsSuspected(t *testing.T) {
+	unrelated := []Suspicion{{Kind: Unrelated, Path: "catalogue.artist", Count: 2, Shown: "catalogue.artist[].gallery_artists"}}
+	for name, c := range map[string]struct {
+		received, program string
+		want              []Suspicion
+	}{
+		"ids in place of records, and nothing expanded": {
+			`{"id":%d,"name":"x","gallery_artists":"abc","expand":{}}`, "{id, name, gallery_artists: .expand.gallery_artists}", unrelated,
+		},
+		"nothing came": {`{"id":%d,"name":"x"}`, "{id, name, gallery_artists}", unrelated},
+		"null came":    {`{"id":%d,"name":"x","gallery_artists":null}`, "{id, name, gallery_artists}", nil},
+		"null came in an envelope": {
+			`{"id":%d,"attributes":{"name":"x","gallery_artists":{"data":null}}}`, ".attributes + {id} | .gallery_artists = null", nil,
+		},
+		"a relation": {`{"id":%d,"name":"x","gallery_artists":{"id":1,"title":"g"}}`, ".", nil},
+		"a text under another level": {
+			`{"id":%d,"attributes":{"name":"x","gallery_artists":null}}`, "{id, name, gallery_artists}",
+			[]Suspicion{{Kind: Blank, Path: "catalogue.artist", Count: 2, Shown: "name"}},
+		},
+		"a text without content":  {`{"id":%d,"name":"","gallery_artists":null}`, "{id, name, gallery_artists}", nil},
+		"a text that is left out": {`{"id":%d,"gallery_artists":null}`, "{id, name, gallery_artists}", nil},
+		"the same id for all":     {`{"id":1,"name":"x%d","gallery_artists":null}`, ".", []Suspicion{{Kind: Repeated, Path: "catalogue.artist", Count: 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			cms.HandlePath("/a", upstreamtest.JSON("["+fmt.Sprintf(c.received, 1)+","+fmt.Sprintf(c.received, 2)+"]"))
+			cms.HandlePath("/none", upstreamtest.JSON("[]"))
+			id := ".id"
+			if strings.HasPrefix(c.received, `{"id":1`) {
+				id = ".name"
+			}
+			client := newClient(t, cms.URL, func(o *options) {
+				o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Parts: []source.Part{
+					{Name: "artist", Path: "a", Map: c.program, ID: id}, {Name: "artwork", Path: "none"}, {Name: "gallery", Path: "none"},
+				}}}
+			})
+			if got := mustFetch(t, client, shape.Catalogue); !slices.Equal(got.Suspicions, c.want) {
+				t.Errorf("%v, want %v", got.Suspicions, c.want)
+			}
+		})
+	}
+}
+
+func TestAListThatIsShorterThanItMustBeIsRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", upstreamtest.JSON("["+bannerList(1, 2)+"]"))
+	part := source.Part{Path: "rows", MinItems: 2}
+	mustFetch(t, paged(t, cms, "custom", part), shape.Banners)
+	part.MinItems = 3
+	wantRefusal(t, paged(t, cms, "custom", part), "banners: want at least 3 items (min_items), got 2")
+	part.Map = "select(.id == 1)"
+	part.MinItems = 2
+	wantRefusal(t, paged(t, cms, "custom", part), "banners: want at least 2 items (min_items), got 1")
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,6 +45,8 @@ type storeReport struct {
 	Milliseconds float64      `json:"milliseconds"`
 	Error        string       `json:"error,omitempty"`
 	Lacks        []cache.Lack `json:"lacks,omitempty"`
+	// HeldBack is what a running vitrine holds back.
+	HeldBack map[shape.Resource]*operator.HeldBack `json:"held_back,omitempty"`
 }
 
 // fetchedReport is the result of fetching one resource.
@@ -120,7 +123,9 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 	fetched := make([]fetchedReport, len(shape.Resources()))
 	var group errgroup.Group
 	group.Go(func() (err error) {
-		r.Redis, err = reachRedis(ctx, cfg)
+		if r.Redis, err = reachRedis(ctx, cfg); r.Redis.OK {
+			r.Redis.HeldBack = heldBackIn(ctx, cfg)
+		}
 		return err
 	})
 	for i, resource := range shape.Resources() {
@@ -236,6 +241,11 @@ func (v checkView) show(r report) {
 	} else {
 		v.printf("%-10s FAILED  %s: %s\n", "redis", r.Redis.Address, r.Redis.Error)
 	}
+	for _, resource := range shape.Resources() {
+		if h := r.Redis.HeldBack[resource]; h != nil {
+			v.line("held back", "%s since %s: %s; to accept it: %s", resource, h.Since.UTC().Format(time.DateTime), h.Reason, h.Command)
+		}
+	}
 	bad := 0
 	for _, resource := range shape.Resources() {
 		f := r.Resources[resource]
@@ -259,6 +269,8 @@ func (v checkView) sum(r report, bad int) string {
 		return fmt.Sprintf("%d of %d resources would not be served from this CMS.", bad, len(r.Resources))
 	case !r.Redis.OK:
 		return "The CMS is fine, Redis is not."
+	case len(r.Redis.HeldBack) > 0:
+		return "All resources would be served, but a document is held back."
 	case suspicious > 0:
 		return "All resources would be served, but something looks wrong."
 	case len(r.Redis.Lacks) > 0:

@@ -44,6 +44,26 @@ func heldBack(h *cache.HeldBack, command string) *operator.HeldBack {
 	return out
 }
 
+// heldBackIn is what is held back in the Redis of a configuration, as far as it can be reached.
+func heldBackIn(ctx context.Context, cfg config.Config) map[shape.Resource]*operator.HeldBack {
+	all := make(map[shape.Resource]*operator.HeldBack)
+	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix})
+	if err != nil {
+		return all // it was refused before
+	}
+	for _, r := range shape.Resources() {
+		h, err := store.HeldBack(ctx, string(r))
+		if err != nil {
+			break
+		}
+		if h != nil {
+			all[r] = heldBack(h, acceptWith(cfg, store.Addr(), r))
+		}
+	}
+	_ = store.Close() // it was only read
+	return all
+}
+
 // logHeld logs that a document is held back, by whichever replica, or that none is any longer, and has
 // targets told.
 func (s *service) logHeld(key string, h *cache.HeldBack) {

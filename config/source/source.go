@@ -41,6 +41,8 @@ type Part struct {
 	Body Body `yaml:"body"`
 	// Paging describes how the list is paged.
 	Paging Paging `yaml:"paging"`
+	// MinItems is how many items the list must have in the document; one with fewer is refused.
+	MinItems int `yaml:"min_items" range:"0..10000000" json:"-"`
 	// Items is a jq program that finds the list in a response: ".result.rows". Empty means that of
 	// shared, or, without one, the response itself.
 	Items string `yaml:"items" is:"jq program"`

@@ -43,9 +43,16 @@ type Sample struct {
 	Path string // of the part: catalogue.artist
 	Op   string // how it was obtained
 
+	// Received are the first few items of the part, the first one among them.
+	Received [][]byte
+
 	part  int
 	items [][]byte
 }
+
+// maxReceived is how many items of a part are kept, and maxReceivedBytes in how many bytes; one is kept
+// in any case.
+const maxReceived, maxReceivedBytes = 10, 64 << 10
 
 // Unpaged is a list whose single response shows that there is more.
 type Unpaged struct {
@@ -92,7 +99,14 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 		if w.items != nil {
 			sample := Sample{Path: m.parts[i].root, Op: w.responses[0].Op, part: i}
 			if len(w.items) > 0 {
-				sample.items = [][]byte{bytes.Clone(w.items[0])} // which is part of a response
+				size := 0
+				for _, item := range w.items[:min(len(w.items), maxReceived)] {
+					if size += len(item); size > maxReceivedBytes && sample.Received != nil {
+						break
+					}
+					sample.Received = append(sample.Received, bytes.Clone(item)) // which is part of a response
+				}
+				sample.items = sample.Received[:1]
 			}
 			got.Samples = append(got.Samples, sample)
 		}

@@ -3,6 +3,8 @@ package list
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strconv"
 
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/mapping"
@@ -59,6 +61,18 @@ func (m *Recipe) Normalize(body []byte) (shape.Document, error) {
 	release := mapping.Take(len(body))
 	defer release()
 	return shape.Read(m.resource, body, shape.Options{Expanded: m.shared.Relations == "required", MaxBytes: int(m.maxBytes)})
+}
+
+// Enough refuses a document in which a list has fewer items than its part must have.
+func (m *Recipe) Enough(doc shape.Document) error {
+	for _, p := range m.parts {
+		for _, l := range doc.Lists {
+			if l.Path == p.root && l.Items < p.MinItems {
+				return &shape.RefusedError{Path: l.Path, Want: fmt.Sprintf("at least %d items (min_items)", p.MinItems), Got: strconv.Itoa(l.Items)}
+			}
+		}
+	}
+	return nil
 }
 
 // Joined reports whether a program makes the document from all parts.

@@ -111,6 +111,11 @@ func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, e
 	case len(m.resource.Lists()) > 0:
 		p.list = false
 	}
+	if lists := m.resource.Lists(); o.MinItems > 0 && len(lists) > 0 && !slices.Contains(lists, o.Name) {
+		return nil, m.wrong(key+"min_items", "want it on a part that is one of %s, got the part %q", strings.Join(lists, ", "), o.Name)
+	} else if o.MinItems > 0 && o.Name != "" && len(lists) == 0 {
+		return nil, m.wrong(key+"min_items", "want it on a part without a name, got the part %q", o.Name)
+	}
 	if p.Path == "" {
 		return nil, m.wrong(key+"path", "want one, since the preset has none for this")
 	}

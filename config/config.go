@@ -53,7 +53,7 @@ type Config struct {
 	LastGood             string        `yaml:"last_good" unset:"ok" is:"folder" doc:"folder of this process's last good documents, for a start with neither Redis nor CMS; each process needs its own; unset: they are not kept"`
 	Guard                Guard         `yaml:"guard"`
 	HTTP                 HTTP          `yaml:"http"`
-	Notify               Targets       `yaml:"notify" unset:"ok" is:"targets" doc:"who is told of changes and purges; see [Telling caches and people](notify.md)"`
+	Notify               Targets       `yaml:"notify" unset:"ok" is:"targets" doc:"who is told of changes and purges; see [notifications](notify.md)"`
 	CORS                 CORS          `yaml:"cors"`
 	Proxies              Proxies       `yaml:"proxies"`
 	Limits               Limits        `yaml:"limits"`

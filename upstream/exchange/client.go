@@ -3,7 +3,7 @@
 // One [Client.Do] goes like this:
 //
 //  1. the URL is the base URL with the path and query of the request; for a folder it is the name
-//     of a file, which [folder] serves as a CMS would;
+//     of a file, which the type folder serves as a CMS would;
 //  2. the request carries the validators of the copy held and the trace context;
 //  3. a redirect is followed on the same host only;
 //  4. a response must be JSON in UTF-8, complete and within its limits, before and after

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 func TestAPipeIsReadWhenItIsWrittenAndNotWaitedForForEver(t *testing.T) {
@@ -33,7 +35,7 @@ func TestAPipeIsReadWhenItIsWrittenAndNotWaitedForForEver(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- os.WriteFile(pipe, []byte("listen: ':4321'\n"), 0o600) }()
 	c, err := Load(Sources{File: pipe})
-	if werr := <-ended; err != nil || werr != nil || c.Listen != ":4321" {
+	if werr := testkit.Receive(t, ended); err != nil || werr != nil || c.Listen != ":4321" {
 		t.Errorf("%q, %v, %v", c.Listen, err, werr)
 	}
 }

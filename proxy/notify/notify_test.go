@@ -79,7 +79,7 @@ func (f *fleet) join(item string) {
 	f.notifiers, f.stores = append(f.notifiers, n), append(f.stores, store)
 	f.ends = append(f.ends, sync.OnceFunc(func() {
 		cancel()
-		<-done
+		testkit.Receive(f.t, done)
 		_ = store.Close()
 	}))
 }

@@ -174,7 +174,7 @@ func TestADeliveryThatMatchesNothingDelaysNoOther(t *testing.T) {
 		t.Error("no purge")
 	}
 	cancel()
-	<-ended
+	testkit.Receive(t, ended)
 }
 
 func TestAPurgeThatFailsIsDoneAgain(t *testing.T) {

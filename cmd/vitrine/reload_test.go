@@ -112,13 +112,13 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 
 // reloadBusy reloads, with stale-if-error=25200, until the next service answers. The one before may
 // still have requests.
-func (v running) reloadBusy(t *testing.T, cfg config.Config) (reloaded <-chan error) {
+func (r running) reloadBusy(t *testing.T, cfg config.Config) (reloaded <-chan error) {
 	t.Helper()
 	done := make(chan error, 1)
 	cfg.StaleIfError = 7 * time.Hour
-	go func() { done <- v.reload(cfg) }()
+	go func() { done <- r.reload(cfg) }()
 	testkit.Eventually(t, "the next service answers", func() bool {
-		return strings.HasSuffix(v.get(t, shape.Banners).header.Get("Cache-Control"), "stale-if-error=25200")
+		return strings.HasSuffix(r.get(t, shape.Banners).header.Get("Cache-Control"), "stale-if-error=25200")
 	})
 	return done
 }

@@ -11,8 +11,11 @@
 //  3. a table says what the visitor gets: the copy, the copy and a load in the background, or the
 //     document of a load (serve.go);
 //  4. a load is a flight, one per document and process, which readers join (flight.go): it acquires
-//     the lease, loads, and fills Redis if nobody has purged since. If another process has the
-//     lease, the flight waits until that process's fill is announced.
+//     the lease, loads, holds the document back if the guard objects to it (hold.go), and fills
+//     Redis if nobody has purged since. If another process has the lease, the flight waits until
+//     that process's fill is announced;
+//  5. a stored document enters the history (history.go), and each process reports what it sees
+//     (sight.go).
 //
 // These terms recur:
 //

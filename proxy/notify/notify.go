@@ -1,14 +1,18 @@
-// Package notify tells caches in front of vitrine, and people, what happens to documents.
+// Package notify tells targets (caches in front of vitrine, and people) what happens to documents.
 //
-// Every process sees each change ([Notifier.Seen]) and makes a notice of it for each target. When the
-// purge bound has passed since, so that no replica serves anything older, a target's goroutine claims
-// the notice in Redis, which grants it to one process; that process sends ([Sender]) and records that
-// the target was told. A notice that another process has claimed is asked about until that process has
-// told, or its claim has expired. So a target is told at least once, in order, and by one process at a
-// time. Without Redis each process tells by itself what it has seen.
+// One change goes through it in this order:
 //
-// A target has one notice of a resource at most on its way, one a second, and the latest behind it:
-// what came between is not told. One that cannot be told is tried again after growing pauses.
+//  1. every process sees the change ([Notifier.Seen]), and makes a notice of it for each target. A
+//     target has at most one notice of a resource on its way, one a second, and the latest behind
+//     it;
+//  2. when the purge bound has passed, and no replica serves anything older, a target's goroutine
+//     claims the notice in Redis, which grants it to one process at a time. Without Redis each
+//     process sends what it has seen;
+//  3. that process sends the request ([Sender]), and records that the target was told. After a
+//     failure it tries again after growing pauses; if the process dies, its claim expires and
+//     another process sends.
+//
+// A target is therefore told at least once, in order, and by one process at a time.
 package notify
 
 import (

@@ -146,9 +146,6 @@ func (r *Reader[V]) admit(e *entry[V]) {
 func (r *Reader[V]) put(e *entry[V]) {
 	r.memory.Store(e)
 	if e != nil && e.doc != nil {
-		if e.doc.ETag != r.lastETag && r.store.events.Changed != nil {
-			r.store.events.Changed(r.key, e.doc)
-		}
 		r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
 	}
 }

@@ -53,8 +53,6 @@ type Events struct {
 	Held func(key string, h *HeldBack)
 	// Incoherent: a sample found memory to differ from Redis without an invalidation under way.
 	Incoherent func(key string)
-	// Changed: a document entered memory that is another than the last one there.
-	Changed func(key string, d *Document)
 	// Damaged: Redis holds a document that cannot be used; once for each.
 	Damaged func(key string)
 	// Seen: this process has looked at the resource, or loaded it, and something may have happened to

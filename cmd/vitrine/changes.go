@@ -3,31 +3,38 @@ package main
 import (
 	"context"
 
+	"vitrine/cache"
 	"vitrine/upstream/shape"
 )
 
-// A change is another document in memory.
-type change struct {
-	resource shape.Resource
-	body     []byte
+// saw passes on what the store sees of a resource, to the notifier and to describeChanges.
+func (s *service) saw(sight cache.Sight) {
+	s.notifier.Seen(sight)
+	if sight.Document == nil {
+		return
+	}
+	select {
+	case s.documents <- sight:
+	default: // nobody has time to compare it
+	}
 }
 
 // describeChanges notes and logs what changed with each document, until ctx ends. The last one of each
 // is kept beyond a purge, to be compared with the next.
 func (s *service) describeChanges(ctx context.Context) {
-	last := map[shape.Resource][]byte{}
+	last := map[string]*cache.Document{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-s.changes:
-			before := last[c.resource]
-			if last[c.resource] = c.body; before == nil || !s.isPresent() {
+		case sight := <-s.documents:
+			before, r := last[sight.Key], shape.Resource(sight.Key)
+			if last[sight.Key] = sight.Document; before == nil || before.ETag == sight.Document.ETag || !s.isPresent() {
 				continue
 			}
-			if what := shape.Compare(c.resource, before, c.body).String(); what != "" {
-				s.meter.Changed(c.resource, what)
-				s.log.InfoContext(ctx, "document changed", "resource", c.resource, "changes", what)
+			if what := shape.Compare(r, before.Body, sight.Document.Body).String(); what != "" {
+				s.meter.Changed(r, what)
+				s.log.InfoContext(ctx, "document changed", "resource", r, "changes", what)
 			}
 		}
 	}

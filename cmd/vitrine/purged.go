@@ -78,12 +78,6 @@ func (s *service) events() cache.Events {
 			default: // nobody has time to find the author
 			}
 		},
-		Changed: func(key string, d *cache.Document) {
-			select {
-			case s.changes <- change{shape.Resource(key), d.Body}:
-			default: // nobody has time to compare it
-			}
-		},
-		Seen: s.notifier.Seen, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged, Held: s.logHeld,
+		Seen: s.saw, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged, Held: s.logHeld,
 	}
 }

@@ -46,18 +46,18 @@ type service struct {
 	hook        *webhook.Hook    // nil without one
 	notifier    *notify.Notifier
 
-	purges  chan shape.Resource // received, for report to find their authors
-	changes chan change         // of documents in memory, for describeChanges
-	running context.Context     // ends with the service, and when one of its servers fails
-	stop    context.CancelFunc
-	group   *errgroup.Group
+	purges    chan shape.Resource // received, for report to find their authors
+	documents chan cache.Sight    // seen, for describeChanges
+	running   context.Context     // ends with the service, and when one of its servers fails
+	stop      context.CancelFunc
+	group     *errgroup.Group
 }
 
 // open reads the rest of the configuration first, then opens the addresses, so that mistakes and an
 // address in use are reported before anything else happens, then the store, and wires the rest.
 // Neither Redis nor the CMS needs to be reachable.
 func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err error) {
-	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log), purges: make(chan shape.Resource, 8), changes: make(chan change, 8)}
+	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log), purges: make(chan shape.Resource, 8), documents: make(chan cache.Sight, 8)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

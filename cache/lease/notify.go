@@ -36,9 +36,11 @@ type Claim struct {
 	Token    string
 	Left     time.Duration // of another's claim, or of the pause
 	Failures int           // to tell this target, in a row
-	// What was told of the topic, and when; zero if nothing was.
+	// What was told of the topic, and when; zero if nothing was. ToldEmpty says that it had no value, and
+	// ToldValue is that of before.
 	ToldSeq   int64
 	ToldValue string
+	ToldEmpty bool
 	ToldAt    time.Time
 }
 
@@ -73,7 +75,7 @@ func (a Claims) run(ctx context.Context, c redis.Scripter, claim Claim, lasting 
 	claim.Outcome, claim.Left, claim.Failures = Outcome(r.text(0)), r.millis(1), int(r.int(2))
 	if said := strings.Split(r.text(3), " "); len(said) == 4 {
 		claim.ToldSeq, _ = strconv.ParseInt(said[0], 10, 64)
-		claim.ToldValue = said[2]
+		claim.ToldValue, claim.ToldEmpty = strings.CutPrefix(said[2], "-")
 		if at, err := strconv.ParseInt(said[3], 10, 64); err == nil {
 			claim.ToldAt = time.UnixMilli(at)
 		}

@@ -171,6 +171,16 @@ func TestAPurgeIsToldOnceAndSoIsADifferentDocumentAfterIt(t *testing.T) {
 	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners purged 5 ", "banners changed 6 "+tag(2))
 }
 
+// TestACacheIsNotToldOfTheDocumentAfterAPurge: it was told of the purge, and can have nothing older.
+func TestACacheIsNotToldOfTheDocumentAfterAPurge(t *testing.T) {
+	f := newFleet(t, 2, hook+", cache: true, events: [changed, purged]")
+	for _, s := range []cache.Sight{filled(2, 1), purged(3), filled(4, 2), filled(5, 3), purged(6), filled(8, 4)} {
+		f.all(s)
+		f.settled()
+	}
+	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners changed 5 "+tag(3), "banners purged 6 ", "banners changed 8 "+tag(4))
+}
+
 func TestAPurgeIsToldEvenIfTheSameDocumentIsBackBeforeThat(t *testing.T) {
 	f := newFleet(t, 2, hook+", events: [purged]")
 	f.all(filled(2, 1))

@@ -166,7 +166,8 @@ func (t *target) tell(ctx context.Context, claims Claims, q *queue) {
 	if n.purged && !t.wants(event) {
 		event = source.EventPurged
 	}
-	if t.wants(event) {
+	wanted := t.wants(event) && (!claimed || !t.has(n, claim))
+	if wanted {
 		began := time.Now()
 		err := t.sender.Send(ctx, t.eventOf(n, q, event, claim))
 		if ctx.Err() != nil && err != nil {
@@ -188,7 +189,7 @@ func (t *target) tell(ctx context.Context, claims Claims, q *queue) {
 	}
 	var told *Told
 	pause := time.Duration(0)
-	if t.wants(event) {
+	if wanted {
 		told, pause = &Told{Event: event, Resource: n.Resource, Seq: n.Seq, At: time.Now()}, t.o.Pause
 	}
 	if claimed {
@@ -200,6 +201,12 @@ func (t *target) tell(ctx context.Context, claims Claims, q *queue) {
 		}
 	}
 	t.done(q, value, told)
+}
+
+// has reports whether a cache can hold nothing older than a document: it was told of the purge before
+// it, after which nothing else was served.
+func (t *target) has(n *notice, claim cache.Claim) bool {
+	return t.Cache && n.Topic == topicContent && !n.purged && claim.ToldEmpty && claim.ToldSeq+1 == n.Seq
 }
 
 // eventOf is the event of a notice.

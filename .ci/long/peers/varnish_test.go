@@ -10,8 +10,13 @@ import (
 
 func startVarnish(t *testing.T, v *vitrine) string {
 	t.Helper()
+	return startVarnishAt(t, v, harness.FreeAddress(t))
+}
+
+func startVarnishAt(t *testing.T, v *vitrine, addr string) string {
+	t.Helper()
 	program := varnishTool.path(t)
-	dir, addr := t.TempDir(), harness.FreeAddress(t)
+	dir := t.TempDir()
 	host, port, err := net.SplitHostPort(v.Addr)
 	if err != nil {
 		t.Fatal(err)

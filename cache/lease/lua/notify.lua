@@ -2,7 +2,7 @@
 -- ARGV: target, token, claim in ms, topic, set, seq, value, 1 if the same value need not be told again; then, to end the claim,
 -- 'told', or 'failed' and the failures in a row, and for how long in ms nobody shall tell it anything of this resource.
 -- A notice is told if one of its topic with its seq or a later one was, in the same set. What was told of a topic is
--- 'SEQ SET VALUE AT'; an empty set is any, and an empty value leaves the one before.
+-- 'SEQ SET VALUE AT'; an empty set is any, and an empty value leaves the one before, with a - in front of it.
 -- Returns {outcome, left in ms, failures in a row, what was told}; the outcome is 'granted', 'held', 'paused' (after a failure)
 -- or 'told', or 'lost' for the end of a claim that another has taken since.
 if kind(key) ~= 'hash' then redis.call('DEL', key) end
@@ -12,8 +12,9 @@ local claim, left, said = f[1] or '', num(f[2]) - now, f[4] or ''
 if left < 0 or left > num(f[3]) or num(f[3]) > longest then left = 0 end
 local failures = num(string.match(claim, '^failed:(%d+)$'))
 local was, wasset, wasvalue = string.match(said, '^(%d+) (%S*) (%S*) %d+$')
+local bare = string.gsub(wasvalue or 'well', '^%-', '')
 local told = was and seq > 0 and seq <= num(was) and (set == wasset or set == '' or wasset == '')
-  or ARGV[8] == '1' and value == (wasvalue or 'well')
+  or ARGV[8] == '1' and value == bare
 local function reply(outcome) return {outcome, int(left), int(failures), said} end
 local function hold(by, ms)
   redis.call('HSET', key, target .. ':claim', by, target .. ':until', int(now + ms), target .. ':length', int(ms))
@@ -25,7 +26,7 @@ if ARGV[9] then
     hold('failed:' .. int(num(ARGV[11])), num(ARGV[10]))
     return reply('paused')
   end
-  said = int(seq) .. ' ' .. set .. ' ' .. (value ~= '' and value or wasvalue or '') .. ' ' .. int(now)
+  said = int(seq) .. ' ' .. set .. ' ' .. (value ~= '' and value or '-' .. (was and bare or '')) .. ' ' .. int(now)
   redis.call('HSET', key, topic, said)
   hold('told', num(ARGV[10]))
   return reply('told')

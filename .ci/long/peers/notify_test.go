@@ -1,0 +1,126 @@
+package peers
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
+	"vitrine/upstream/shape"
+)
+
+// reachTime is from a purge to the first visitor behind Varnish who sees the new content, with a CMS of
+// cmsTime, on one host.
+const (
+	reachTime = 500 * time.Millisecond
+	cmsTime   = 50 * time.Millisecond
+)
+
+// TestAPurgeReachesTheVisitorBehindVarnish: Varnish keeps responses for an hour, and vitrine tells it
+// what to forget. The times are logged; the median has to be within the budget.
+func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
+	addr, secret := harness.FreeAddress(t), "hunter2hunter2"
+	v := startVitrine(t, []string{
+		"VITRINE_CONFIG=" + write(t, t.TempDir(), "vitrine.yaml", "notify:\n  - {name: edge, preset: varnish, url: 'http://"+addr+"'}\n"),
+		"VITRINE_HTTP_CDN_MAX_AGE=1h", "VITRINE_HOOK_SECRET=" + secret,
+	}, varnishTool, gccTool)
+	url := startVarnishAt(t, v, addr) + routes[shape.Banners]
+	publish := func(id int) (seen string) {
+		text := fmt.Sprintf(`[{"id":%d}]`, id)
+		v.cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(cmsTime)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprint(w, text)
+		}))
+		return fmt.Sprintf(`"id":%d,`, id)
+	}
+	seen := func(text string) func() bool {
+		return func() bool {
+			r := get(t, url)
+			return r.StatusCode == http.StatusOK && strings.Contains(string(r.body), text)
+		}
+	}
+	hook := func() {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+v.Operator+"/hooks/content", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+secret)
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusAccepted {
+			t.Fatalf("the webhook answers %d", resp.StatusCode)
+		}
+	}
+	publish(1)
+	v.Purge(string(shape.Banners)) // nothing is held then that this would have to be like
+	testkit.Eventually(t, "the visitor sees the first", seen(`"id":1,`))
+	id := 2
+	for name, purge := range map[string]func(){
+		"redis-cli DEL": func() { v.Purge(string(shape.Banners)) },
+		"a webhook":     hook,
+	} {
+		var took []time.Duration
+		for range 5 * harness.Volume(t) {
+			<-time.After(1500 * time.Millisecond) // the pauses of the webhook and of the target
+			get(t, url)                           // which Varnish keeps for an hour
+			text := publish(id)
+			id++
+			began := time.Now()
+			purge()
+			testkit.Eventually(t, "the visitor sees "+text, seen(text))
+			took = append(took, time.Since(began))
+			v.log.take()
+			for range 20 {
+				if !seen(text)() {
+					t.Fatalf("after %s, %s is gone again", name, text)
+				}
+			}
+			if asked := v.log.take(); len(asked) > 2 {
+				t.Errorf("20 requests reached vitrine %d times", len(asked))
+			}
+		}
+		slices.Sort(took)
+		t.Logf("%s: median %v, at most %v", name, took[len(took)/2], took[len(took)-1])
+		if took[len(took)/2] > reachTime {
+			t.Errorf("%s: %v, want at most %v", name, took, reachTime)
+		}
+	}
+	// Others are not told, and are not banned.
+	<-time.After(1500 * time.Millisecond)
+	before := get(t, strings.Replace(url, routes[shape.Banners], routes[shape.Rules], 1))
+	v.log.take()
+	v.Purge(string(shape.Banners))
+	<-time.After(2 * time.Second)
+	if again := get(t, strings.Replace(url, routes[shape.Banners], routes[shape.Rules], 1)); again.Header.Get("ETag") != before.Header.Get("ETag") || len(v.log.take()) != 0 {
+		t.Error("the rules were banned as well")
+	}
+}
+
+// TestVarnishRefusesBansOfAnything: what is not a group bans nothing.
+func TestVarnishRefusesBansOfAnything(t *testing.T) {
+	v := startVitrine(t, nil, varnishTool, gccTool)
+	url := startVarnishAt(t, v, harness.FreeAddress(t))
+	for groups, want := range map[string]int{"": http.StatusBadRequest, `"banners" || obj.status == 200`: http.StatusBadRequest, ".*": http.StatusBadRequest, `"banners"`: http.StatusOK} {
+		r, err := http.NewRequestWithContext(t.Context(), "BAN", url+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Cache-Groups", groups)
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("Cache-Groups %s: %d, want %d", groups, resp.StatusCode, want)
+		}
+	}
+}

@@ -65,13 +65,13 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
 	redis := redistest.Start(t)
 	cms := upstreamtest.New(t)
-	first := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL())
+	first := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_GUARD_SHRINK=0")
 	first.allAnswer(t, "hit")
 	// Another replica has it from Redis, and is the one that fetches it empty.
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
-	second := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL())
+	second := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_GUARD_SHRINK=0")
 	second.allAnswer(t, "hit")
 	cms.Set(shape.Banners, "[]")
 	redisDo(t, redis, "HSET vitrine:banners fresh_until 0")

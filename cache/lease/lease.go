@@ -1,13 +1,14 @@
-// Package lease has the two hashes of one resource in Redis, and the scripts that read and write
+// Package lease has the three hashes of one resource in Redis, and the scripts that read and write
 // them.
 //
 // The first hash has the content. The second, beside it, has vitrine's books: who is fetching,
 // whether a fetch has failed, and how many times the first was written. Writes to the books do not
-// look like purges.
+// look like purges. The third has earlier documents: [Hash.Remember] adds one after a fill, and
+// [Hash.Restore] serves one again.
 //
 // One fetch goes through it in this order:
 //
-//  1. [Hash.Look] reads both hashes; a process finds that the document is due;
+//  1. [Hash.Look] reads the first two; a process finds that the document is due;
 //  2. [Hash.Acquire] takes the lease for the hash of one number, and makes a stub if the hash is
 //     missing;
 //  3. the process fetches;

@@ -372,3 +372,30 @@ func TestARequestThatFailsIsTriedAgain(t *testing.T) {
 	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "+hstrlen").Err())
 	eventually(t, "it is carried out", func() bool { return pinnedAt(r, t, 1) })
 }
+
+// TestARestoreDoesNotUndoAPurge purges while two replicas carry out what an operator has asked for: not
+// yet, in the middle, or just done.
+func TestARestoreDoesNotUndoAPurge(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, described(src))
+		replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		for i := range 30 {
+			must(t, b.client.HSet(t.Context(), key, "restore", lease.VersionOf(body(1))).Err())
+			watch.Sleep(t.Context(), time.Duration(i)*100*time.Microsecond)
+			must(t, b.client.Del(t.Context(), key).Err())
+			received(t, r)
+			for range 5 {
+				if a := get(t, r); a.Value != 2 {
+					t.Fatalf("purged, and restored: %+v, %+v", a, a.Document)
+				}
+				if got := b.client.HGet(t.Context(), key, "body").Val(); got == string(body(1)) {
+					t.Fatal("what was purged is in Redis")
+				}
+				watch.Sleep(t.Context(), time.Millisecond)
+			}
+		}
+	})
+}

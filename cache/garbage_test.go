@@ -19,7 +19,7 @@ var garbage = []string{
 	"99999999999999", "999999999999999", "99999999999999999999", "-99999999999999", "true", "failed:", "failed:x:y", "failed:1:error", "\x00\xff",
 }
 
-var fields = []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "source", "set", "seq", "pinned_until", "pinned_by", "restore", "lease", "lease_until", "lease_length", "lease_seq"}
+var fields = []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "source", "set", "seq", "pinned_until", "pinned_by", "restore", "suspicions", "accept", "held_since", "held_until", "held_seq", "held_reason", "lease", "lease_until", "lease_length", "lease_seq"}
 
 // FuzzFieldsWrittenByAnybody writes a value to a field and counts what that costs: with nobody
 // asking, and with a visitor. It ends in a document that is served and stored, whatever was
@@ -38,7 +38,7 @@ func FuzzFieldsWrittenByAnybody(f *testing.F) {
 	_, r := replica(f, server.URL(), options(src))
 	f.Fuzz(func(t *testing.T, field uint8, value string) {
 		name, of := fields[int(field)%len(fields)], key
-		if strings.HasPrefix(name, "lease") {
+		if strings.HasPrefix(name, "lease") || strings.HasPrefix(name, "held") {
 			of = books
 		}
 		if name == "lease" && value != "" {

@@ -95,7 +95,9 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 		return nil, errEarly
 	}
 	e.mark, e.place, e.redisFresh = mark, rec.Place, rec.FreshUntil
-	e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0 || began.idle && r.refusal.Load() == nil && strings.HasPrefix(rec.Lease, r.store.holder+"/")
+	if r.refusal.Load() == nil { // otherwise what is wanted could not be stored, and would be for ever
+		e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0 || began.idle && strings.HasPrefix(rec.Lease, r.store.holder+"/")
+	}
 	if rec.Restore != "" {
 		r.carryOut(rec.Restore)
 	}

@@ -20,7 +20,7 @@ type entry[V any] struct {
 	// redisFresh is the fresh_until that Redis had: another one below 1 is a soft purge.
 	redisFresh int64
 	// wanted: it is to be fetched without waiting for a read, since an operator has declared it stale,
-	// or this process has the lease and nobody here is fetching: the reply of its acquire was lost.
+	// or accepted what is held back, or this process has the lease and nobody here is fetching: the reply of its acquire was lost.
 	wanted bool
 	// damaged is the etag of a document in Redis that cannot be used, so that the next fetch replaces it.
 	damaged string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vitrine/proxy/operator/metrics"
+	"vitrine/upstream"
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
 )
@@ -55,11 +56,14 @@ func stocked(t *testing.T) Options {
 				Commands: []Command{{Does: "Purge the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
 			}
 			for r, body := range documents {
-				st.Resources[r] = Resource{LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3}, Held: &Held{
-					ETag: `"a"`, Bytes: len(body), Items: items[r], Age: 20, Left: 40,
-					Pinned:    &Pin{Until: now.Add(time.Hour), By: hostile},
-					FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
-				}}
+				st.Resources[r] = Resource{
+					HeldBack:   &HeldBack{Since: now, Reason: "no banners, 9 before" + hostile, Command: "redis-cli HSET vitrine:banners accept 1" + hostile},
+					Suspicions: []upstream.Suspicion{{Kind: upstream.Unpaged, Path: "rules", Count: 8, Shown: hostile}},
+					LastFetch:  &Fetch{At: now, Error: hostile, Attempts: 3}, Held: &Held{
+						ETag: `"a"`, Bytes: len(body), Items: items[r], Age: 20, Left: 40,
+						Pinned:    &Pin{Until: now.Add(time.Hour), By: hostile},
+						FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
+					}}
 			}
 			return st
 		},
@@ -104,7 +108,7 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	s := newServer(t, stocked(t))
 	body := fetch(s, "/").Body.String()
 	for _, want := range []string{
-		"rules[0].id: want an integer", "Banners purged.", "Banners changed:", "Banners: an earlier version is pinned by ", "nothing is fetched until then.", "something else", "The replicas do not hold the same content.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
+		"rules[0].id: want an integer", "Banners purged.", "Banners changed:", "Banners: the CMS&#39;s document is held back (no banners, 9 before", "To accept it: redis-cli HSET vitrine:banners accept 1", "A newer document is held back: ", "Look at the rules: rules: 8 items taken for all", "Banners: an earlier version is pinned by ", "nothing is fetched until then.", "something else", "The replicas do not hold the same content.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
@@ -133,7 +137,7 @@ func TestAnIdleSiteIsCalm(t *testing.T) {
 			st := status()
 			st.Replicas.List = nil
 			for r, resource := range st.Resources {
-				resource.Failing, resource.LastFetch = failing, nil
+				resource.Failing, resource.LastFetch, resource.HeldBack, resource.Suspicions = failing, nil, nil, nil
 				resource.Held.Stale, resource.Held.Left, resource.Held.FreshUntil = true, -3600, time.Now().Add(-time.Hour)
 				if resource.Held.FetchedAt = resource.Held.FreshUntil.Add(-time.Minute); r == shape.Rules {
 					resource.Held = nil

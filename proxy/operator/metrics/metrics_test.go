@@ -204,6 +204,29 @@ func TestARefusalThatRepeatsIsCountedAndNotRepeated(t *testing.T) {
 	}
 }
 
+func TestWhatIsHeldBackOrSuspiciousIsAnEventOnce(t *testing.T) {
+	m, w := newMeter(t)
+	drafts := upstream.Suspicion{Kind: upstream.Drafts, Path: "banners", Count: 2}
+	for _, d := range []Document{
+		{HeldBack: "no banners, 9 before"},
+		{HeldBack: "no banners, 9 before", Suspicions: []upstream.Suspicion{drafts}},
+		{Suspicions: []upstream.Suspicion{drafts}},
+		{},
+		{Suspicions: []upstream.Suspicion{drafts}},
+	} {
+		w.set(func(s *State) { s.Documents[2] = d })
+		m.remember(time.Now())
+	}
+	var got []string
+	for _, e := range slices.Backward(m.Overview().Events) {
+		got = append(got, e.Kind+" "+e.Resource+" "+e.Detail)
+	}
+	suspicious := "suspicious banners banners: 2 marked as unpublished"
+	if want := []string{"held banners no banners, 9 before", suspicious, "passed banners ", suspicious}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestVersionsAreToldFromOneAnother(t *testing.T) {
 	m, w := newMeter(t)
 	for _, etag := range []string{"a", "b", "b", "c", "d", "e", "f", "g"} {

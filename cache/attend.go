@@ -7,23 +7,57 @@ import (
 )
 
 // attend looks at Redis after each change, so that the next read finds memory coherent again, and a
-// document declared stale by an operator is fetched without waiting for a read.
+// document declared stale by an operator is fetched without waiting for a read; with Always, so is any
+// that is due.
 func (r *Reader[V]) attend() {
+	last := -retryPause // when a document that was due was last asked for
 	for {
+		timer := time.NewTimer(r.dueIn(watch.Now(), last))
 		select {
 		case <-r.store.ctx.Done():
+			timer.Stop()
 			return
 		case <-r.wake:
+			r.lookAgain()
+		case <-timer.C:
 		}
-		if !r.watched.Up() { // everybody is notified when it is back
-			r.part()
-			continue
-		}
-		// A look that began before the change may not have seen it.
-		if e, err := r.ask(watch.Now()); err == nil && e.wanted && r.paused(watch.Now()) == nil {
+		timer.Stop()
+		if now := watch.Now(); r.dueIn(now, last) <= 0 {
+			last = now
 			r.fly(r.store.ctx)
 		}
 	}
+}
+
+// lookAgain looks at Redis after a change.
+func (r *Reader[V]) lookAgain() {
+	if !r.watched.Up() { // everybody is notified when it is back
+		r.part()
+		return
+	}
+	// A look that began before the change may not have seen it.
+	if e, err := r.ask(watch.Now()); err == nil && e.wanted && r.paused(watch.Now()) == nil {
+		r.fly(r.store.ctx)
+	}
+}
+
+// dueIn is in what time a document is to be asked for that nobody reads. While a flight is under way,
+// its end wakes the attendant.
+func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
+	r.mu.Lock()
+	busy := r.flight != nil
+	r.mu.Unlock()
+	if !r.o.Always || busy {
+		return time.Hour
+	}
+	at := last + retryPause
+	if e := r.memory.Load(); e.holds(now) {
+		at = max(at, e.ahead)
+	}
+	if p := r.pause.Load(); p != nil && !r.watched.Unseen(&p.mark) {
+		at = max(at, p.until)
+	}
+	return at - now
 }
 
 // samplePause is how often memory is compared with Redis.

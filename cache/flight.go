@@ -70,7 +70,7 @@ func (r *Reader[V]) land(f *flight[V]) {
 	r.flight = nil
 	r.mu.Unlock()
 	close(f.done)
-	if r.watched.Listening() {
+	if r.watched.Listening() || r.o.Always {
 		watch.Signal(r.wake)
 	}
 }
@@ -120,8 +120,9 @@ func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 	watch.Wait(ctx, r.changed, left)
 }
 
-// leavePause is how often a process that cannot load asks whether another is loading.
-const leavePause = 100 * time.Millisecond
+// retryPause is how often a process that cannot load asks whether another is loading, and how often the
+// attendant asks for a document that is due.
+const retryPause = 100 * time.Millisecond
 
 // leave leaves the load to other processes, and waits for one that has the lease.
 func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
@@ -135,7 +136,7 @@ func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 		p := r.after(rec.Failure.Count, cause)
 		p.mark = r.watched.Mark()
 		r.failed(f, p)
-		p.until = watch.Now() + min(p.length, leavePause)
+		p.until = watch.Now() + min(p.length, retryPause)
 		r.pause.Store(&p)
 	}
 }

@@ -34,6 +34,9 @@ type ReaderOptions[V any] struct {
 	StaleWait time.Duration
 	// FetchTimeout bounds one load, and the wait of a read with nothing to fall back on; 0 is 10 s.
 	FetchTimeout time.Duration
+	// Always has documents refreshed when they have been fresh for TTL, and fetched at once after a hard
+	// purge, although nobody reads.
+	Always bool
 	// Source is the fingerprint of where documents come from; a document with another one is stale.
 	Source string
 	// Loader fetches. Required.

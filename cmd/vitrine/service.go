@@ -152,6 +152,7 @@ func (s *service) openReaders() error {
 			GuardHold:            s.cfg.Guard.Hold,
 			ErrorCode:            upstream.Code,
 			CodeError:            upstream.FromCode,
+			Always:               s.cfg.Refresh == "always",
 			LastGood:             s.cfg.LastGood,
 			Describe:             describeFor(r),
 		})

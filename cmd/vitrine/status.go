@@ -43,6 +43,7 @@ func (s *service) status() operator.Status {
 			Route:     r.Route(),
 			Key:       s.cfg.Redis.Prefix + string(r),
 			TTL:       s.cfg.TTL.Of(string(r)).Seconds(),
+			Refresh:   s.cfg.Refresh,
 			Failing:   held.Failing,
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].last.Load(),

@@ -155,6 +155,15 @@ func TestAnIdleSiteIsCalm(t *testing.T) {
 	}
 }
 
+func TestNothingIsIdleThatIsRefreshedWithoutRequests(t *testing.T) {
+	for refresh, want := range map[string]string{"on-request": StateIdle, "always": StateStale} {
+		r := Resource{Refresh: refresh, Held: &Held{Stale: true}}
+		if got := r.state(); got != want {
+			t.Errorf("%s: %s, want %s", refresh, got, want)
+		}
+	}
+}
+
 // A terminal obeys some of these, and a reader is misled by others.
 func TestControlCharactersOfTheCMSAreShownAndNotSent(t *testing.T) {
 	o := stocked(t)

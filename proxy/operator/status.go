@@ -61,6 +61,7 @@ type Resource struct {
 	Route    string  `json:"route"`
 	Key      string  `json:"key"` // in Redis
 	TTL      float64 `json:"ttl_seconds"`
+	Refresh  string  `json:"refresh"` // the setting: without requests, a document is not idle
 	Held     *Held   `json:"held"`
 	Failing  bool    `json:"failing"`         // the last attempt to fetch, by any replica, failed
 	Fetching bool    `json:"fetching"`        // now, by this process or by the one that it waits for
@@ -87,7 +88,7 @@ func (r *Resource) state() string {
 		return StateMissing
 	case !h.Stale:
 		return StateFresh
-	case r.Failing, r.Fetching, r.HeldBack != nil, h.softlyPurged():
+	case r.Failing, r.Fetching, r.Refresh == "always", r.HeldBack != nil, h.softlyPurged():
 		return StateStale
 	}
 	return StateIdle

@@ -114,6 +114,28 @@ func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {
 	})
 }
 
+func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		src.version.Store(2)
+		o := guarded(src, time.Hour)
+		o.TTL = time.Minute
+		_, r := replica(t, b.url, o)
+		get(t, r)
+		src.version.Store(101)
+		release := src.hold()
+		defer release()
+		must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
+		testkit.Receive(t, src.entered)
+		must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err())
+		release()
+		until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 })
+		if n := src.loads.Load(); n != 2 {
+			t.Errorf("%d loads, want the one that was under way", n)
+		}
+	})
+}
+
 func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()

@@ -41,7 +41,11 @@ func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 	if r.o.Guard == nil || f.renewed || !held.holds(watch.Now()+r.lastChance()) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
 		return nil
 	}
-	return r.o.Guard(held.doc, e.doc)
+	o := r.o.Guard(held.doc, e.doc)
+	if o != nil && !o.Lasting && r.o.GuardHold < time.Millisecond {
+		return nil
+	}
+	return o
 }
 
 // holdBack records with the lease that its document is held back, as giveUp does a failure. It reports

@@ -167,6 +167,17 @@ func TestAHoldEndsWithItsTime(t *testing.T) {
 	})
 }
 
+func TestNothingIsHeldBackForNoTime(t *testing.T) {
+	src := newSource()
+	src.version.Store(2)
+	_, r := replica(t, embeddedURL(t), guarded(src, 0))
+	get(t, r)
+	src.version.Store(3)
+	until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 3 })
+	src.version.Store(101)
+	until(t, r, "it is held back", isHeld)
+}
+
 func TestAHoldThatOnlyAnOperatorEndsDoesNotShortenAnother(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()

@@ -56,7 +56,7 @@ type ReaderOptions[V any] struct {
 	// why not. A nil function has no objections.
 	Guard func(held, loaded *Document) *Objection
 	// GuardHold is how long documents are held back for an objection that time can answer; the next
-	// one is taken.
+	// one is taken. 0 holds nothing back for those.
 	GuardHold time.Duration
 	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each
 	// failure in a row; 0 is 500 ms and 10 s.

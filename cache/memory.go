@@ -168,13 +168,17 @@ func (r *Reader[V]) drop(e *entry[V]) bool {
 // received that was not looked at. It is called when the link to Redis is lost, and no look that has
 // begun enters after that.
 func (r *Reader[V]) part() {
-	defer r.save() // when mu is free
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.order++
 	r.entered = r.order
-	if e := r.memory.Load(); e != nil && e.doc != nil && r.watched.Unseen(&e.mark) {
+	e := r.memory.Load()
+	parted := e != nil && e.doc != nil && r.watched.Unseen(&e.mark)
+	if parted {
 		r.put(e.emptied())
+	}
+	r.mu.Unlock()
+	if parted { // at the start memory is empty before the last good file was read
+		r.save()
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -59,6 +61,23 @@ func TestAStartWithNeitherRedisNorLoaderServesTheLastGoodCopy(t *testing.T) {
 	src.fail(nil)
 	src.version.Store(2)
 	eventually(t, "the new version", func() bool { a := get(t, late); return a.Value == 2 && a.Status.Detail == DetailMemory })
+}
+
+// The link can be lost before the file was read: that Redis is away is known at once.
+func TestALinkThatIsLostFirstLeavesTheLastGoodFile(t *testing.T) {
+	src := newSource()
+	o, path := keeping(t, src)
+	s, r := replica(t, embeddedURL(t), o)
+	warm(t, r)
+	saved(t, s, path)
+	late := openStore(t, "redis://127.0.0.1:1")
+	r = &Reader[int64]{store: late, key: "banners", o: o, file: r.file, unsaved: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r.watched = late.watch.Key("banners", lease.Beside(late.prefix, "banners"), func(watch.Event) {})
+	r.notify(watch.Lost)
+	r.recall()
+	if e := r.memory.Load(); e == nil || e.value != 1 {
+		t.Errorf("%+v, and the file exists: %t", e, exists(path))
+	}
 }
 
 // A purge that the process did not live to receive counts, if Redis lived on.

@@ -29,6 +29,7 @@ type trial struct {
 	redis    *redistest.Server
 	setRedis func(hours int) // Redis's clock
 	vitrine  harness.Child
+	hook     *hook // told of changes and purges
 	public   string
 	operator string
 	log      testkit.Buffer
@@ -43,12 +44,12 @@ type trial struct {
 }
 
 func newTrial(t *testing.T) *trial {
-	tr := &trial{Content: harness.NewContent(t), t: t, operator: harness.FreeAddress(t), details: map[string]bool{}}
+	tr := &trial{Content: harness.NewContent(t), t: t, operator: harness.FreeAddress(t), details: map[string]bool{}, hook: newHook(t)}
 	tr.redis, tr.setRedis = redisWithAClock(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "400")
 	tr.vitrine = harness.Child{Program: build(t, anHour(t)...), Files: 400, Log: &tr.log}
 	tr.public, tr.vitrine.Socket = harness.OpenSocket(t)
 	tr.vitrine.Environ = []string{
-		"VITRINE_ADMIN_LISTEN=" + tr.operator, "VITRINE_LOG_FORMAT=json",
+		"VITRINE_ADMIN_LISTEN=" + tr.operator, "VITRINE_LOG_FORMAT=json", "VITRINE_CONFIG=" + tr.hook.configuration(t),
 		"VITRINE_UPSTREAM_URL=" + tr.CMS.URL, "VITRINE_UPSTREAM_TIMEOUT=500ms", "VITRINE_UPSTREAM_RETRIES=0",
 		"VITRINE_REDIS_URL=" + tr.redis.URL(), "VITRINE_TTL=" + faultTTL.String(), "VITRINE_LAST_GOOD=" + t.TempDir(),
 	}

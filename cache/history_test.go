@@ -173,7 +173,7 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 		s, r := replica(t, b.url, o)
 		change(t, b, src, r, 1)
 		change(t, b, src, r, 2)
-		o.TTL, o.Source = 50*time.Millisecond, "another" // its document is never due, whatever its age and source
+		o.TTL, o.Source, o.Always = 50*time.Millisecond, "another", true // whose document would be due at once
 		_, other := replica(t, b.url, o)
 		until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
 		if must(t, err); time.Until(until) > 61*time.Minute || time.Until(until) < 59*time.Minute {

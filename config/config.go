@@ -50,7 +50,7 @@ type Config struct {
 	TTL                  TTL           `yaml:"ttl" range:"10ms..8760h"`
 	StaleWhileRevalidate time.Duration `yaml:"stale_while_revalidate" default:"5m" range:"0s..8760h" doc:"how long past its freshness a document is served while it is refreshed"`
 	StaleIfError         time.Duration `yaml:"stale_if_error" default:"24h" range:"0s..8760h" doc:"how long past its freshness a document is served if the CMS fails"`
-	Refresh              string        `yaml:"refresh" default:"on-request" oneof:"on-request always" doc:"'always': documents are refreshed when 'ttl' is over, and fetched at once after a hard purge, without requests; with replicas still once for all"`
+	Refresh              string        `yaml:"refresh" default:"on-request" oneof:"on-request always" doc:"'always': documents are refreshed when 'ttl' is over, and fetched at once after a hard purge, without requests, by one fetch for all replicas"`
 	LastGood             string        `yaml:"last_good" unset:"ok" is:"folder" doc:"folder of this process's last good documents, for a start with neither Redis nor CMS; each process needs its own; unset: they are not kept"`
 	Guard                Guard         `yaml:"guard"`
 	HTTP                 HTTP          `yaml:"http"`

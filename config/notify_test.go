@@ -76,3 +76,10 @@ func TestASecretOfATargetIsPrintedNowhere(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheComposeFilesEdgeIsATarget(t *testing.T) {
+	c := load(t, config.Sources{File: "../docs/deploy/compose/edge.yaml"})
+	if !c.HasCache() || c.HTTP.CDNMaxAge == 0 || c.Notify[0].URL != "http://edge:8081" {
+		t.Errorf("%+v", c.Notify)
+	}
+}

@@ -2,7 +2,10 @@ package peers
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +124,41 @@ func TestVarnishRefusesBansOfAnything(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("Cache-Groups %s: %d, want %d", groups, resp.StatusCode, want)
+		}
+	}
+}
+
+// TestTheComposeFilesEdgeIsToldAtItsOwnAddress: visitors cannot ban, and vitrine can.
+func TestTheComposeFilesEdgeIsToldAtItsOwnAddress(t *testing.T) {
+	v := startVitrine(t, []string{"VITRINE_HTTP_CDN_MAX_AGE=30s"}, varnishTool, gccTool)
+	page, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "compose", "edge.vcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := net.SplitHostPort(v.Addr)
+	dir, visitors, tellers := t.TempDir(), harness.FreeAddress(t), harness.FreeAddress(t)
+	vcl := write(t, dir, "edge.vcl", strings.NewReplacer(`.host = "vitrine"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`).Replace(string(page)))
+	run(t, visitors, varnishTool.path(t), "-F", "-j", "none", "-T", "none", "-n", dir, "-f", vcl, "-a", "visitors="+visitors, "-a", "tellers="+tellers, "-s", "default,64m")
+	url := "http://" + visitors + routes[shape.Banners]
+	get(t, url)
+	v.log.take()
+	for _, told := range []struct {
+		address       string
+		status, asked int
+	}{{visitors, http.StatusForbidden, 0}, {tellers, http.StatusOK, 1}} {
+		r, err := http.NewRequestWithContext(t.Context(), "BAN", "http://"+told.address+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Cache-Groups", `"banners"`)
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		get(t, url)
+		if asked := v.log.take(); resp.StatusCode != told.status || len(asked) != told.asked {
+			t.Errorf("a ban is answered %d, and vitrine asked %d times; want %+v", resp.StatusCode, len(asked), told)
 		}
 	}
 }

@@ -1,0 +1,232 @@
+package cache
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
+)
+
+// pinnedAt reports whether the reader serves that version, pinned.
+func pinnedAt(r *Reader[int64], t *testing.T, version int64) bool {
+	a, err := r.Get(t.Context())
+	return err == nil && a.Value == version && a.Status.Detail == DetailPinned && !a.Status.Stale && a.Document.PinnedUntil.After(time.Now())
+}
+
+func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		o := described(src)
+		s, r := replica(t, b.url, o)
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		o.TTL, o.Source, o.Always = 50*time.Millisecond, "another", true // whose document would be due at once
+		_, other := replica(t, b.url, o)
+		until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+		if must(t, err); time.Until(until) > 61*time.Minute || time.Until(until) < 59*time.Minute {
+			t.Error(until)
+		}
+		for _, r := range []*Reader[int64]{r, other} {
+			eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) })
+		}
+		if a := get(t, r); a.Document.PinnedBy != "me" || a.Document.UpstreamETag != "" || time.Since(a.Document.ChangedAt) > time.Minute || time.Since(a.Document.FetchedAt) > time.Minute {
+			t.Errorf("%+v", a.Document)
+		}
+		loads := src.loads.Load()
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		_, third := replica(t, b.url, o) // which has to ask Redis
+		watch.Sleep(t.Context(), 100*time.Millisecond)
+		for _, r := range []*Reader[int64]{r, other, third} {
+			eventually(t, "it is pinned after a soft purge", func() bool { return pinnedAt(r, t, 1) })
+		}
+		if l, err := another().Acquire(t.Context(), b.client, lease.Request{Token: "x", Length: time.Second, TTL: time.Second, Source: "third", Newer: time.Now().UnixMilli() + 1}); err != nil || l.Outcome != lease.Fresh {
+			t.Errorf("a lease while it is pinned: %+v, %v", l, err)
+		}
+		if n := src.loads.Load(); n != loads {
+			t.Errorf("%d fetches while it is pinned", n-loads)
+		}
+		must(t, b.client.Del(t.Context(), key).Err()) // which wins over everything
+		eventually(t, "a hard purge", func() bool {
+			a, err := r.Get(t.Context())
+			return err == nil && a.Value == 2 && a.Status.Detail != DetailPinned
+		})
+		if n := b.client.HExists(t.Context(), key, "pinned_until").Val(); n {
+			t.Error("the pin is still there")
+		}
+	})
+}
+
+func TestAPinEnds(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		first := lease.VersionOf(body(1))
+		latest := func(name string, do func()) {
+			_, err := s.Restore(t.Context(), "banners", first, time.Hour, "me")
+			must(t, err)
+			eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+			do()
+			eventually(t, name, func() bool { a := get(t, r); return a.Value == 2 && !a.Status.Stale })
+			if b.client.HExists(t.Context(), key, "restore").Val() {
+				t.Errorf("%s: the request is still there", name)
+			}
+		}
+		latest("latest", func() { _, err := s.Unpin(t.Context(), "banners"); must(t, err) })
+		latest("latest, through redis-cli", func() { must(t, b.client.HSet(t.Context(), key, "restore", "latest").Err()) })
+		latest("by time", func() {
+			_, err := s.Restore(t.Context(), "banners", first, 50*time.Millisecond, "me")
+			must(t, err)
+		})
+		if was, err := s.Unpin(t.Context(), "banners"); was || err != nil { // nothing happens
+			t.Errorf("it was pinned: %t, %v", was, err)
+		}
+		if b.client.HGet(t.Context(), key, "fresh_until").Val() == "0" {
+			t.Error("it is purged softly")
+		}
+	})
+}
+
+func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		first := lease.VersionOf(body(1))
+		ask := func(version string) { must(t, b.client.HSet(t.Context(), key, "restore", version).Err()) }
+		gone := func() bool { return !b.client.HExists(t.Context(), key, "restore").Val() }
+		ask(first)
+		eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) && gone() })
+		for _, wrong := range []string{"000000000000", "x\x00\xff", " ", first + " "} {
+			ask(wrong)
+			eventually(t, "what is not there is withdrawn", gone)
+		}
+		if !pinnedAt(r, t, 1) {
+			t.Error("what is not there ended the pin")
+		}
+		// After a purge it is served again if that is asked for, and not otherwise.
+		must(t, b.client.Del(t.Context(), key).Err())
+		outcome, _, err := s.carry(t.Context(), "banners", lease.Restoration{Request: first, Version: first, ETag: ETag(body(1)), Body: body(1), Pin: time.Hour, Set: "x"})
+		if must(t, err); outcome != lease.Lost {
+			t.Errorf("a request that was purged: %s", outcome)
+		}
+		eventually(t, "the present version is served", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Value == 2 })
+		must(t, b.client.Del(t.Context(), key).Err())
+		ask(first)
+		eventually(t, "the first version is served after a purge", func() bool { return pinnedAt(r, t, 1) && gone() })
+		// What is kept of it is damaged.
+		must(t, b.client.HSet(t.Context(), past, first+":body", "x").Err())
+		ask(first)
+		eventually(t, "what is damaged is withdrawn", gone)
+	})
+}
+
+// TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile has a document restored while one is fetched.
+func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		s, r := replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		release := src.hold()
+		src.version.Store(3)
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		eventually(t, "it is being fetched", func() bool { return r.Snapshot().Fetching })
+		_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+		must(t, err)
+		release()
+		eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) && !r.Snapshot().Fetching })
+		if got := b.client.HGet(t.Context(), key, "body").Val(); got != string(body(1)) {
+			t.Error(got)
+		}
+	})
+}
+
+// TestLosingRedisLosesThePin has Redis come back empty: the pinned copy is offered only until another
+// is fetched.
+func TestLosingRedisLosesThePin(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	s, r := replica(t, server.URL(), described(src))
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+	must(t, err)
+	eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+	server.Kill()
+	eventually(t, "redis is away", func() bool { a := get(t, r); return a.Value == 1 && a.Status.Detail == DetailRedisAway })
+	server.Restart()
+	eventually(t, "the pin is lost", func() bool { a := get(t, r); return a.Value == 2 && a.Document.PinnedUntil.IsZero() })
+}
+
+// TestTheGuardComparesWithWhatWasRestored has a pin end: what it pinned is the copy that the next
+// document is compared with.
+func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
+	server, src := redistest.Start(t), newSource()
+	o := described(src)
+	o.Guard = func(held, loaded *Document) *Objection {
+		if bytes.Equal(held.Body, body(1)) && bytes.Equal(loaded.Body, body(2)) {
+			return &Objection{Reason: "it is the second", Lasting: true}
+		}
+		return nil
+	}
+	s, r := replica(t, server.URL(), o)
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2) // after a hard purge, there is nothing to compare with
+	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), 50*time.Millisecond, "me")
+	must(t, err)
+	eventually(t, "the next document is held back", func() bool {
+		a := get(t, r)
+		return a.Value == 1 && a.Status.Detail == DetailHeld && r.Snapshot().HeldBack != nil
+	})
+	must(t, b.client.HSet(t.Context(), key, "accept", 1).Err())
+	eventually(t, "it is accepted", func() bool { return get(t, r).Value == 2 })
+}
+
+// TestARequestThatFailsIsTriedAgain has Redis refuse the restore when it is asked for.
+func TestARequestThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	server, src := redistest.Start(t), newSource()
+	_, r := replica(t, server.URL(), described(src))
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "-hstrlen").Err())
+	must(t, b.client.HSet(t.Context(), key, "restore", lease.VersionOf(body(1))).Err())
+	eventually(t, "it fails", r.uncarried.Load)
+	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "+hstrlen").Err())
+	eventually(t, "it is carried out", func() bool { return pinnedAt(r, t, 1) })
+}
+
+// TestARestoreDoesNotUndoAPurge purges while two replicas carry out what an operator has asked for: not
+// yet, in the middle, or just done.
+func TestARestoreDoesNotUndoAPurge(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, described(src))
+		replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		change(t, b, src, r, 2)
+		for i := range 30 {
+			must(t, b.client.HSet(t.Context(), key, "restore", lease.VersionOf(body(1))).Err())
+			watch.Sleep(t.Context(), time.Duration(i)*100*time.Microsecond)
+			must(t, b.client.Del(t.Context(), key).Err())
+			received(t, r)
+			for range 5 {
+				if a := get(t, r); a.Value != 2 {
+					t.Fatalf("purged, and restored: %+v, %+v", a, a.Document)
+				}
+				if got := b.client.HGet(t.Context(), key, "body").Val(); got == string(body(1)) {
+					t.Fatal("what was purged is in Redis")
+				}
+				watch.Sleep(t.Context(), time.Millisecond)
+			}
+		}
+	})
+}

@@ -364,36 +364,3 @@ func TestARefusalIsOfOneResource(t *testing.T) {
 		t.Error("the end is not said")
 	}
 }
-
-// TestALookFromBeforeAPurgeIsNotShared has a request begin, after a purge was received, beside a look
-// that has read Redis before it.
-func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
-		warm(t, r)
-		src.version.Store(2)
-		early := &asking[int64]{done: make(chan struct{}), entry: r.memory.Load()}
-		eventually(t, "nobody looks", func() bool {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.asking != nil {
-				return false
-			}
-			early.at = watch.Now()
-			r.asking = early
-			return true
-		})
-		must(t, b.client.Del(t.Context(), key).Err())
-		received(t, r)
-		later := getLater(t, r)
-		watch.Sleep(t.Context(), 5*time.Millisecond) // it shares the look by now, which is within the bound of a purge
-		r.mu.Lock()
-		r.asking = nil
-		r.mu.Unlock()
-		close(early.done)
-		if a := testkit.Receive(t, later); a.Value != 2 {
-			t.Errorf("purged, and received, but served: %+v", a)
-		}
-	})
-}

@@ -16,8 +16,9 @@ type flight[V any] struct {
 	done chan struct{} // closed at the end, after the fields below are set
 
 	entry *entry[V] // nil: look again
-	// at is the time before which a caller must have asked to get entry: no purge acknowledged
-	// before it is later than entry's fetch.
+	// at is the time before which a caller must have asked to get entry, or within the trust after it if
+	// no change was received since entry's mark: no purge acknowledged before it is later than entry's
+	// fetch.
 	at        time.Duration
 	status    Status
 	elsewhere bool // another process had the lease
@@ -212,7 +213,7 @@ func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled) {
 	e.place, e.redisFresh, e.fetchedAt = wrote.Place, wrote.FreshUntil, wrote.Now
 	at := e.mark.At()
 	if wrote.Outcome == lease.Soft { // purged softly at any time since the lease was taken
-		at = f.began
+		at = f.began - r.store.watch.Trust() // who asked later may know of it
 	}
 	f.status.Stored = true
 	r.loaded(f, e, at, ms(max(wrote.FreshUntil-wrote.Now, 0)))

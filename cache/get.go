@@ -80,7 +80,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 		}
 		ended, failure := r.wait(ctx, f, asked+patience)
 		switch {
-		case failure == nil && f.entry != nil && asked <= f.at+r.store.watch.Trust():
+		case failure == nil && f.entry != nil && (asked <= f.at || asked <= f.at+r.store.watch.Trust() && !r.watched.Unseen(&f.entry.mark)):
 			st.FwdStatus, st.Stored, st.Detail, st.Collapsed = f.status.FwdStatus, f.status.Stored, f.status.Detail, joined
 			return f.entry.answer(st), nil
 		case failure == nil:

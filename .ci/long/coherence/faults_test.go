@@ -81,7 +81,7 @@ func (s *scene) round(what trouble, mode int) {
 		})
 	}
 	s.careful.Store(mode != purging)
-	c.Apart.Store(mode != purging)
+	c.Apart.Store(mode != purging || what.parts)
 	if !refused {
 		s.purges(20)
 	}

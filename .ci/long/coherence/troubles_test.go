@@ -15,6 +15,7 @@ type trouble struct {
 	standby    bool     // there is a second server, and all replicas take the same way
 	replicates bool     // the second one replicates the first, and what it has not received is not purged
 	all        bool     // it reaches all replicas, not only the first
+	parts      bool     // nobody listens while it lasts, so that a flush looks like a loss
 	absent     bool     // Redis may not hold what is served: only a purge that removes something counts, since of no other it says anything
 	away       bool     // it lasts until the replicas say that Redis is away
 	usual      bool     // whom it reaches has the usual time for Redis, and may say so
@@ -106,8 +107,8 @@ var troubles = map[string]trouble{
 		come:   func(s *scene) { s.set("maxmemory", "1") },
 		goes:   func(s *scene) { s.set("maxmemory", "0") },
 	},
-	"the server's snapshot cannot be written": { // MISCONF: purges are refused as well
-		all: true, absent: true,
+	"the server's snapshot cannot be written": { // MISCONF: purges are refused as well, and pings
+		all: true, absent: true, parts: true,
 		come: func(s *scene) {
 			s.set("save", "3600 1")
 			s.server.Spoil("dump.rdb")

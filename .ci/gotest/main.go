@@ -82,14 +82,18 @@ type summary struct {
 	took                    []event         // the ends of tests
 }
 
-type failure struct{ pkg, test string }
+type failure struct {
+	pkg, test string
+	slow      bool // and nothing else
+}
 
-// mostAgain is how many failed tests run again: more of them are not chance.
+// mostAgain is how many failed tests run again: more of them are not chance. That any number is slow
+// can be the machine's doing.
 const mostAgain = 3
 
 // runAgain runs the failed tests once more, each by itself.
 func (s *summary) runAgain(command []string, never string) {
-	if len(s.retry) > mostAgain {
+	if len(slices.DeleteFunc(slices.Clone(s.retry), func(f failure) bool { return f.slow })) > mostAgain {
 		return
 	}
 	for _, f := range s.retry {
@@ -222,7 +226,7 @@ func (s *summary) endTest(e event) (failed bool) {
 	switch {
 	case e.Action == "pass" && counts && s.limit > 0 && seconds(e) > s.limit:
 		s.printf("FAIL  %s %s took %v, and may take %v\n", e.Package, e.Test, seconds(e), s.limit)
-		s.retry = append(s.retry, failure{e.Package, e.Test})
+		s.retry = append(s.retry, failure{e.Package, e.Test, true})
 	case e.Action == "pass":
 		if counts {
 			s.passed++
@@ -239,7 +243,7 @@ func (s *summary) endTest(e event) (failed bool) {
 		s.printf("FAIL  %s %s skipped\n", e.Package, e.Test)
 		counts = true
 	case counts:
-		s.retry = append(s.retry, failure{e.Package, e.Test})
+		s.retry = append(s.retry, failure{e.Package, e.Test, false})
 	}
 	s.show(e.Package + " " + e.Test)
 	if counts {

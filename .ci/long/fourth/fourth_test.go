@@ -19,12 +19,12 @@ type place struct{ file, after, add string }
 // places are all that a document takes that is a list of items with an id and a title, the pages of
 // the documentation apart.
 var places = []place{
-	{"upstream/shape/shape.go", "read: array(banner.read), sortable: true},\n", `
-	{name: "exhibitions", route: "/cms/exhibitions/", title: "Exhibition List", read: array(exhibition.read)},
+	{"upstream/shape/shape.go", "read: array(banner.read), sortable: true, of: banner},\n", `
+	{name: "exhibitions", route: "/cms/exhibitions/", title: "Exhibition List", read: array(exhibition.read), of: exhibition},
 `},
 	{"upstream/shape/schema.go", `boolean.named("language_en", "language_nl", "language_fr"), timestamp.named("created_at", "updated_at"))`, `
 	exhibition = tableOf("Exhibition", id.named("id"), text.named("title"))`},
-	{"upstream/shape/schema.go", "page, banner,", "exhibition,"},
+	{"upstream/shape/schema.go", "pageRule, page, banner", ", exhibition"},
 	{"upstream/sample/exhibitions.json", "", `[{"id": 7, "title": "Licht en lucht"}]`},
 	{"upstream/presets/drf.yaml", "parts: [{path: gvapp/singlebanner}]\n", "  exhibitions:\n    parts: [{path: cms/exhibitions/}]\n"},
 	{"proxy/openapi/openapi.json", "\"paths\": {\n", `"/cms/exhibitions/": {"get": {"responses": {"200": {"description": "the exhibitions"}}}},`},

@@ -188,6 +188,8 @@ func TestThePageShowsAPurgeAnOutageAndARecoveryAsTheyHappen(t *testing.T) {
 	cms.Recover()
 	cms.Set(shape.Rules, `[]`)
 	b.waits(t, "the recovery among what happened", has("events", "The CMS answers again."))
+	b.waits(t, "what is held back", has("card-rules", "A newer document is held back: no rule sets, 2 before."))
+	cms.Record(shape.Rules, upstreamtest.Recording(t, "rules-get"))
 	b.waits(t, "all is well again", has("verdict", "All is well"))
 	if !eval[bool](t, b, `window.same === true && document.querySelectorAll("figure svg[role=img] title").length === 4`) {
 		t.Error("the page was loaded anew, or its charts are not named")

@@ -17,6 +17,7 @@ import (
 
 	"vitrine/config/source"
 	"vitrine/upstream/plain"
+	"vitrine/upstream/retryafter"
 )
 
 const (
@@ -88,22 +89,10 @@ func stay(r *http.Request, via []*http.Request) error {
 
 // retry repeats what may pass within this claim. A target that asks for a pause gets it after that.
 func retry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	if retryAfter(resp) > 0 {
+	if resp != nil && retryafter.Of(resp, longestAfter) > 0 {
 		return false, nil
 	}
 	return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
-}
-
-func retryAfter(resp *http.Response) time.Duration {
-	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
-		return 0
-	}
-	value := resp.Header.Get("Retry-After")
-	after, err := time.ParseDuration(value + "s")
-	if at, badly := http.ParseTime(value); err != nil && badly == nil {
-		after = time.Until(at)
-	}
-	return min(max(after, 0), longestAfter)
 }
 
 // Send tells the target, in a few attempts. Its error contains no secret.
@@ -135,13 +124,14 @@ func (s *Sender) Send(ctx context.Context, e Event) error {
 // failure says what went wrong, with the beginning of an answer, and without the path of the URL,
 // which may be a secret.
 func (s *Sender) failure(resp *http.Response, err error) error {
-	failed := &sendError{after: retryAfter(resp)}
+	failed := &sendError{}
 	switch wrapped := (*url.Error)(nil); {
 	case errors.As(err, &wrapped):
 		failed.reason = wrapped.Err.Error()
 	case err != nil:
 		failed.reason = err.Error()
 	default:
+		failed.after = retryafter.Of(resp, longestAfter)
 		said, _ := io.ReadAll(io.LimitReader(resp.Body, mostRead)) // as much as there is
 		failed.reason = fmt.Sprintf("status %d %s", resp.StatusCode, plain.Clip(string(said), 200))
 		if to := resp.Header.Get("Location"); to != "" && resp.StatusCode < 400 {

@@ -10,7 +10,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+
+	"vitrine/upstream/retryafter"
 )
+
+// longestAfter bounds a Retry-After.
+const longestAfter = 24 * time.Hour
 
 // attempts is the policy of retry.go at work in one request. It is used by one goroutine.
 type attempts struct {
@@ -154,10 +159,7 @@ func (got *Answer) take(resp *http.Response, want Request, held Validators, cred
 		got.NotModified, got.Validators = true, got.Validators.or(held)
 		return nil
 	default:
-		err := &StatusError{Code: resp.StatusCode}
-		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
-			err.RetryAfter = parseRetryAfter(resp.Header, time.Now())
-		}
+		err := &StatusError{Code: resp.StatusCode, RetryAfter: retryafter.Of(resp, longestAfter)}
 		err.read(resp, credentials)
 		return err
 	}

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -138,32 +136,4 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// longest bounds a Retry-After.
-const longest = 24 * time.Hour
-
-// parseRetryAfter reads a Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). A date
-// is relative to the response's own Date, so that the CMS's clock may be wrong; now replaces a
-// missing one. A value that is unreadable or past is 0.
-func parseRetryAfter(h http.Header, now time.Time) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if value == "" {
-		return 0
-	}
-	if strings.Trim(value, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || seconds > int64(longest/time.Second) {
-			return longest
-		}
-		return time.Duration(seconds) * time.Second
-	}
-	when, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return min(max(when.Sub(now), 0), longest)
 }

@@ -1,0 +1,68 @@
+package retryafter
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+const longest = 24 * time.Hour
+
+func response(status int, value, date string) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {value}, "Date": {date}}}
+}
+
+func TestRetryAfterIsReadAsSecondsOrDate(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Second)
+	at := func(after time.Duration) string { return now.Add(after).Format(http.TimeFormat) }
+	date, slow := at(0), at(-3*time.Hour)
+	for _, c := range []struct {
+		value, date string
+		want        time.Duration
+	}{
+		{"120", "", 2 * time.Minute},
+		{" 7 ", "", 7 * time.Second},
+		{"0", "", 0},
+		{"", "", 0},
+		{"-5", "", 0},
+		{"1.5", "", 0},
+		{"5m", "", 0},
+		{"5 m", "", 0},
+		{"soon", "", 0},
+		{"86401", "", longest},
+		{"99999999999999999999999999", "", longest},
+		{at(time.Minute), date, time.Minute},
+		{at(-time.Minute), date, 0},
+		{at(1000 * time.Hour), date, longest},
+		{at(time.Minute - 3*time.Hour), slow, time.Minute},
+		{now.Add(time.Minute).Format(time.RFC850), date, time.Minute},
+	} {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			if got := Of(response(status, c.value, c.date), longest); got != c.want {
+				t.Errorf("%q at %q: %v, want %v", c.value, c.date, got, c.want)
+			}
+		}
+	}
+	for _, date := range []string{"", "yesterday"} {
+		if got := Of(response(429, at(time.Minute), date), longest); got < 30*time.Second || got > time.Minute {
+			t.Errorf("Date %q: %v, want a minute from now", date, got)
+		}
+	}
+	for _, status := range []int{200, 301, 500, 502} {
+		if got := Of(response(status, "120", ""), longest); got != 0 {
+			t.Errorf("status %d: %v", status, got)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"120", "-1", "Fri, 31 Dec 1999 23:59:59 GMT", "Friday, 31-Dec-99 23:59:59 GMT", "１２", "1e9", "0x10", "5m"} {
+		f.Add(s, "Sat, 21 Nov 2026 00:37:57 GMT")
+	}
+	f.Fuzz(func(t *testing.T, value, date string) {
+		got := Of(response(http.StatusTooManyRequests, value, date), longest)
+		if got < 0 || got > longest {
+			t.Errorf("%q at %q: %v, want 0 to %v", value, date, got, longest)
+		}
+	})
+}

@@ -142,24 +142,35 @@ const (
 	tableEnds   = "<!-- settings:end -->\n"
 )
 
-// markdown is the table of all settings for the documentation.
+// forms are the settings whose meaning leaves out the form of their values. Ranges are in the error
+// that refuses a value.
+var forms = map[string]bool{"listen": true, "redis.url": true, "redis.prefix": true, "proxies.trusted": true, "log.level": true}
+
+// markdown is the table of all settings for the documentation, with one row for the three resources.
 func markdown() string {
 	var out strings.Builder
 	code := func(text string) string { return strings.ReplaceAll("`"+text+"`", "``", "") }
-	cell := strings.NewReplacer("|", `\|`, "*", `\*`, "a duration from ", "", "a whole number from ", "", "a size from ", "",
-		"a file that can be read and is not empty", "a file").Replace
-	out.WriteString("| in the file, environment | default | allowed | meaning |\n")
-	out.WriteString("|---|---|---|---|\n")
+	cell := strings.NewReplacer("|", `\|`, "*", `\*`, "`catalogue`", "the resource").Replace
+	out.WriteString("| in the file, environment | default | meaning |\n")
+	out.WriteString("|---|---|---|\n")
 	for _, s := range config.Settings() {
-		name, preset := code(s.Key), code(s.Default)
+		name, preset, meaning := code(s.Key), code(s.Default), cell(s.Doc)
+		switch s.Key[strings.LastIndexByte(s.Key, '.')+1:] {
+		case "rules", "banners":
+			continue
+		case "catalogue":
+			name += ", `.rules`, `.banners`"
+		}
 		if s.Env != "" {
 			name += "<br>" + code(s.Env)
 		}
 		if s.Inherits != "" {
 			preset = "as " + code(s.Inherits)
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n",
-			name, preset, cell(s.Allowed()), cell(s.Doc))
+		if forms[s.Key] {
+			meaning += " (" + cell(s.Allowed()) + ")"
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s |\n", name, preset, meaning)
 	}
 	return out.String()
 }

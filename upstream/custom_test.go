@@ -120,7 +120,7 @@ func TestLoginByJSON(t *testing.T) {
 	}
 	for _, wrong := range []source.Login{{}, {Path: "x"}, {Path: "x", URL: "http://y", Form: map[string]string{"a": "b"}}, {URL: "/x", Body: source.Body{Text: "x"}}} {
 		o := options{Options: Options{URL: cms.URL, Shared: source.Shared{Login: &wrong}}}
-		if _, err := New(o.complete(t)); err == nil || !strings.HasPrefix(err.Error(), "upstream shared.login: ") {
+		if _, err := New(o.complete(t)); err == nil || !strings.HasPrefix(err.Error(), "upstream.shared.login: ") {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
@@ -200,8 +200,8 @@ func TestDefinitionsAndMediaAreSharedByAllPrograms(t *testing.T) {
 		}
 	}
 	for def, says := range map[string]string{
-		"def f: nosuch;":  "upstream shared.def: function not defined: nosuch/0",
-		"def f: 1; def g": `upstream shared.def: `,
+		"def f: nosuch;":  "upstream.shared.def: function not defined: nosuch/0",
+		"def f: 1; def g": `upstream.shared.def: `,
 	} {
 		_, err := New(options{Options: Options{URL: cms.URL, Shared: source.Shared{Def: def}}}.complete(t))
 		if err == nil || !strings.HasPrefix(err.Error(), says) {

@@ -58,7 +58,8 @@ type Options struct {
 }
 
 // New makes a client. It reaches for no CMS, but a folder has to be there. Its errors name the
-// option, and no credential; a mistake in Resources is a *list.Error.
+// option, and no credential; a mistake in Resources or Shared is a *list.Error or a
+// *mapping.ProgramError.
 func New(o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {

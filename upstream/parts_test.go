@@ -221,18 +221,18 @@ func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
 		options  source.Resource
 		want     string
 	}{
-		{"no parts", "custom", shape.Banners, source.Resource{}, "banners: parts: want at least one, since the preset has none for it"},
-		{"no path", "custom", shape.Banners, source.Resource{Parts: []source.Part{{}}}, "banners: parts[0].path: want one, since the preset has none for this"},
-		{"path elsewhere", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Path: "http://other"}}}, "banners: parts[0].path: want a path relative to the upstream URL, got a URL"},
-		{"name of no list", "drf", shape.Catalogue, source.Resource{Parts: []source.Part{{Name: "artists", Path: "a"}}}, `catalogue: parts[0].name: want one of artist, artwork, gallery, got "artists"`},
-		{"name twice", "drf", shape.Catalogue, source.Resource{Parts: []source.Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue: parts[1].name: want distinct names, got "artist" again`},
-		{"several without names", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a"}, {Name: "b", Path: "b"}}}, "banners: parts[0].name: want one for each of several parts, got none"},
-		{"reserved header", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Headers: map[string]string{"Host": "x"}}}}, `banners: parts[0].headers.Host: want a header that the client does not set itself`},
-		{"style", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Paging: source.Paging{Style: "scroll"}}}}, `banners: parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
-		{"page without param", "custom", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a", Paging: source.Paging{Style: source.PagingPage}}}}, "banners: parts[0].paging.param: want the name of the parameter for the page, got none"},
-		{"cursor without next", "custom", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a", Paging: source.Paging{Style: source.PagingCursor, Param: "c"}}}}, "banners: parts[0].paging.next: want a program that finds the cursor, got none"},
-		{"program", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Map: ".a\n| .b ||"}}}, "banners: parts[0].map: line 2 (| .b ||): unexpected token \"|\""},
-		{"function", "drf", shape.Banners, source.Resource{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners: map: function not defined: frobnicate/0"},
+		{"no parts", "custom", shape.Banners, source.Resource{}, "banners.parts: want at least one, since the preset has none for it"},
+		{"no path", "custom", shape.Banners, source.Resource{Parts: []source.Part{{}}}, "banners.parts[0].path: want one, since the preset has none for this"},
+		{"path elsewhere", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Path: "http://other"}}}, "banners.parts[0].path: want a path relative to the upstream URL, got a URL"},
+		{"name of no list", "drf", shape.Catalogue, source.Resource{Parts: []source.Part{{Name: "artists", Path: "a"}}}, `catalogue.parts[0].name: want one of artist, artwork, gallery, got "artists"`},
+		{"name twice", "drf", shape.Catalogue, source.Resource{Parts: []source.Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue.parts[1].name: want distinct names, got "artist" again`},
+		{"several without names", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a"}, {Name: "b", Path: "b"}}}, "banners.parts[0].name: want one for each of several parts, got none"},
+		{"reserved header", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Headers: map[string]string{"Host": "x"}}}}, `banners.parts[0].headers.Host: want a header that the client does not set itself`},
+		{"style", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Paging: source.Paging{Style: "scroll"}}}}, `banners.parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
+		{"page without param", "custom", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a", Paging: source.Paging{Style: source.PagingPage}}}}, "banners.parts[0].paging.param: want the name of the parameter for the page, got none"},
+		{"cursor without next", "custom", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a", Paging: source.Paging{Style: source.PagingCursor, Param: "c"}}}}, "banners.parts[0].paging.next: want a program that finds the cursor, got none"},
+		{"program", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Map: ".a\n| .b ||"}}}, "banners.parts[0].map: line 2 (| .b ||): unexpected token \"|\""},
+		{"function", "drf", shape.Banners, source.Resource{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners.map: function not defined: frobnicate/0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := options{Options: Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{}}, Preset: c.preset}
@@ -243,10 +243,11 @@ func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
 			}
 			o.Resources[c.resource] = c.options
 			_, err := New(o.complete(t))
-			if err == nil || err.Error() != "upstream resource "+c.want {
-				t.Errorf("got  %v\nwant upstream resource %s", err, c.want)
+			if err == nil || err.Error() != "upstream.resources."+c.want {
+				t.Errorf("got  %v\nwant upstream.resources.%s", err, c.want)
 			}
-			if _, ok := errors.AsType[*list.Error](err); !ok {
+			_, mistake := errors.AsType[*list.Error](err)
+			if _, program := errors.AsType[*mapping.ProgramError](err); mistake == program {
 				t.Errorf("a %T", err)
 			}
 		})

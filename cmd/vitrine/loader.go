@@ -20,6 +20,7 @@ import (
 	"vitrine/upstream"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/list"
+	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
 
@@ -46,10 +47,10 @@ func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing, changes .
 
 // refuseUpstream adds the place in the configuration to a mistake.
 func refuseUpstream(cfg config.Config, err error) error {
-	if wrong, ok := errors.AsType[*list.Error](err); ok && wrong.Resource == "" {
-		return cfg.RefuseBelow("upstream."+wrong.Key, wrong.Line, wrong.Err)
-	} else if ok {
-		return cfg.RefuseBelow("upstream.resources."+string(wrong.Resource)+"."+wrong.Key, wrong.Line, wrong.Err)
+	if wrong, ok := errors.AsType[*list.Error](err); ok {
+		return cfg.RefuseBelow(wrong.Key, 0, wrong.Err)
+	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
+		return cfg.RefuseBelow(program.Program, program.Line, program.Where())
 	}
 	if err != nil {
 		return cfg.Refuse("upstream.url", cmp.Or(errors.Unwrap(err), err)) // which names the setting itself

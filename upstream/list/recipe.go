@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,34 +64,34 @@ type part struct {
 	program, items, id, total, next *mapping.Program
 }
 
-// New makes a recipe. Its error is an *[Error].
+// New makes a recipe. Its error is an *[Error] or a *[mapping.ProgramError].
 func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int64) (*Recipe, error) {
 	m := &Recipe{
 		resource: r, shared: shared, ignore: mapping.NewIgnored(shared.Ignore), maxBytes: maxBytes, pause: 50 * time.Millisecond,
 		defs: defs(shared), empty: o.Empty,
 	}
-	err := errors.Join(check(shared), m.compile(&m.draft, "shared.draft", shared.Draft), m.compile(&m.shaping, "shared.map", shared.Map))
+	err := errors.Join(check(shared), m.compile(&m.draft, "upstream.shared.draft", shared.Draft), m.compile(&m.shaping, "upstream.shared.map", shared.Map))
 	if err != nil || o.Empty {
 		return m, err
 	}
-	parts := o.Parts
-	if len(parts) == 0 {
-		return nil, m.wrong("parts", "want at least one, since the preset has none for it")
+	root := "upstream.resources." + string(r) + "."
+	if len(o.Parts) == 0 {
+		return nil, wrong(root+"parts", "want at least one, since the preset has none for it")
 	}
 	seen := make(map[string]bool)
-	for i, p := range parts {
-		key := fmt.Sprintf("parts[%d].", i)
+	for i, p := range o.Parts {
+		key := fmt.Sprintf("%sparts[%d].", root, i)
 		if seen[p.Name] {
-			return nil, m.wrong(key+"name", "want distinct names, got %q again", p.Name)
+			return nil, wrong(key+"name", "want distinct names, got %q again", p.Name)
 		}
 		seen[p.Name] = true
-		one, err := m.part(p, key, len(parts) > 1, o.Map != "")
+		one, err := m.part(p, key, len(o.Parts) > 1, o.Map != "")
 		if err != nil {
 			return nil, err
 		}
 		m.parts = append(m.parts, one)
 	}
-	err = m.compile(&m.program, "map", o.Map)
+	err = m.compile(&m.program, root+"map", o.Map)
 	m.timely = mapping.Timely(m.defs) || mapping.Timely(o.Map) || mapping.Timely(shared.Map) || mapping.Timely(shared.Draft) ||
 		slices.ContainsFunc(m.parts, func(p *part) bool { return mapping.Timely(p.Map) || mapping.Timely(p.Items) })
 	return m, err
@@ -104,29 +105,29 @@ func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, e
 	case o.Name != "":
 		p.root += "." + o.Name
 		if err := m.checkName(o.Name, hasMap); err != nil {
-			return nil, m.wrong(key+"name", "%w", err)
+			return nil, wrong(key+"name", "%w", err)
 		}
 	case several:
-		return nil, m.wrong(key+"name", "want one for each of several parts, got none")
+		return nil, wrong(key+"name", "want one for each of several parts, got none")
 	case len(m.resource.Lists()) > 0:
 		p.list = false
 	}
 	if lists := m.resource.Lists(); o.MinItems > 0 && len(lists) > 0 && !slices.Contains(lists, o.Name) {
-		return nil, m.wrong(key+"min_items", "want it on a part that is one of %s, got the part %q", strings.Join(lists, ", "), o.Name)
+		return nil, wrong(key+"min_items", "want it on a part that is one of %s, got the part %q", strings.Join(lists, ", "), o.Name)
 	} else if o.MinItems > 0 && o.Name != "" && len(lists) == 0 {
-		return nil, m.wrong(key+"min_items", "want it on a part without a name, got the part %q", o.Name)
+		return nil, wrong(key+"min_items", "want it on a part without a name, got the part %q", o.Name)
 	}
 	if p.Path == "" {
-		return nil, m.wrong(key+"path", "want one, since the preset has none for this")
+		return nil, wrong(key+"path", "want one, since the preset has none for this")
 	}
 	if err := exchange.CheckPath(p.Path); err != nil {
-		return nil, m.wrong(key+"path", "%w", err)
+		return nil, wrong(key+"path", "%w", err)
 	}
 	if name, err := exchange.CheckHeaders(p.Headers); err != nil {
-		return nil, m.wrong(key+"headers."+name, "%w", err)
+		return nil, wrong(key+"headers."+name, "%w", err)
 	}
 	if name, err := p.page(m.shared.Paging); err != nil {
-		return nil, m.wrong(key+"paging."+name, "%w", err)
+		return nil, wrong(key+"paging."+name, "%w", err)
 	}
 	p.Items, p.ID = cmp.Or(o.Items, m.shared.Items), cmp.Or(o.ID, m.shared.ID)
 	return p, errors.Join(
@@ -268,3 +269,56 @@ const plainOrResults = ".results? // ."
 
 // posts reports whether the part is asked for with a POST, which has no validators.
 func (p *part) posts() bool { return p.Body.Value != nil || p.Body.Text != "" }
+
+// check refuses what all parts share and cannot be used.
+func check(s source.Shared) error {
+	if name, err := exchange.CheckHeaders(s.Headers); err != nil {
+		return &Error{"upstream.shared.headers." + name, err}
+	}
+	if _, err := NewLogin(s.Login); err != nil {
+		return &Error{"upstream.shared.login", err}
+	}
+	if u, err := url.Parse(s.Media); err != nil || s.Media != "" && !u.IsAbs() {
+		return wrong("upstream.shared.media", "want an absolute URL")
+	}
+	if s.Def == "" {
+		return nil
+	}
+	_, err := mapping.Compile("", "upstream.shared.def", defs(s)+".")
+	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok {
+		return &Error{"upstream.shared.def", failed.Where()} // whose line is not that of def alone
+	}
+	return err
+}
+
+// compile compiles the program of a key, if there is one.
+func (m *Recipe) compile(to **mapping.Program, key, source string) (err error) {
+	if source != "" {
+		*to, err = mapping.Compile(m.defs, key, source)
+	}
+	return err
+}
+
+// defs is the beginning of all programs.
+func defs(s source.Shared) string {
+	text := ""
+	if s.Media != "" {
+		text = "def media: resolve_url(" + strconv.Quote(s.Media) + ");\n"
+	}
+	if s.Def != "" {
+		text += s.Def + "\n"
+	}
+	return text
+}
+
+// Error is a mistake in the configuration, but for those that a *[mapping.ProgramError] tells.
+type Error struct {
+	Key string // upstream.resources.banners.parts[0].paging.size, upstream.shared.login
+	Err error
+}
+
+func (e *Error) Error() string { return e.Key + ": " + e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func wrong(key, format string, args ...any) error { return &Error{key, fmt.Errorf(format, args...)} }

@@ -17,24 +17,12 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// PagingError is a list that could not be read consistently to its end.
-type PagingError struct {
-	Path   string // of the list: catalogue.artist
-	Walks  int    // how often it was read from its first page
-	Reason string // what was wrong in the last walk
-}
-
-func (e *PagingError) Error() string {
-	return fmt.Sprintf("%s: the list was not the same on all of its pages, in %d walks: %s", e.Path, e.Walks, e.Reason)
-}
-
-// Is makes a PagingError a refusal of the document.
-func (e *PagingError) Is(target error) bool { return target == shape.ErrRefused }
-
-// tornError is a walk in which the list changed.
+// tornError is a walk in which the list changed. After the last one the document is refused.
 type tornError struct{ reason string }
 
 func (e *tornError) Error() string { return e.reason }
+
+func (*tornError) Is(target error) bool { return target == shape.ErrRefused }
 
 // read walks until the list did not change while it was read.
 func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, error) {
@@ -48,7 +36,8 @@ func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, erro
 		case !ok:
 			return got, err
 		case n >= w.part.Paging.Walks:
-			return got, w.wrong(got.last, &PagingError{Path: w.part.root, Walks: n, Reason: torn.reason})
+			err = fmt.Errorf("%s: the list was not the same on all of its pages, in %d walks: %w", w.part.root, n, torn)
+			return got, failed(ctx, got.last.Op, err)
 		}
 		held = exchange.Validators{}
 		w.left.Add(int64(got.bytes))
@@ -58,13 +47,8 @@ func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, erro
 	}
 }
 
-// wrong is the error of an inconsistent list.
-func (w *walk) wrong(last exchange.Answer, err error) error {
-	return &exchange.Error{Op: last.Op, Kind: exchange.ErrAnswer, Err: err}
-}
-
 func (w *walk) refuse(last exchange.Answer, want, got string) error {
-	return w.wrong(last, &shape.RefusedError{Path: w.part.root, Want: want, Got: got})
+	return &exchange.Error{Op: last.Op, Kind: exchange.ErrAnswer, Err: &shape.RefusedError{Path: w.part.root, Want: want, Got: got}}
 }
 
 // once reads the list from its first page to its last.
@@ -129,7 +113,7 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 		next, more, err := w.next(at, want, page, len(got.items), total)
 		if err != nil {
-			return got, w.wrong(one, err)
+			return got, failed(ctx, one.Op, err)
 		}
 		if err := w.identify(ctx, at.page, len(got.items)-len(page.Items), page.Items, seen); err != nil {
 			_, torn := errors.AsType[*tornError](err)

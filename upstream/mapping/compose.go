@@ -13,6 +13,8 @@ type Composition struct {
 	Ignore   *Ignored // members of items that are left out
 	Object   bool     // the document is an object of lists; otherwise it is a list
 	MaxBytes int      // of the result
+
+	budget int // the memory of the values that are decoded at a time
 }
 
 // Items are those of one part.
@@ -52,12 +54,12 @@ func With(all []Response, item int, made bool) (op string) {
 
 // Compose makes the document's bytes, ready to be normalized.
 func (c *Composition) Compose(ctx context.Context) ([]byte, error) {
-	w := &composing{Composition: c, ctx: ctx, budget: 8<<20 + 2*c.size()}
 	if c.Map == nil {
-		return w.stream()
+		c.budget = 8<<20 + 2*c.size()
+		return c.stream(ctx)
 	}
-	w.budget = programMemory + programFactor*c.size()
-	parts, err := w.decode()
+	c.budget = programMemory + programFactor*c.size()
+	parts, err := c.decode(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (c *Composition) Compose(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Append(nil, c.Root, document, w.limits(c.Object))
+	return Append(nil, c.Root, document, c.limits(c.Object))
 }
 
 // size is that of all items, in bytes, with what separates them.
@@ -78,16 +80,9 @@ func (c *Composition) size() (n int) {
 	return n
 }
 
-// composing is a composition at work.
-type composing struct {
-	*Composition
-	ctx    context.Context //nolint:containedctx // of one call
-	budget int             // the memory of the values that are decoded at a time
-}
-
 // limits are those of an object of lists, or of an item.
-func (w *composing) limits(object bool) Limits {
-	limits := Limits{Bytes: w.MaxBytes, Ignore: w.Ignore}
+func (c *Composition) limits(object bool) Limits {
+	limits := Limits{Bytes: c.MaxBytes, Ignore: c.Ignore}
 	if object {
 		limits.Items = 1
 	}
@@ -95,10 +90,10 @@ func (w *composing) limits(object bool) Limits {
 }
 
 // stream appends part after part, item by item, so that only one item is ever decoded.
-func (w *composing) stream() (out []byte, err error) {
-	size := w.size()
-	out = make([]byte, 0, min(size+size/8, w.MaxBytes)+64) // growing would take it twice
-	for i, p := range w.Parts {
+func (c *Composition) stream(ctx context.Context) (out []byte, err error) {
+	size := c.size()
+	out = make([]byte, 0, min(size+size/8, c.MaxBytes)+64) // growing would take it twice
+	for i, p := range c.Parts {
 		if p.Name != "" {
 			separator := byte(',')
 			if i == 0 {
@@ -106,17 +101,17 @@ func (w *composing) stream() (out []byte, err error) {
 			}
 			out = fmt.Appendf(out, `%c"%s":`, separator, p.Name) // a name is a token
 		}
-		if out, err = w.part(out, p); err != nil {
+		if out, err = c.part(ctx, out, p); err != nil {
 			return nil, err
 		}
 	}
-	if w.Parts[0].Name != "" {
+	if c.Parts[0].Name != "" {
 		out = append(out, '}')
 	}
 	return out, nil
 }
 
-func (w *composing) part(out []byte, p Items) ([]byte, error) {
+func (c *Composition) part(ctx context.Context, out []byte, p Items) ([]byte, error) {
 	if p.List {
 		out = append(out, '[')
 	}
@@ -127,7 +122,7 @@ func (w *composing) part(out []byte, p Items) ([]byte, error) {
 		}
 		n++
 	}
-	if p.Draft == nil && len(p.Maps) == 0 && w.Ignore == nil {
+	if p.Draft == nil && len(p.Maps) == 0 && c.Ignore == nil {
 		for _, item := range p.Items {
 			separate()
 			out = append(out, item...)
@@ -136,11 +131,11 @@ func (w *composing) part(out []byte, p Items) ([]byte, error) {
 			p.Responses[i].Made = p.Responses[i].Received
 		}
 	} else {
-		whole := w.budget
-		err := w.items(p, func(path string, v any) (err error) {
+		whole := c.budget
+		err := c.items(ctx, p, func(path string, v any) (err error) {
 			separate()
-			out, err = Append(out, path, v, w.limits(!p.List && w.Object))
-			w.budget = whole // the item is finished
+			out, err = Append(out, path, v, c.limits(!p.List && c.Object))
+			c.budget = whole // the item is finished
 			return err
 		})
 		if err != nil {
@@ -157,11 +152,11 @@ func (w *composing) part(out []byte, p Items) ([]byte, error) {
 }
 
 // decode decodes all parts for a program.
-func (w *composing) decode() (any, error) {
-	lists := make(map[string]any, len(w.Parts))
-	for _, p := range w.Parts {
+func (c *Composition) decode(ctx context.Context) (any, error) {
+	lists := make(map[string]any, len(c.Parts))
+	for _, p := range c.Parts {
 		values := []any{}
-		err := w.items(p, func(_ string, v any) error {
+		err := c.items(ctx, p, func(_ string, v any) error {
 			values = append(values, v)
 			return nil
 		})
@@ -176,36 +171,36 @@ func (w *composing) decode() (any, error) {
 			return nil, notOne(p.Root, len(values))
 		}
 	}
-	if len(w.Parts) == 1 && w.Parts[0].Name == "" {
+	if len(c.Parts) == 1 && c.Parts[0].Name == "" {
 		return lists[""], nil
 	}
 	return lists, nil
 }
 
 // items decodes and maps the items of a part, and passes each result, with its path, to emit.
-func (w *composing) items(p Items, emit func(path string, v any) error) error {
+func (c *Composition) items(ctx context.Context, p Items, emit func(path string, v any) error) error {
 	left := p.MaxItems
 	response, end := -1, 0 // of its items
 	for i, item := range p.Items {
 		for ; i >= end && response+1 < len(p.Responses); end += p.Responses[response].Received {
 			response++
 		}
-		if err := w.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		path := p.Root
 		if p.List {
 			path = index(path, i)
 		}
-		v, err := decode(path, item, &w.budget)
+		v, err := decode(path, item, &c.budget)
 		if err != nil {
 			return err
 		}
-		draft, err := p.draft(w.ctx, path, v)
+		draft, err := p.draft(ctx, path, v)
 		if err != nil {
 			return err
 		}
-		err = pipe(w.ctx, p.Maps, path, v, p.MaxItems+1, func(v any) error {
+		err = pipe(ctx, p.Maps, path, v, p.MaxItems+1, func(v any) error {
 			if draft != "" {
 				return refuse(draft, "a published item (a program can leave drafts out)", "a draft")
 			}

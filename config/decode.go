@@ -65,16 +65,17 @@ func (d *decoder) object(n *yaml.Node, key string, known []string, each func(at 
 	}
 }
 
-// group collects the settings of a group.
-func (d *decoder) group(n *yaml.Node, key string) {
-	d.object(n, key, members(key), func(_ int, below string, name, value *yaml.Node) {
+// group collects the settings of a group, which is a struct of type t.
+func (d *decoder) group(n *yaml.Node, key string, t reflect.Type) {
+	known, fields := keysOf(t)
+	d.object(n, key, known, func(at int, below string, name, value *yaml.Node) {
 		s, isSetting := Lookup(below)
 		// ttl: 60s is short for ttl: {default: 60s}.
 		if common, ok := Lookup(below + ".default"); ok && value.Kind != yaml.MappingNode {
 			s, isSetting = common, true
 		}
 		if !isSetting {
-			d.group(value, below)
+			d.group(value, below, fields[at].Type)
 			return
 		}
 		g := given{origin: d.at(below, name.Line)}
@@ -174,16 +175,20 @@ func partNamed(parts []source.Part, name string) source.Part {
 	return source.Part{Name: name}
 }
 
-func (d *decoder) structure(n *yaml.Node, key string, to reflect.Value) {
-	var known []string
-	var index []int
-	for i := range to.NumField() {
-		if name := to.Type().Field(i).Tag.Get("yaml"); name != "" && name != "-" {
-			known, index = append(known, name), append(index, i)
+// keysOf are the keys of a struct in the file, those of embedded ones among them, and their fields.
+func keysOf(t reflect.Type) (known []string, fields []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(t) {
+		if name := f.Tag.Get("yaml"); name != "" && name != "-" {
+			known, fields = append(known, name), append(fields, f)
 		}
 	}
+	return known, fields
+}
+
+func (d *decoder) structure(n *yaml.Node, key string, to reflect.Value) {
+	known, fields := keysOf(to.Type())
 	d.object(n, key, known, func(at int, below string, _, value *yaml.Node) {
-		d.value(value, below, to.Field(index[at]), to.Type().Field(index[at]).Tag)
+		d.value(value, below, to.FieldByIndex(fields[at].Index), fields[at].Tag)
 	})
 }
 

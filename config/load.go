@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -136,7 +137,7 @@ func (v values) file(sources Sources) (path string, errs []error) {
 			path, strings.TrimPrefix(cause(err).Error(), "yaml: "))}
 	}
 	if root != nil {
-		d.group(root, "")
+		d.group(root, "", reflect.TypeFor[Config]())
 	}
 	return path, d.errs
 }

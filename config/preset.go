@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"io/fs"
 	"path/filepath"
 	"reflect"
@@ -12,7 +11,6 @@ import (
 
 	"vitrine/config/source"
 	bundled "vitrine/upstream/presets"
-	"vitrine/upstream/shape"
 )
 
 // presets are the names of those in the program.
@@ -39,46 +37,29 @@ func checkPreset(name string) error {
 	return nil
 }
 
-// ParseSource decodes what the file could have below upstream, shared and resources, over a preset.
-// It is for tests and tools.
-func ParseSource(preset string, content []byte) (source.Shared, map[shape.Resource]source.Resource, error) {
-	c := Config{origins: make(map[string]origin), trees: make(map[string]tree)}
-	c.Upstream.Preset = preset
-	errs := c.content(nil, "", nil)
-	d := decoder{file: "vitrine.yaml", origins: c.origins}
-	errs = append(errs, d.preset(content, &c.Upstream))
-	out := make(map[shape.Resource]source.Resource)
-	for _, r := range shape.Resources() {
-		out[r] = c.Upstream.Resources.Of(string(r))
-	}
-	return c.Upstream.Shared, out, errors.Join(append(errs, d.errs...)...)
-}
-
-// content decodes the preset, and over it what v has of the file at path.
+// content decodes the preset, whose name is right, and over it what v has of the file at path.
 func (c *Config) content(v values, path string, environ []string) []error {
 	u := &c.Upstream
-	if slices.Contains(presets, u.Preset) || isPresetFile(u.Preset) {
-		name, read := "preset "+u.Preset, func(string) ([]byte, error) { return bundled.FS.ReadFile(u.Preset + ".yaml") }
-		if isPresetFile(u.Preset) {
-			name, read = u.Preset, func(path string) ([]byte, error) { return readFile(path, fileLimit) }
-			if path != "" && !filepath.IsAbs(name) {
-				name = filepath.Join(filepath.Dir(path), name)
-			}
+	name, read := "preset "+u.Preset, func(string) ([]byte, error) { return bundled.FS.ReadFile(u.Preset + ".yaml") }
+	if isPresetFile(u.Preset) {
+		name, read = u.Preset, func(path string) ([]byte, error) { return readFile(path, fileLimit) }
+		if path != "" && !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(path), name)
 		}
-		d := decoder{reader: reader{environ: environ}, file: name, origins: c.origins}
-		content, err := read(name)
-		if err == nil {
-			err = d.preset(content, u)
-		}
-		if err != nil {
-			return []error{c.Refuse("upstream.preset", cause(err))}
-		}
-		if len(d.errs) > 0 {
-			return d.errs
-		}
-		c.trees["upstream.preset"] = tree{shown: string(content)}
 	}
-	d := decoder{reader: reader{environ: environ}, file: path, origins: c.origins}
+	d := decoder{reader: reader{environ: environ}, file: name, origins: c.origins}
+	content, err := read(name)
+	if err == nil {
+		err = d.preset(content, u)
+	}
+	if err != nil {
+		return []error{c.Refuse("upstream.preset", cause(err))}
+	}
+	if len(d.errs) > 0 {
+		return d.errs
+	}
+	c.trees["upstream.preset"] = tree{shown: string(content)}
+	d = decoder{reader: reader{environ: environ}, file: path, origins: c.origins}
 	for _, s := range settings {
 		if s.Key != "notify" {
 			d.tree(c, s, v[s.Key].node)

@@ -97,33 +97,6 @@ func Lookup(key string) (Setting, bool) {
 	return settings[i], true
 }
 
-// names lists every setting and group below group, by its whole key. The group "" is the file.
-func names(group string) []string {
-	var out []string
-	for _, s := range settings {
-		for i, r := range s.Key + "." {
-			key := s.Key[:i]
-			if r == '.' && (group == "" || strings.HasPrefix(key, group+".")) && !slices.Contains(out, key) {
-				out = append(out, key)
-			}
-		}
-	}
-	return out
-}
-
-// members lists the settings and groups directly in group, by their names there. It is empty if
-// there is no such group.
-func members(group string) []string {
-	var out []string
-	for _, key := range names(group) {
-		name := strings.TrimPrefix(strings.TrimPrefix(key, group), ".")
-		if !strings.Contains(name, ".") {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // field is the value in c.
 func (s Setting) field(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(s.index)

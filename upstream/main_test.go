@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -48,13 +47,16 @@ type options struct {
 // complete puts what the options leave out in from the preset, as package config does.
 func (o options) complete(t testing.TB) Options {
 	t.Helper()
-	shared, resources, err := config.ParseSource(cmp.Or(o.Preset, "drf"), nil)
+	c, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_PRESET=" + o.Preset}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay(&shared, o.Shared)
-	o.Shared = shared
-	given := o.Resources
+	overlay(&c.Upstream.Shared, o.Shared)
+	o.Shared = c.Upstream.Shared
+	given, resources := o.Resources, make(map[shape.Resource]source.Resource)
+	for _, r := range shape.Resources() {
+		resources[r] = c.Upstream.Resources.Of(string(r))
+	}
 	o.Resources = resources
 	for r, own := range given {
 		preset := resources[r]

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -120,12 +121,10 @@ Examples:
 // code.
 func run(ctx context.Context, args []string, p program) int {
 	var commands commandLine
-	for _, flags := range []*settingsFlags{
-		&commands.Serve.settingsFlags, &commands.Check.settingsFlags, &commands.Purge.settingsFlags, &commands.History.settingsFlags, &commands.Restore.settingsFlags,
-		&commands.Accept.settingsFlags,
-		&commands.Config.settingsFlags, &commands.Healthcheck.settingsFlags, &commands.Notify.settingsFlags, &commands.Status.settingsFlags,
-	} {
-		flags.fromTable()
+	for _, command := range reflect.ValueOf(&commands).Elem().Fields() {
+		if c, ok := command.Addr().Interface().(interface{ fromTable() }); ok {
+			c.fromTable()
+		}
 	}
 	helped := false
 	parser, err := kong.New(&commands,

@@ -214,25 +214,23 @@ func (p *process) socket(ctx context.Context, key, address string, log *slog.Log
 	return s, nil
 }
 
-// embedded returns the store inside this process, or nil.
-func (p *process) embedded(cfg config.Config, log *slog.Logger) (*embedded.Store, error) {
-	address, ok := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
+// openLocal starts the embedded store, if there is one, unless the service before has started it.
+func (s *service) openLocal() (err error) {
+	address, ok := strings.CutPrefix(s.cfg.Redis.URL.Reveal(), "embedded:")
 	if !ok {
-		return nil, nil //nolint:nilnil // none is configured
+		return nil
 	}
 	url := embedded.URL(address)
-	if s := p.stores[url]; s != nil {
-		return s, nil
+	if s.local = s.stores[url]; s.local != nil {
+		return nil
 	}
-	s, err := embedded.Start(address, log)
-	switch {
-	case err == nil:
-		p.stores[url] = s
-		return s, nil
-	case isSystemError(err):
-		return nil, cannotListen("redis.url", "embedded:", address, err)
+	if s.local, err = embedded.Start(address, s.log); isSystemError(err) {
+		return cannotListen("redis.url", "embedded:", address, err)
+	} else if err != nil {
+		return s.cfg.Refuse("redis.url", err)
 	}
-	return nil, cfg.Refuse("redis.url", err)
+	s.stores[url] = s.local
+	return nil
 }
 
 // closeUnused closes the sockets and embedded stores that none of the configurations names.

@@ -111,12 +111,6 @@ func (s *service) openOperator(ctx context.Context) error {
 	return nil
 }
 
-// openLocal starts the embedded store, if there is one.
-func (s *service) openLocal() (err error) {
-	s.local, err = s.embedded(s.cfg, s.log)
-	return err
-}
-
 func (s *service) openStore(ctx context.Context) (err error) {
 	url := s.cfg.Redis.URL.Reveal()
 	if s.local != nil {

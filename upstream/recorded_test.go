@@ -91,7 +91,7 @@ func TestAppendSlashIsFollowed(t *testing.T) {
 		if got := mustFetch(t, client, c.resource); len(got.Document.Body) == 0 {
 			t.Errorf("%s: no document", c.path)
 		}
-		if last := cms.Last(); last.Path != upstreamtest.Path(c.resource) || last.Header.Get("Authorization") != "Token abc" {
+		if last := cms.Last(); last.Path != c.resource.Route() || last.Header.Get("Authorization") != "Token abc" {
 			t.Errorf("%s: went on to %s with %v", c.path, last.Path, last.Header)
 		}
 	}

@@ -24,17 +24,11 @@ func (d *decoder) timestamp(dst []byte) ([]byte, error) {
 		return append(append(append(dst, '"'), s...), '"'), nil
 	case !ok:
 		return dst, d.refused(want, excerpt(raw))
-	case !inRange(t):
+	case t.Year() < 1 || t.Year() > 9999:
 		return dst, d.refused("a timestamp in the years 0001 to 9999 of UTC", excerpt(raw))
 	}
 	d.note(repair)
-	return appendTimestamp(dst, t), nil
-}
-
-func inRange(t time.Time) bool { return t.Year() >= 1 && t.Year() <= 9999 }
-
-func appendTimestamp(dst []byte, t time.Time) []byte {
-	return append(t.AppendFormat(append(dst, '"'), timestampLayout), '"')
+	return append(t.AppendFormat(append(dst, '"'), timestampLayout), '"'), nil
 }
 
 // The forms of a timestamp, the documented one first. A fraction of a second can follow in all that

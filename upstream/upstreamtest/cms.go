@@ -56,9 +56,6 @@ func Recordings(tb testing.TB, cms string) []string {
 	return names
 }
 
-// Path returns where the CMS serves r, with its leading slash.
-func Path(r shape.Resource) string { return r.Route() }
-
 // Request is a request that the CMS received.
 type Request struct {
 	Method string
@@ -212,7 +209,7 @@ func (c *CMS) Record(r shape.Resource, raw []byte) {
 }
 
 // Handle answers for r with h: one of this package's answers or any other.
-func (c *CMS) Handle(r shape.Resource, h http.Handler) { c.HandlePath(Path(r), h) }
+func (c *CMS) Handle(r shape.Resource, h http.Handler) { c.HandlePath(r.Route(), h) }
 
 // HandlePath answers with h at exactly path.
 func (c *CMS) HandlePath(path string, h http.Handler) {
@@ -271,7 +268,7 @@ func (c *CMS) count(r shape.Resource) (n int, arrival <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, req := range c.requests {
-		if req.Path == Path(r) {
+		if req.Path == r.Route() {
 			n++
 		}
 	}

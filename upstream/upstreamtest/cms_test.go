@@ -56,7 +56,7 @@ func mustGet(t *testing.T, url string, header ...string) reply {
 func TestNewServesTheRecordedDocuments(t *testing.T) {
 	cms := upstreamtest.New(t)
 	for _, r := range shape.Resources() {
-		got := mustGet(t, cms.URL+upstreamtest.Path(r))
+		got := mustGet(t, cms.URL+r.Route())
 		if got.code != 200 || got.header.Get("Content-Type") != "application/json" || len(got.body) < 2000 {
 			t.Errorf("%s: status %d, %s, %d bytes", r, got.code, got.header.Get("Content-Type"), len(got.body))
 		}

@@ -38,7 +38,7 @@ func (t Term) Descending() bool { return t%2 == 1 }
 // repeated field counts.
 func ParseOrdering(encoded []byte) (o Ordering) {
 	var scratch [256]byte // enough for each field once; a longer value costs an allocation
-	value := AppendDecoded(scratch[:0], encoded, ' ')
+	value := AppendDecoded(scratch[:0], encoded)
 	var seen [shape.BannerFieldCount]bool
 	for len(value) > 0 && int(o.n) < len(o.terms) {
 		var term []byte

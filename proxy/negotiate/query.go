@@ -41,14 +41,10 @@ func decodesTo(encoded []byte, want string) bool {
 	return len(encoded) == 0
 }
 
-// AppendDecoded appends the decoded form of encoded. A plus sign becomes plus: a space in a query,
-// and itself in a path.
-func AppendDecoded(dst, encoded []byte, plus byte) []byte {
+// AppendDecoded appends the decoded form of encoded.
+func AppendDecoded(dst, encoded []byte) []byte {
 	for len(encoded) > 0 {
 		c, width := decodeByte(encoded)
-		if encoded[0] == '+' {
-			c = plus
-		}
 		dst = append(dst, c)
 		encoded = encoded[width:]
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -27,15 +29,16 @@ type derived struct {
 	forms atomic.Pointer[map[Key]*form]
 	turn  atomic.Int64 // counts insertions: the clock of "recently used"
 
-	mu       sync.Mutex // guards the fields below, and is held while forms is replaced
-	building map[want]*building
-	recent   map[want]struct{} // recent wants that got a plainer answer
+	building singleflight.Group // of wants
+
+	mu     sync.Mutex        // guards the field below, and is held while forms is replaced
+	recent map[want]struct{} // recent wants that got a plainer answer
 }
 
 func (s *derived) init(document int) {
 	s.limit = derivedBytes(document)
 	s.forms.Store(&map[Key]*form{})
-	s.building, s.recent = map[want]*building{}, map[want]struct{}{}
+	s.recent = map[want]struct{}{}
 }
 
 // find returns a form, or nil.
@@ -113,9 +116,10 @@ func dropOldest(forms map[Key]*form) (victim Key, ok bool) {
 	return victim, false
 }
 
-// askedBefore records a want, and reports whether it was recorded before. It is called with mu
-// held.
+// askedBefore records a want, and reports whether it was recorded before.
 func (s *derived) askedBefore(w want) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if _, ok := s.recent[w]; ok {
 		return true
 	}

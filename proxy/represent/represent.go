@@ -97,36 +97,17 @@ type want struct {
 	coding negotiate.Encoding
 }
 
-// A building is a derived form being built, for all requests that want it meanwhile.
-type building struct {
-	done chan struct{}   // closed when the fields below are set
-	rep  *Representation // nil if the builder panicked
-	form *form           // leased by a writer; nil for none
-}
-
-// build answers a want that is not held.
+// build answers a want that is not held, once for all requests that want it meanwhile.
 func (d *Document) build(w want) (*Representation, Lease) {
-	s := &d.derived
-	s.mu.Lock()
-	if b := s.building[w]; b != nil {
-		s.mu.Unlock()
-		<-b.done
-		if b.rep == nil {
-			panic("represent: the builder of this form panicked")
-		}
-		return b.rep, b.form.lease()
+	type built struct {
+		rep  *Representation
+		form *form // leased by a writer; nil for none
 	}
-	b := &building{done: make(chan struct{})}
-	s.building[w] = b
-	again := s.askedBefore(w)
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.building, w)
-		s.mu.Unlock()
-		close(b.done)
-	}()
-	b.rep, b.form = d.make(w, again)
+	v, _, _ := d.derived.building.Do(fmt.Sprint(w), func() (any, error) {
+		rep, form := d.make(w, d.derived.askedBefore(w))
+		return built{rep, form}, nil
+	})
+	b, _ := v.(built)
 	return b.rep, b.form.lease()
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"vitrine/cache"
@@ -175,7 +176,7 @@ func TestWhileBuildersAreBusyAnAnswerIsPlainAndRight(t *testing.T) {
 	go func() { answered <- p.get(key, negotiate.Zstd) }()
 	for waiting := false; !waiting; runtime.Gosched() {
 		p.derived.mu.Lock()
-		waiting = len(p.derived.building) == 1
+		_, waiting = p.derived.recent[want{key, negotiate.Zstd}]
 		p.derived.mu.Unlock()
 	}
 	select {
@@ -274,15 +275,22 @@ func TestAFormThatWasDroppedWhileItGrewIsNotHeldAgain(t *testing.T) {
 func TestWhoWaitsForABuilderThatPanicsPanics(t *testing.T) {
 	d := prepared(t, 3)
 	w := want{key: ordered("-id"), coding: negotiate.Identity}
-	b := &building{done: make(chan struct{})}
-	d.derived.building[w] = b
-	close(b.done)
-	defer func() {
-		if recover() == nil {
-			t.Error("there is an answer")
-		}
-	}()
-	d.get(w.key, w.coding)
+	synctest.Test(t, func(t *testing.T) {
+		go func() {
+			defer func() { _ = recover() }() // it is the waiter's that counts
+			_, _, _ = d.derived.building.Do(fmt.Sprint(w), func() (any, error) {
+				time.Sleep(time.Second)
+				panic("cannot build")
+			})
+		}()
+		synctest.Wait()
+		defer func() {
+			if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "cannot build") {
+				t.Errorf("want the builder's panic, got %v", p)
+			}
+		}()
+		d.get(w.key, w.coding)
+	})
 }
 
 func TestWhatWasAskedForOnceIsRememberedInBounds(t *testing.T) {

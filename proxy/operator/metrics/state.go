@@ -63,68 +63,44 @@ type stateCollector struct {
 	look    func() State
 }
 
-func gaugeDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
-}
-
-var (
-	buildDesc       = gaugeDesc("build_info", "1, with the version of this program.", "version")
-	redisDesc       = gaugeDesc("redis_up", "1 if Redis answers.")
-	refusingDesc    = gaugeDesc("redis_refuses_writes", "1 if Redis refused the last write.")
-	roundTripDesc   = gaugeDesc("redis_round_trip_seconds", "Average time for an answer of Redis; above half the purge bound every request waits for it.")
-	trackingDesc    = gaugeDesc("tracking_up", "1 if purges are received from Redis.")
-	breakerDesc     = gaugeDesc("breaker_open", "1 while the circuit breaker keeps the CMS from being asked.")
-	connectionsDesc = gaugeDesc("connections", "Open connections at the public address.")
-	limitDesc       = gaugeDesc("connections_limit", "Connections beyond which further ones are refused.")
-	certificateDesc = gaugeDesc("certificate_not_after_seconds", "When the TLS certificate ends, as a Unix time; absent without TLS.")
-	freshDesc       = gaugeDesc("entry_fresh_seconds",
-		"Time for which the document held is still fresh; negative when stale, absent when none is held.", "resource")
-	pendingDesc    = gaugeDesc("notifications_pending", "Changes and purges that a target has not been told of yet.", "target")
-	heldDesc       = gaugeDesc("held_back", "1 while a document of the CMS is held back, since it lacks too much of the one held.", "resource")
-	suspiciousDesc = gaugeDesc("suspicious", "1 while the document held is suspicious.", "resource", "kind")
-	checksumDesc   = gaugeDesc("entry_checksum",
-		"Checksum of the ETag of the document held: replicas with the same content have the same one.", "resource")
-)
-
-// Describe implements prometheus.Collector.
-func (stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		buildDesc, redisDesc, refusingDesc, roundTripDesc, trackingDesc, breakerDesc, connectionsDesc, limitDesc, certificateDesc, freshDesc, checksumDesc, heldDesc,
-		suspiciousDesc, pendingDesc,
-	} {
-		ch <- d
-	}
-}
+// Describe implements prometheus.Collector: which series there are depends on the state.
+func (stateCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	s, none := c.look(), prometheus.Labels(nil)
+	gauge := func(name, help string, value float64, labels prometheus.Labels) {
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(namespace+"_"+name, help, nil, labels), prometheus.GaugeValue, value)
 	}
-	s := c.look()
-	gauge(buildDesc, 1, c.version)
-	gauge(redisDesc, truth(s.RedisUp))
-	gauge(refusingDesc, truth(s.Refusing))
-	gauge(roundTripDesc, s.RoundTrip.Seconds())
-	gauge(trackingDesc, truth(s.Tracking))
-	gauge(breakerDesc, truth(s.BreakerOpen))
-	gauge(connectionsDesc, float64(s.Connections))
-	gauge(limitDesc, float64(s.MaxConnections))
+	gauge("build_info", "1, with the version of this program.", 1, prometheus.Labels{"version": c.version})
+	gauge("redis_up", "1 if Redis answers.", truth(s.RedisUp), none)
+	gauge("redis_refuses_writes", "1 if Redis refused the last write.", truth(s.Refusing), none)
+	gauge("redis_round_trip_seconds", "Average time for an answer of Redis; above half the purge bound every request waits for it.",
+		s.RoundTrip.Seconds(), none)
+	gauge("tracking_up", "1 if purges are received from Redis.", truth(s.Tracking), none)
+	gauge("breaker_open", "1 while the circuit breaker keeps the CMS from being asked.", truth(s.BreakerOpen), none)
+	gauge("connections", "Open connections at the public address.", float64(s.Connections), none)
+	gauge("connections_limit", "Connections beyond which further ones are refused.", float64(s.MaxConnections), none)
 	if !s.CertificateEnds.IsZero() {
-		gauge(certificateDesc, float64(s.CertificateEnds.Unix()))
+		gauge("certificate_not_after_seconds", "When the TLS certificate ends, as a Unix time; absent without TLS.",
+			float64(s.CertificateEnds.Unix()), none)
 	}
 	for target, n := range s.Pending {
-		gauge(pendingDesc, float64(n), target)
+		gauge("notifications_pending", "Changes and purges that a target has not been told of yet.", float64(n), prometheus.Labels{"target": target})
 	}
 	for t, d := range s.Documents {
-		gauge(heldDesc, truth(d.HeldBack != ""), Target(t).String())
+		resource := prometheus.Labels{"resource": Target(t).String()}
+		gauge("held_back", "1 while a document of the CMS is held back, since it lacks too much of the one held.", truth(d.HeldBack != ""), resource)
 		for _, kind := range upstream.SuspicionKinds() {
 			is := func(s upstream.Suspicion) bool { return s.Kind == kind }
-			gauge(suspiciousDesc, truth(slices.ContainsFunc(d.Suspicions, is)), Target(t).String(), string(kind))
+			gauge("suspicious", "1 while the document held is suspicious.", truth(slices.ContainsFunc(d.Suspicions, is)),
+				prometheus.Labels{"resource": Target(t).String(), "kind": string(kind)})
 		}
 		if d.Held {
-			gauge(freshDesc, time.Until(d.FreshUntil).Seconds(), Target(t).String())
-			gauge(checksumDesc, float64(crc32.ChecksumIEEE([]byte(d.ETag))), Target(t).String())
+			gauge("entry_fresh_seconds", "Time for which the document held is still fresh; negative when stale, absent when none is held.",
+				time.Until(d.FreshUntil).Seconds(), resource)
+			gauge("entry_checksum", "Checksum of the ETag of the document held: replicas with the same content have the same one.",
+				float64(crc32.ChecksumIEEE([]byte(d.ETag))), resource)
 		}
 	}
 }

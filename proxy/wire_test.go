@@ -96,7 +96,7 @@ func TestOneSystemCallWritesAnAnswerOverTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	certificate, err := listen.NewCertificate(listen.CertificateOptions{CertFile: certFile, KeyFile: keyFile})
+	certificate, err := listen.NewCertificate(certFile, keyFile, slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 func (s *service) openPublic(ctx context.Context) (err error) {
 	var secure *tls.Config
 	if s.cfg.TLS.CertFile != "" {
-		s.certificate, err = listen.NewCertificate(listen.CertificateOptions{CertFile: s.cfg.TLS.CertFile, KeyFile: s.cfg.TLS.KeyFile, Logger: s.log})
+		s.certificate, err = listen.NewCertificate(s.cfg.TLS.CertFile, s.cfg.TLS.KeyFile, s.log)
 		if err != nil {
 			return s.cfg.Refuse("tls.cert_file", err)
 		}

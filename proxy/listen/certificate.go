@@ -2,7 +2,6 @@ package listen
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,30 +11,22 @@ import (
 	"time"
 )
 
-// CertificateOptions name a certificate.
-type CertificateOptions struct {
-	// CertFile has the certificate and its chain, KeyFile its key, both in PEM. Required.
-	CertFile, KeyFile string
-	// Interval is how often the files are read. Zero means every second.
-	Interval time.Duration
-	// Logger receives new certificates and invalid files. Nil means slog.Default().
-	Logger *slog.Logger
-}
-
 // A Certificate is the current certificate in two files.
 //
 // The files are polled instead of being watched. Watching does not work everywhere: not over NFS,
 // nor for a file that was mounted by itself and then replaced, and Kubernetes replaces the files by
 // moving a link two folders above. Once a second, two small files cost next to nothing.
 type Certificate struct {
-	options CertificateOptions
-	current atomic.Pointer[tls.Certificate]
+	certFile, keyFile string
+	log               *slog.Logger
+	interval          time.Duration // between two reads
+	current           atomic.Pointer[tls.Certificate]
 }
 
-// NewCertificate reads the files. It fails if they do not contain a certificate and its key.
-func NewCertificate(o CertificateOptions) (*Certificate, error) {
-	o.Interval, o.Logger = cmp.Or(o.Interval, time.Second), cmp.Or(o.Logger, slog.Default())
-	c := &Certificate{options: o}
+// NewCertificate reads the files, which have a certificate with its chain, and its key, both in PEM,
+// and fails if they do not. New certificates and invalid files are told to log.
+func NewCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
+	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log, interval: time.Second}
 	current, err := c.read()
 	c.current.Store(current)
 	return c, err
@@ -45,7 +36,7 @@ func NewCertificate(o CertificateOptions) (*Certificate, error) {
 // files, or a certificate and a key that do not match, leave it as it is. That is logged once, at
 // the second read: between the writing of the two files they never match.
 func (c *Certificate) Watch(ctx context.Context) {
-	tick := time.NewTicker(c.options.Interval)
+	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	var last, logged string // the error of the last read, and the one logged
 	for {
@@ -58,15 +49,15 @@ func (c *Certificate) Watch(ctx context.Context) {
 		if err != nil {
 			if text := err.Error(); text == last && text != logged {
 				logged = text
-				c.options.Logger.WarnContext(ctx, "TLS certificate not reloaded: invalid files",
-					"file", c.options.CertFile, "key", c.options.KeyFile, "error", err)
+				c.log.WarnContext(ctx, "TLS certificate not reloaded: invalid files",
+					"file", c.certFile, "key", c.keyFile, "error", err)
 			}
 			last = err.Error()
 			continue
 		}
 		last, logged = "", ""
 		if held := c.current.Swap(current); !slices.EqualFunc(held.Certificate, current.Certificate, bytes.Equal) {
-			c.options.Logger.InfoContext(ctx, "new TLS certificate", "file", c.options.CertFile,
+			c.log.InfoContext(ctx, "new TLS certificate", "file", c.certFile,
 				"subject", current.Leaf.Subject.String(), "not_after", current.Leaf.NotAfter)
 		}
 	}
@@ -77,7 +68,7 @@ func (c *Certificate) NotAfter() time.Time { return c.current.Load().Leaf.NotAft
 
 // read reads the files. Its error contains nothing of the key.
 func (c *Certificate) read() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(c.options.CertFile, c.options.KeyFile)
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err == nil && pair.Leaf == nil { // with GODEBUG=x509keypairleaf=0
 		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
 	}

@@ -60,12 +60,11 @@ func replace(t testing.TB, path string, content []byte) {
 func watched(t testing.TB, f folder) (addr string, log *testkit.Buffer) {
 	t.Helper()
 	log = new(testkit.Buffer)
-	c, err := NewCertificate(CertificateOptions{
-		CertFile: f.cert(), KeyFile: f.key(), Interval: 2 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil)),
-	})
+	c, err := NewCertificate(f.cert(), f.key(), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.interval = 2 * time.Millisecond
 	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -278,15 +277,15 @@ func TestCertificatesThatCannotBeServedAreRefusedAtOnce(t *testing.T) {
 	f.put(t, first)
 	other := folder(t.TempDir())
 	other.put(t, makeCertificate(t, "other"))
-	for name, o := range map[string]CertificateOptions{
-		"no key file":         {CertFile: f.cert()},
-		"no certificate file": {KeyFile: f.key()},
-		"missing file":        {CertFile: f.cert() + "x", KeyFile: f.key()},
-		"missing key":         {CertFile: f.cert(), KeyFile: f.key() + "x"},
-		"key of another":      {CertFile: f.cert(), KeyFile: other.key()},
-		"swapped":             {CertFile: f.key(), KeyFile: f.cert()},
+	for name, o := range map[string]struct{ cert, key string }{
+		"no key file":         {f.cert(), ""},
+		"no certificate file": {"", f.key()},
+		"missing file":        {f.cert() + "x", f.key()},
+		"missing key":         {f.cert(), f.key() + "x"},
+		"key of another":      {f.cert(), other.key()},
+		"swapped":             {f.key(), f.cert()},
 	} {
-		if _, err := NewCertificate(o); err == nil {
+		if _, err := NewCertificate(o.cert, o.key, quiet); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

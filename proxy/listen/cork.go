@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"net"
@@ -32,45 +33,36 @@ func (c *secureConn) ConnectionState() tls.ConnectionState { return c.secure.Con
 // WriteBuffers writes all of pieces, in one system call for every 64 KB.
 func (c *secureConn) WriteBuffers(pieces [][]byte) error {
 	r, _ := records.Get().(*record)
-	defer records.Put(r)
-	c.cork.hold(r.encrypted[:0])
-	defer c.cork.hold(nil)
-	plain := r.plain[:0]
+	r.plain.Reset(c.secure)
+	c.cork.hold(r.encrypted)
+	defer func() {
+		c.cork.hold(nil)
+		r.plain.Reset(nil) // the pool must not keep a connection
+		r.encrypted.Reset(nil)
+		records.Put(r)
+	}()
 	for _, p := range pieces {
-		for len(p) > 0 {
-			n := min(len(p), cap(plain)-len(plain))
-			plain, p = append(plain, p[:n]...), p[n:]
-			if len(plain) < cap(plain) {
-				break
-			}
-			if _, err := c.Write(plain); err != nil {
-				return err
-			}
-			plain = plain[:0]
-		}
+		_, _ = r.plain.Write(p) // Flush returns its error
 	}
-	if len(plain) > 0 {
-		if _, err := c.Write(plain); err != nil {
-			return err
-		}
+	if err := r.plain.Flush(); err != nil {
+		return err
 	}
 	return c.cork.flush()
 }
 
 // A record has room for the content of a record of TLS, and for the records that are written
 // together.
-type record struct {
-	plain     [16 << 10]byte
-	encrypted [64 << 10]byte
-}
+type record struct{ plain, encrypted *bufio.Writer }
 
-var records = sync.Pool{New: func() any { return new(record) }}
+var records = sync.Pool{New: func() any {
+	return &record{bufio.NewWriterSize(nil, 16<<10), bufio.NewWriterSize(nil, 64<<10)}
+}}
 
 // A cork is the socket under TLS. While it holds, it keeps what is written to it.
 type cork struct {
 	net.Conn
-	mu   sync.Mutex // guards held: Close may write an alert at any time
-	held []byte     // nil unless it holds; a record always fits
+	mu   sync.Mutex    // guards held: Close may write an alert at any time
+	held *bufio.Writer // nil unless it holds
 
 	handshakes     *processors.Half // of the socket
 	shakes, placed bool             // in the handshake, and with a place; for the one goroutine that is in it
@@ -101,10 +93,13 @@ func (c *cork) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *cork) hold(room []byte) {
+// hold keeps what is written in w, or no longer if w is nil.
+func (c *cork) hold(w *bufio.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held = room
+	if c.held = w; w != nil {
+		w.Reset(c.Conn)
+	}
 }
 
 // Write writes, or keeps.
@@ -114,24 +109,12 @@ func (c *cork) Write(p []byte) (int, error) {
 	if c.held == nil {
 		return c.Conn.Write(p)
 	}
-	if len(p) > cap(c.held)-len(c.held) {
-		if err := c.write(); err != nil {
-			return 0, err
-		}
-	}
-	c.held = append(c.held, p...)
-	return len(p), nil
+	return c.held.Write(p)
 }
 
 // flush writes what it keeps.
 func (c *cork) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.write()
-}
-
-func (c *cork) write() error {
-	_, err := c.Conn.Write(c.held)
-	c.held = c.held[:0]
-	return err
+	return c.held.Flush()
 }

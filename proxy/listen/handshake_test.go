@@ -15,7 +15,7 @@ import (
 func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 	f := folder(t.TempDir())
 	f.put(t, makeCertificate(t, "first"))
-	c, err := NewCertificate(CertificateOptions{CertFile: f.cert(), KeyFile: f.key(), Logger: quiet})
+	c, err := NewCertificate(f.cert(), f.key(), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

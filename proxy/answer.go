@@ -70,7 +70,7 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 	out := newOutgoing()
 	out.add(s.terms.cors.origins[string(r.origin)])
 	if r.ctx.IsTLS() {
-		out.add(s.terms.hstsLine)
+		out.add(s.terms.hsts)
 	}
 	out.add(m.lines)
 	out.add(rep.Tag)

@@ -42,52 +42,45 @@ var (
 // retryAfter is the default Retry-After.
 const retryAfter = 5 * time.Second
 
-// A failure is a row of the table below: how an error is answered.
+// A failure is a row of the table below: how an error is answered. At one of the three paths the
+// answer also has Allow and Vary, as in Django REST Framework; a 503 has Retry-After; and the refusal
+// of a path, method or media type, which does not change, can be cached.
 type failure struct {
 	err    error
 	status int
 	// detail is the body's only field, in Django REST Framework's words if it has any.
 	detail string
-	// atRoute says that the error occurred at one of the three paths: the answer then has Allow and
-	// Vary, as in Django REST Framework.
-	atRoute bool
-	// cacheControl is empty if the answer never changes.
-	cacheControl string
-	// retry says that the answer has Retry-After.
-	retry bool
 }
 
 // failures say how errors are answered; the first row that matches applies.
 var failures = []failure{
-	{err: errNoRoute, status: http.StatusNotFound, detail: "Not found."},
-	{err: errFormat, status: http.StatusNotFound, detail: "Not found.", atRoute: true},
-	{err: errNotAcceptable, status: http.StatusNotAcceptable, detail: "Could not satisfy the request Accept header.", atRoute: true},
-	{err: errMethod, status: http.StatusMethodNotAllowed, detail: `Method "METHOD" not allowed.`, atRoute: true},
-	{err: errPrecondition, status: http.StatusPreconditionFailed, detail: "Precondition failed.", atRoute: true, cacheControl: noStore},
+	{errNoRoute, http.StatusNotFound, "Not found."},
+	{errFormat, http.StatusNotFound, "Not found."},
+	{errNotAcceptable, http.StatusNotAcceptable, "Could not satisfy the request Accept header."},
+	{errMethod, http.StatusMethodNotAllowed, `Method "METHOD" not allowed.`},
+	{errPrecondition, http.StatusPreconditionFailed, "Precondition failed."},
 
-	{err: errTargetTooLong, status: http.StatusRequestURITooLong, detail: "Request target too long.", cacheControl: noStore},
-	{err: errHeaderTooLong, status: http.StatusRequestHeaderFieldsTooLarge, detail: "Request header too large.", cacheControl: noStore},
-	{err: errBodyTooLarge, status: http.StatusRequestEntityTooLarge, detail: "Request body too large.", cacheControl: noStore},
-	{err: errSlowClient, status: http.StatusRequestTimeout, detail: "Request not received in time.", cacheControl: noStore},
-	{err: errVersion, status: http.StatusHTTPVersionNotSupported, detail: "HTTP version not supported.", cacheControl: noStore},
-	{err: errMalformed, status: http.StatusBadRequest, detail: "Malformed request.", cacheControl: noStore},
+	{errTargetTooLong, http.StatusRequestURITooLong, "Request target too long."},
+	{errHeaderTooLong, http.StatusRequestHeaderFieldsTooLarge, "Request header too large."},
+	{errBodyTooLarge, http.StatusRequestEntityTooLarge, "Request body too large."},
+	{errSlowClient, http.StatusRequestTimeout, "Request not received in time."},
+	{errVersion, http.StatusHTTPVersionNotSupported, "HTTP version not supported."},
+	{errMalformed, http.StatusBadRequest, "Malformed request."},
 
-	{err: errTooManyConnections, status: http.StatusServiceUnavailable, detail: "Too many connections.", cacheControl: noStore, retry: true},
+	{errTooManyConnections, http.StatusServiceUnavailable, "Too many connections."},
 
-	{err: upstream.ErrAnswer, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
-	{err: cache.ErrHeld, status: http.StatusBadGateway, detail: "The CMS answered, but not with this document.", atRoute: true, cacheControl: noStore},
-	{err: upstream.ErrTimeout, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
-	{err: upstream.ErrOpen, status: http.StatusServiceUnavailable, detail: "The CMS failed repeatedly and is left alone for a while.", atRoute: true, cacheControl: noStore, retry: true},
-	{err: upstream.ErrUnreachable, status: http.StatusServiceUnavailable, detail: "The CMS cannot be reached.", atRoute: true, cacheControl: noStore, retry: true},
-	{err: cache.ErrWait, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
-	{err: context.DeadlineExceeded, status: http.StatusGatewayTimeout, detail: "The CMS did not answer in time.", atRoute: true, cacheControl: noStore},
-	{err: context.Canceled, status: http.StatusServiceUnavailable, detail: "The server is shutting down.", atRoute: true, cacheControl: noStore, retry: true},
+	{upstream.ErrAnswer, http.StatusBadGateway, "The CMS answered, but not with this document."},
+	{cache.ErrHeld, http.StatusBadGateway, "The CMS answered, but not with this document."},
+	{upstream.ErrTimeout, http.StatusGatewayTimeout, "The CMS did not answer in time."},
+	{upstream.ErrOpen, http.StatusServiceUnavailable, "The CMS failed repeatedly and is left alone for a while."},
+	{upstream.ErrUnreachable, http.StatusServiceUnavailable, "The CMS cannot be reached."},
+	{cache.ErrWait, http.StatusGatewayTimeout, "The CMS did not answer in time."},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, "The CMS did not answer in time."},
+	{context.Canceled, http.StatusServiceUnavailable, "The server is shutting down."},
 }
 
 // internalFailure answers any other error.
-var internalFailure = failure{status: http.StatusInternalServerError, detail: "Internal server error.", cacheControl: noStore}
-
-const noStore = "no-store"
+var internalFailure = failure{nil, http.StatusInternalServerError, "Internal server error."}
 
 func failureOf(err error) *failure {
 	for i := range failures {
@@ -116,19 +109,19 @@ func (s *Server) fail(r *request, err error) {
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(f.status)
 	h.SetContentType(contentJSON)
-	if f.atRoute {
+	if r.route != nil && f != &internalFailure {
 		h.Set(fiber.HeaderVary, s.terms.vary)
 		h.Set(fiber.HeaderAllow, allowed)
 	} else {
 		r.writeVary()
 	}
-	if f.cacheControl != "" {
-		h.Set(fiber.HeaderCacheControl, f.cacheControl)
-	}
-	if f.cacheControl == noStore { // a cacheable answer has no request id, which a cache would give to everybody
+	switch f.status {
+	case http.StatusNotFound, http.StatusNotAcceptable, http.StatusMethodNotAllowed: // no request id, which a cache would give to everybody
+	default:
+		h.Set(fiber.HeaderCacheControl, "no-store")
 		h.Set(fiber.HeaderXRequestID, r.id())
 	}
-	if f.retry {
+	if f.status == http.StatusServiceUnavailable {
 		h.Set(fiber.HeaderRetryAfter, strconv.FormatInt(retrySeconds(err), 10))
 	}
 	body, _ := json.Marshal(map[string]string{"detail": detail}) // a text

@@ -141,7 +141,7 @@ func TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps(t *testing.T) {
 		seen[got] = true
 	}
 	for _, target := range []string{"/gvapp/", "/gvapp", "/nope", "/gvapp/?format=xml"} {
-		if got := r.get(t, target, "X-Request-Id: 7c1f-abc"); got.Header.Get("X-Request-Id") != "" || got.Header.Get("Cache-Control") == noStore {
+		if got := r.get(t, target, "X-Request-Id: 7c1f-abc"); got.Header.Get("X-Request-Id") != "" || got.Header.Get("Cache-Control") == "no-store" {
 			t.Errorf("%s: %v", target, got.Header)
 		}
 	}

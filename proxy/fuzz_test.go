@@ -98,7 +98,7 @@ func FuzzConnection(f *testing.F) {
 		default:
 			t.Fatalf("%q: %d", sent, got.StatusCode)
 		}
-		if got.Header.Get("X-Content-Type-Options") != "nosniff" || (got.Header.Get("X-Request-Id") != "") != (got.Header.Get("Cache-Control") == noStore) || got.Header.Values("Set-Cookie") != nil {
+		if got.Header.Get("X-Content-Type-Options") != "nosniff" || (got.Header.Get("X-Request-Id") != "") != (got.Header.Get("Cache-Control") == "no-store") || got.Header.Values("Set-Cookie") != nil {
 			t.Fatalf("%q: %v", sent, got.Header)
 		}
 	})

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 
 	"vitrine/proxy/negotiate"
 )
@@ -10,7 +11,6 @@ import (
 const (
 	allowed     = "GET, HEAD, OPTIONS"
 	contentJSON = "application/json"
-	noSniff     = "nosniff"
 	// If a browser ever shows an answer as a page, that page can do nothing and cannot be framed.
 	securityPolicy = "default-src 'none'; frame-ancestors 'none'"
 )
@@ -23,8 +23,8 @@ var tagsBetween = map[string]string{"Cache-Tag": ",", "Surrogate-Key": " "}
 type terms struct {
 	browsers, cdns policy
 	cors           cors
-	hsts           string // the value of Strict-Transport-Security; empty for none
-	hstsLine       []byte // and the line
+	protection     []byte // of a body
+	hsts           []byte // over TLS; empty for none
 	// vary is the value of Vary at a route, without and with content codings.
 	vary, varyEncoded string
 	tags              []string // the names of further fields with the groups
@@ -43,16 +43,16 @@ const (
 
 func newTerms(o *Options) (*terms, error) {
 	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding", tags: o.TagHeaders}
+	t.protection = []byte("X-Content-Type-Options: nosniff\r\nContent-Security-Policy: " + securityPolicy + "\r\n")
 	t.browsers, t.cdns = policies(o)
 	var err error
 	if t.cors, err = newCORS(o.CORSOrigins); err != nil {
 		return nil, err
 	}
 	if o.HSTS > 0 {
-		t.hsts = fmt.Sprintf("max-age=%d", wholeSeconds(o.HSTS))
-		t.hstsLine = []byte("Strict-Transport-Security: " + t.hsts + "\r\n")
+		t.hsts = fmt.Appendf(nil, "Strict-Transport-Security: max-age=%d\r\n", wholeSeconds(o.HSTS))
 	}
-	if t.cors.varies() {
+	if len(t.cors.origins) > 0 {
 		t.vary += ", Origin"
 		t.varyEncoded += ", Origin"
 	}
@@ -89,14 +89,7 @@ func (t *terms) newHead(i, kind int) []byte {
 				line("Content-Encoding", e)
 			}
 		}
-		line("X-Content-Type-Options", noSniff)
-		line("Content-Security-Policy", securityPolicy)
+		b = append(b, t.protection...)
 	}
-	line("Cross-Origin-Resource-Policy", t.cors.resourcePolicy)
-	if t.cors.any {
-		line("Access-Control-Allow-Origin", "*")
-		line(timingAllowOrigin, "*")
-		line("Access-Control-Expose-Headers", exposed)
-	}
-	return append(b, "\r\n"...)
+	return slices.Concat(b, t.cors.resourcePolicy, t.cors.all, []byte("\r\n"))
 }

@@ -14,16 +14,16 @@ import (
 )
 
 // observeDocument records how the document was obtained.
-func (o *observed) observeDocument(s *cache.Status, err error) {
+func (r *request) observeDocument(s *cache.Status, err error) {
 	switch {
 	case err != nil, s.Fwd != "":
-		o.cache = metrics.Miss
+		r.cache = metrics.Miss
 	case s.Stale:
-		o.cache = metrics.Stale
+		r.cache = metrics.Stale
 	default:
-		o.cache = metrics.Hit
+		r.cache = metrics.Hit
 	}
-	o.collapsed = s.Collapsed
+	r.collapsed = s.Collapsed
 }
 
 // finish ends a request whose answer is ready: it is counted, traced and logged, and its writing gets

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -12,19 +14,23 @@ import (
 // writeCommon writes the fields of every answer without a document, and reports whether CORS allows
 // the request's origin to read it.
 func (r *request) writeCommon() (readable bool) {
-	h, t := &r.ctx.Response.Header, r.server.terms
-	h.Set(fiber.HeaderXContentTypeOptions, noSniff)
-	h.Set(fiber.HeaderContentSecurityPolicy, securityPolicy)
-	h.Set("Cross-Origin-Resource-Policy", t.cors.resourcePolicy)
-	if t.hsts != "" && r.ctx.IsTLS() {
-		h.Set(fiber.HeaderStrictTransportSecurity, t.hsts)
+	t := r.server.terms
+	var hsts []byte
+	if r.ctx.IsTLS() {
+		hsts = t.hsts
 	}
-	return t.cors.write(h, r.origin)
+	allowing := slices.Concat(t.cors.all, t.cors.origins[string(r.origin)])
+	for line := range bytes.SplitSeq(slices.Concat(t.protection, t.cors.resourcePolicy, hsts, allowing), []byte("\r\n")) {
+		if name, value, ok := bytes.Cut(line, []byte(": ")); ok {
+			r.ctx.Response.Header.SetBytesKV(name, value)
+		}
+	}
+	return len(allowing) > 0
 }
 
 // writeVary writes the Vary of an answer that depends on nothing but perhaps the origin.
 func (r *request) writeVary() {
-	if r.server.terms.cors.varies() {
+	if len(r.server.terms.cors.origins) > 0 {
 		r.ctx.Response.Header.Set(fiber.HeaderVary, "Origin")
 	}
 }

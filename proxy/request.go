@@ -38,11 +38,8 @@ type request struct {
 	malformed               bool // has an invalid field
 	read                    bool // fasthttp has the whole header
 	madeID                  string
-	observed
-}
 
-// observed is what is counted, traced and logged about a request besides its status and duration.
-type observed struct {
+	// What is counted, traced and logged besides the status and the duration.
 	route     *route // nil for none
 	cache     metrics.Cache
 	collapsed bool
@@ -51,8 +48,6 @@ type observed struct {
 	encoding  negotiate.Encoding // of the same
 	span      trace.Span         // nil without tracing
 }
-
-func (o *observed) reset() { *o = observed{encoding: negotiate.Identity} }
 
 var _ cache.Lender = (*request)(nil)
 
@@ -69,8 +64,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // newRequest reads the header of a request.
 func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 	r, _ := requests.Get().(*request)
-	*r = request{Context: s.base, server: s, ctx: ctx}
-	r.reset()
+	*r = request{Context: s.base, server: s, ctx: ctx, encoding: negotiate.Identity}
 	r.readFields(ctx.Request.Header.RawHeaders())
 	return r
 }

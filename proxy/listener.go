@@ -33,12 +33,8 @@ func (l *limited) Accept() (net.Conn, error) {
 // Connections is the number of open connections.
 func (s *Server) Connections() int { return int(s.open.Load()) }
 
-const (
-	// refusalTime bounds the refusal of a connection.
-	refusalTime = 100 * time.Millisecond
-	// refusalNotice is how often refusals are logged.
-	refusalNotice = time.Minute
-)
+// refusalTime bounds the refusal of a connection.
+const refusalTime = 100 * time.Millisecond
 
 // refuse answers a connection that cannot be served with 503, and closes it. Nothing is read from
 // it, so the client's system may discard the answer; waiting to prevent that is not worth it. Over
@@ -46,9 +42,9 @@ const (
 // client likes.
 func (s *Server) refuse(c net.Conn) {
 	defer c.Close() //nolint:errcheck // it was answered, or is gone
-	if now, last := time.Now().UnixNano(), s.noticed.Load(); now-last > int64(refusalNotice) && s.noticed.CompareAndSwap(last, now) {
+	s.notice.Do(func() {
 		s.options.Logger.Warn("too many connections: some are refused", "limit", s.options.MaxConnections)
-	}
+	})
 	if _, secure := c.(handshaker); secure {
 		return
 	}

@@ -6,8 +6,10 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"golang.org/x/time/rate"
 
 	"vitrine/proxy/processors"
 )
@@ -27,8 +29,8 @@ type Server struct {
 	stop context.CancelFunc
 
 	draining atomic.Bool
-	open     atomic.Int64 // connections
-	noticed  atomic.Int64 // when too many were last logged, in Unix nanoseconds
+	open     atomic.Int64   // connections
+	notice   rate.Sometimes // logs that there are too many
 
 	mu        sync.Mutex // guards the two below
 	listeners []net.Listener
@@ -45,7 +47,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	s := &Server{options: o, terms: terms, large: processors.NewHalf()}
+	s := &Server{options: o, terms: terms, large: processors.NewHalf(), notice: rate.Sometimes{Interval: time.Minute}}
 	for i := range routes {
 		s.documents[i] = o.Documents[routes[i].resource]
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode"
+
+	"vitrine/proxy/operator/webhook"
 )
 
 // get lets GET and HEAD through.
@@ -16,32 +18,18 @@ func get(next http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Allow", "GET, HEAD")
-		writeDetail(w, http.StatusMethodNotAllowed, "Method not allowed.")
+		webhook.Detail(w, http.StatusMethodNotAllowed, "Method not allowed.")
 	}
-}
-
-// writeDetail writes an error. The detail needs no escaping.
-func writeDetail(w http.ResponseWriter, status int, detail string) {
-	writeJSON(w, status, []byte(`{"detail":"`+detail+`"}`+"\n"))
 }
 
 // writeValue writes v as JSON.
 func writeValue(w http.ResponseWriter, status int, v any) {
 	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		writeDetail(w, http.StatusInternalServerError, "Internal server error.")
+		webhook.Detail(w, http.StatusInternalServerError, "Internal server error.")
 		return
 	}
-	writeJSON(w, status, []byte(visible(string(body))+"\n")) // an escape in a string of JSON is the same string
-}
-
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	webhook.WriteJSON(w, status, []byte(visible(string(body))+"\n")) // an escape in a string of JSON is the same string
 }
 
 // visible writes the characters of text that a terminal, a browser or a reader would obey instead

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"container/list"
 	"context"
 	"net"
 	"net/http"
@@ -31,55 +30,48 @@ type connections struct {
 	turn *semaphore.Weighted // 1: reads wait in a queue that closed connections leave
 	pace *rate.Limiter
 
-	mu         sync.Mutex // guards the lists
-	idle, busy list.List  // of *pacedConn, those that came first in front
+	mu      sync.Mutex // guards the fields below
+	placed  map[*pacedConn]place
+	changes int // so far
+}
+
+// A place is the state of a connection, and which change brought it about.
+type place struct {
+	busy  bool // from the last byte of a request's header to the end of its answer
+	since int
 }
 
 func newConnections() *connections {
-	return &connections{most: maxConnections, turn: semaphore.NewWeighted(1), pace: rate.NewLimiter(readRate, readBurst)}
-}
-
-// changed is the ConnState of an http.Server. A connection is active from the last byte of a
-// request's header to the end of its answer.
-func (cs *connections) changed(nc net.Conn, state http.ConnState) {
-	if c, ok := nc.(*pacedConn); ok {
-		if extra := cs.place(c, state); extra != nil {
-			_ = extra.Close() // the server reports its end
-		}
+	return &connections{
+		most: maxConnections, turn: semaphore.NewWeighted(1), pace: rate.NewLimiter(readRate, readBurst), placed: map[*pacedConn]place{},
 	}
 }
 
-// place moves a connection to the list of its state, and returns the one that has to give way to it.
-func (cs *connections) place(c *pacedConn, state http.ConnState) (extra *pacedConn) {
+// changed is the ConnState of an http.Server.
+func (cs *connections) changed(nc net.Conn, state http.ConnState) {
+	c, ok := nc.(*pacedConn)
+	if !ok {
+		return
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if c.gaveWay {
-		return nil
+	delete(cs.placed, c)
+	if state == http.StateClosed || state == http.StateHijacked || c.open.Err() != nil {
+		return
 	}
-	if c.in != nil {
-		c.in.Remove(c.element)
+	cs.changes++
+	cs.placed[c] = place{state == http.StateActive, cs.changes}
+	if len(cs.placed) <= cs.most {
+		return
 	}
-	switch state {
-	case http.StateNew, http.StateIdle:
-		c.in = &cs.idle
-	case http.StateActive:
-		c.in = &cs.busy
-	case http.StateHijacked, http.StateClosed:
-		c.in = nil
-		return nil
+	var extra *pacedConn
+	for other, p := range cs.placed {
+		if first := cs.placed[extra]; other != c && (extra == nil || p.busy == first.busy && p.since < first.since || !p.busy && first.busy) {
+			extra = other
+		}
 	}
-	c.element = c.in.PushBack(c)
-	if cs.idle.Len()+cs.busy.Len() <= cs.most {
-		return nil
-	}
-	oldest := cs.idle.Front()
-	if oldest == c.element {
-		oldest = cs.busy.Front()
-	}
-	extra, _ = oldest.Value.(*pacedConn)
-	extra.in.Remove(extra.element)
-	extra.gaveWay = true
-	return extra
+	delete(cs.placed, extra)
+	_ = extra.Close() // the server reports its end
 }
 
 // A pacedListener makes each connection of another listener a pacedConn.
@@ -103,11 +95,8 @@ func (l pacedListener) Accept() (net.Conn, error) {
 type pacedConn struct {
 	net.Conn
 	*connections
-	open    context.Context // ends with Close
-	end     context.CancelFunc
-	in      *list.List    // nil at first and at last; guarded by connections.mu, like the rest
-	element *list.Element // in that list
-	gaveWay bool
+	open context.Context // ends with Close
+	end  context.CancelFunc
 }
 
 // Read implements [net.Conn].

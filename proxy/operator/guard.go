@@ -29,7 +29,7 @@ func protect(token string, next http.Handler) http.Handler {
 		// other.
 		w.Header().Add("WWW-Authenticate", `Bearer realm="vitrine"`)
 		w.Header().Add("WWW-Authenticate", `Basic realm="vitrine", charset="UTF-8"`)
-		writeDetail(w, http.StatusUnauthorized, "Authentication credentials were not provided or are wrong.")
+		webhook.Detail(w, http.StatusUnauthorized, "Authentication credentials were not provided or are wrong.")
 	})
 }
 
@@ -45,7 +45,7 @@ func guardHosts(o Options, next http.Handler) http.Handler {
 		host := hostname(r.Host)
 		ip, err := netip.ParseAddr(host)
 		if !hosts[host] && (err != nil || !ip.IsLoopback() && !isLocal(r, ip)) {
-			writeDetail(w, http.StatusMisdirectedRequest, "This Host is not served here; admin.hosts lists further ones.")
+			webhook.Detail(w, http.StatusMisdirectedRequest, "This Host is not served here; admin.hosts lists further ones.")
 			return
 		}
 		next.ServeHTTP(w, r)

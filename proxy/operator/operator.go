@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,24 +36,28 @@ import (
 type Server struct {
 	http        *http.Server
 	connections *connections
-	collector
+	options     Options
+	draining    atomic.Bool
 }
 
 // New makes a server that is ready to Serve.
 func New(o Options) *Server {
 	o.ReadyTimeout, o.Logger = cmp.Or(o.ReadyTimeout, 2*time.Second), cmp.Or(o.Logger, slog.Default())
-	s := &Server{connections: newConnections(), collector: collector{options: o}}
+	s := &Server{connections: newConnections(), options: o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", get(func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))
+		webhook.WriteJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))
 	}))
 	mux.HandleFunc("/readyz", get(s.readyz))
 	mux.HandleFunc("/api/status", get(func(w http.ResponseWriter, _ *http.Request) { writeValue(w, http.StatusOK, s.collect()) }))
-	s.register(mux)
+	mux.HandleFunc("/{$}", get(func(w http.ResponseWriter, _ *http.Request) { s.render(w, "overview.html", overviewOf(s.collect())) }))
+	mux.HandleFunc("/documents/{resource}", get(s.documentPage))
+	mux.HandleFunc("/assets/{name}", get(asset))
+	mux.Handle("/favicon.ico", http.RedirectHandler("/assets/icon.svg", http.StatusMovedPermanently))
 	mux.Handle("/metrics", get(promhttp.HandlerFor(o.Meter, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelError), ErrorHandling: promhttp.HTTPErrorOnError,
 	}).ServeHTTP))
-	mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, o.OpenAPI) }))
+	mux.HandleFunc("/openapi.json", get(func(w http.ResponseWriter, _ *http.Request) { webhook.WriteJSON(w, http.StatusOK, o.OpenAPI) }))
 	if o.Profiles {
 		mux.HandleFunc("/debug/pprof/", get(pprof.Index))
 		mux.HandleFunc("/debug/pprof/cmdline", get(pprof.Cmdline))
@@ -63,7 +68,7 @@ func New(o Options) *Server {
 	if o.Hook != nil {
 		mux.Handle(webhook.Path, o.Hook)
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeDetail(w, http.StatusNotFound, "Not found.") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { webhook.Detail(w, http.StatusNotFound, "Not found.") })
 	s.http = &http.Server{
 		Handler:           guardHosts(o, protect(o.Token, takeTurns(mux))),
 		ReadHeaderTimeout: 5 * time.Second,

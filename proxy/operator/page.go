@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream/shape"
 )
 
@@ -45,20 +46,12 @@ func secure(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// register adds the pages for people.
-func (c *collector) register(mux *http.ServeMux) {
-	mux.HandleFunc("/{$}", get(c.overviewPage))
-	mux.HandleFunc("/documents/{resource}", get(c.documentPage))
-	mux.HandleFunc("/assets/{name}", get(asset))
-	mux.Handle("/favicon.ico", http.RedirectHandler("/assets/icon.svg", http.StatusMovedPermanently))
-}
-
 // asset serves a style sheet, script or icon. Browsers revalidate it each time.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(r.PathValue("name"))
 	body, err := fs.ReadFile(assets, "assets/"+name)
 	if err != nil || strings.HasSuffix(name, ".html") {
-		writeDetail(w, http.StatusNotFound, "Not found.")
+		webhook.Detail(w, http.StatusNotFound, "Not found.")
 		return
 	}
 	secure(w.Header())
@@ -67,11 +60,11 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 }
 
-func (c *collector) render(w http.ResponseWriter, name string, data any) {
+func (s *Server) render(w http.ResponseWriter, name string, data any) {
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, name, data); err != nil {
-		c.options.Logger.Error("operator's page not rendered", "page", name, "error", err)
-		writeDetail(w, http.StatusInternalServerError, "Internal server error.")
+		s.options.Logger.Error("operator's page not rendered", "page", name, "error", err)
+		webhook.Detail(w, http.StatusInternalServerError, "Internal server error.")
 		return
 	}
 	secure(w.Header())
@@ -80,20 +73,16 @@ func (c *collector) render(w http.ResponseWriter, name string, data any) {
 	_, _ = io.WriteString(w, visible(body.String())) // a client that has gone needs no page
 }
 
-func (c *collector) overviewPage(w http.ResponseWriter, _ *http.Request) {
-	c.render(w, "overview.html", overviewOf(c.collect()))
-}
-
 // documentPage serves the copy held of a resource, indented for people.
-func (c *collector) documentPage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) documentPage(w http.ResponseWriter, r *http.Request) {
 	resource := shape.Resource(r.PathValue("resource"))
 	if !resource.Valid() {
-		writeDetail(w, http.StatusNotFound, "Not found.")
+		webhook.Detail(w, http.StatusNotFound, "Not found.")
 		return
 	}
-	body := c.options.Document(resource)
+	body := s.options.Document(resource)
 	if body == nil {
-		writeDetail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
+		webhook.Detail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
 		return
 	}
 	writeValue(w, http.StatusOK, json.RawMessage(body))

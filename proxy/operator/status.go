@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"sync/atomic"
 	"time"
 
 	"vitrine/proxy/notify"
@@ -171,16 +170,10 @@ type Command struct {
 	Command string `json:"command"`
 }
 
-// A collector puts the status together.
-type collector struct {
-	options  Options
-	draining atomic.Bool
-}
-
 // collect is the whole status.
-func (c *collector) collect() Status {
-	st, o := c.options.Status(), c.options.Meter.Overview()
-	st.Now, st.Draining = time.Now(), c.draining.Load()
+func (s *Server) collect() Status {
+	st, o := s.options.Status(), s.options.Meter.Overview()
+	st.Now, st.Draining = time.Now(), s.draining.Load()
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
 	}

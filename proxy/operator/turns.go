@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
+
+	"vitrine/proxy/operator/webhook"
 )
 
 const (
@@ -31,7 +33,7 @@ func takeTurns(next http.Handler) http.Handler {
 		}
 		defer turn.Release(1)
 		if share.Wait(r.Context()) != nil {
-			writeDetail(w, http.StatusServiceUnavailable, busyDetail)
+			webhook.Detail(w, http.StatusServiceUnavailable, busyDetail)
 			return
 		}
 		began := time.Now()

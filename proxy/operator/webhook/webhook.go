@@ -24,7 +24,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"vitrine/upstream/shape"
 )
@@ -71,10 +74,11 @@ type Hook struct {
 	proven          chan struct{} // likewise, with the token: strangers cannot take these
 	wake            chan struct{} // capacity 1
 
-	mu      sync.Mutex // guards what follows
+	refused atomic.Int64   // deliveries since the last log line about them
+	notice  rate.Sometimes // logs that line
+
+	mu      sync.Mutex // guards the field below
 	pending map[shape.Resource]bool
-	refused int       // deliveries since the last log line about them
-	logged  time.Time // when that was
 }
 
 // New makes a hook. All of its options are required.
@@ -82,7 +86,7 @@ func New(o Options) *Hook {
 	return &Hook{
 		Options: o, patience: defaultPatience, pause: defaultPause,
 		bodies: make(chan struct{}, maxBodies), proven: make(chan struct{}, maxBodies), wake: make(chan struct{}, 1),
-		pending: map[shape.Resource]bool{},
+		pending: map[shape.Resource]bool{}, notice: rate.Sometimes{Interval: time.Minute},
 	}
 }
 
@@ -90,7 +94,7 @@ func New(o Options) *Hook {
 func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", "POST")
-		reply(w, http.StatusMethodNotAllowed, `{"detail":"Method not allowed."}`)
+		Detail(w, http.StatusMethodNotAllowed, "Method not allowed.")
 		return
 	}
 	// Reading does not end with a context, and net/http reads on after an answer. This fails where
@@ -106,7 +110,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-places }()
 	case <-time.After(placePatience):
 		w.Header().Set("Retry-After", "1")
-		reply(w, http.StatusServiceUnavailable, `{"detail":"Too many deliveries at once."}`)
+		Detail(w, http.StatusServiceUnavailable, "Too many deliveries at once.")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.patience)
@@ -114,11 +118,11 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBytes))
 	if err != nil {
 		h.Count("unreadable")
-		status, detail := http.StatusBadRequest, `{"detail":"The body could not be read."}`
+		status, detail := http.StatusBadRequest, "The body could not be read."
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			status, detail = http.StatusRequestEntityTooLarge, `{"detail":"The body is too large."}`
+			status, detail = http.StatusRequestEntityTooLarge, "The body is too large."
 		}
-		reply(w, status, detail)
+		Detail(w, status, detail)
 		return
 	}
 	if !genuine(body) {
@@ -129,7 +133,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.Count("unreadable")
 		h.Logger.WarnContext(ctx, "webhook delivery not understood", "error", err, "bytes", len(body))
-		reply(w, http.StatusBadRequest, `{"detail":"The configured predicates cannot read the body."}`)
+		Detail(w, http.StatusBadRequest, "The configured predicates cannot read the body.")
 		return
 	}
 	outcome := "accepted"
@@ -140,7 +144,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Logger.InfoContext(ctx, "the CMS reports changed content", "resources", concerned, "bytes", len(body), "from", r.RemoteAddr)
 	h.enqueue(concerned)
 	answer, _ := json.Marshal(map[string]any{"purging": append([]shape.Resource{}, concerned...)}) // texts
-	reply(w, http.StatusAccepted, string(answer))
+	WriteJSON(w, http.StatusAccepted, append(answer, '\n'))
 }
 
 // credential returns the check of a delivery's body, and the places of its kind; nil if the header
@@ -192,19 +196,12 @@ func signature(text string) []byte {
 // number.
 func (h *Hook) refuse(w http.ResponseWriter, r *http.Request) {
 	h.Count("refused")
-	h.mu.Lock()
-	h.refused++
-	refused, now := h.refused, time.Now()
-	due := now.Sub(h.logged) > time.Minute
-	if due {
-		h.logged, h.refused = now, 0
-	}
-	h.mu.Unlock()
-	if due {
+	h.refused.Add(1)
+	h.notice.Do(func() {
 		h.Logger.WarnContext(r.Context(), "webhook delivery refused: neither a valid signature nor a valid token",
-			"deliveries", refused, "from", r.RemoteAddr)
-	}
-	reply(w, http.StatusUnauthorized, `{"detail":"The delivery has neither a valid signature nor a valid token."}`)
+			"deliveries", h.refused.Swap(0), "from", r.RemoteAddr)
+	})
+	Detail(w, http.StatusUnauthorized, "The delivery has neither a valid signature nor a valid token.")
 }
 
 // enqueue has Run purge.
@@ -261,10 +258,17 @@ func (h *Hook) Run(ctx context.Context) {
 	}
 }
 
-func reply(w http.ResponseWriter, status int, body string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+// Detail writes an error. The text needs no escaping.
+func Detail(w http.ResponseWriter, status int, text string) {
+	WriteJSON(w, status, []byte(`{"detail":"`+text+`"}`+"\n"))
+}
+
+// WriteJSON writes an answer that nobody keeps.
+func WriteJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body+"\n") // a client that has gone needs no answer
+	_, _ = w.Write(body) // a client that has gone needs no answer
 }

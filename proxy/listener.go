@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"net"
 	"time"
 
@@ -48,22 +47,13 @@ func (s *Server) refuse(c net.Conn) {
 	if _, secure := c.(handshaker); secure {
 		return
 	}
-	if err := s.writeRefusal(c); err != nil {
-		s.options.Logger.Debug("cannot refuse a connection", "error", err)
-	}
-}
-
-func (s *Server) writeRefusal(c net.Conn) error {
-	if err := c.SetDeadline(time.Now().Add(refusalTime)); err != nil {
-		return fmt.Errorf("set deadline: %w", err)
-	}
+	_ = c.SetDeadline(time.Now().Add(refusalTime)) // it fails if the connection is gone, as the write will
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Init(new(fasthttp.Request), c.RemoteAddr(), nil)
 	ctx.Response.Header.SetNoDefaultContentType(true)
 	s.failUnread(ctx, errTooManyConnections)
 	ctx.SetConnectionClose()
 	if _, err := ctx.Response.WriteTo(c); err != nil {
-		return fmt.Errorf("write: %w", err)
+		s.options.Logger.Debug("cannot refuse a connection", "error", err)
 	}
-	return nil
 }

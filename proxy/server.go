@@ -21,7 +21,7 @@ type Server struct {
 	terms     *terms
 	documents [len(routes)]Documents
 	moments   [len(routes)]moments
-	large     *processors.Half // for large requests
+	large     processors.Half // for large requests
 
 	// base is the context for cache lookups. A fasthttp request context must not outlive its
 	// handler. It ends when Shutdown runs out of time.
@@ -47,7 +47,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	s := &Server{options: o, terms: terms, large: processors.NewHalf(), notice: rate.Sometimes{Interval: time.Minute}}
+	s := &Server{options: o, terms: terms, notice: rate.Sometimes{Interval: time.Minute}}
 	for i := range routes {
 		s.documents[i] = o.Documents[routes[i].resource]
 	}

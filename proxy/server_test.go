@@ -86,7 +86,7 @@ func newRig(t testing.TB, o Options) *rig {
 	t.Helper()
 	r := &rig{sources: map[shape.Resource]*held{}, log: new(testkit.Buffer)}
 	o.Documents = map[shape.Resource]Documents{}
-	builders := processors.NewHalf()
+	builders := new(processors.Half)
 	for _, res := range shape.Resources() {
 		h := &held{prepare: represent.Prepare(res, builders)}
 		h.hold(t, emptyOf(res))

@@ -162,7 +162,7 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := represent.Prepare(shape.Banners, processors.NewHalf())(&cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)})
+	document, err := represent.Prepare(shape.Banners, new(processors.Half))(&cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (s *service) openReaders() error {
 	s.loaders = make(map[shape.Resource]*loader)
 	cms := new(outage)
 	s.readers = make(map[shape.Resource]*cache.Reader[*represent.Document])
-	builders := processors.NewHalf()
+	builders := new(processors.Half)
 	for _, r := range shape.Resources() {
 		s.loaders[r] = &loader{client: s.client, resource: r, meter: s.meter, log: s.log, now: time.Now, cms: cms}
 		reader, err := cache.NewReader(s.store, string(r), cache.ReaderOptions[*represent.Document]{

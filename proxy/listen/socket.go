@@ -54,7 +54,7 @@ func Take(l net.Listener, log *slog.Logger) *Socket {
 	s := &Socket{
 		listener: l, log: log,
 		conns: make(chan passed), closed: make(chan struct{}), ended: make(chan struct{}),
-		handshakes: processors.NewHalf(),
+		handshakes: new(processors.Half),
 	}
 	s.close = sync.OnceValue(func() error {
 		close(s.closed)

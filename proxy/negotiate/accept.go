@@ -47,11 +47,7 @@ func parseAccept(value []byte) (indent int, ok bool) {
 	if string(value) == "*/*" {
 		return noIndent, true
 	}
-	type choice struct {
-		json, html bool
-		indent     int
-	}
-	var best [precedences]choice
+	var best [precedences]mediaRange
 	for more := true; more; {
 		var element []byte
 		more = bytes.IndexByte(value, ',') >= 0

@@ -22,15 +22,12 @@ type Ordering struct {
 // Terms are the terms, the most significant first.
 func (o *Ordering) Terms() []Term { return o.terms[:o.n] }
 
-// A Term is a field to order by and a direction: the field's index times two, plus one for
-// descending.
-type Term uint8
-
-// Field is the index of the field among [shape.BannerFields].
-func (t Term) Field() int { return int(t / 2) }
-
-// Descending reports whether the greatest comes first.
-func (t Term) Descending() bool { return t%2 == 1 }
+// A Term is the index among [shape.BannerFields] of a field to order by, and whether the greatest
+// comes first.
+type Term struct {
+	Field      uint8
+	Descending bool
+}
 
 // ParseOrdering reads the encoded value of the ordering parameter as Django REST Framework's
 // OrderingFilter does: terms are separated by commas and stripped of Unicode white space, terms
@@ -53,11 +50,7 @@ func ParseOrdering(encoded []byte) (o Ordering) {
 			continue
 		}
 		seen[i] = true
-		t := Term(2 * i) //nolint:gosec // i is below shape.BannerFieldCount
-		if descending {
-			t++
-		}
-		o.terms[o.n] = t
+		o.terms[o.n] = Term{uint8(i), descending} //nolint:gosec // i is below shape.BannerFieldCount
 		o.n++
 	}
 	return o

@@ -12,8 +12,8 @@ import (
 func (o *Ordering) String() string {
 	terms := make([]string, 0, o.n)
 	for _, t := range o.Terms() {
-		name := orderingFields[t.Field()]
-		if t.Descending() {
+		name := orderingFields[t.Field]
+		if t.Descending {
 			name = "-" + name
 		}
 		terms = append(terms, name)
@@ -51,10 +51,10 @@ func FuzzParseOrdering(f *testing.F) {
 		o := ParseOrdering([]byte(encoded))
 		var seen [shape.BannerFieldCount]bool
 		for _, term := range o.Terms() {
-			if seen[term.Field()] {
+			if seen[term.Field] {
 				t.Fatalf("%q: %s holds a field twice", encoded, o.String())
 			}
-			seen[term.Field()] = true
+			seen[term.Field] = true
 		}
 		if again := ParseOrdering([]byte(o.String())); again != o {
 			t.Fatalf("%q: %q becomes %q", encoded, o.String(), again.String())

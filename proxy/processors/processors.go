@@ -9,15 +9,13 @@ import (
 )
 
 // A Half lets half the processors at a time do one kind of work, and at least one: the others are
-// for hits. It follows GOMAXPROCS, which Go adapts to a container's limit. Make it with [NewHalf].
+// for hits. It follows GOMAXPROCS, which Go adapts to a container's limit. The zero value has nothing
+// taken.
 type Half struct {
 	mu      sync.Mutex
 	taken   int
 	waiting []chan struct{} // first come, first served: each is closed when a processor is taken for it
 }
-
-// NewHalf makes a Half of which nothing is taken.
-func NewHalf() *Half { return new(Half) }
 
 // Take takes a processor, for which it waits. [Half.Give] gives it back.
 func (h *Half) Take() {
@@ -57,12 +55,5 @@ func (h *Half) Give() {
 }
 
 func (h *Half) free() bool { return len(h.waiting) == 0 && h.taken < most() }
-
-// Taken is the number of processors taken.
-func (h *Half) Taken() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.taken
-}
 
 func most() int { return max(1, runtime.GOMAXPROCS(0)/2) }

@@ -9,7 +9,7 @@ import (
 
 func TestHalfOfTheProcessorsFollowsGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(6))
-	h := NewHalf()
+	h := new(Half)
 	for range 3 {
 		h.Take()
 	}
@@ -21,8 +21,8 @@ func TestHalfOfTheProcessorsFollowsGOMAXPROCS(t *testing.T) {
 	h.Give()
 	testkit.Receive(t, taken)
 	runtime.GOMAXPROCS(8)
-	if !h.TryTake() || h.Taken() != 4 {
-		t.Errorf("%d of eight are taken, and no more", h.Taken())
+	if !h.TryTake() || h.taken != 4 {
+		t.Errorf("%d of eight are taken, and no more", h.taken)
 	}
 	runtime.GOMAXPROCS(1)
 	for range 4 {
@@ -35,7 +35,7 @@ func TestHalfOfTheProcessorsFollowsGOMAXPROCS(t *testing.T) {
 
 func TestWhoWaitsComesFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	h := NewHalf()
+	h := new(Half)
 	h.Take()
 	taken := make(chan struct{})
 	go func() { h.Take(); close(taken) }()

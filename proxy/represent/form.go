@@ -47,15 +47,9 @@ type variant struct {
 }
 
 func newForm(body []byte, tag string) *form {
-	f := new(form)
-	f.init(body, tag)
-	return f
-}
-
-func (f *form) init(body []byte, tag string) {
-	f.identity = Representation{
+	return &form{identity: Representation{
 		Body: body, Size: len(body), Tag: []byte(tag), Encoding: negotiate.Identity, Varies: len(body) >= minCompressed,
-	}
+	}}
 }
 
 // made returns the form in the content coding e, or uncompressed if it has no codings; nil if not

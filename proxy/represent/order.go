@@ -33,9 +33,9 @@ func (b *banners) order(o negotiate.Ordering) []int32 {
 			runtime.Gosched() // let hits run
 		}
 		for _, t := range terms {
-			c := b.all[x].Compare(&b.all[y], t.Field())
+			c := b.all[x].Compare(&b.all[y], int(t.Field))
 			if c != 0 {
-				if t.Descending() {
+				if t.Descending {
 					return -c
 				}
 				return c

@@ -79,8 +79,8 @@ func FuzzOrder(f *testing.F) {
 			}
 			before, c := order[i-1], 0
 			for _, term := range o.Terms() {
-				if c = b.all[before].Compare(&b.all[at], term.Field()); c != 0 {
-					if term.Descending() {
+				if c = b.all[before].Compare(&b.all[at], int(term.Field)); c != 0 {
+					if term.Descending {
 						c = -c
 					}
 					break

@@ -37,7 +37,7 @@ type Key struct {
 // A Document is a document ready to be written. It is shared by all requests.
 type Document struct {
 	Items   int // of the document
-	base    form
+	base    *form
 	banners banners
 	derived derived
 
@@ -70,7 +70,7 @@ func Prepare(r shape.Resource, builders *processors.Half) func(*cache.Document) 
 			p.banners = banners{doc.Body, doc.Banners()}
 		}
 		p.Items = doc.Items
-		p.base.init(d.Body, d.ETag)
+		p.base = newForm(d.Body, d.ETag)
 		p.derived.init(len(d.Body))
 		last.Store(p)
 		return p, nil
@@ -156,7 +156,7 @@ func (d *Document) make(w want, again bool) (*Representation, *form) {
 func (d *Document) form(order []int32, indent int) *form {
 	body := d.base.identity.Body
 	if order == nil && indent == 0 {
-		return &form{same: &d.base}
+		return &form{same: d.base}
 	}
 	if order != nil {
 		body = d.banners.items(order).appendTo(make([]byte, 0, len(d.banners.body)))

@@ -55,7 +55,7 @@ func content(r *Representation) []byte {
 
 func prepared(t testing.TB, banners int) *Document {
 	t.Helper()
-	p, err := Prepare(shape.Banners, processors.NewHalf())(documentOf(t, banners))
+	p, err := Prepare(shape.Banners, new(processors.Half))(documentOf(t, banners))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestWhatIsBeingWrittenIsNotDroppedAndNothingIsBuiltBeyondTheRoomLeft(t *tes
 }
 
 func TestADocumentThatWasOnlyConfirmedIsNotPreparedAgain(t *testing.T) {
-	prepare := Prepare(shape.Banners, processors.NewHalf())
+	prepare := Prepare(shape.Banners, new(processors.Half))
 	d := documentOf(t, 30)
 	p, err := prepare(d)
 	if err != nil {

@@ -120,8 +120,8 @@ func traffic(t totals, over time.Duration) Traffic {
 	if over > 0 {
 		out.RequestsPerSecond = float64(t.requests) / over.Seconds()
 	}
-	if served := t.caches[Hit.String()] + t.caches[Stale.String()]; served+t.caches[Miss.String()] > 0 {
-		ratio := float64(served) / float64(served+t.caches[Miss.String()])
+	if served := t.caches[Hit] + t.caches[Stale]; served+t.caches[Miss] > 0 {
+		ratio := float64(served) / float64(served+t.caches[Miss])
 		out.HitRatio = &ratio
 	}
 	if t.requests > 0 {
@@ -140,15 +140,13 @@ type point struct {
 
 // history is the memory of the last hour.
 type history struct {
-	mu       sync.Mutex // guards what follows
-	points   []point    // oldest first
-	worst    point      // its levels are the worst since the last of points
-	events   []Event    // oldest first
-	before   *State     // nil before the first sample
-	deaf     int        // samples in a row without tracking
-	refusals [Other]*Refusal
-	seen     [Other]int
-	versions [Other][]Version // newest first
+	mu      sync.Mutex // guards what follows
+	points  []point    // oldest first
+	worst   point      // its levels are the worst since the last of points
+	events  []Event    // oldest first
+	before  *State     // nil before the first sample
+	deaf    int        // samples in a row without tracking
+	numbers [Other]Numbers
 }
 
 // remember takes one sample, notes the changes, and keeps a point when one is due.
@@ -175,9 +173,9 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	h.before = &state
 	for t, d := range state.Documents {
 		h.noteDocument(now, Target(t), before, d)
-		if last := h.versions[t]; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
-			h.seen[t]++
-			h.versions[t] = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
+		if n, last := &h.numbers[t], h.numbers[t].Versions; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
+			n.VersionsSeen++
+			n.Versions = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
 		}
 	}
 	h.worst.cms, h.worst.redis = worse(h.worst.cms, cms), worse(h.worst.redis, redis)
@@ -251,16 +249,12 @@ type Numbers struct {
 func (h *history) overview(now time.Time, state State, sums totals) Overview {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	o := Overview{Events: []Event{}, History: History{ // a list in JSON is never null
+	o := Overview{Resources: h.numbers, Events: []Event{}, History: History{ // a list in JSON is never null
 		At: []time.Time{}, RequestsPerSecond: []*float64{}, HitRatio: []*float64{}, P50: []*float64{}, P95: []*float64{}, P99: []*float64{},
 		Failures: []uint64{}, CMS: []Level{}, Redis: []Level{},
 	}}
 	state.Tracking = state.Tracking || h.deaf < deafLooks
 	o.CMS, o.Redis = state.levels()
-	for t := range Other {
-		n := &o.Resources[t]
-		n.LastRefusal, n.VersionsSeen, n.Versions = h.refusals[t], h.seen[t], slices.Clone(h.versions[t])
-	}
 	for _, e := range slices.Backward(h.events) {
 		if now.Sub(e.At) < Window {
 			o.Events = append(o.Events, e)

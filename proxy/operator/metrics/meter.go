@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	dto "github.com/prometheus/client_model/go"
 
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -25,9 +24,9 @@ import (
 // A Meter counts. Make it with [New]; [Meter.Run] keeps the last hour. It is a prometheus.Gatherer.
 type Meter struct {
 	*prometheus.Registry
-	look     func() State
-	requests *requests
-	history  history
+	*requests
+	look    func() State
+	history history
 
 	fetches, purges, refused, incoherent, damaged, suspicions, deliveries, notifications *prometheus.CounterVec
 	fetchTimes                                                                           *prometheus.HistogramVec
@@ -65,11 +64,12 @@ func New(version string, look func() State) *Meter {
 	m.incoherent = counterVec("incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
 	m.damaged = counterVec("damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
 	m.suspicions = counterVec("suspicions_total", "Suspicious documents fetched from the CMS.", "resource", "kind")
-	gauge := func(name, help string) prometheus.Gauge {
-		return factory.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
+	gauge := func(name, help string, labels prometheus.Labels) prometheus.Gauge {
+		return factory.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels})
 	}
-	m.reloaded = gauge("reload_success", "1 if the last reload of the configuration succeeded, or there was none.")
-	m.reloadedAt = gauge("reload_timestamp_seconds", "When the configuration was last reloaded, successfully or not, or the start.")
+	gauge("build_info", "1, with the version of this program.", prometheus.Labels{"version": version}).Set(1)
+	m.reloaded = gauge("reload_success", "1 if the last reload of the configuration succeeded, or there was none.", nil)
+	m.reloadedAt = gauge("reload_timestamp_seconds", "When the configuration was last reloaded, successfully or not, or the start.", nil)
 	m.notifications = counterVec("notifications_total", "Targets told of changes and purges by this process, by outcome.", "target", "outcome")
 	m.deliveries = counterVec("hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
 	for _, outcome := range deliveryOutcomes {
@@ -92,14 +92,11 @@ func New(version string, look func() State) *Meter {
 		m.damaged.WithLabelValues(name)
 	}
 	// Package collectors, where these moved, links database/sql.
-	m.MustRegister(m.requests, stateCollector{version, look}, prometheus.NewGoCollector(), //nolint:staticcheck // see above
+	m.MustRegister(m.requests, prometheus.CollectorFunc(m.collect), prometheus.NewGoCollector(), //nolint:staticcheck // see above
 		prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{})) //nolint:staticcheck // see above
 	m.Reloaded(true)
 	return m
 }
-
-// Observe counts an answer. It takes no lock and allocates nothing.
-func (m *Meter) Observe(a Answer) { m.requests.observe(a) }
 
 // Fetched counts a fetch. Its arguments are those of the cache's event of that name; other keys are
 // not counted.
@@ -118,6 +115,13 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	}
 	m.fetches.WithLabelValues(key, outcome).Inc()
 	m.fetchTimes.WithLabelValues(key).Observe(took.Seconds())
+	m.history.mu.Lock()
+	defer m.history.mu.Unlock()
+	n := &m.history.numbers[t]
+	n.Fetches++
+	if slices.Contains(fetchFailures, outcome) {
+		n.FetchErrors++
+	}
 	if outcome != "refused" {
 		return
 	}
@@ -126,12 +130,10 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		refusal.Reason = refused.Error()
 	}
-	m.history.mu.Lock()
-	defer m.history.mu.Unlock()
-	if last := m.history.refusals[t]; last != nil {
-		refusal.Count += last.Count
+	if n.LastRefusal != nil {
+		refusal.Count += n.LastRefusal.Count
 	}
-	m.history.refusals[t] = refusal
+	n.LastRefusal = refusal
 	m.history.note(Event{At: refusal.At, Kind: KindRefusal, Resource: key, Detail: refusal.Reason})
 }
 
@@ -144,34 +146,39 @@ func (m *Meter) Purged(key, kind string) {
 	} else {
 		kind = "hard"
 	}
-	m.count(m.purges, event, key, kind)
+	m.note(event, func(n *Numbers) {
+		m.purges.WithLabelValues(key, kind).Inc()
+		n.Purges++
+	})
 }
 
 // Changed notes that another document is served, and what changed.
 func (m *Meter) Changed(r shape.Resource, what string) {
-	m.history.mu.Lock()
-	defer m.history.mu.Unlock()
-	m.history.note(Event{At: time.Now(), Kind: KindChange, Resource: string(r), Detail: what})
+	m.note(Event{At: time.Now(), Kind: KindChange, Resource: string(r), Detail: what}, func(*Numbers) {})
 }
 
 // Incoherent counts a sample in which memory differed from Redis.
 func (m *Meter) Incoherent(key string) {
-	m.count(m.incoherent, Event{At: time.Now(), Kind: KindIncoherent, Resource: key}, key)
+	m.note(Event{At: time.Now(), Kind: KindIncoherent, Resource: key}, func(n *Numbers) {
+		m.incoherent.WithLabelValues(key).Inc()
+		n.Incoherent++
+	})
+}
+
+// note notes an event of a resource, and counts it; other keys are not counted.
+func (m *Meter) note(e Event, count func(*Numbers)) {
+	t := TargetOf(shape.Resource(e.Resource))
+	if t == Other {
+		return
+	}
+	m.history.mu.Lock()
+	defer m.history.mu.Unlock()
+	count(&m.history.numbers[t])
+	m.history.note(e)
 }
 
 // Damaged counts a document in Redis that could not be used.
 func (m *Meter) Damaged(key string) { m.damaged.WithLabelValues(key).Inc() }
-
-// count counts an event of a resource, and notes it.
-func (m *Meter) count(vector *prometheus.CounterVec, e Event, labels ...string) {
-	if TargetOf(shape.Resource(e.Resource)) == Other {
-		return
-	}
-	vector.WithLabelValues(labels...).Inc()
-	m.history.mu.Lock()
-	defer m.history.mu.Unlock()
-	m.history.note(e)
-}
 
 // Suspected counts a suspicious document of the CMS that is served.
 func (m *Meter) Suspected(r shape.Resource, kind upstream.SuspicionKind) {
@@ -212,28 +219,5 @@ func (m *Meter) remember(now time.Time) { m.history.remember(now, m.look(), m.re
 
 // Overview returns the present and the last hour.
 func (m *Meter) Overview() Overview {
-	o := m.history.overview(time.Now(), m.look(), m.requests.totals())
-	sum := func(vector *prometheus.CounterVec, resource string, labels ...string) (n uint64) {
-		for _, label := range labels {
-			n += value(vector.WithLabelValues(resource, label))
-		}
-		return n
-	}
-	for i, r := range shape.Resources() {
-		n, name := &o.Resources[i], string(r)
-		n.FetchErrors = sum(m.fetches, name, fetchFailures...)
-		n.Fetches = n.FetchErrors + sum(m.fetches, name, fetchSuccesses...)
-		n.Purges = sum(m.purges, name, purgeKinds...)
-		n.Incoherent = value(m.incoherent.WithLabelValues(name))
-	}
-	return o
-}
-
-// value returns the present value of a counter.
-func value(c prometheus.Counter) uint64 {
-	var m dto.Metric
-	if err := c.Write(&m); err != nil {
-		panic(err) // a metric of this package, whose labels were checked when it was made
-	}
-	return uint64(m.GetCounter().GetValue())
+	return m.history.overview(time.Now(), m.look(), m.requests.totals())
 }

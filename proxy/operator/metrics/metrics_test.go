@@ -53,7 +53,7 @@ func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := m.requests.totals(); got.requests != 4000 || got.caches["hit"] != 4000 {
+	if got := m.requests.totals(); got.requests != 4000 || got.caches[Hit] != 4000 {
 		t.Errorf("%v answers, want 4000", got.requests)
 	}
 }
@@ -245,7 +245,6 @@ func TestPercentilesAreWithinTheirBucket(t *testing.T) {
 		t.Errorf("of nothing: %v", got)
 	}
 	s.requests = 100 // 90 of them up to 5 ms, and 10 beyond all bounds
-	s.within = make([]uint64, len(requestBounds))
 	for i := 9; i < len(s.within); i++ {
 		s.within[i] = 90
 	}

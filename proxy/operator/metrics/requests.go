@@ -50,8 +50,10 @@ const (
 	caches
 )
 
+var cacheNames = [caches]string{"none", "hit", "stale", "miss"}
+
 // String is the value of the label.
-func (c Cache) String() string { return [caches]string{"none", "hit", "stale", "miss"}[c] }
+func (c Cache) String() string { return cacheNames[c] }
 
 // An Answer is one answer of the public server.
 type Answer struct {
@@ -68,7 +70,7 @@ const namespace = "vitrine"
 // requestBounds are the upper bounds of the duration buckets in seconds: a hit takes microseconds, a
 // fetch that is waited for some hundred milliseconds, and nobody waits for longer than a fetch may
 // take.
-var requestBounds = []float64{
+var requestBounds = [...]float64{
 	5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10,
 }
 
@@ -90,7 +92,7 @@ func newRequests() *requests {
 		Namespace: namespace, Name: "requests_total", Help: "Responses by resource, status code and cache result.",
 	}, []string{"resource", "code", "cache"})
 	took := factory.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: namespace, Name: "request_duration_seconds", Help: "Time taken to produce a response.", Buckets: requestBounds,
+		Namespace: namespace, Name: "request_duration_seconds", Help: "Time taken to produce a response.", Buckets: requestBounds[:],
 	}, []string{"resource"})
 	collapsed := factory.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "collapsed_total", Help: "Responses that waited for a fetch started by another request.",
@@ -109,8 +111,8 @@ func newRequests() *requests {
 	return r
 }
 
-// observe counts an answer. For a hit it takes no lock and allocates nothing.
-func (r *requests) observe(a Answer) {
+// Observe counts an answer. For a hit it takes no lock and allocates nothing.
+func (r *requests) Observe(a Answer) {
 	of, counter := &r.targets[a.Target], prometheus.Counter(nil)
 	switch a.Code {
 	case http.StatusOK:
@@ -135,12 +137,11 @@ func (r *requests) observe(a Answer) {
 // totals are the sums of all counters, for rates over a time.
 type totals struct {
 	requests, failures uint64 // failures: answers with a 5xx
-	caches             map[string]uint64
-	within             []uint64 // requests that took no longer than each of requestBounds
+	caches             [caches]uint64
+	within             [len(requestBounds)]uint64 // requests that took no longer than each of these
 }
 
-func (r *requests) totals() totals {
-	sum := totals{caches: map[string]uint64{}, within: make([]uint64, len(requestBounds))}
+func (r *requests) totals() (sum totals) {
 	families, _ := r.Gather() // its metrics are consistent
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -152,7 +153,7 @@ func (r *requests) totals() totals {
 				switch {
 				case l.GetName() == "cache":
 					sum.requests += n
-					sum.caches[l.GetValue()] += n
+					sum.caches[slices.Index(cacheNames[:], l.GetValue())] += n
 				case l.GetName() == "code" && l.GetValue()[0] == '5':
 					sum.failures += n
 				}
@@ -164,14 +165,15 @@ func (r *requests) totals() totals {
 
 // since is the part of t that was added after earlier.
 func (t totals) since(earlier totals) totals {
-	d := totals{requests: t.requests - earlier.requests, failures: t.failures - earlier.failures, caches: map[string]uint64{}}
-	for cache, n := range t.caches {
-		d.caches[cache] = n - earlier.caches[cache]
+	t.requests -= earlier.requests
+	t.failures -= earlier.failures
+	for i, n := range earlier.caches {
+		t.caches[i] -= n
 	}
-	for i, n := range t.within {
-		d.within = append(d.within, n-earlier.within[i])
+	for i, n := range earlier.within {
+		t.within[i] -= n
 	}
-	return d
+	return t
 }
 
 // percentile is the time in milliseconds that a share of the requests did not exceed, estimated

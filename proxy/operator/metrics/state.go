@@ -57,22 +57,12 @@ func (s *State) levels() (cms, redis Level) {
 	return cms, redis
 }
 
-// stateCollector collects the gauges that follow from the state, as of one look.
-type stateCollector struct {
-	version string
-	look    func() State
-}
-
-// Describe implements prometheus.Collector: which series there are depends on the state.
-func (stateCollector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
-	s, none := c.look(), prometheus.Labels(nil)
+// collect collects the gauges that follow from the state, as of one look.
+func (m *Meter) collect(ch chan<- prometheus.Metric) {
+	s, none := m.look(), prometheus.Labels(nil)
 	gauge := func(name, help string, value float64, labels prometheus.Labels) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(namespace+"_"+name, help, nil, labels), prometheus.GaugeValue, value)
 	}
-	gauge("build_info", "1, with the version of this program.", 1, prometheus.Labels{"version": c.version})
 	gauge("redis_up", "1 if Redis answers.", truth(s.RedisUp), none)
 	gauge("redis_refuses_writes", "1 if Redis refused the last write.", truth(s.Refusing), none)
 	gauge("redis_round_trip_seconds", "Average time for an answer of Redis; above half the purge bound every request waits for it.",

@@ -16,8 +16,7 @@ import (
 // TestAnotherServerBehindTheAddressIsNoticed moves new connections to another server while those
 // that there are stay: an address that fails over, a name, a balancer.
 func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
-	t.Parallel()
-	one, two := redistest.Start(t), redistest.Start(t)
+	one, two := startRedis(t), redistest.Start(t)
 	way := newRelay(t, one.Addr)
 	src := newSource()
 	_, r := replica(t, way.url(), options(src))
@@ -36,8 +35,7 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 // TestADemotedMasterIsNotTrusted makes a replica of the server, whose master cannot be reached. It
 // still answers every ping.
 func TestADemotedMasterIsNotTrusted(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server := startRedis(t)
 	store, r := replica(t, server.URL(), options(newSource()))
 	warm(t, r)
 	refusals["READONLY"](t, server)
@@ -47,7 +45,7 @@ func TestADemotedMasterIsNotTrusted(t *testing.T) {
 // TestPushesThatDoNotComeEndTheTrust has a server that takes CLIENT TRACKING and announces nothing
 // of these keys: an own write that does not come back shows it.
 func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
-	server := redistest.Start(t)
+	server := startRedis(t)
 	way := newRelay(t, server.Addr)
 	way.mute()
 	src := newSource()
@@ -60,7 +58,7 @@ func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
 // TestConnectionsThatLeadNowhereAreReplaced lets every connection that there is go silent, as a
 // middlebox does that forgets flows, while new ones work.
 func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
-	server := redistest.Start(t)
+	server := startRedis(t)
 	way := newRelay(t, server.Addr)
 	src := newSource()
 	store, r := replica(t, way.url(), options(src))
@@ -90,7 +88,7 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 	t.Parallel()
 	for name, relayTo := range map[string]func(testing.TB, string) *relay{"TCP": newRelay, "TLS": newSecureRelay} {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := startRedis(t)
 			way := relayTo(t, server.Addr)
 			src := newSource()
 			o := options(padded(src, 2<<20))
@@ -117,8 +115,7 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 // TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver has two replicas, of which each could take
 // over from the other while a document is on its way to Redis.
 func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server := startRedis(t)
 	way := newRelay(t, server.Addr)
 	src := newSource()
 	o := options(padded(src, 2<<20))
@@ -140,7 +137,7 @@ func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 // TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the
 // moment.
 func TestABusyServerIsNotDeafForLong(t *testing.T) {
-	server := redistest.Start(t, "--busy-reply-threshold", "10")
+	server := startRedis(t, "--busy-reply-threshold", "10")
 	way := newRelay(t, server.Addr)
 	store, r := replica(t, way.url(), options(newSource()))
 	warm(t, r)

@@ -7,34 +7,32 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
 func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
-		warm(t, r)
-		filled := watch.Now()
-		eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
-		warm(t, r)
-		// A visitor's look is under way. It has seen the copy as it was, and comes back after the
-		// purge is received.
-		early := &asking[int64]{done: make(chan struct{}), at: watch.Now(), entry: r.memory.Load()}
-		r.mu.Lock()
-		r.asking = early
-		r.mu.Unlock()
-		mark := r.watched.Mark()
-		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) })
-		r.mu.Lock()
-		r.asking = nil
-		r.mu.Unlock()
-		close(early.done)
-		eventually(t, "it is fetched anew, though nobody reads", func() bool { return src.loads.Load() == 2 })
-	})
+	b := inProcess(t)
+	src := newSource()
+	_, r := replica(t, b.url, options(src))
+	warm(t, r)
+	filled := watch.Now()
+	eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
+	warm(t, r)
+	// A visitor's look is under way. It has seen the copy as it was, and comes back after the
+	// purge is received.
+	early := &asking[int64]{done: make(chan struct{}), at: watch.Now(), entry: r.memory.Load()}
+	r.mu.Lock()
+	r.asking = early
+	r.mu.Unlock()
+	mark := r.watched.Mark()
+	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+	eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) })
+	r.mu.Lock()
+	r.asking = nil
+	r.mu.Unlock()
+	close(early.done)
+	eventually(t, "it is fetched anew, though nobody reads", func() bool { return src.loads.Load() == 2 })
 }
 
 // TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain has Redis refuse writes while a document is
@@ -43,7 +41,7 @@ func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
-			server, src := redistest.Start(t), newSource()
+			server, src := startRedis(t), newSource()
 			_, r := replica(t, server.URL(), options(src))
 			warm(t, r)
 			must(t, server.Client().Del(t.Context(), key).Err())
@@ -70,8 +68,7 @@ func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 // TestADocumentThatIsDueIsNotTriedWithoutRest has Redis refuse writes and the CMS fail after a soft
 // purge.
 func TestADocumentThatIsDueIsNotTriedWithoutRest(t *testing.T) {
-	t.Parallel()
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	o := options(src)
 	o.BackoffFirst, o.BackoffMost = time.Minute, time.Minute
 	_, r := replica(t, server.URL(), o)

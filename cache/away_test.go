@@ -19,7 +19,7 @@ func TestRedisAwayIsSlowerNeverAnError(t *testing.T) {
 	}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := startRedis(t)
 			src := newSource()
 			store, r := replica(t, server.URL(), options(src))
 			warm(t, r)

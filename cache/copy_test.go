@@ -20,7 +20,7 @@ import (
 // TestAPurgeWhileAReplicaStartsCutOffCounts has a replica start while it cannot reach Redis, the
 // document be purged, and the CMS fail.
 func TestAPurgeWhileAReplicaStartsCutOffCounts(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	way := newRelay(t, server.Addr)
 	_, a := replica(t, server.URL(), options(src))
 	warm(t, a)
@@ -47,6 +47,7 @@ func TestAPurgeWhileAReplicaStartsCutOffCounts(t *testing.T) {
 // TestAnothersLeaseWithdrawsNothing has another replica take leases and give them back while the CMS is
 // down, and the link be slow, half open or cut, or Redis hang, just then.
 func TestAnothersLeaseWithdrawsNothing(t *testing.T) {
+	t.Parallel()
 	for name, trouble := range map[string]func(*redistest.Server, *relay){
 		"slow":      func(_ *redistest.Server, way *relay) { way.slow(450 * time.Millisecond) },
 		"half open": func(_ *redistest.Server, way *relay) { way.hole() },
@@ -54,8 +55,7 @@ func TestAnothersLeaseWithdrawsNothing(t *testing.T) {
 		"hung":      func(s *redistest.Server, _ *relay) { s.Pause() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, src := redistest.Start(t), newSource()
+			server, src := startRedis(t), newSource()
 			way := newRelay(t, server.Addr)
 			o := options(src)
 			o.TTL, o.StaleWhileRevalidate = 50*time.Millisecond, 0
@@ -105,7 +105,7 @@ func TestAnOlderSnapshotIsALoss(t *testing.T) {
 	t.Parallel()
 	for name, purged := range map[string]bool{"from before the first document": false, "from between a purge and its fill": true} {
 		t.Run(name, func(t *testing.T) {
-			server, src := redistest.Start(t), newSource()
+			server, src := startRedis(t), newSource()
 			client := server.Client()
 			l := acquire(t, client, time.Minute)
 			if purged {
@@ -153,12 +153,13 @@ func TestAValueOfAnotherTypeCountsAsAPurge(t *testing.T) {
 // TestADocumentLoadedUnderALeaseIsKept has Redis die, or refuse, after the lease is announced and before
 // the fill.
 func TestADocumentLoadedUnderALeaseIsKept(t *testing.T) {
+	t.Parallel()
 	for name, trouble := range map[string]func(*testing.T, *redistest.Server){
 		"dies":    func(_ *testing.T, s *redistest.Server) { s.Kill() },
 		"refuses": func(t *testing.T, s *redistest.Server) { refusals["NOREPLICAS"](t, s) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, src := redistest.Start(t), newSource()
+			server, src := startRedis(t), newSource()
 			var r *Reader[int64]
 			_, r = replica(t, server.URL(), options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
 				loaded, err := src.Load(ctx, k, held)
@@ -188,7 +189,7 @@ func TestADocumentLoadedUnderALeaseIsKept(t *testing.T) {
 // TestALookFromBeforeARefusedLoadDoesNotReplaceIt has a look begin before a load that Redis refuses to
 // store, and return after it.
 func TestALookFromBeforeARefusedLoadDoesNotReplaceIt(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	var r *Reader[int64]
 	late := func() *entry[int64] { return nil }
 	o := options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
@@ -215,7 +216,7 @@ func TestTheLastGoodFileOfARefusedDocumentIsKept(t *testing.T) {
 	t.Parallel()
 	for name, older := range map[string]bool{"nothing held": false, "an older version held": true} {
 		t.Run(name, func(t *testing.T) {
-			server, src := redistest.Start(t), newSource()
+			server, src := startRedis(t), newSource()
 			if older {
 				fill(t, server.Client(), acquire(t, server.Client(), time.Minute), 1)
 				must(t, server.Client().HSet(t.Context(), key, "fresh_until", 1).Err())
@@ -245,8 +246,7 @@ func TestTheLastGoodFileOfARefusedDocumentIsKept(t *testing.T) {
 // TestTheOnlyCopySurvivesWhatIsNoPurge has Redis full from the start and the CMS down, so that a
 // replica holds the only copy, while connections are killed and another database is flushed.
 func TestTheOnlyCopySurvivesWhatIsNoPurge(t *testing.T) {
-	t.Parallel()
-	server, src := redistest.Start(t, "--maxmemory", "1"), newSource()
+	server, src := startRedis(t, "--maxmemory", "1"), newSource()
 	var purges int
 	store, err := Open(t.Context(), Options{URL: server.URL(), Events: Events{Purged: func(string, string) { purges++ }}})
 	must(t, err)
@@ -319,7 +319,7 @@ func TestALeaseLastsAsItsHolderSays(t *testing.T) {
 
 // TestABrokenConnectionIsNoRefusal cuts the connection on which a big document is stored.
 func TestABrokenConnectionIsNoRefusal(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	way := newRelay(t, server.Addr)
 	var log testkit.Buffer
 	store, err := Open(t.Context(), Options{URL: way.url(), Logger: slog.New(slog.NewTextHandler(&log, nil))})

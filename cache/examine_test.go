@@ -17,6 +17,7 @@ import (
 
 // TestAnExaminationNamesWhatRedisLacks takes away one thing after the other.
 func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
+	t.Parallel()
 	well := []string{"--appendonly", "yes", "--maxmemory", "64mb"}
 	user := func(rights string) func(*testing.T, *redistest.Server) {
 		return func(t *testing.T, s *redistest.Server) {
@@ -58,8 +59,7 @@ func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
 		}, want: []string{"writes: READONLY"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, c.args...)
+			server := startRedis(t, c.args...)
 			if c.worse != nil {
 				c.worse(t, server)
 			}

@@ -10,29 +10,27 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 )
 
 func TestAPanicInPrepareIsAnErrorAndHoldsUpNobody(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, sound := replica(t, b.url, options(src))
-		get(t, sound) // Redis holds it, so that the other replica's first look prepares it
-		o := options(src)
-		o.Prepare = func(*Document) (int64, error) { panic("a document that nobody thought of") }
-		_, r := replica(t, b.url, o)
-		if _, err := r.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "that nobody thought of") {
-			t.Errorf("got %v", err)
-		}
-		if _, err := r.Get(t.Context()); err == nil {
-			t.Error("the next one is told nothing")
-		}
-	})
+	b := inProcess(t)
+	src := newSource()
+	_, sound := replica(t, b.url, options(src))
+	get(t, sound) // Redis holds it, so that the other replica's first look prepares it
+	o := options(src)
+	o.Prepare = func(*Document) (int64, error) { panic("a document that nobody thought of") }
+	_, r := replica(t, b.url, o)
+	if _, err := r.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "that nobody thought of") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := r.Get(t.Context()); err == nil {
+		t.Error("the next one is told nothing")
+	}
 }
 
 func TestAStoreThatClosesGivesItsLeaseBack(t *testing.T) {
-	server := redistest.Start(t)
+	server := startRedis(t)
 	for name, end := range map[string]func(context.Context) (Loaded, error){
 		"the load ends":     func(ctx context.Context) (Loaded, error) { return Loaded{}, ctx.Err() },
 		"the load succeeds": func(context.Context) (Loaded, error) { return Loaded{Body: body(1)}, nil },
@@ -113,23 +111,22 @@ func TestALoadThatWasNotTriedIsNoFailureMore(t *testing.T) {
 }
 
 func TestAnEmptyBodyIsAFailureOfTheLoad(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		loads := 0
-		_, r := replica(t, b.url, options(LoaderFunc(func(context.Context, string, *Document) (Loaded, error) {
-			loads++ // one at a time, and the reader waits for it
-			return Loaded{}, nil
-		})))
-		var retry *RetryError
-		if _, err := r.Get(t.Context()); !errors.As(err, &retry) || loads != 1 {
-			t.Errorf("after %d loads: %v", loads, err)
-		}
-	})
+	b := inProcess(t)
+	loads := 0
+	_, r := replica(t, b.url, options(LoaderFunc(func(context.Context, string, *Document) (Loaded, error) {
+		loads++ // one at a time, and the reader waits for it
+		return Loaded{}, nil
+	})))
+	var retry *RetryError
+	if _, err := r.Get(t.Context()); !errors.As(err, &retry) || loads != 1 {
+		t.Errorf("after %d loads: %v", loads, err)
+	}
 }
 
 // TestAFillGoesOnAConnectionThatIsOpen has Redis close all connections of calls while a document is
 // loaded, as its setting timeout does: a fill is not repeated.
 func TestAFillGoesOnAConnectionThatIsOpen(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
 		for _, c := range regexp.MustCompile(`(?m)^id=(\d+) .* flags=N`).FindAllStringSubmatch(server.Client().ClientList(ctx).Val(), -1) {
 			must(t, server.Client().ClientKillByFilter(ctx, "ID", c[1], "SKIPME", "yes").Err())

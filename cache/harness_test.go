@@ -122,23 +122,34 @@ func options(src Loader) ReaderOptions[int64] {
 
 // backend is a server that the tests run against: a real one, or the embedded one.
 type backend struct {
-	name   string
 	url    string
 	client *redis.Client
 }
 
-// backends runs the test against the embedded store and against a real server.
+// backends runs the test against the embedded store and against a real server, beside others: what the
+// scripts do in Redis has to be so in both.
 func backends(t *testing.T, test func(t *testing.T, b backend)) {
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		url := embeddedURL(t)
-		test(t, backend{"embedded", url, dial(t, strings.TrimPrefix(url, "redis://"))})
-	})
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) { test(t, inProcess(t)) })
 	t.Run("redis-server", func(t *testing.T) {
-		t.Parallel()
-		s := redistest.Start(t)
-		test(t, backend{"redis-server", s.URL(), s.Client()})
+		s := startRedis(t)
+		test(t, backend{s.URL(), s.Client()})
 	})
+}
+
+// inProcess is the embedded store, for what this process does whichever server it is. The test runs
+// beside others.
+func inProcess(t *testing.T) backend {
+	t.Parallel()
+	url := embeddedURL(t)
+	return backend{url, dial(t, strings.TrimPrefix(url, "redis://"))}
+}
+
+// startRedis starts a real server for a test that runs beside others.
+func startRedis(t *testing.T, args ...string) *redistest.Server {
+	t.Helper()
+	t.Parallel()
+	return redistest.Start(t, args...)
 }
 
 // embeddedURL starts an embedded store that ends with the test, after those who use it.

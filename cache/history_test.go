@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 )
 
@@ -162,7 +161,7 @@ func TestAPurgeIsNotUndoneByTheHistory(t *testing.T) {
 
 // TestAHistoryThatIsRefusedHarmsNothingElse has Redis refuse what only the history needs.
 func TestAHistoryThatIsRefusedHarmsNothingElse(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-hkeys").Err())
 	s, r := replica(t, server.URL(), described(src))
 	for version := range int64(3) {

@@ -115,56 +115,53 @@ func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {
 }
 
 func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
-		o := guarded(src, time.Hour)
-		o.TTL = time.Minute
-		_, r := replica(t, b.url, o)
-		get(t, r)
-		src.version.Store(101)
-		release := src.hold()
-		defer release()
-		must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
-		testkit.Receive(t, src.entered)
-		must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err())
-		release()
-		until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 })
-		if n := src.loads.Load(); n != 2 {
-			t.Errorf("%d loads, want the one that was under way", n)
-		}
-	})
+	b := inProcess(t)
+	src := newSource()
+	src.version.Store(2)
+	o := guarded(src, time.Hour)
+	o.TTL = time.Minute
+	_, r := replica(t, b.url, o)
+	get(t, r)
+	src.version.Store(101)
+	release := src.hold()
+	defer release()
+	must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
+	testkit.Receive(t, src.entered)
+	must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err())
+	release()
+	until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 })
+	if n := src.loads.Load(); n != 2 {
+		t.Errorf("%d loads, want the one that was under way", n)
+	}
 }
 
 func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
-		_, r := replica(t, b.url, guarded(src, time.Hour))
-		get(t, r)
-		src.version.Store(101)
-		until(t, r, "it is held back", isHeld)
-		must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err())
-		eventually(t, "it is stored", func() bool {
-			return b.client.HGet(t.Context(), "vitrine:banners", "body").Val() == string(body(101))
-		})
+	b := inProcess(t)
+	src := newSource()
+	src.version.Store(2)
+	_, r := replica(t, b.url, guarded(src, time.Hour))
+	get(t, r)
+	src.version.Store(101)
+	until(t, r, "it is held back", isHeld)
+	must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err())
+	eventually(t, "it is stored", func() bool {
+		return b.client.HGet(t.Context(), "vitrine:banners", "body").Val() == string(body(101))
 	})
 }
 
 func TestAHoldEndsWithItsTime(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
-		_, r := replica(t, b.url, guarded(src, time.Second))
-		get(t, r)
-		src.version.Store(3)
-		until(t, r, "it is held back", isHeld)
-		held := src.loads.Load()
-		until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 3 })
-		if src.loads.Load() == held {
-			t.Error("taken without asking again")
-		}
-	})
+	b := inProcess(t)
+	src := newSource()
+	src.version.Store(2)
+	_, r := replica(t, b.url, guarded(src, time.Second))
+	get(t, r)
+	src.version.Store(3)
+	until(t, r, "it is held back", isHeld)
+	held := src.loads.Load()
+	until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 3 })
+	if src.loads.Load() == held {
+		t.Error("taken without asking again")
+	}
 }
 
 func TestNothingIsHeldBackForNoTime(t *testing.T) {
@@ -179,56 +176,53 @@ func TestNothingIsHeldBackForNoTime(t *testing.T) {
 }
 
 func TestAHoldThatOnlyAnOperatorEndsDoesNotShortenAnother(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
-		_, r := replica(t, b.url, guarded(src, time.Second))
-		get(t, r)
-		src.version.Store(101)
-		until(t, r, "it is held back", isHeld)
-		since := r.Snapshot().HeldBack.Since
-		eventually(t, "that takes longer than the other may", func() bool { return time.Since(since) > time.Second })
-		src.version.Store(3)
-		until(t, r, "another is held back", func(Answer[int64]) bool {
-			h := r.Snapshot().HeldBack
-			return h != nil && h.Reason == "version 3" && h.Since.Sub(since) > 500*time.Millisecond
-		})
+	b := inProcess(t)
+	src := newSource()
+	src.version.Store(2)
+	_, r := replica(t, b.url, guarded(src, time.Second))
+	get(t, r)
+	src.version.Store(101)
+	until(t, r, "it is held back", isHeld)
+	since := r.Snapshot().HeldBack.Since
+	eventually(t, "that takes longer than the other may", func() bool { return time.Since(since) > time.Second })
+	src.version.Store(3)
+	until(t, r, "another is held back", func(Answer[int64]) bool {
+		h := r.Snapshot().HeldBack
+		return h != nil && h.Reason == "version 3" && h.Since.Sub(since) > 500*time.Millisecond
 	})
 }
 
 func TestWhatCanNoLongerBeServedHoldsNothingBack(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
-		o := guarded(src, time.Hour)
-		o.StaleWhileRevalidate, o.StaleIfError = 0, time.Second
-		o.BackoffMost = time.Hour
-		_, r := replica(t, b.url, o)
-		get(t, r)
-		src.version.Store(101)
-		until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 }) // and get fails on an error
-	})
+	b := inProcess(t)
+	src := newSource()
+	src.version.Store(2)
+	o := guarded(src, time.Hour)
+	o.StaleWhileRevalidate, o.StaleIfError = 0, 1500*time.Millisecond
+	o.BackoffFirst, o.BackoffMost = time.Second, time.Hour
+	_, r := replica(t, b.url, o)
+	get(t, r)
+	src.version.Store(101)
+	until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 }) // and get fails on an error
 }
 
 func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
-		o := guarded(src, time.Hour)
-		o.LastGood = t.TempDir()
-		s, r := replica(t, b.url, o)
-		get(t, r)
-		eventually(t, "the last good copy is kept", func() bool { _, err := r.file.Load(); return err == nil })
-		must(t, s.Close())
-		must(t, b.client.FlushAll(t.Context()).Err())
-		src.version.Store(101)
-		_, r = replica(t, b.url, o)
-		until(t, r, "it is held back", func(a Answer[int64]) bool {
-			if a.Value != 2 {
-				t.Fatalf("version %d is served", a.Value)
-			}
-			return r.Snapshot().HeldBack != nil
-		})
+	b := inProcess(t)
+	src := newSource()
+	src.version.Store(2)
+	o := guarded(src, time.Hour)
+	o.LastGood = t.TempDir()
+	s, r := replica(t, b.url, o)
+	get(t, r)
+	eventually(t, "the last good copy is kept", func() bool { _, err := r.file.Load(); return err == nil })
+	must(t, s.Close())
+	must(t, b.client.FlushAll(t.Context()).Err())
+	src.version.Store(101)
+	_, r = replica(t, b.url, o)
+	until(t, r, "it is held back", func(a Answer[int64]) bool {
+		if a.Value != 2 {
+			t.Fatalf("version %d is served", a.Value)
+		}
+		return r.Snapshot().HeldBack != nil
 	})
 }
 
@@ -253,53 +247,51 @@ func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 }
 
 func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
-		told := make(chan *HeldBack, 100)
-		s, err := Open(t.Context(), Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
-		must(t, err)
-		t.Cleanup(func() { must(t, s.Close()) })
-		r, err := NewReader(s, "banners", guarded(src, time.Hour))
-		must(t, err)
-		get(t, r)
-		src.version.Store(101)
-		until(t, r, "it is held back", isHeld)
-		again := func() {
-			loads := src.loads.Load()
-			until(t, r, "the CMS is asked again", func(Answer[int64]) bool { return src.loads.Load() > loads })
-		}
-		again()
-		src.version.Store(4)
-		until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
-		if begun, over := testkit.Receive(t, told), testkit.Receive(t, told); begun == nil || over != nil {
-			t.Errorf("told %+v, %+v", begun, over)
-		}
-		again()
-		if len(told) > 0 {
-			t.Errorf("told %d times more", len(told))
-		}
-	})
+	b := inProcess(t)
+	src := newSource()
+	src.version.Store(2)
+	told := make(chan *HeldBack, 100)
+	s, err := Open(t.Context(), Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	r, err := NewReader(s, "banners", guarded(src, time.Hour))
+	must(t, err)
+	get(t, r)
+	src.version.Store(101)
+	until(t, r, "it is held back", isHeld)
+	again := func() {
+		loads := src.loads.Load()
+		until(t, r, "the CMS is asked again", func(Answer[int64]) bool { return src.loads.Load() > loads })
+	}
+	again()
+	src.version.Store(4)
+	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
+	if begun, over := testkit.Receive(t, told), testkit.Receive(t, told); begun == nil || over != nil {
+		t.Errorf("told %+v, %+v", begun, over)
+	}
+	again()
+	if len(told) > 0 {
+		t.Errorf("told %d times more", len(told))
+	}
 }
 
 func TestSuspicionsStandWithTheDocument(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := LoaderFunc(func(_ context.Context, _ string, held *Document) (Loaded, error) {
-			if held != nil {
-				return Loaded{NotModified: true, Suspicions: held.Suspicions + "+"}, nil
-			}
-			return Loaded{Body: body(1), Suspicions: "odd"}, nil
-		})
-		o := options(src)
-		o.TTL = 10 * time.Millisecond
-		_, r := replica(t, b.url, o)
-		if a := get(t, r); a.Document.Suspicions != "odd" {
-			t.Errorf("%q", a.Document.Suspicions)
+	b := inProcess(t)
+	src := LoaderFunc(func(_ context.Context, _ string, held *Document) (Loaded, error) {
+		if held != nil {
+			return Loaded{NotModified: true, Suspicions: held.Suspicions + "+"}, nil
 		}
-		until(t, r, "it is renewed", func(a Answer[int64]) bool { return a.Document.Suspicions == "odd+" })
-		_, other := replica(t, b.url, o)
-		if a := get(t, other); !strings.HasPrefix(a.Document.Suspicions, "odd+") {
-			t.Errorf("%q", a.Document.Suspicions)
-		}
+		return Loaded{Body: body(1), Suspicions: "odd"}, nil
 	})
+	o := options(src)
+	o.TTL = 10 * time.Millisecond
+	_, r := replica(t, b.url, o)
+	if a := get(t, r); a.Document.Suspicions != "odd" {
+		t.Errorf("%q", a.Document.Suspicions)
+	}
+	until(t, r, "it is renewed", func(a Answer[int64]) bool { return a.Document.Suspicions == "odd+" })
+	_, other := replica(t, b.url, o)
+	if a := get(t, other); !strings.HasPrefix(a.Document.Suspicions, "odd+") {
+		t.Errorf("%q", a.Document.Suspicions)
+	}
 }

@@ -14,8 +14,7 @@ import (
 // TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem has the CMS away: the last good copy is
 // served, and says why.
 func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server := startRedis(t)
 	src := newSource()
 	_, r := replica(t, server.URL(), options(src))
 	_, other := replica(t, server.URL(), options(src))
@@ -40,7 +39,7 @@ func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
 }
 
 func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
-	server := redistest.Start(t)
+	server := startRedis(t)
 	src := newSource()
 	_, r := replica(t, server.URL(), options(src))
 	warm(t, r)
@@ -68,7 +67,7 @@ func TestAPurgeWhileCutOffIsOne(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 			way := newRelay(t, server.Addr)
 			src := newSource()
 			_, r := replica(t, way.url(), options(src))
@@ -86,10 +85,10 @@ func TestAPurgeWhileCutOffIsOne(t *testing.T) {
 // TestNothingEntersThatWasPurgedBeforeTheLinkWasLost has a purge received, and Redis lost and back
 // empty, just before what a look has found, or a fill has stored, enters memory.
 func TestNothingEntersThatWasPurgedBeforeTheLinkWasLost(t *testing.T) {
+	t.Parallel()
 	for _, entering := range []string{"a look", "a fill"} {
 		t.Run(entering, func(t *testing.T) {
-			t.Parallel()
-			server, src := redistest.Start(t), newSource()
+			server, src := startRedis(t), newSource()
 			reached, resume := make(chan struct{}), make(chan struct{})
 			var once sync.Once
 			hold := func() { once.Do(func() { close(reached); <-resume }) }
@@ -134,9 +133,10 @@ func TestNothingEntersThatWasPurgedBeforeTheLinkWasLost(t *testing.T) {
 // TestAFirstLeaseDuringALookIsNoPurge has another replica's stub come after Redis, which has lost
 // everything, was read, and be received before what was read is looked at.
 func TestAFirstLeaseDuringALookIsNoPurge(t *testing.T) {
+	t.Parallel()
 	for name, looked := range map[string]bool{"first look": false, "second look": true} {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := startRedis(t)
 			src := newSource()
 			_, r := replica(t, server.URL(), options(src))
 			warm(t, r)

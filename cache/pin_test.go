@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 )
 
@@ -60,35 +59,34 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 }
 
 func TestAPinEnds(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		s, r := replica(t, b.url, described(src))
-		change(t, b, src, r, 1)
-		change(t, b, src, r, 2)
-		first := lease.VersionOf(body(1))
-		latest := func(name string, do func()) {
-			_, err := s.Restore(t.Context(), "banners", first, time.Hour, "me")
-			must(t, err)
-			eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
-			do()
-			eventually(t, name, func() bool { a := get(t, r); return a.Value == 2 && !a.Status.Stale })
-			if b.client.HExists(t.Context(), key, "restore").Val() {
-				t.Errorf("%s: the request is still there", name)
-			}
+	b := inProcess(t)
+	src := newSource()
+	s, r := replica(t, b.url, described(src))
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	first := lease.VersionOf(body(1))
+	latest := func(name string, do func()) {
+		_, err := s.Restore(t.Context(), "banners", first, time.Hour, "me")
+		must(t, err)
+		eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+		do()
+		eventually(t, name, func() bool { a := get(t, r); return a.Value == 2 && !a.Status.Stale })
+		if b.client.HExists(t.Context(), key, "restore").Val() {
+			t.Errorf("%s: the request is still there", name)
 		}
-		latest("latest", func() { _, err := s.Unpin(t.Context(), "banners"); must(t, err) })
-		latest("latest, through redis-cli", func() { must(t, b.client.HSet(t.Context(), key, "restore", "latest").Err()) })
-		latest("by time", func() {
-			_, err := s.Restore(t.Context(), "banners", first, 50*time.Millisecond, "me")
-			must(t, err)
-		})
-		if was, err := s.Unpin(t.Context(), "banners"); was || err != nil { // nothing happens
-			t.Errorf("it was pinned: %t, %v", was, err)
-		}
-		if b.client.HGet(t.Context(), key, "fresh_until").Val() == "0" {
-			t.Error("it is purged softly")
-		}
+	}
+	latest("latest", func() { _, err := s.Unpin(t.Context(), "banners"); must(t, err) })
+	latest("latest, through redis-cli", func() { must(t, b.client.HSet(t.Context(), key, "restore", "latest").Err()) })
+	latest("by time", func() {
+		_, err := s.Restore(t.Context(), "banners", first, 50*time.Millisecond, "me")
+		must(t, err)
 	})
+	if was, err := s.Unpin(t.Context(), "banners"); was || err != nil { // nothing happens
+		t.Errorf("it was pinned: %t, %v", was, err)
+	}
+	if b.client.HGet(t.Context(), key, "fresh_until").Val() == "0" {
+		t.Error("it is purged softly")
+	}
 }
 
 func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
@@ -128,29 +126,28 @@ func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
 
 // TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile has a document restored while one is fetched.
 func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		s, r := replica(t, b.url, described(src))
-		change(t, b, src, r, 1)
-		change(t, b, src, r, 2)
-		release := src.hold()
-		src.version.Store(3)
-		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		eventually(t, "it is being fetched", func() bool { return r.Snapshot().Fetching })
-		_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-		must(t, err)
-		release()
-		eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) && !r.Snapshot().Fetching })
-		if got := b.client.HGet(t.Context(), key, "body").Val(); got != string(body(1)) {
-			t.Error(got)
-		}
-	})
+	b := inProcess(t)
+	src := newSource()
+	s, r := replica(t, b.url, described(src))
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	release := src.hold()
+	src.version.Store(3)
+	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+	eventually(t, "it is being fetched", func() bool { return r.Snapshot().Fetching })
+	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+	must(t, err)
+	release()
+	eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) && !r.Snapshot().Fetching })
+	if got := b.client.HGet(t.Context(), key, "body").Val(); got != string(body(1)) {
+		t.Error(got)
+	}
 }
 
 // TestLosingRedisLosesThePin has Redis come back empty: the pinned copy is offered only until another
 // is fetched.
 func TestLosingRedisLosesThePin(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	s, r := replica(t, server.URL(), described(src))
 	b := backend{client: server.Client()}
 	change(t, b, src, r, 1)
@@ -167,7 +164,7 @@ func TestLosingRedisLosesThePin(t *testing.T) {
 // TestTheGuardComparesWithWhatWasRestored has a pin end: what it pinned is the copy that the next
 // document is compared with.
 func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	o := described(src)
 	o.Guard = func(held, loaded *Document) *Objection {
 		if bytes.Equal(held.Body, body(1)) && bytes.Equal(loaded.Body, body(2)) {
@@ -191,8 +188,7 @@ func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
 
 // TestARequestThatFailsIsTriedAgain has Redis refuse the restore when it is asked for.
 func TestARequestThatFailsIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	_, r := replica(t, server.URL(), described(src))
 	b := backend{client: server.Client()}
 	change(t, b, src, r, 1)

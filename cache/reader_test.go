@@ -173,76 +173,74 @@ func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
 }
 
 func TestManyReadersMakeOneFetch(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		release := src.hold()
-		var readers []*Reader[int64]
-		for range 4 {
-			_, r := replica(t, b.url, options(src))
-			readers = append(readers, r)
+	b := inProcess(t)
+	src := newSource()
+	release := src.hold()
+	var readers []*Reader[int64]
+	for range 4 {
+		_, r := replica(t, b.url, options(src))
+		readers = append(readers, r)
+	}
+	var answers []<-chan Answer[int64]
+	for range 50 {
+		for _, r := range readers {
+			answers = append(answers, getLater(t, r))
 		}
-		var answers []<-chan Answer[int64]
-		for range 50 {
-			for _, r := range readers {
-				answers = append(answers, getLater(t, r))
-			}
+	}
+	testkit.Receive(t, src.entered)
+	release()
+	for _, got := range answers {
+		if a := testkit.Receive(t, got); a.Value != 1 {
+			t.Errorf("got %+v", a)
 		}
-		testkit.Receive(t, src.entered)
-		release()
-		for _, got := range answers {
-			if a := testkit.Receive(t, got); a.Value != 1 {
-				t.Errorf("got %+v", a)
-			}
-		}
-		if n := src.loads.Load(); n != 1 {
-			t.Errorf("%d loads over 4 replicas, want 1", n)
-		}
-	})
+	}
+	if n := src.loads.Load(); n != 1 {
+		t.Errorf("%d loads over 4 replicas, want 1", n)
+	}
 }
 
 var errDown = errors.New("the source is down")
 
 func TestFailureIsServedStaleAndBacksOffAcrossReplicas(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		o := options(src)
-		o.TTL, o.StaleWhileRevalidate = time.Millisecond, 0
-		o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour
-		_, r1 := replica(t, b.url, o)
-		_, r2 := replica(t, b.url, o)
+	b := inProcess(t)
+	src := newSource()
+	o := options(src)
+	o.TTL, o.StaleWhileRevalidate = time.Millisecond, 0
+	o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour
+	_, r1 := replica(t, b.url, o)
+	_, r2 := replica(t, b.url, o)
+	get(t, r1)
+	src.fail(errDown)
+	var a Answer[int64]
+	eventually(t, "stale if error", func() bool { a = get(t, r1); return a.Status.Detail == DetailIfError })
+	if a.Value != 1 || !a.Status.Stale {
+		t.Errorf("replica 1: %+v", a)
+	}
+	loads := src.loads.Load()
+	for range 100 {
+		if a := get(t, r2); a.Value != 1 || a.Status.Detail != DetailIfError {
+			t.Fatalf("replica 2: %+v", a)
+		}
 		get(t, r1)
-		src.fail(errDown)
-		var a Answer[int64]
-		eventually(t, "stale if error", func() bool { a = get(t, r1); return a.Status.Detail == DetailIfError })
-		if a.Value != 1 || !a.Status.Stale {
-			t.Errorf("replica 1: %+v", a)
-		}
-		loads := src.loads.Load()
-		for range 100 {
-			if a := get(t, r2); a.Value != 1 || a.Status.Detail != DetailIfError {
-				t.Fatalf("replica 2: %+v", a)
-			}
-			get(t, r1)
-		}
-		if n := src.loads.Load() - loads; n != 0 {
-			t.Errorf("%d loads while backing off, want none", n)
-		}
-		// A purge takes the copy away, and asks the source again at once.
-		must(t, b.client.Del(t.Context(), key).Err())
-		eventually(t, "an error", func() bool { _, err := r1.Get(t.Context()); return errors.Is(err, errDown) })
-		if n := src.loads.Load() - loads; n != 1 {
-			t.Errorf("%d loads after the purge, want 1", n)
-		}
-		var err error
-		eventually(t, "an error there", func() bool { _, err = r2.Get(t.Context()); return err != nil })
-		var retry *RetryError
-		if !errors.As(err, &retry) || retry.After <= 0 || !errors.Is(err, ErrLoad) {
-			t.Errorf("replica 2 after the purge: %v", err)
-		}
-		src.fail(nil)
-		must(t, b.client.Del(t.Context(), key).Err())
-		eventually(t, "served again", func() bool { _, err := r2.Get(t.Context()); return err == nil })
-	})
+	}
+	if n := src.loads.Load() - loads; n != 0 {
+		t.Errorf("%d loads while backing off, want none", n)
+	}
+	// A purge takes the copy away, and asks the source again at once.
+	must(t, b.client.Del(t.Context(), key).Err())
+	eventually(t, "an error", func() bool { _, err := r1.Get(t.Context()); return errors.Is(err, errDown) })
+	if n := src.loads.Load() - loads; n != 1 {
+		t.Errorf("%d loads after the purge, want 1", n)
+	}
+	var err error
+	eventually(t, "an error there", func() bool { _, err = r2.Get(t.Context()); return err != nil })
+	var retry *RetryError
+	if !errors.As(err, &retry) || retry.After <= 0 || !errors.Is(err, ErrLoad) {
+		t.Errorf("replica 2 after the purge: %v", err)
+	}
+	src.fail(nil)
+	must(t, b.client.Del(t.Context(), key).Err())
+	eventually(t, "served again", func() bool { _, err := r2.Get(t.Context()); return err == nil })
 }
 
 func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
@@ -261,30 +259,29 @@ func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
 }
 
 func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r1 := replica(t, b.url, options(src))
-		get(t, r1)
-		must(t, b.client.HSet(t.Context(), key, "body", "tampered with").Err())
-		var r2 *Reader[int64]         // whose memory has no copy of it
-		var late func() *entry[int64] // a look that has read it, and is slow to return
-		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
-			late = earlyLook(t, r2)
-			return src.Load(ctx, k, held)
-		})
-		_, r2 = replica(t, b.url, options(loader))
-		if a := get(t, r2); a.Value != 1 || src.loads.Load() != 2 {
-			t.Fatalf("after %d loads: %+v", src.loads.Load(), a)
-		}
-		late()
-		// The content, and with it the etag, is what it was. A flight for nothing, such as one that
-		// another replica was faster than, finds it fresh.
-		f, _ := r2.fly(t.Context())
-		testkit.Receive(t, f.done)
-		if n := src.loads.Load(); n != 2 {
-			t.Errorf("%d loads, want 2: what is whole was taken for damaged", n)
-		}
+	b := inProcess(t)
+	src := newSource()
+	_, r1 := replica(t, b.url, options(src))
+	get(t, r1)
+	must(t, b.client.HSet(t.Context(), key, "body", "tampered with").Err())
+	var r2 *Reader[int64]         // whose memory has no copy of it
+	var late func() *entry[int64] // a look that has read it, and is slow to return
+	loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+		late = earlyLook(t, r2)
+		return src.Load(ctx, k, held)
 	})
+	_, r2 = replica(t, b.url, options(loader))
+	if a := get(t, r2); a.Value != 1 || src.loads.Load() != 2 {
+		t.Fatalf("after %d loads: %+v", src.loads.Load(), a)
+	}
+	late()
+	// The content, and with it the etag, is what it was. A flight for nothing, such as one that
+	// another replica was faster than, finds it fresh.
+	f, _ := r2.fly(t.Context())
+	testkit.Receive(t, f.done)
+	if n := src.loads.Load(); n != 2 {
+		t.Errorf("%d loads, want 2: what is whole was taken for damaged", n)
+	}
 }
 
 func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
@@ -307,19 +304,18 @@ func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
 }
 
 func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src, other := newSource(), newSource()
-		other.version.Store(100)
-		o := options(src)
-		_, r := replica(t, b.url, o)
-		get(t, r)
-		must(t, b.client.HIncrBy(t.Context(), key, "fetched_at", -lease.SourceGrace.Milliseconds()-1000).Err())
-		o = options(other)
-		o.Source = "another"
-		_, r2 := replica(t, b.url, o)
-		if a := get(t, r2); a.Value != 1 || !a.Status.Stale || a.Document.FreshUntil.After(time.Now()) {
-			t.Errorf("first answer under another source: %+v, fresh until %v", a, a.Document.FreshUntil)
-		}
-		eventually(t, "fetched from the other source", func() bool { return get(t, r2).Value == 100 })
-	})
+	b := inProcess(t)
+	src, other := newSource(), newSource()
+	other.version.Store(100)
+	o := options(src)
+	_, r := replica(t, b.url, o)
+	get(t, r)
+	must(t, b.client.HIncrBy(t.Context(), key, "fetched_at", -lease.SourceGrace.Milliseconds()-1000).Err())
+	o = options(other)
+	o.Source = "another"
+	_, r2 := replica(t, b.url, o)
+	if a := get(t, r2); a.Value != 1 || !a.Status.Stale || a.Document.FreshUntil.After(time.Now()) {
+		t.Errorf("first answer under another source: %+v, fresh until %v", a, a.Document.FreshUntil)
+	}
+	eventually(t, "fetched from the other source", func() bool { return get(t, r2).Value == 100 })
 }

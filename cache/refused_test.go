@@ -40,8 +40,7 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 // TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce has the clock of Redis set back when it
 // refuses writes: the document there is due, and cannot be replaced.
 func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
-	t.Parallel()
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	_, r := replica(t, server.URL(), options(src))
 	warm(t, r)
 	src.version.Store(2)
@@ -71,10 +70,10 @@ func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
 // TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory has the CMS change while Redis holds an
 // older version, and then fail: nobody is given the older version again, and nobody an error.
 func TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory(t *testing.T) {
+	t.Parallel()
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
+			server := startRedis(t)
 			src := newSource()
 			o := options(src)
 			o.TTL, o.StaleWhileRevalidate = 500*time.Millisecond, 0
@@ -127,8 +126,7 @@ func padded(src *source, size int) Loader {
 // TestAFailureThatRedisCannotRecordIsPausedAfter has the CMS fail first, so that Redis holds the
 // record of an older failure, whose pause is over.
 func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server := startRedis(t)
 	src := newSource()
 	o := options(src)
 	o.TTL, o.BackoffFirst, o.BackoffMost = 50*time.Millisecond, 200*time.Millisecond, time.Second
@@ -152,7 +150,7 @@ func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
 // TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
 // document: each replica serves what it has fetched itself, and a purge reaches them all.
 func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
-	server := redistest.Start(t, "--maxmemory", "3mb")
+	server := startRedis(t, "--maxmemory", "3mb")
 	src := newSource()
 	o := options(padded(src, 4<<20))
 	var readers []*Reader[int64]
@@ -190,7 +188,7 @@ func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
 // TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt deletes while memory is
 // full, which Redis allows.
 func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *testing.T) {
-	server := redistest.Start(t)
+	server := startRedis(t)
 	src := newSource()
 	o := options(src)
 	o.TTL, o.StaleWhileRevalidate = 100*time.Millisecond, 0
@@ -205,6 +203,7 @@ func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *tes
 // TestALeaseIsNoPurgeOfWhatRedisRefused has another replica take the lease in a Redis that held nothing
 // when it refused a document, and accepts writes again.
 func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
+	t.Parallel()
 	del := func(t *testing.T, s *redistest.Server) {
 		t.Helper()
 		must(t, s.Client().Del(t.Context(), key).Err())
@@ -241,8 +240,7 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 	} {
 		for _, acquires := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, acquire: %t", name, acquires), func(t *testing.T) {
-				t.Parallel()
-				server := redistest.Start(t)
+				server := startRedis(t)
 				accept := refusals["NOREPLICAS"](t, server)
 				_, r := replica(t, server.URL(), options(newSource()))
 				eventually(t, "it is not stored", func() bool { return get(t, r).Status.Detail == DetailRedisRefused })
@@ -274,7 +272,7 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 // TestASecondSoftPurgeOfARedisThatRefusesWritesCounts declares stale twice what Redis holds, while no
 // lease can be taken that would make another number of the first 0.
 func TestASecondSoftPurgeOfARedisThatRefusesWritesCounts(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	_, r := replica(t, server.URL(), options(src))
 	warm(t, r)
 	for version := range 3 {

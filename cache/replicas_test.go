@@ -84,69 +84,68 @@ func TestReportsDoNotDisturbWhatIsHeld(t *testing.T) {
 // TestAProcessThatCannotLoadLeavesItToOthers has the breaker of one replica open while the CMS is well
 // for the other.
 func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
+	t.Parallel()
 	for name, asked := range map[string]bool{"known before the lease": true, "known during the load": false} {
 		t.Run(name, func(t *testing.T) {
-			backends(t, func(t *testing.T, b backend) {
-				src, o := newSource(), options(newSource())
-				src.version.Store(2)
-				unable := fmt.Errorf("fetch: %w", untried(time.Hour))
-				o.BackoffMost = time.Hour
-				o.Loader = LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, unable })
-				if asked {
-					o.Unable = func() error { return unable }
-				}
-				_, one := replica(t, b.url, o)
-				_, two := replica(t, b.url, options(src))
-				var retry *RetryError
-				if _, err := one.Get(t.Context()); !errors.As(err, &retry) || retry.After < time.Minute {
-					t.Errorf("its breaker is open: %v", err)
-				}
-				if left := b.client.HGet(t.Context(), lease.Beside("vitrine:", "banners"), "lease").Val(); left != "" {
-					t.Errorf("the others are told %q", left)
-				}
-				release := src.hold()
-				loading := getLater(t, two)
-				testkit.Receive(t, src.entered)
-				waiting := make(chan Answer[int64], 1)
-				go func() {
-					for t.Context().Err() == nil { // until it asks again
-						if a, err := one.Get(t.Context()); err == nil {
-							waiting <- a
-							return
-						}
-						watch.Sleep(t.Context(), time.Millisecond)
+			b := inProcess(t)
+			src, o := newSource(), options(newSource())
+			src.version.Store(2)
+			unable := fmt.Errorf("fetch: %w", untried(time.Hour))
+			o.BackoffMost = time.Hour
+			o.Loader = LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, unable })
+			if asked {
+				o.Unable = func() error { return unable }
+			}
+			_, one := replica(t, b.url, o)
+			_, two := replica(t, b.url, options(src))
+			var retry *RetryError
+			if _, err := one.Get(t.Context()); !errors.As(err, &retry) || retry.After < time.Minute {
+				t.Errorf("its breaker is open: %v", err)
+			}
+			if left := b.client.HGet(t.Context(), lease.Beside("vitrine:", "banners"), "lease").Val(); left != "" {
+				t.Errorf("the others are told %q", left)
+			}
+			release := src.hold()
+			loading := getLater(t, two)
+			testkit.Receive(t, src.entered)
+			waiting := make(chan Answer[int64], 1)
+			go func() {
+				for t.Context().Err() == nil { // until it asks again
+					if a, err := one.Get(t.Context()); err == nil {
+						waiting <- a
+						return
 					}
-				}()
-				if asked {
-					eventually(t, "it waits for the other", func() bool { s := one.Snapshot(); return s.Fetching })
+					watch.Sleep(t.Context(), time.Millisecond)
 				}
-				release()
-				for _, answer := range []<-chan Answer[int64]{loading, waiting} {
-					if a := testkit.Receive(t, answer); a.Value != 2 {
-						t.Errorf("%+v", a)
-					}
+			}()
+			if asked {
+				eventually(t, "it waits for the other", func() bool { s := one.Snapshot(); return s.Fetching })
+			}
+			release()
+			for _, answer := range []<-chan Answer[int64]{loading, waiting} {
+				if a := testkit.Receive(t, answer); a.Value != 2 {
+					t.Errorf("%+v", a)
 				}
-			})
+			}
 		})
 	}
 }
 
 // TestWhoIsUnableForgetsNoFailure has failures of others counted on.
 func TestWhoIsUnableForgetsNoFailure(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		l := acquire(t, b.client, time.Minute)
-		_, err := another().Release(t.Context(), b.client, l, lease.Failure{Count: 3, Code: "error"}, time.Millisecond)
-		must(t, err)
-		watch.Sleep(t.Context(), 5*time.Millisecond) // by Redis's clock
-		o := options(LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, untried(time.Hour) }))
-		_, r := replica(t, b.url, o)
-		if _, err := r.Get(t.Context()); err == nil {
-			t.Error("no error")
-		}
-		rec, err := another().Look(t.Context(), b.client, "")
-		must(t, err)
-		if rec.Failure != (lease.Failure{Count: 3, Code: "error"}) || rec.Left > time.Second {
-			t.Errorf("%+v, for %v", rec.Failure, rec.Left)
-		}
-	})
+	b := inProcess(t)
+	l := acquire(t, b.client, time.Minute)
+	_, err := another().Release(t.Context(), b.client, l, lease.Failure{Count: 3, Code: "error"}, time.Millisecond)
+	must(t, err)
+	watch.Sleep(t.Context(), 5*time.Millisecond) // by Redis's clock
+	o := options(LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, untried(time.Hour) }))
+	_, r := replica(t, b.url, o)
+	if _, err := r.Get(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	rec, err := another().Look(t.Context(), b.client, "")
+	must(t, err)
+	if rec.Failure != (lease.Failure{Count: 3, Code: "error"}) || rec.Left > time.Second {
+		t.Errorf("%+v, for %v", rec.Failure, rec.Left)
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
@@ -42,7 +41,7 @@ func saved(t *testing.T, s *Store, path string) {
 }
 
 func TestAStartWithNeitherRedisNorLoaderServesTheLastGoodCopy(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	o, path := keeping(t, src)
 	s, r := replica(t, server.URL(), o)
 	warm(t, r)
@@ -82,7 +81,7 @@ func TestALinkThatIsLostFirstLeavesTheLastGoodFile(t *testing.T) {
 
 // A purge that the process did not live to receive counts, if Redis lived on.
 func TestWhatWasPurgedIsNotKept(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	o, path := keeping(t, src)
 	s, r := replica(t, server.URL(), o)
 	warm(t, r)
@@ -105,8 +104,7 @@ func TestWhatWasPurgedIsNotKept(t *testing.T) {
 
 // A document that is fetched after a purge is kept soon, however recently its predecessor was.
 func TestWhatIsFetchedAfterAPurgeIsKeptSoon(t *testing.T) {
-	t.Parallel()
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	o, path := keeping(t, src)
 	_, r := replica(t, server.URL(), o)
 	warm(t, r)
@@ -147,7 +145,7 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, src := redistest.Start(t), newSource()
+			server, src := startRedis(t), newSource()
 			o, path := keeping(t, src)
 			s, r := replica(t, server.URL(), o)
 			warm(t, r)
@@ -165,7 +163,7 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 
 // A purge is noticed more than once, and a look that finds nothing asks for the file's removal again.
 func TestAFileThatCannotBeRemovedIsLoggedOnce(t *testing.T) {
-	server, src := redistest.Start(t), newSource()
+	server, src := startRedis(t), newSource()
 	o, path := keeping(t, src)
 	must(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
 	var log testkit.Buffer

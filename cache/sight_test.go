@@ -49,59 +49,58 @@ func (s *sighted) has(t *testing.T, want ...string) {
 // TestEveryProcessSeesWhatHappensToADocument: fills, purges with the number that they have, failures
 // and the recovery, whichever process they are of; and one that starts sees a purge that nobody did.
 func TestEveryProcessSeesWhatHappensToADocument(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src, client := newSource(), b.client
-		process := func() (*Reader[int64], *sighted) {
-			s := &sighted{}
-			store, err := Open(t.Context(), Options{URL: b.url, Events: Events{Seen: s.see}})
-			must(t, err)
-			t.Cleanup(func() { _ = store.Close() })
-			r, err := NewReader(store, "banners", options(src))
-			must(t, err)
-			return r, s
-		}
-		first, a := process()
-		second, z := process()
-		get(t, first)
-		get(t, second)
-		v1, v2 := " "+ETag(body(1)), " "+ETag(body(2))
-		a.has(t, "2"+v1) // 1 is the stub of its lease
-		z.has(t, "2"+v1)
-
-		must(t, client.Del(t.Context(), "vitrine:banners").Err())
-		a.has(t, "3 purged")
-		z.has(t, "3 purged")
-		src.version.Store(2)
-		get(t, second)
-		a.has(t, "4"+v2)
-		z.has(t, "4"+v2)
-
-		src.fail(errors.New("the source is down"))
-		must(t, client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
-		a.has(t)
-		eventually(t, "two failures are seen", func() bool {
-			first.refresh(t.Context())
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			return slices.Contains(a.all, "4"+v2+" failures:2")
-		})
-		src.fail(nil)
-		a.has(t)
-		eventually(t, "the recovery is seen", func() bool {
-			first.refresh(t.Context())
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			return slices.Contains(a.all, "5"+v2)
-		})
-
-		must(t, first.store.Close())
-		must(t, second.store.Close())
-		must(t, client.Del(t.Context(), "vitrine:banners").Err())
-		third, c := process()
-		_, err := third.ask(0)
+	b := inProcess(t)
+	src, client := newSource(), b.client
+	process := func() (*Reader[int64], *sighted) {
+		s := &sighted{}
+		store, err := Open(t.Context(), Options{URL: b.url, Events: Events{Seen: s.see}})
 		must(t, err)
-		c.has(t, "6 purged")
+		t.Cleanup(func() { _ = store.Close() })
+		r, err := NewReader(store, "banners", options(src))
+		must(t, err)
+		return r, s
+	}
+	first, a := process()
+	second, z := process()
+	get(t, first)
+	get(t, second)
+	v1, v2 := " "+ETag(body(1)), " "+ETag(body(2))
+	a.has(t, "2"+v1) // 1 is the stub of its lease
+	z.has(t, "2"+v1)
+
+	must(t, client.Del(t.Context(), "vitrine:banners").Err())
+	a.has(t, "3 purged")
+	z.has(t, "3 purged")
+	src.version.Store(2)
+	get(t, second)
+	a.has(t, "4"+v2)
+	z.has(t, "4"+v2)
+
+	src.fail(errors.New("the source is down"))
+	must(t, client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
+	a.has(t)
+	eventually(t, "two failures are seen", func() bool {
+		first.refresh(t.Context())
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return slices.Contains(a.all, "4"+v2+" failures:2")
 	})
+	src.fail(nil)
+	a.has(t)
+	eventually(t, "the recovery is seen", func() bool {
+		first.refresh(t.Context())
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return slices.Contains(a.all, "5"+v2)
+	})
+
+	must(t, first.store.Close())
+	must(t, second.store.Close())
+	must(t, client.Del(t.Context(), "vitrine:banners").Err())
+	third, c := process()
+	_, err := third.ask(0)
+	must(t, err)
+	c.has(t, "6 purged")
 }
 
 func TestADocumentLoadedAloneIsSeenAsSuch(t *testing.T) {

@@ -8,110 +8,105 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
 func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		first := make(chan struct{})
-		ended := make(chan error, 1)
-		loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
-			if src.loads.Load() > 0 {
-				return src.Load(ctx, k, held)
-			}
-			src.loads.Add(1)
-			close(first)
-			<-ctx.Done() // a CMS that hangs
-			ended <- context.Cause(ctx)
-			return Loaded{}, ctx.Err()
-		})
-		_, r := replica(t, b.url, options(loader))
-		got := getLater(t, r)
-		testkit.Receive(t, first)
-		must(t, b.client.Del(t.Context(), key).Err())
-		if a := testkit.Receive(t, got); a.Value != 1 {
-			t.Errorf("got %+v", a)
+	b := inProcess(t)
+	src := newSource()
+	first := make(chan struct{})
+	ended := make(chan error, 1)
+	loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+		if src.loads.Load() > 0 {
+			return src.Load(ctx, k, held)
 		}
-		if cause := testkit.Receive(t, ended); !errors.Is(cause, errVoid) {
-			t.Errorf("the void load ended by %v", cause)
-		}
-		if n := src.loads.Load(); n != 2 {
-			t.Errorf("%d loads, want the void one and its successor", n)
-		}
-		if r.pause.Load() != nil {
-			t.Error("a void load was taken for a failure of the CMS")
-		}
+		src.loads.Add(1)
+		close(first)
+		<-ctx.Done() // a CMS that hangs
+		ended <- context.Cause(ctx)
+		return Loaded{}, ctx.Err()
 	})
+	_, r := replica(t, b.url, options(loader))
+	got := getLater(t, r)
+	testkit.Receive(t, first)
+	must(t, b.client.Del(t.Context(), key).Err())
+	if a := testkit.Receive(t, got); a.Value != 1 {
+		t.Errorf("got %+v", a)
+	}
+	if cause := testkit.Receive(t, ended); !errors.Is(cause, errVoid) {
+		t.Errorf("the void load ended by %v", cause)
+	}
+	if n := src.loads.Load(); n != 2 {
+		t.Errorf("%d loads, want the void one and its successor", n)
+	}
+	if r.pause.Load() != nil {
+		t.Error("a void load was taken for a failure of the CMS")
+	}
 }
 
 func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		store, r := replica(t, b.url, options(src))
-		_, other := replica(t, b.url, options(src))
-		// Redis gives this process a lease, and the answer does not come.
-		lose := func() {
-			l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: store.token(), Source: "test", Length: time.Minute, TTL: time.Minute})
-			must(t, err)
-			if l.Outcome != lease.Granted {
-				t.Fatalf("not granted: %+v", l)
-			}
+	b := inProcess(t)
+	src := newSource()
+	store, r := replica(t, b.url, options(src))
+	_, other := replica(t, b.url, options(src))
+	// Redis gives this process a lease, and the answer does not come.
+	lose := func() {
+		l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: store.token(), Source: "test", Length: time.Minute, TTL: time.Minute})
+		must(t, err)
+		if l.Outcome != lease.Granted {
+			t.Fatalf("not granted: %+v", l)
 		}
-		lose()
-		r.notify(watch.Back)
-		get(t, other) // waits no longer than the first's load, which nobody waits for there
-		if n := src.loads.Load(); n != 1 {
-			t.Errorf("%d loads, want 1", n)
-		}
+	}
+	lose()
+	r.notify(watch.Back)
+	get(t, other) // waits no longer than the first's load, which nobody waits for there
+	if n := src.loads.Load(); n != 1 {
+		t.Errorf("%d loads, want 1", n)
+	}
 
-		warm(t, r)
-		must(t, b.client.Del(t.Context(), key).Err())
-		eventually(t, "the purge is received", func() bool { return r.memory.Load().doc == nil })
-		lose()
-		get(t, r)
-		if n := src.loads.Load(); n != 2 {
-			t.Errorf("%d loads, want 2", n)
-		}
-	})
+	warm(t, r)
+	must(t, b.client.Del(t.Context(), key).Err())
+	eventually(t, "the purge is received", func() bool { return r.memory.Load().doc == nil })
+	lose()
+	get(t, r)
+	if n := src.loads.Load(); n != 2 {
+		t.Errorf("%d loads, want 2", n)
+	}
 }
 
 // TestASoftPurgeLetsTheLoadUnderWayEnd has what it brings stored as stale, and loaded once more.
 func TestASoftPurgeLetsTheLoadUnderWayEnd(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
-		warm(t, r)
-		src.version.Store(2)
-		release := src.hold()
-		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		testkit.Receive(t, src.entered) // version 2, because of the purge
-		src.version.Store(3)
-		mark := r.watched.Mark()
-		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		eventually(t, "the second purge is received", func() bool { return r.watched.Changed(&mark) })
-		release()
-		seen := map[int64]bool{}
-		eventually(t, "what was loaded after the second purge", func() bool {
-			a := get(t, r)
-			seen[a.Value] = true
-			if a.Value == 2 && !a.Status.Stale {
-				t.Errorf("what was loaded before the second purge is fresh: %+v", a.Status)
-			}
-			return a.Value == 3 && !a.Status.Stale
-		})
-		if n := src.loads.Load(); n != 3 {
-			t.Errorf("%d loads, want the first and one for each purge", n)
+	b := inProcess(t)
+	src := newSource()
+	_, r := replica(t, b.url, options(src))
+	warm(t, r)
+	src.version.Store(2)
+	release := src.hold()
+	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+	testkit.Receive(t, src.entered) // version 2, because of the purge
+	src.version.Store(3)
+	mark := r.watched.Mark()
+	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+	eventually(t, "the second purge is received", func() bool { return r.watched.Changed(&mark) })
+	release()
+	seen := map[int64]bool{}
+	eventually(t, "what was loaded after the second purge", func() bool {
+		a := get(t, r)
+		seen[a.Value] = true
+		if a.Value == 2 && !a.Status.Stale {
+			t.Errorf("what was loaded before the second purge is fresh: %+v", a.Status)
 		}
+		return a.Value == 3 && !a.Status.Stale
 	})
+	if n := src.loads.Load(); n != 3 {
+		t.Errorf("%d loads, want the first and one for each purge", n)
+	}
 }
 
 // TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer purges at such a pace that no load is ever
 // stored.
 func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()
 		slow := LoaderFunc(func(ctx context.Context, key string, held *Document) (Loaded, error) {
@@ -154,7 +149,7 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone(t *testing.T) {
 	t.Parallel()
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
-			server := redistest.Start(t)
+			server := startRedis(t)
 			src := newSource()
 			var r *Reader[int64]
 			purged := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {

@@ -37,7 +37,7 @@ type Claim struct {
 	Left     time.Duration // of another's claim, or of the pause
 	Failures int           // to tell this target, in a row
 	// What was told of the topic, and when; zero if nothing was. ToldEmpty says that it had no value, and
-	// ToldValue is that of before.
+	// ToldValue is that of before. ToldAt is by this process's clock.
 	ToldSeq   int64
 	ToldValue string
 	ToldEmpty bool
@@ -77,7 +77,7 @@ func (a Claims) run(ctx context.Context, c redis.Scripter, claim Claim, lasting 
 		claim.ToldSeq, _ = strconv.ParseInt(said[0], 10, 64)
 		claim.ToldValue, claim.ToldEmpty = strings.CutPrefix(said[2], "-")
 		if at, err := strconv.ParseInt(said[3], 10, 64); err == nil {
-			claim.ToldAt = time.UnixMilli(at)
+			claim.ToldAt = time.Now().Add(time.Duration(at-r.int(4)) * time.Millisecond)
 		}
 	}
 	return claim, err

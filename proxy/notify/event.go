@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -36,10 +35,10 @@ type Changed struct {
 	Changed int `json:"changed"`
 }
 
-// identify gives the event its ID, in a data set.
-func (e *Event) identify(set string) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %d %s %s", e.Resource, e.Event, set, e.Seq, e.ETag, e.Reason))
-	e.ID = hex.EncodeToString(sum[:12])
+// digest is a short name for texts.
+func digest(texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, " ")))
+	return hex.EncodeToString(sum[:12])
 }
 
 // changes compares two documents of a resource, in numbers.
@@ -80,10 +79,7 @@ func callOf(t *source.Target, e Event) (call, error) {
 	c.url = t.URL + fill(t.Path, url.QueryEscape)
 	escape := plainly
 	if strings.Contains(t.Headers["Content-Type"], "json") {
-		escape = func(s string) string {
-			quoted, _ := json.Marshal(s) // a text
-			return string(quoted[1 : len(quoted)-1])
-		}
+		escape = quoted
 	}
 	before, after, whole := strings.Cut(t.Body, "{json}")
 	c.body = []byte(fill(before, escape))
@@ -102,4 +98,10 @@ func callOf(t *source.Target, e Event) (call, error) {
 		}
 	}
 	return c, nil
+}
+
+// quoted is s within the quotation marks of JSON.
+func quoted(s string) string {
+	text, _ := json.Marshal(s) // a text
+	return string(text[1 : len(text)-1])
 }

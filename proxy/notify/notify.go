@@ -18,8 +18,7 @@ package notify
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -74,7 +73,7 @@ func (n *Notifier) Run(ctx context.Context, claims Claims) {
 
 // The topics of which the latest notice counts.
 const (
-	topicContent = "content" // changed and purged: the value is the etag of the document
+	topicContent = "content" // changed and purged: the value is the document's etag, and since when it has it
 	topicHealth  = "health"  // failing and recovered
 	topicHeld    = "held"    // the value stands for the reason
 )
@@ -94,12 +93,15 @@ func (n *Notifier) Seen(s cache.Sight) {
 	now := time.Now()
 	place := cache.Notice{Resource: s.Key, Set: s.Set, Seq: s.Seq}
 	var etag string
+	if s.Document != nil {
+		etag = s.Document.ETag
+	}
 	if s.Document != nil || s.Purged {
-		content := &notice{Notice: place, at: now, event: source.EventPurged, purged: s.Purged}
+		content := &notice{Notice: place, at: now, event: source.EventPurged, etag: etag, purged: s.Purged}
 		content.Topic = topicContent
 		if s.Document != nil {
-			etag = s.Document.ETag
-			content.event, content.Value, content.Once, content.body, content.alone = source.EventChanged, etag, !s.Purged, s.Document.Body, s.Alone
+			content.event, content.body, content.alone, content.Once = source.EventChanged, s.Document.Body, s.Alone, !s.Purged
+			content.Value = fmt.Sprintf("%s@%d", etag, s.Document.ChangedAt.UnixMilli())
 		}
 		n.note(content)
 	}
@@ -127,8 +129,7 @@ func (n *Notifier) Held(resource string, since time.Time, reason string) {
 	if reason == "" {
 		held.event = ""
 	} else {
-		sum := sha256.Sum256([]byte(reason))
-		held.Value = hex.EncodeToString(sum[:12])
+		held.Value = digest(reason)
 	}
 	n.note(held)
 }

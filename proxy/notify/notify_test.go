@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -197,9 +198,10 @@ func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 	f.all(filled(2, 1))
 	f.settled()
 	var claim cache.Claim
+	key := notify.Key(source.Target{Name: "it", URL: f.server.URL})
 	testkit.Eventually(t, "the pause after the first notice is over", func() (granted bool) {
 		var err error
-		claim, err = f.stores[0].Claim(t.Context(), cache.Notice{Resource: "banners", Target: "it", Topic: "content", Set: "S", Seq: 3, Value: tag(2)}, 500*time.Millisecond)
+		claim, err = f.stores[0].Claim(t.Context(), cache.Notice{Resource: "banners", Target: key, Topic: "content", Set: "S", Seq: 3, Value: tag(2)}, 500*time.Millisecond)
 		return err == nil && claim.Outcome == cache.ClaimGranted
 	})
 	f.ends[0]() // and is never heard of again
@@ -250,6 +252,65 @@ func TestATargetThatWasDownIsToldTheLatestState(t *testing.T) {
 		if s := n.Status()[0]; s.Error != "" || s.Last == nil {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+// TestADocumentThatIsBackIsToldIfAnotherWasServedBetween: a cache may have fetched that one while it
+// could not be told, and would keep it.
+func TestADocumentThatIsBackIsToldIfAnotherWasServedBetween(t *testing.T) {
+	at := func(seq int64, id int) cache.Sight {
+		s := filled(seq, id)
+		s.Document.ChangedAt = time.UnixMilli(1000 * seq)
+		return s
+	}
+	f := newFleet(t, 2, hook)
+	f.all(at(2, 1))
+	f.settled()
+	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	f.all(at(3, 2))
+	testkit.Eventually(t, "it could not be told", func() bool { return len(f.server.received()) > 1 })
+	f.ends[0]() // whoever knows of it may be gone
+	f.notifiers = f.notifiers[1:]
+	f.all(at(4, 1))
+	f.server.reply(func(http.ResponseWriter, *http.Request) {})
+	f.settled()
+	if told := f.told(); told[len(told)-1] != "banners changed 4 "+tag(1) {
+		t.Errorf("told %q", told)
+	}
+}
+
+// TestAnEventThatIsRepeatedHasTheSameID: by another process too, after the document was renewed.
+func TestAnEventThatIsRepeatedHasTheSameID(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	f.notifiers[0].Seen(filled(2, 1))
+	testkit.Eventually(t, "a process tells it", func() bool { return len(f.server.received()) > 0 })
+	f.ends[0]()
+	f.notifiers = f.notifiers[1:]
+	f.server.reply(func(http.ResponseWriter, *http.Request) {})
+	f.all(filled(3, 1))
+	f.settled()
+	var first, last notify.Event
+	got := f.server.received()
+	if err := errors.Join(json.Unmarshal([]byte(got[0].body), &first), json.Unmarshal([]byte(got[len(got)-1].body), &last)); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) < 2 || first.ID != last.ID || len(first.ID) != 24 {
+		t.Errorf("%+v and %+v", first, last)
+	}
+}
+
+// TestATargetAtAnotherAddressIsToldWhatTheOneBeforeWas: a process with the configuration of before,
+// which is about to end, tells that one meanwhile.
+func TestATargetAtAnotherAddressIsToldWhatTheOneBeforeWas(t *testing.T) {
+	f := newFleet(t, 1, hook)
+	before := f.server
+	f.server = newReceiver(t)
+	f.join(hook)
+	f.all(filled(2, 1))
+	f.want("banners changed 2 " + tag(1))
+	if n := len(before.received()); n != 1 {
+		t.Errorf("%d requests to the one before", n)
 	}
 }
 

@@ -31,6 +31,8 @@ const (
 	mostWait  = 2 * time.Second
 	// mostRead is what is read of an answer, for its error.
 	mostRead = 4 << 10
+	// mostSaid is how much of that is kept.
+	mostSaid = 200
 	// longestAfter bounds a Retry-After.
 	longestAfter = 10 * time.Minute
 )
@@ -53,11 +55,11 @@ func (e *sendError) Error() string { return e.reason }
 
 // NewSender makes the sender of a target, which is complete: see package config.
 func NewSender(t source.Target) *Sender {
+	secrets := slices.DeleteFunc(slices.Concat(t.Secrets, []string{t.Token, t.Secret}), func(s string) bool { return s == "" })
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one can begin with another
 	var hidden []string
-	for _, secret := range slices.Concat(t.Secrets, []string{t.Token, t.Secret}) {
-		if secret != "" {
-			hidden = append(hidden, secret, masked, url.QueryEscape(secret), masked)
-		}
+	for _, secret := range secrets {
+		hidden = append(hidden, secret, masked, url.QueryEscape(secret), masked, url.PathEscape(secret), masked, quoted(secret), masked)
 	}
 	transport := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -125,20 +127,20 @@ func (s *Sender) Send(ctx context.Context, e Event) error {
 // which may be a secret.
 func (s *Sender) failure(resp *http.Response, err error) error {
 	failed := &sendError{}
+	var reason string
 	switch wrapped := (*url.Error)(nil); {
 	case errors.As(err, &wrapped):
-		failed.reason = wrapped.Err.Error()
+		reason = wrapped.Err.Error()
 	case err != nil:
-		failed.reason = err.Error()
+		reason = err.Error()
+	case resp.StatusCode < 400 && resp.Header.Get("Location") != "":
+		reason = fmt.Sprintf("status %d, a redirect that is not followed", resp.StatusCode)
 	default:
 		failed.after = retryafter.Of(resp, longestAfter)
 		said, _ := io.ReadAll(io.LimitReader(resp.Body, mostRead)) // as much as there is
-		failed.reason = fmt.Sprintf("status %d %s", resp.StatusCode, plain.Clip(string(said), 200))
-		if to := resp.Header.Get("Location"); to != "" && resp.StatusCode < 400 {
-			failed.reason = fmt.Sprintf("status %d, a redirect that is not followed", resp.StatusCode)
-		}
+		reason = strings.TrimSpace(fmt.Sprintf("status %d %s", resp.StatusCode, said))
 	}
-	failed.reason = strings.TrimSpace(fmt.Sprintf("%s %s: %s", s.target.Method, Host(s.target), s.hide.Replace(failed.reason)))
+	failed.reason = s.target.Method + " " + Host(s.target) + ": " + plain.Clip(s.hide.Replace(reason), mostSaid)
 	return failed
 }
 

@@ -1,11 +1,13 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -14,10 +16,10 @@ import (
 )
 
 const (
-	// claimTime is how long a claim lasts: longer than sendTime and the calls to Redis around it.
+	// claimTime is how long a claim lasts: longer than sendTime and the reply of Redis before it.
 	claimTime = 30 * time.Second
-	// redisTime bounds such a call.
-	redisTime = 2 * time.Second
+	// releaseTime bounds giving a claim back.
+	releaseTime = 2 * time.Second
 	// leastPause is the default of Options.Pause.
 	leastPause = time.Second
 	// firstPause and mostPause bound the pause after all attempts have failed, which doubles.
@@ -27,6 +29,7 @@ const (
 
 type target struct {
 	source.Target
+	key    string
 	o      *Options
 	sender *Sender
 	wake   chan struct{} // capacity 1
@@ -38,17 +41,21 @@ type target struct {
 
 func newTarget(t source.Target, o *Options) *target {
 	return &target{
-		Target: t, o: o, sender: NewSender(t), wake: make(chan struct{}, 1), queues: map[topic]*queue{},
+		Target: t, key: Key(t), o: o, sender: NewSender(t), wake: make(chan struct{}, 1), queues: map[topic]*queue{},
 		status: Status{Name: t.Name, Host: Host(t)},
 	}
 }
+
+// Key names a target in Redis. At another address it is another one, which was told nothing yet: not
+// even by a process that still has the configuration of before.
+func Key(t source.Target) string { return t.Name + "@" + digest(t.URL, t.Path, t.Zone, t.Service)[:8] }
 
 // wants reports whether the target is told of an event.
 func (t *target) wants(event string) bool { return slices.Contains(t.Events, event) }
 
 // note queues a notice behind the one that is on its way.
 func (t *target) note(n notice) {
-	n.Target = t.Name
+	n.Target = t.key
 	switch n.Topic {
 	case topicContent:
 		if !t.wants(n.event) && (!n.purged || !t.wants(source.EventPurged)) {
@@ -72,10 +79,13 @@ func (t *target) note(n notice) {
 		q = &queue{}
 		t.queues[key] = q
 	}
+	last := cmp.Or(q.next, q.first)
 	switch {
-	case n.alone && n.Value == q.value && q.first == nil:
+	case last == nil && n.alone && n.Value == q.value:
 		return
-	case q.first == nil:
+	case last != nil && n.Once && n.Value == last.Value && n.alone == last.alone: // on its way
+		return
+	case last == nil:
 		n.due = later(n.due, q.free)
 		q.first = &n
 	default:
@@ -141,66 +151,48 @@ func (t *target) due(now time.Time) (due []*queue, at time.Time) {
 func (t *target) tell(ctx context.Context, claims Claims, q *queue) {
 	n := q.first // changed by this goroutine alone
 	var claim cache.Claim
-	claimed := false
 	if !n.alone {
-		within, cancel := context.WithTimeout(ctx, redisTime)
-		var err error
-		claim, err = claims.Claim(within, n.Notice, claimTime)
-		cancel()
-		claimed = err == nil
+		claim, _ = claims.Claim(ctx, n.Notice, claimTime) // otherwise it has no outcome
 	}
-	switch {
-	case ctx.Err() != nil:
-		return
-	case claimed && claim.Outcome == cache.ClaimTold:
+	switch claim.Outcome {
+	case cache.ClaimGranted:
+	case cache.ClaimTold:
 		t.done(q, claim.ToldValue, &Told{Event: n.event, Resource: n.Resource, Seq: claim.ToldSeq, At: claim.ToldAt})
 		return
-	case claimed && claim.Outcome != cache.ClaimGranted:
+	case cache.ClaimHeld, cache.ClaimPaused:
 		t.postpone(q, min(claim.Left, t.o.Pause)+rand.N(t.o.Bound))
 		return
-	case !claimed && !q.news():
-		t.done(q, q.value, nil)
-		return
+	default:
+		if !q.news() {
+			t.done(q, q.value, nil)
+			return
+		}
 	}
 	event := n.event
 	if n.purged && !t.wants(event) {
 		event = source.EventPurged
 	}
-	wanted := t.wants(event) && (!claimed || !t.has(n, claim))
-	if wanted {
+	var told *Told
+	pause := time.Duration(0)
+	if t.wants(event) && !t.has(n, claim) {
 		began := time.Now()
 		err := t.sender.Send(ctx, t.eventOf(n, q, event, claim))
-		if ctx.Err() != nil && err != nil {
-			t.release(ctx, claims, claim, claimed)
-			return
-		}
 		t.mu.Lock()
 		q.free = began.Add(t.o.Pause)
 		t.mu.Unlock()
 		if err != nil {
-			t.failed(ctx, claims, q, claim, claimed, err)
+			t.failed(ctx, claims, q, claim, err)
 			return
 		}
 		t.o.Count(t.Name, "told")
-	}
-	value := n.Value
-	if value == "" {
-		value = q.value
-	}
-	var told *Told
-	pause := time.Duration(0)
-	if wanted {
 		told, pause = &Told{Event: event, Resource: n.Resource, Seq: n.Seq, At: time.Now()}, t.o.Pause
 	}
-	if claimed {
-		within, cancel := context.WithTimeout(ctx, redisTime)
-		_, err := claims.Told(within, claim, pause)
-		cancel()
-		if err != nil { // another process tells it once more
+	if claim.Outcome == cache.ClaimGranted {
+		if _, err := claims.Told(ctx, claim, pause); err != nil { // another process tells it once more
 			t.o.Logger.DebugContext(ctx, "cannot record that a target was told", "target", t.Name, "error", err)
 		}
 	}
-	t.done(q, value, told)
+	t.done(q, cmp.Or(n.Value, q.value), told)
 }
 
 // has reports whether a cache can hold nothing older than a document: it was told of the purge before
@@ -209,19 +201,22 @@ func (t *target) has(n *notice, claim cache.Claim) bool {
 	return t.Cache && n.Topic == topicContent && !n.purged && claim.ToldEmpty && claim.ToldSeq+1 == n.Seq
 }
 
-// eventOf is the event of a notice.
+// eventOf is the event of a notice. Its ID is that of the change, whichever process tells it.
 func (t *target) eventOf(n *notice, q *queue, name string, claim cache.Claim) Event {
 	e := Event{Event: name, Resource: n.Resource, Seq: n.Seq, ETag: n.etag, At: n.at.UTC().Truncate(time.Millisecond), Reason: n.reason}
-	switch n.Topic {
-	case topicContent:
-		e.ETag = n.Value
+	change := strconv.FormatInt(n.Seq, 10)
+	switch {
+	case n.Topic == topicHealth:
+		e.Seq /= 2
+	case n.Topic == topicHeld:
+		change = strconv.FormatInt(n.at.UnixMilli(), 10)
+	case name == source.EventChanged:
+		change = n.Value
 		if told := claim.ToldValue; n.body != nil && q.body != nil && (told == "" || told == q.value) {
 			e.Changes = changes(n.Resource, q.body, n.body)
 		}
-	case topicHealth:
-		e.Seq /= 2
 	}
-	e.identify(n.Set)
+	e.ID = digest(n.Resource, name, n.Set, n.reason, change)
 	return e
 }
 
@@ -259,41 +254,36 @@ func (t *target) postpone(q *queue, by time.Duration) {
 	q.first.due = time.Now().Add(by)
 }
 
-// failed has the notice told again after a pause, by any process.
-func (t *target) failed(ctx context.Context, claims Claims, q *queue, claim cache.Claim, claimed bool, err error) {
-	q.first.failures++
-	failures := max(q.first.failures, claim.Failures+1)
-	pause := min(mostPause, firstPause<<min(failures-1, 10))
-	pause = pause/2 + rand.N(pause/2)
-	if e, ok := errors.AsType[*sendError](err); ok {
-		pause = max(pause, e.after)
+// failed has the notice told again after a pause, by any process; or at once by another one, if this one
+// ends.
+func (t *target) failed(ctx context.Context, claims Claims, q *queue, claim cache.Claim, err error) {
+	failures, pause := claim.Failures, time.Duration(0)
+	if ctx.Err() == nil {
+		q.first.failures++
+		failures = max(q.first.failures, failures+1)
+		pause = min(mostPause, firstPause<<min(failures-1, 10))
+		pause = pause/2 + rand.N(pause/2)
+		if e, ok := errors.AsType[*sendError](err); ok {
+			pause = max(pause, e.after)
+		}
+		t.o.Count(t.Name, "failed")
+		now := time.Now()
+		t.mu.Lock()
+		level := slog.LevelDebug
+		if t.status.Error == "" {
+			level = slog.LevelWarn
+		}
+		t.status.Error, t.status.ErrorAt = err.Error(), &now
+		t.mu.Unlock()
+		t.o.Logger.Log(ctx, level, "cannot tell a target, trying again", "target", t.Name, "resource", q.first.Resource, "event", q.first.event, "error", err, "after", pause)
+		t.postpone(q, pause)
 	}
-	t.o.Count(t.Name, "failed")
-	now := time.Now()
-	t.mu.Lock()
-	level := slog.LevelDebug
-	if t.status.Error == "" {
-		level = slog.LevelWarn
-	}
-	t.status.Error, t.status.ErrorAt = err.Error(), &now
-	t.mu.Unlock()
-	t.o.Logger.Log(ctx, level, "cannot tell a target, trying again", "target", t.Name, "resource", q.first.Resource, "event", q.first.event, "error", err, "after", pause)
-	if claimed {
-		within, cancel := context.WithTimeout(ctx, redisTime)
+	if claim.Outcome == cache.ClaimGranted {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 		defer cancel()
-		if err := claims.ToldNot(within, claim, failures, pause); err != nil {
+		if err := claims.ToldNot(ctx, claim, failures, pause); err != nil { // it expires
 			t.o.Logger.DebugContext(ctx, "cannot record that a target was not told", "target", t.Name, "error", err)
 		}
-	}
-	t.postpone(q, pause)
-}
-
-// release gives a claim back when this process ends, so that another one need not wait for its end.
-func (t *target) release(ctx context.Context, claims Claims, claim cache.Claim, claimed bool) {
-	if claimed {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), redisTime)
-		defer cancel()
-		_ = claims.ToldNot(within, claim, claim.Failures, 0) // otherwise it expires
 	}
 }
 

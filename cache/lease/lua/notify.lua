@@ -3,7 +3,7 @@
 -- 'told', or 'failed' and the failures in a row, and for how long in ms nobody shall tell it anything of this resource.
 -- A notice is told if one of its topic with its seq or a later one was, in the same set. What was told of a topic is
 -- 'SEQ SET VALUE AT'; an empty set is any, and an empty value leaves the one before, with a - in front of it.
--- Returns {outcome, left in ms, failures in a row, what was told}; the outcome is 'granted', 'held', 'paused' (after a failure)
+-- Returns {outcome, left in ms, failures in a row, what was told, now}; the outcome is 'granted', 'held', 'paused' (after a failure)
 -- or 'told', or 'lost' for the end of a claim that another has taken since.
 if kind(key) ~= 'hash' then redis.call('DEL', key) end
 local target, topic, set, seq, value = ARGV[1], ARGV[1] .. ':' .. ARGV[4], ARGV[5], num(ARGV[6]), ARGV[7]
@@ -15,7 +15,7 @@ local was, wasset, wasvalue = string.match(said, '^(%d+) (%S*) (%S*) %d+$')
 local bare = string.gsub(wasvalue or 'well', '^%-', '')
 local told = was and seq > 0 and seq <= num(was) and (set == wasset or set == '' or wasset == '')
   or ARGV[8] == '1' and value == bare
-local function reply(outcome) return {outcome, int(left), int(failures), said} end
+local function reply(outcome) return {outcome, int(left), int(failures), said, int(now)} end
 local function hold(by, ms)
   redis.call('HSET', key, target .. ':claim', by, target .. ':until', int(now + ms), target .. ':length', int(ms))
 end

@@ -1,0 +1,226 @@
+package notify_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode"
+
+	"vitrine/proxy/notify"
+)
+
+// What a target can do to who tells it: each costs a bounded number of requests, and bytes, and says
+// why without a secret.
+func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
+	elsewhere := newReceiver(t)
+	for name, test := range map[string]struct {
+		answer   http.HandlerFunc
+		attempts int
+		reason   string
+	}{
+		"500": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			_, _ = fmt.Fprint(w, "no, ", r.URL.Query().Get("key"), "\x1b[31m", r.Header.Get("X-Key"))
+		}, 3, `status 500 no, ********\x1b[31m********`},
+		"403":                                 {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, 1, "status 403"},
+		"429 with Retry-After":                {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "120"); w.WriteHeader(429) }, 1, "status 429"},
+		"429 with a Retry-After that is none": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "5m"); w.WriteHeader(429) }, 3, "status 429"},
+		"redirect to another host": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, 1, "a redirect that is not followed"},
+		"redirect by GET": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusSeeOther) }, 1, "a redirect that is not followed"},
+		"endless redirects": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/more", http.StatusPermanentRedirect)
+		}, 4, "a redirect that is not followed"},
+		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 3, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReceiver(t)
+			r.reply(test.answer)
+			sender := notify.NewSender(targets(t, "  - {name: own, method: POST, url: '"+r.URL+"', path: '?key={token}', token: hunter1, secret: hunter2, headers: {X-Key: '{secret}'}}\n")[0])
+			defer sender.Close()
+			err := sender.Send(t.Context(), event)
+			if err == nil || !strings.Contains(err.Error(), test.reason) || strings.Contains(err.Error(), "hunter") || !strings.HasPrefix(err.Error(), "POST "+r.URL+": ") {
+				t.Errorf("got %v, want %s", err, test.reason)
+			}
+			if n := len(r.received()); n != test.attempts {
+				t.Errorf("%d requests, want %d", n, test.attempts)
+			}
+		})
+	}
+	if n := len(elsewhere.received()); n != 0 {
+		t.Errorf("%d requests went to another host", n)
+	}
+}
+
+// raw is the URL of a target that writes what it likes to each connection, and how often it was asked.
+func raw(t *testing.T, answer func(c net.Conn)) (url string, asked *atomic.Int64) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	asked = new(atomic.Int64)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			go func() {
+				defer c.Close()
+				_, _ = c.Read(make([]byte, 4<<10)) // the request, or most of it
+				answer(c)
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String(), asked
+}
+
+// TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal: each ends within the time of
+// an attempt, and with a reason that is short and visible.
+func TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal(t *testing.T) {
+	forever := func(first, again string, pause time.Duration) func(net.Conn) {
+		return func(c net.Conn) {
+			for text := first; ; text = again {
+				if _, err := io.WriteString(c, text); err != nil {
+					return
+				}
+				<-time.After(pause)
+			}
+		}
+	}
+	const ok = "HTTP/1.1 200 OK\r\n"
+	line := strings.Repeat("x", 1000)
+	for name, test := range map[string]struct {
+		answer  func(net.Conn)
+		endless bool // until its time is over: that of the context here
+	}{
+		"headers without end":     {forever(ok, "X: "+line+"\r\n", 0), false},
+		"a header without end":    {forever(ok+"X: ", line, 0), false},
+		"slow headers":            {forever(ok, "X: y\r\n", 100*time.Millisecond), true},
+		"103 without end":         {forever("", "HTTP/1.1 103 Early Hints\r\nLink: "+line+"\r\n\r\n", 0), false},
+		"100 without end":         {forever("", "HTTP/1.1 100 Continue\r\n\r\n", 10*time.Millisecond), true},
+		"a header that is none":   {func(c net.Conn) { _, _ = io.WriteString(c, ok+"\x1b[31mhunter1"+line+"\r\n\r\n") }, false},
+		"no HTTP":                 {func(c net.Conn) { _, _ = io.WriteString(c, "\x1b]0;title\x07\r\n\r\n") }, false},
+		"a redirect that is none": {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 307 No\r\nLocation: http://[\x1b\r\n\r\n") }, false},
+		"a reset":                 {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }, false},
+		"another protocol": {func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		}, false},
+		"a body cut short": {func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 500 No\r\nContent-Length: 9999\r\n\r\n\x1b[31mhunter1")
+		}, false},
+		"a secret cut short": {func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 403 No\r\n\r\n"+strings.Repeat("x", 196)+"hunter1")
+		}, false},
+		"a secret cut in the read": {func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 403 No\r\n\r\n"+strings.Repeat("hunter1 ", 511)+"1234hunter1")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, asked := raw(t, test.answer)
+			sender := notify.NewSender(targets(t, "  - {name: own, method: POST, url: '"+url+"', token: hunter1, headers: {X-Key: '{token}'}}\n")[0])
+			defer sender.Close()
+			within := 20 * time.Second
+			if test.endless {
+				within = 500 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			err := sender.Send(ctx, event)
+			if late := ctx.Err() != nil; late != test.endless || asked.Load() > 3 {
+				t.Errorf("%d requests, late: %t", asked.Load(), late)
+			}
+			if err == nil || len(err.Error()) > 400 || strings.Contains(err.Error(), "hunt") || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+				t.Errorf("got %.1000q", err)
+			}
+		})
+	}
+}
+
+// TestASecretIsMaskedHoweverItIsWritten: as it stands, in a URL, and in JSON.
+func TestASecretIsMaskedHoweverItIsWritten(t *testing.T) {
+	r := newReceiver(t)
+	r.reply(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = fmt.Fprint(w, r.URL.RawQuery, " ", url.PathEscape(`hun "<ter>&1`), " ", r.Header.Get("X-Key"))
+	})
+	sender := notify.NewSender(targets(t, `  - name: own
+    method: POST
+    url: '`+r.URL+`'
+    path: '?key={token}'
+    token: 'hun "<ter>&1'
+    headers: {X-Key: '{"key":"{token}"}', Content-Type: application/json}
+    body: '{"key":"{token}"}'
+`)[0])
+	defer sender.Close()
+	shown, err := sender.Dump(event)
+	if err != nil || strings.Contains(shown, "ter") || strings.Count(shown, "********") != 3 {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	if err := sender.Send(t.Context(), event); err == nil || strings.Contains(err.Error(), "ter") || strings.Count(err.Error(), "********") != 3 {
+		t.Error(err)
+	}
+}
+
+func TestAnEndlessAnswerIsNotRead(t *testing.T) {
+	r := newReceiver(t)
+	var sent atomic.Int64
+	ended := make(chan struct{})
+	r.reply(func(w http.ResponseWriter, _ *http.Request) {
+		defer close(ended)
+		for block := make([]byte, 1<<20); sent.Load() < 10<<30; sent.Add(int64(len(block))) {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	})
+	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")[0])
+	defer sender.Close()
+	if err := sender.Send(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the answer is still being read")
+	}
+	if n := sent.Load(); n > 64<<20 { // the buffers of both sockets
+		t.Errorf("%d bytes of the answer were taken", n)
+	}
+}
+
+func TestACertificateThatIsWrongIsRefused(t *testing.T) {
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+secure.URL+"'}\n")[0])
+	defer sender.Close()
+	if err := sender.Send(t.Context(), event); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Error(err)
+	}
+}
+
+func TestASlowTargetIsGivenUpWithTheContext(t *testing.T) {
+	r := newReceiver(t)
+	release := make(chan struct{})
+	r.reply(func(http.ResponseWriter, *http.Request) { <-release })
+	defer close(release)
+	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")[0])
+	defer sender.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := sender.Send(ctx, event); err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
+		t.Error(err)
+	}
+}

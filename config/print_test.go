@@ -17,7 +17,7 @@ import (
 	"vitrine/config"
 )
 
-var update = flag.Bool("update", false, "rewrite the table in docs/configuration.md")
+var update = flag.Bool("update", false, "rewrite the list in docs/configuration.md")
 
 // Whatever a file holds, it is understood or refused, and what was understood is printed so that it
 // is understood again.
@@ -138,62 +138,63 @@ func TestConfigPrintsTheOriginOfEachValue(t *testing.T) {
 }
 
 const (
-	tableBegins = "<!-- settings:begin: made from config/config.go by `go test ./config -update` -->\n"
-	tableEnds   = "<!-- settings:end -->\n"
+	listBegins = "<!-- settings:begin: made from config/config.go by `go test ./config -update` -->\n"
+	listEnds   = "<!-- settings:end -->\n"
 )
 
 // forms are the settings whose meaning leaves out the form of their values. Ranges are in the error
 // that refuses a value.
 var forms = map[string]bool{"listen": true, "redis.url": true, "redis.prefix": true, "proxies.trusted": true, "log.level": true}
 
-// markdown is the table of all settings for the documentation, with one row for the three resources.
+// markdown is the list of all settings for the documentation, with one line for the three resources.
 func markdown() string {
 	var out strings.Builder
-	code := func(text string) string { return strings.ReplaceAll("`"+text+"`", "``", "") }
-	cell := strings.NewReplacer("|", `\|`, "*", `\*`, "`catalogue`", "the resource").Replace
-	out.WriteString("| in the file, environment | default | meaning |\n")
-	out.WriteString("|---|---|---|\n")
 	for _, s := range config.Settings() {
-		name, preset, meaning := code(s.Key), code(s.Default), cell(s.Doc)
-		switch s.Key[strings.LastIndexByte(s.Key, '.')+1:] {
-		case "rules", "banners":
+		resource := s.Key[strings.LastIndexByte(s.Key, '.')+1:]
+		if resource == "rules" || resource == "banners" {
 			continue
-		case "catalogue":
-			name += ", `.rules`, `.banners`"
+		}
+		fmt.Fprintf(&out, "- `%s`", s.Key)
+		if resource == "catalogue" {
+			out.WriteString(", `.rules`, `.banners`")
 		}
 		if s.Env != "" {
-			name += "<br>" + code(s.Env)
+			fmt.Fprintf(&out, ", `%s`", s.Env)
 		}
-		if s.Inherits != "" {
-			preset = "as " + code(s.Inherits)
+		switch {
+		case s.Inherits != "":
+			fmt.Fprintf(&out, " (as `%s`)", s.Inherits)
+		case s.Default != "":
+			fmt.Fprintf(&out, " (`%s`)", s.Default)
 		}
+		out.WriteString(": " + strings.ReplaceAll(s.Doc, "`catalogue`", "the resource"))
 		if forms[s.Key] {
-			meaning += " (" + cell(s.Allowed()) + ")"
+			out.WriteString("; " + strings.ReplaceAll(s.Allowed(), "*", `\*`))
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s |\n", name, preset, meaning)
+		out.WriteString("\n")
 	}
 	return out.String()
 }
 
-// The page on configuration has the table between two marks.
-func TestTheDocumentedTableIsTheTable(t *testing.T) {
+// The page on configuration has the list between two marks.
+func TestTheDocumentedSettingsAreTheSettings(t *testing.T) {
 	page := filepath.Join("..", "docs", "configuration.md")
 	content, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, marked := strings.Cut(string(content), tableBegins)
-	table, after, ended := strings.Cut(rest, tableEnds)
+	before, rest, marked := strings.Cut(string(content), listBegins)
+	list, after, ended := strings.Cut(rest, listEnds)
 	if !marked || !ended {
-		t.Fatalf("%s has no table between %q and %q", page, tableBegins, tableEnds)
+		t.Fatalf("%s has no list between %q and %q", page, listBegins, listEnds)
 	}
-	if table == markdown() {
+	if list == markdown() {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s does not match config/config.go; run go test ./config -update\n%s", page, cmp.Diff(table, markdown()))
+		t.Fatalf("%s does not match config/config.go; run go test ./config -update\n%s", page, cmp.Diff(list, markdown()))
 	}
-	if err := os.WriteFile(page, []byte(before+tableBegins+markdown()+tableEnds+after), 0o644); err != nil {
+	if err := os.WriteFile(page, []byte(before+listBegins+markdown()+listEnds+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -181,8 +181,10 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 			t.Fatal(err)
 		}
 		guide, err := os.ReadFile(filepath.Join(docs, strings.TrimSuffix(filepath.Base(file), ".yaml")+".md"))
-		if err != nil || !strings.Contains(string(guide), "```yaml\n"+string(text)+"```\n") {
-			t.Errorf("the guide does not show %s as it is: %v", file, err)
+		link := "](examples/" + filepath.Base(file) + ")"
+		shown := !strings.Contains(string(guide), "```yaml\n") || strings.Contains(string(guide), "```yaml\n"+string(text)+"```\n")
+		if err != nil || !strings.Contains(string(guide), link) || !shown {
+			t.Errorf("the guide does not link to %s, or does not show it as it is: %v", file, err)
 		}
 		if _, err := config.Load(config.Sources{File: file}); err != nil {
 			t.Error(err)

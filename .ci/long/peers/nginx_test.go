@@ -35,7 +35,7 @@ func startNginx(t *testing.T, v *vitrine) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "vitrine.conf", configuration(t, "/etc/nginx/conf.d/vitrine.conf",
+	write(t, dir, "vitrine.conf", configuration(t, "nginx-cache.conf",
 		"/var/cache/nginx/vitrine", filepath.Join(dir, "cache"),
 		"127.0.0.1:8080", v.Addr,
 		"listen 80;", "listen 127.0.0.1:"+port+";"))

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,10 +22,13 @@ func startVarnishAt(t *testing.T, v *vitrine, addr string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vcl := write(t, dir, "vitrine.vcl", configuration(t, "/etc/varnish/vitrine.vcl",
-		`.host = "127.0.0.1"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`))
-	options := strings.Fields(configuration(t, "varnishd's options",
-		"-a :80", "-a "+addr, "/etc/varnish/vitrine.vcl", vcl))
+	text := configuration(t, "varnish.vcl",
+		`.host = "127.0.0.1"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`,
+		"-a :80", "-a "+addr, "/etc/varnish/varnish.vcl", filepath.Join(dir, "varnish.vcl"))
+	write(t, dir, "varnish.vcl", text)
+	_, shown, _ := strings.Cut(text, "\n# varnishd ")
+	shown, _, _ = strings.Cut(shown, "\n")
+	options := strings.Fields(shown)
 	run(t, addr, program, append([]string{"-F", "-j", "none", "-T", "none", "-n", dir}, options...)...)
 	return "http://" + addr
 }

@@ -1,5 +1,5 @@
 // Package peers tests vitrine with the software around it in practice: nginx and Varnish with the
-// configurations of docs/deploying.md, curl, and a browser.
+// configurations of docs/deploy/proxies, curl, and a browser.
 //
 // Each test starts a CMS, vitrine in front of it, and the peer, on free ports. The exchanges between
 // peer and vitrine are counted by a relay between them.
@@ -256,26 +256,22 @@ func run(t *testing.T, addr, program string, args ...string) {
 	})
 }
 
-// configuration returns the block of docs/deploying.md that begins with a comment naming file, with
-// the test's addresses in place of those in the document.
+// configuration returns a file of docs/deploy/proxies, with the test's addresses in place of those in
+// the file.
 func configuration(t *testing.T, file string, swap ...string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploying.md"))
+	text, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "proxies", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, ok := strings.Cut(string(page), "\n# "+file+"\n")
-	block, _, ended := strings.Cut(after, "\n```")
-	if !ok || !ended {
-		t.Fatalf("docs/deploying.md has no block that begins with # %s", file)
-	}
+	block := string(text)
 	for i := 0; i < len(swap); i += 2 {
 		if !strings.Contains(block, swap[i]) {
 			t.Fatalf("%s does not say %q", file, swap[i])
 		}
 		block = strings.ReplaceAll(block, swap[i], swap[i+1])
 	}
-	return block + "\n"
+	return block
 }
 
 // write creates a file in a folder of the test.

@@ -59,16 +59,14 @@ func (r *replicas) roll() {
 	}
 }
 
-// fromDocs writes the configuration that the page about upgrades shows as file, with what it is
-// called here.
+// fromDocs writes a configuration of docs/deploy/proxies, with the addresses of this test.
 func (r *replicas) fromDocs(file string, swap ...string) (path string) {
 	r.t.Helper()
-	page, err := os.ReadFile(filepath.Join(harness.Root, "docs", "upgrading.md"))
+	content, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "proxies", file))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(page), "\n# "+file+"\n")
-	text, _, _ = strings.Cut(text, "\n```")
+	text := string(content)
 	for i := range r.children {
 		swap = append(swap, fmt.Sprintf("10.0.0.%d:8080", i+1), r.public[i])
 	}
@@ -78,8 +76,8 @@ func (r *replicas) fromDocs(file string, swap ...string) (path string) {
 		}
 		text = strings.ReplaceAll(text, swap[i], swap[i+1])
 	}
-	path = filepath.Join(r.t.TempDir(), filepath.Base(file))
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+	path = filepath.Join(r.t.TempDir(), file)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 	return path
@@ -111,14 +109,14 @@ var balancers = map[string]func(r *replicas) (address string){
 			_, port, _ := net.SplitHostPort(r.operator[i])
 			swap = append(swap, fmt.Sprintf("10.0.0.%d:8080 port 9090", i+1), fmt.Sprintf("10.0.0.%d:8080 port %s", i+1, port))
 		}
-		r.balance(address, "haproxy", "-db", "-f", r.fromDocs("/etc/haproxy/haproxy.cfg", swap...))
+		r.balance(address, "haproxy", "-db", "-f", r.fromDocs("haproxy.cfg", swap...))
 		return address
 	},
 	"nginx": func(r *replicas) string {
 		harness.Need(r.t, "nginx", "nginx-light")
 		address, dir := harness.FreeAddress(r.t), r.t.TempDir()
 		conf := fmt.Sprintf("daemon off; pid %[1]s/pid; error_log stderr crit; worker_processes 2; events {}\nhttp { access_log off; client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5; include %[2]s; }\n",
-			dir, r.fromDocs("/etc/nginx/conf.d/gallery.conf", "listen 80", "listen "+address))
+			dir, r.fromDocs("nginx-balancer.conf", "listen 80", "listen "+address))
 		if os.Geteuid() == 0 { // otherwise the workers switch to a user who cannot read the test's folder
 			conf = "user root; " + conf
 		}

@@ -1,5 +1,5 @@
-# Varnish in front of the stack: docker compose --profile edge up. docs/deploying.md explains the rest of
-# what can be said here.
+# Varnish in front of the stack: docker compose --profile edge up. docs/deploy/proxies/varnish.vcl has
+# more: fewer codings, and the copy while vitrine is down.
 vcl 4.1;
 
 backend vitrine {

@@ -131,7 +131,10 @@ func entries(r Resource, doc []byte) map[string][]entry {
 	lists := make(map[string][]entry)
 	_, _ = d.ReadToken()
 	for d.PeekKind() == '"' {
-		name, _ := d.ReadToken()
+		name, err := d.ReadToken()
+		if err != nil { // a string without an end is peeked at for ever
+			break
+		}
 		list := name.String()
 		lists[list] = listed(d)
 	}

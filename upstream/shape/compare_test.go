@@ -106,6 +106,7 @@ func TestLargeDocumentsAreComparedFrugally(t *testing.T) {
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`{"artwork":[{"id":1,"title":"a"}]}`), []byte(`{"artwork":[{"id":1,"title":"b"},{"id":2}]}`))
 	f.Add([]byte(`[{"id":1},{"id":`), []byte(`[[]]`))
+	f.Add([]byte(`{"`), []byte(`{"artwork":[{"id`))
 	f.Fuzz(func(t *testing.T, from, to []byte) {
 		for _, r := range Resources() {
 			if all := Compare(r, from, to); (len(all) == 0) != (all.String() == "") {

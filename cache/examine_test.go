@@ -123,10 +123,11 @@ func documentedRights(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/purging.md")
 	must(t, err)
-	_, rights, _ := strings.Cut(string(text), "ACL SETUSER vitrine on >PASSWORD ")
-	rights, _, found := strings.Cut(rights, "\n")
+	_, rights, _ := strings.Cut(string(text), "redis-cli ACL SETUSER vitrine on '>PASSWORD' ")
+	rights, _, found := strings.Cut(rights, "\n```")
 	if !found {
 		t.Fatal("docs/purging.md has no ACL")
 	}
-	return rights
+	rights = strings.NewReplacer("'", "", "\\\n", "").Replace(rights)
+	return strings.Join(strings.Fields(rights), " ")
 }

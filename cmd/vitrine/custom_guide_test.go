@@ -41,7 +41,7 @@ func readGuide(t *testing.T, name string) guide {
 		case kind == "yaml":
 			g.settings += text
 		case kind == "text":
-			g.message = strings.TrimSpace(text)
+			g.message = strings.Join(strings.Fields(text), " ")
 		case kind == "json" && strings.Contains(about, " /"):
 			method, target, _ := strings.Cut(about, " ")
 			path, query, _ := strings.Cut(target, "?")

@@ -115,10 +115,12 @@ need() { command -v "$1" >/dev/null || MISSING+=("${@:2}"); }
 
 # apt_install installs what need has found missing. Debian's packages start
 # their service at once; the tests start redis-server themselves, so the
-# installation is told not to.
+# installation is told not to. Phases beside each other install in turn.
 apt_install() {
 	[ ${#MISSING[@]} -gt 0 ] || return 0
-	local policy=/usr/sbin/policy-rc.d made=
+	local lock policy=/usr/sbin/policy-rc.d made=
+	exec {lock}>"$CACHE/installing"
+	flock "$lock"
 	if [ ! -e "$policy" ]; then
 		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
 		as_root chmod 755 "$policy"
@@ -131,6 +133,7 @@ apt_install() {
 			apt-get install -q -y --no-install-recommends "${MISSING[@]}" || status=$?
 	fi
 	[ -z "$made" ] || as_root rm -f "$policy"
+	exec {lock}>&-
 	MISSING=()
 	return "$status"
 }

@@ -1,4 +1,4 @@
-package faults
+package peers
 
 import (
 	"encoding/json"
@@ -33,7 +33,7 @@ func TestEachFillIsToldOnceByFourReplicas(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	h := &hook{Server: server}
+	configuration := write(t, t.TempDir(), "vitrine.yaml", "notify:\n  - {name: hook, preset: webhook, url: '"+server.URL+"', events: [changed, purged]}\n")
 	content, redis := harness.NewContent(t), redistest.Start(t)
 	var replicas []*harness.Child
 	var public []string
@@ -41,7 +41,7 @@ func TestEachFillIsToldOnceByFourReplicas(t *testing.T) {
 		address := harness.FreeAddress(t)
 		child := &harness.Child{Log: t.Output(), Environ: []string{
 			"VITRINE_LISTEN=" + address, "VITRINE_REDIS_URL=" + redis.URL(), "VITRINE_UPSTREAM_URL=" + content.CMS.URL,
-			"VITRINE_TTL=1h", "VITRINE_CONFIG=" + h.configuration(t), "VITRINE_LOG_LEVEL=warn",
+			"VITRINE_TTL=1h", "VITRINE_CONFIG=" + configuration, "VITRINE_LOG_LEVEL=warn",
 		}}
 		child.Start(t)
 		t.Cleanup(child.Stop)

@@ -105,9 +105,6 @@ func checkPublicAddress(text string) error {
 
 // checkFolder allows a folder that can be read.
 func checkFolder(dir string) error {
-	if dir == "" {
-		return errors.New("the folder's name is missing")
-	}
 	if _, err := os.ReadDir(dir); err != nil {
 		return cause(err)
 	}
@@ -229,13 +226,6 @@ func checkToken(text string) error {
 		return fmt.Errorf("it has %d characters", len(text))
 	}
 	return nil
-}
-
-// isLoopback reports whether only this machine reaches the address.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip.IsLoopback())
 }
 
 // splitList reads a comma-separated list.

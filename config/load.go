@@ -277,4 +277,7 @@ func exposed(c *Config, given values) []error {
 }
 
 // IsLoopback reports whether only this machine reaches the operator's address.
-func (a Admin) IsLoopback() bool { return isLoopback(a.Listen) }
+func (a Admin) IsLoopback() bool {
+	host, _, err := net.SplitHostPort(a.Listen)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}

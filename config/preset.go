@@ -16,6 +16,9 @@ import (
 // presets are the names of those in the program.
 var presets = presetNames(bundled.FS)
 
+// Presets are the names of the program's own presets.
+func Presets() []string { return slices.Clone(presets) }
+
 func presetNames(of fs.FS) (names []string) {
 	files, _ := fs.Glob(of, "*.yaml") // a pattern that is right
 	for _, file := range files {

@@ -41,6 +41,7 @@ var settings = rows(reflect.TypeFor[Config](), "", "", nil, "")
 var (
 	leaves = []reflect.Type{reflect.TypeFor[Secret](), reflect.TypeFor[URL](), reflect.TypeFor[source.Shared](), reflect.TypeFor[source.Resource]()}
 	quoted = regexp.MustCompile(`\B'([^']+)'`)
+	zeros  = regexp.MustCompile(`([hm])(?:0[ms])+$`)
 )
 
 // rows makes the rows of the settings in a group from the tags of its fields.
@@ -127,14 +128,7 @@ func (s Setting) text(c *Config) string {
 	case source.Shared, source.Resource, Targets:
 		return c.trees[s.Key].shown
 	case time.Duration: // 5m, not 5m0s
-		text := field.String()
-		if strings.HasSuffix(text, "m0s") {
-			text = strings.TrimSuffix(text, "0s")
-		}
-		if strings.HasSuffix(text, "h0m") {
-			text = strings.TrimSuffix(text, "0m")
-		}
-		return text
+		return zeros.ReplaceAllString(field.String(), "$1")
 	default:
 		return fmt.Sprint(field)
 	}

@@ -124,29 +124,26 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	if err != nil {
 		return cache.Loaded{}, err
 	}
-	if !result.NotModified {
-		for _, suspicion := range result.Suspicions {
-			l.meter.Suspected(l.resource, suspicion.Kind)
-		}
-	}
-	if len(result.Document.Body) > largeDocument {
-		runtime.GC() // the fetch's garbage is several times the document
-	}
-	if !result.NotModified {
-		l.know(cache.ETag(result.Document.Body))
-	}
-	suspicions := suspicionsText(result.Suspicions)
-	if result.NotModified { // nothing else is known of it
-		suspicions = held.Suspicions
-	}
-	return cache.Loaded{
+	loaded := cache.Loaded{
 		NotModified:          result.NotModified,
-		Suspicions:           suspicions,
 		Body:                 result.Document.Body,
 		UpstreamETag:         result.Validators.ETag,
 		UpstreamLastModified: result.Validators.LastModified,
 		Status:               result.Status,
-	}, nil
+	}
+	if result.NotModified { // nothing else is known of it
+		loaded.Suspicions = held.Suspicions
+		return loaded, nil
+	}
+	for _, suspicion := range result.Suspicions {
+		l.meter.Suspected(l.resource, suspicion.Kind)
+	}
+	if len(loaded.Body) > largeDocument {
+		runtime.GC() // the fetch's garbage is several times the document
+	}
+	l.know(cache.ETag(loaded.Body))
+	loaded.Suspicions = suspicionsText(result.Suspicions)
+	return loaded, nil
 }
 
 // largeDocument is the size from which memory matters more than the milliseconds of a collection.

@@ -31,12 +31,6 @@ func secondsInJSON(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// everyLevel is a handler that accepts all levels.
-type everyLevel struct{ slog.Handler }
-
-// Enabled reports true for every level.
-func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }
-
 // accessLog is the log of requests, at any level. Its zero value is none.
 type accessLog struct {
 	*slog.Logger
@@ -59,7 +53,8 @@ func (s *service) openAccessLog() (err error) {
 		}
 		out = s.access.file
 	}
-	s.access.Logger = slog.New(everyLevel{newLogger(out, c).Handler()})
+	c.Level = "debug" // whatever that of the other log is
+	s.access.Logger = newLogger(out, c)
 	if c.Access == "combined" {
 		s.access.Logger = slog.New(accesslog.Combined(out))
 	}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"strings"
 
+	"vitrine/config"
 	"vitrine/upstream/presets"
 )
 
@@ -15,33 +15,21 @@ type presetsCommand struct {
 
 // Run lists the presets, each with the first sentence of its comment, or prints one.
 func (c *presetsCommand) Run(p program) error {
-	files, err := fs.Glob(presets.FS, "*.yaml")
-	if err != nil {
+	if c.Name != "" {
+		content, err := presets.FS.ReadFile(c.Name + ".yaml")
+		if err != nil {
+			return &usageError{fmt.Errorf("preset (argument): want one of %s, got %q", strings.Join(config.Presets(), ", "), c.Name)}
+		}
+		_, err = p.stdout.Write(content)
 		return err
 	}
-	var names []string
-	for _, file := range files {
-		content, err := fs.ReadFile(presets.FS, file)
-		if err != nil {
-			return err
-		}
-		name := strings.TrimSuffix(file, ".yaml")
-		names = append(names, name)
-		switch c.Name {
-		case "":
-			_, err = fmt.Fprintf(p.stdout, "%-11s %s\n", name, about(content))
-		case name:
-			_, err = p.stdout.Write(content)
-			return err
-		}
-		if err != nil {
+	for _, name := range config.Presets() {
+		content, _ := presets.FS.ReadFile(name + ".yaml") // it is in the program
+		if _, err := fmt.Fprintf(p.stdout, "%-11s %s\n", name, about(content)); err != nil {
 			return err
 		}
 	}
-	if c.Name == "" {
-		return nil
-	}
-	return &usageError{fmt.Errorf("preset (argument): want one of %s, got %q", strings.Join(names, ", "), c.Name)}
+	return nil
 }
 
 // about is the first sentence of the comment that content begins with.

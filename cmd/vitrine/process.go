@@ -224,7 +224,8 @@ func (s *service) openLocal() (err error) {
 	if s.local = s.stores[url]; s.local != nil {
 		return nil
 	}
-	if s.local, err = embedded.Start(address, s.log); isSystemError(err) {
+	s.local, err = embedded.Start(address, s.log)
+	if _, bySystem := errors.AsType[syscall.Errno](err); bySystem {
 		return cannotListen("redis.url", "embedded:", address, err)
 	} else if err != nil {
 		return s.cfg.Refuse("redis.url", err)

@@ -110,12 +110,6 @@ func redisCLI(text, address string) string {
 	return strings.Join(words, " ")
 }
 
-// isSystemError reports whether the system refused, rather than the configuration being wrong.
-func isSystemError(err error) bool {
-	_, ok := errors.AsType[syscall.Errno](err)
-	return ok
-}
-
 // cannotListen explains err with the setting called key, whose value is the address after scheme.
 func cannotListen(key, scheme, address string, err error) error {
 	s, _ := config.Lookup(key)

@@ -24,9 +24,6 @@ type Explanation struct {
 // step made of it, and what was repaired. Its error is that of the fetch; the steps before it are
 // explained too.
 func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, error) {
-	if !r.Valid() {
-		return nil, fmt.Errorf("explain: no resource %q", r)
-	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	got, err := c.recipes[r].Read(ctx, c.cms, Validators{})
@@ -94,16 +91,9 @@ func (e *Explanation) serve(r shape.Resource, recipe *list.Recipe) error {
 	switch {
 	case len(r.Lists()) > 0 && name == "": // one object
 		document = item
-	case name != "":
-		var lists []string
-		for _, list := range r.Lists() {
-			items := ""
-			if list == name {
-				items = item
-			}
-			lists = append(lists, fmt.Sprintf("%q:[%s]", list, items))
-		}
-		document = "{" + strings.Join(lists, ",") + "}"
+	case name != "": // beside empty ones
+		document = `{"` + strings.Join(r.Lists(), `":[],"`) + `":[]}`
+		document = strings.Replace(document, `"`+name+`":[`, `"`+name+`":[`+item, 1)
 	}
 	doc, err := recipe.Normalize([]byte(document))
 	if err != nil {

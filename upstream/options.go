@@ -133,11 +133,6 @@ func (o Options) withDefaults() (Options, error) {
 	if !exchange.IsHeaderValue(o.Authorization) {
 		return o, errors.New("upstream authorization: holds a control character, perhaps the newline at the end of a file")
 	}
-	for r := range o.Resources {
-		if !r.Valid() {
-			return o, fmt.Errorf("upstream resources: no resource %q", r)
-		}
-	}
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.RetryWait = cmp.Or(o.RetryWait, defaultRetryWait)

@@ -51,7 +51,6 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"": "c"}}}, `upstream.shared.headers.: want the name of a header, got ""`},
 		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"authorization": "hush"}}}, `upstream.shared.headers.authorization: want upstream.authorization for this`},
 		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"X-Key": "hush\r\n"}}}, `upstream.shared.headers.X-Key: want a value without control characters`},
-		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banner": {Path: "x"}}}, `upstream resources: no resource "banner"`},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "http://other/x"}}}, "upstream.resources.banners.parts[0].path: want a path relative to the upstream URL, got a URL"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "//other/x"}}}, "upstream.resources.banners.parts[0].path: want a path relative to the upstream URL, got a URL"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "x#y"}}}, "upstream.resources.banners.parts[0].path: a fragment is not allowed"},

@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -158,23 +159,16 @@ func sent(values []any, path []string) (came, content bool) {
 		return len(values) > 0, slices.ContainsFunc(values, hasContent)
 	}
 	var next []any
-	add := func(v any) {
-		if all, ok := v.([]any); ok && len(path) > 1 {
-			next = append(next, all...)
-		} else {
-			next = append(next, v)
-		}
-	}
 	for _, v := range values {
 		object, _ := v.(map[string]any)
-		if member, ok := object[path[0]]; ok {
-			add(member)
-		}
-		for _, within := range object {
-			if inner, ok := within.(map[string]any); ok {
-				if member, ok := inner[path[0]]; ok {
-					add(member)
-				}
+		for _, within := range slices.AppendSeq([]any{v}, maps.Values(object)) {
+			inner, _ := within.(map[string]any)
+			member, ok := inner[path[0]]
+			switch all, isList := member.([]any); {
+			case isList && len(path) > 1:
+				next = append(next, all...)
+			case ok:
+				next = append(next, member)
 			}
 		}
 	}
@@ -191,12 +185,7 @@ func hasContent(v any) bool {
 	case []any:
 		return len(v) > 0
 	case map[string]any:
-		for _, member := range v {
-			if hasContent(member) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), hasContent)
 	}
 	return true
 }

@@ -33,25 +33,20 @@ type attempts struct {
 // *[Error].
 func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 	ctx, span := StartSpan(ctx, "page", want.Resource)
-	got, err := c.attempts(ctx, want)
-	endPage(span, want, got, err)
-	return got, err
-}
-
-// attempts makes the request until an attempt succeeds or the policy gives up.
-func (c *Client) attempts(ctx context.Context, want Request) (Answer, error) {
 	a := &attempts{client: c, want: want, got: Answer{Op: c.op(want)}}
 	err := a.run(ctx)
-	if err == nil {
-		return a.got, nil
+	if err != nil {
+		verdict := Judge(err)
+		if err = bare(err); ctx.Err() != nil && verdict.Again {
+			verdict.Kind, err = ErrTimeout, &LateError{last: a.last}
+		}
+		err = &Error{Op: a.got.Op, Kind: verdict.Kind, Err: err}
 	}
-	verdict := Judge(err)
-	if ctx.Err() != nil && verdict.Again {
-		return a.got, &Error{Op: a.got.Op, Kind: ErrTimeout, Err: &LateError{last: a.last}}
-	}
-	return a.got, &Error{Op: a.got.Op, Kind: verdict.Kind, Err: bare(err)}
+	endPage(span, want, a.got, err)
+	return a.got, err
 }
 
+// run makes the request until an attempt succeeds or the policy gives up.
 func (a *attempts) run(ctx context.Context) error {
 	var body any
 	if a.want.Body != nil {

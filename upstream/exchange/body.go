@@ -154,15 +154,13 @@ func checkType(h http.Header) *FaultError {
 	}
 }
 
-var errEmpty = errors.New("it is empty")
-
 // checkBody refuses a body labelled as JSON with a 200 that is a page or an error. The document
 // itself is checked later.
 func checkBody(body []byte) error {
 	trimmed := bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
 	switch {
 	case len(trimmed) == 0:
-		return damaged(errEmpty)
+		return damaged(errors.New("it is empty"))
 	case trimmed[0] == '<':
 		return &FaultError{Kind: FaultPage, Text: "want JSON, got " + pageKind(trimmed) + " that says it is JSON"}
 	case isCutShort(trimmed):

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
@@ -64,10 +63,6 @@ type envelope struct {
 //	WordPress              {"code":"rest_forbidden","message":"…","data":{"status":401}}
 //	many others            {"error":"…"}, {"error":{…}}
 func readEnvelope(body []byte) (envelope, bool) {
-	body = bytes.TrimSpace(body)
-	if len(body) == 0 || body[0] != '{' {
-		return envelope{}, false
-	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {
 		return envelope{}, false

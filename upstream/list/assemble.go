@@ -46,8 +46,7 @@ type Sample struct {
 	// Received are the first few items of the part, the first one among them.
 	Received [][]byte
 
-	part  int
-	items [][]byte
+	part int
 }
 
 // maxReceived is how many items of a part are kept, and maxReceivedBytes in how many bytes; one is kept
@@ -69,7 +68,7 @@ type Unpaged struct {
 // others; nor have several parts, since a changed one would need the others' old responses; nor has
 // what a program makes of the time.
 func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.Validators) (Result, error) {
-	if m.empty {
+	if m.from.Empty {
 		return m.nothing(), nil
 	}
 	left := new(atomic.Int64)
@@ -98,15 +97,12 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 		got.Op = cmp.Or(got.Op, w.responses[0].Op)
 		if w.items != nil {
 			sample := Sample{Path: m.parts[i].root, Op: w.responses[0].Op, part: i}
-			if len(w.items) > 0 {
-				size := 0
-				for _, item := range w.items[:min(len(w.items), maxReceived)] {
-					if size += len(item); size > maxReceivedBytes && sample.Received != nil {
-						break
-					}
-					sample.Received = append(sample.Received, bytes.Clone(item)) // which is part of a response
+			size := 0
+			for _, item := range w.items[:min(len(w.items), maxReceived)] {
+				if size += len(item); size > maxReceivedBytes && sample.Received != nil {
+					break
 				}
-				sample.items = sample.Received[:1]
+				sample.Received = append(sample.Received, bytes.Clone(item)) // which is part of a response
 			}
 			got.Samples = append(got.Samples, sample)
 		}

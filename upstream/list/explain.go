@@ -20,12 +20,12 @@ type Step struct {
 // Explain shows the steps of a sample: as received, and after each program that items pass through.
 // Its error is of the step that failed; the steps before it are returned too.
 func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
-	if len(s.items) == 0 {
+	if len(s.Received) == 0 {
 		return nil, nil
 	}
-	p := m.parts[s.part]
-	steps := []Step{{"received", []json.RawMessage{s.items[0]}}}
-	ctx, stop := mapping.Watch(ctx, len(s.items[0]))
+	p, first := m.parts[s.part], s.Received[:1]
+	steps := []Step{{"received", []json.RawMessage{first[0]}}}
+	ctx, stop := mapping.Watch(ctx, len(first[0]))
 	defer stop()
 	programs := m.maps(p)
 	for i, program := range programs {
@@ -35,7 +35,7 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 		}
 		composition := &mapping.Composition{
 			Root: p.root, MaxBytes: int(m.maxBytes),
-			Parts: []mapping.Items{{Root: p.root, List: p.list, Maps: programs[:i+1], MaxItems: p.Paging.MaxItems, Items: s.items}},
+			Parts: []mapping.Items{{Root: p.root, List: p.list, Maps: programs[:i+1], MaxItems: p.Paging.MaxItems, Items: first}},
 		}
 		if i == len(programs)-1 {
 			composition.Ignore, composition.Parts[0].Draft, composition.Object = m.ignore, m.draft, len(m.resource.Lists()) > 0

@@ -41,6 +41,7 @@ const (
 // Recipe is how one resource is made, checked and compiled.
 type Recipe struct {
 	resource shape.Resource
+	from     source.Resource
 	shared   source.Shared
 	parts    []*part
 	program  *mapping.Program // of the whole; nil for none
@@ -50,8 +51,7 @@ type Recipe struct {
 	maxBytes int64
 	pause    time.Duration // between two walks
 	defs     string        // that programs begin with
-	empty    bool
-	timely   bool // a program depends on the time
+	timely   bool          // a program depends on the time
 }
 
 // part is one part of a recipe.
@@ -67,8 +67,8 @@ type part struct {
 // New makes a recipe. Its error is an *[Error] or a *[mapping.ProgramError].
 func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int64) (*Recipe, error) {
 	m := &Recipe{
-		resource: r, shared: shared, ignore: mapping.NewIgnored(shared.Ignore), maxBytes: maxBytes, pause: 50 * time.Millisecond,
-		defs: defs(shared), empty: o.Empty,
+		resource: r, from: o, shared: shared, ignore: mapping.NewIgnored(shared.Ignore), maxBytes: maxBytes,
+		pause: 50 * time.Millisecond, defs: defs(shared),
 	}
 	err := errors.Join(check(shared), m.compile(&m.draft, "upstream.shared.draft", shared.Draft), m.compile(&m.shaping, "upstream.shared.map", shared.Map))
 	if err != nil || o.Empty {
@@ -236,7 +236,7 @@ func withDefaultQuery(query url.Values, path string, paging url.Values) url.Valu
 // Describe returns everything that decides what is made from the same content, for a fingerprint, in
 // values for JSON.
 func (m *Recipe) Describe() []any {
-	all := []any{m.resource, m.program.Source(), m.empty}
+	all := []any{m.resource, m.from.Map, m.from.Empty}
 	for _, p := range m.parts {
 		described := p.Part
 		described.Path = strings.TrimLeft(p.Path, "/")

@@ -44,8 +44,7 @@ func NewIgnored(names []string) *Ignored {
 // Append appends a program's value to dst, within limits. Members are in the order of their names.
 // Its error is a *shape.RefusedError whose path begins with path.
 func Append(dst []byte, path string, v any, limits Limits) ([]byte, error) {
-	e := encoder{limits}
-	dst, err := e.value(dst, v, 0, 0)
+	dst, err := limits.value(dst, v, 0, 0)
 	return dst, below(path, err)
 }
 
@@ -57,21 +56,19 @@ func below(step string, err error) error {
 	return err
 }
 
-type encoder struct{ Limits }
-
-func (e *encoder) full(dst []byte) error {
-	if e.Bytes > 0 && len(dst) > e.Bytes {
-		return refuse("", fmt.Sprintf("at most %d bytes", e.Bytes), "more")
+func (l *Limits) full(dst []byte) error {
+	if l.Bytes > 0 && len(dst) > l.Bytes {
+		return refuse("", fmt.Sprintf("at most %d bytes", l.Bytes), "more")
 	}
 	return nil
 }
 
 // value appends a value that is inside of so many levels, of which so many are objects.
-func (e *encoder) value(dst []byte, v any, depth, objects int) ([]byte, error) {
+func (l *Limits) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, refuse("", fmt.Sprintf("at most %d levels", maxDepth), "more")
 	}
-	err := e.full(dst)
+	err := l.full(dst)
 	if err != nil {
 		return dst, err
 	}
@@ -86,13 +83,13 @@ func (e *encoder) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			if dst, err = e.value(dst, item, depth+1, objects); err != nil {
+			if dst, err = l.value(dst, item, depth+1, objects); err != nil {
 				return dst, below(index("", i), err)
 			}
 		}
 		dst = append(dst, ']')
 	case map[string]any:
-		if dst, err = e.object(dst, v, depth, objects); err != nil {
+		if dst, err = l.object(dst, v, depth, objects); err != nil {
 			return dst, err
 		}
 	case json.Number:
@@ -101,14 +98,14 @@ func (e *encoder) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 		scalar, _ := gojq.Marshal(v) // of one of gojq's types
 		dst = append(dst, scalar...)
 	}
-	return dst, e.full(dst)
+	return dst, l.full(dst)
 }
 
-func (e *encoder) object(dst []byte, object map[string]any, depth, objects int) ([]byte, error) {
+func (l *Limits) object(dst []byte, object map[string]any, depth, objects int) ([]byte, error) {
 	dst = append(dst, '{')
 	first := true
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if i := e.Ignore; i != nil && (objects >= e.Items && i.all[name] || objects == e.Items && i.top[name]) {
+		if i := l.Ignore; i != nil && (objects >= l.Items && i.all[name] || objects == l.Items && i.top[name]) {
 			continue
 		}
 		if !first {
@@ -120,7 +117,7 @@ func (e *encoder) object(dst []byte, object map[string]any, depth, objects int) 
 			return dst, refuse("", "names in UTF-8", "other bytes")
 		}
 		dst = append(dst, ':')
-		if dst, err = e.value(dst, object[name], depth+1, objects+1); err != nil {
+		if dst, err = l.value(dst, object[name], depth+1, objects+1); err != nil {
 			return dst, below(join("", name), err)
 		}
 	}

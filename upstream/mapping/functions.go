@@ -22,7 +22,7 @@ def rename($names): . as $it | with_entries(select(.key as $key | $names | has($
 
 // functions are the functions of programs besides jq's own and those of prelude.
 func functions() []gojq.CompilerOption {
-	return append([]gojq.CompilerOption{
+	return []gojq.CompilerOption{
 		// stable_id: the same integer for the same text, for a CMS whose ids are strings.
 		ofText("stable_id", func(text string) any { return stableID(text) }),
 		// html_text: the text of HTML, as it is shown.
@@ -31,7 +31,64 @@ func functions() []gojq.CompilerOption {
 		gojq.WithFunction("resolve_url", 1, 1, func(v any, args []any) any { return resolveURL(v, args[0]) }),
 		// from_epoch_ms: the timestamp of milliseconds since 1970, as a number or digits.
 		gojq.WithFunction("from_epoch_ms", 0, 0, func(v any, _ []any) any { return fromEpoch(v) }),
-	}, deepFunctions()...)
+
+		// Those that follow look at objects at every depth, which would take jq many steps for each value.
+		// They change copies, since a program may use its input again.
+
+		// stable_ids(name): each object's id is the stable_id of its text of that name.
+		gojq.WithFunction("stable_ids", 1, 1, func(v any, args []any) any {
+			name, _ := args[0].(string)
+			return everywhere(v, func(o *object) any {
+				if text, ok := o.members[name].(string); ok {
+					o.set("id", stableID(text))
+				}
+				return o.members
+			})
+		}),
+		// rename_all({theirs: ours}): a member ours beside each theirs, unless there is one.
+		gojq.WithFunction("rename_all", 1, 1, func(v any, args []any) any {
+			names, ok := args[0].(map[string]any)
+			if !ok {
+				return fmt.Errorf("rename_all wants an object, got %s", gojq.TypeOf(args[0]))
+			}
+			return everywhere(v, func(o *object) any {
+				for theirs, name := range names {
+					ours, isText := name.(string)
+					value, there := o.members[theirs]
+					if _, taken := o.members[ours]; isText && there && !taken {
+						o.set(ours, value)
+					}
+				}
+				return o.members
+			})
+		}),
+		// ids_of(name): an object that is a member of that name is replaced by its id.
+		gojq.WithFunction("ids_of", 1, 1, func(v any, args []any) any {
+			name, _ := args[0].(string)
+			return everywhere(v, func(o *object) any {
+				if inner, ok := o.members[name].(map[string]any); ok && inner["id"] != nil {
+					o.set(name, inner["id"])
+				}
+				return o.members
+			})
+		}),
+		// unwrap_attributes: {"data": …} and {"id", "attributes": {…}} without their wrappers.
+		gojq.WithFunction("unwrap_attributes", 0, 0, func(v any, _ []any) any { return everywhere(v, unwrap) }),
+		// far_ends: the far end of each row of a junction table.
+		gojq.WithFunction("far_ends", 0, 0, func(v any, _ []any) any { return everywhere(v, farEnd) }),
+		// marked({name: value}): the path of a member with such a value, or one of a list of values;
+		// null if there is none.
+		gojq.WithFunction("marked", 1, 1, func(v any, args []any) any {
+			marks, ok := args[0].(map[string]any)
+			if !ok {
+				return fmt.Errorf("marked wants an object, got %s", gojq.TypeOf(args[0]))
+			}
+			if at := marked(v, marks); at != "" {
+				return at
+			}
+			return nil
+		}),
+	}
 }
 
 // ofText is a function of a text, without arguments.
@@ -88,66 +145,6 @@ func fromEpoch(v any) any {
 		return fmt.Errorf("from_epoch_ms wants milliseconds, got %s", gojq.Preview(v))
 	}
 	return time.UnixMilli(int64(n)).UTC().Format("2006-01-02T15:04:05.000000Z")
-}
-
-// Functions of programs that look at objects at every depth, which would take jq many steps for each
-// value. They change copies, since a program may use its input again.
-func deepFunctions() []gojq.CompilerOption {
-	return []gojq.CompilerOption{
-		// stable_ids(name): each object's id is the stable_id of its text of that name.
-		gojq.WithFunction("stable_ids", 1, 1, func(v any, args []any) any {
-			name, _ := args[0].(string)
-			return everywhere(v, func(o *object) any {
-				if text, ok := o.members[name].(string); ok {
-					o.set("id", stableID(text))
-				}
-				return o.members
-			})
-		}),
-		// rename_all({theirs: ours}): a member ours beside each theirs, unless there is one.
-		gojq.WithFunction("rename_all", 1, 1, func(v any, args []any) any {
-			names, ok := args[0].(map[string]any)
-			if !ok {
-				return fmt.Errorf("rename_all wants an object, got %s", gojq.TypeOf(args[0]))
-			}
-			return everywhere(v, func(o *object) any {
-				for theirs, name := range names {
-					ours, isText := name.(string)
-					value, there := o.members[theirs]
-					if _, taken := o.members[ours]; isText && there && !taken {
-						o.set(ours, value)
-					}
-				}
-				return o.members
-			})
-		}),
-		// ids_of(name): an object that is a member of that name is replaced by its id.
-		gojq.WithFunction("ids_of", 1, 1, func(v any, args []any) any {
-			name, _ := args[0].(string)
-			return everywhere(v, func(o *object) any {
-				if inner, ok := o.members[name].(map[string]any); ok && inner["id"] != nil {
-					o.set(name, inner["id"])
-				}
-				return o.members
-			})
-		}),
-		// unwrap_attributes: {"data": …} and {"id", "attributes": {…}} without their wrappers.
-		gojq.WithFunction("unwrap_attributes", 0, 0, func(v any, _ []any) any { return everywhere(v, unwrap) }),
-		// far_ends: the far end of each row of a junction table.
-		gojq.WithFunction("far_ends", 0, 0, func(v any, _ []any) any { return everywhere(v, farEnd) }),
-		// marked({name: value}): the path of a member with such a value, or one of a list of values;
-		// null if there is none.
-		gojq.WithFunction("marked", 1, 1, func(v any, args []any) any {
-			marks, ok := args[0].(map[string]any)
-			if !ok {
-				return fmt.Errorf("marked wants an object, got %s", gojq.TypeOf(args[0]))
-			}
-			if at := marked(v, marks); at != "" {
-				return at
-			}
-			return nil
-		}),
-	}
 }
 
 // An object is one that a function may change. It is copied when it is changed first.

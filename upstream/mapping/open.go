@@ -51,28 +51,25 @@ func (o *Opening) Open(ctx context.Context) (page Page, err error) {
 		return page, err
 	}
 	page.More = More(around, o.Header, len(page.Items))
-	if o.Total != nil {
-		found, ok, err := o.Total.find(ctx, o.Root, around)
-		if err == nil && ok {
-			page.Total, err = countOf(o.Root, found)
-		}
-		if err != nil {
-			return page, err
-		}
+	found, ok, err := o.Total.find(ctx, o.Root, around)
+	if err == nil && ok {
+		page.Total, err = countOf(o.Root, found)
 	}
-	if o.Next != nil {
-		found, ok, err := o.Next.find(ctx, o.Root, around)
-		if err == nil && ok {
-			page.Next, err = text(o.Root, found)
-		}
+	if err != nil {
 		return page, err
 	}
-	return page, nil
+	if found, ok, err = o.Next.find(ctx, o.Root, around); err == nil && ok {
+		page.Next, err = text(o.Root, found)
+	}
+	return page, err
 }
 
-// find runs a program that yields at most one value.
+// find runs a program that yields at most one value; nil finds nothing.
 func (p *Program) find(ctx context.Context, path string, in any) (found any, ok bool, err error) {
-	if p.path != nil {
+	switch {
+	case p == nil:
+		return nil, false, nil
+	case p.path != nil:
 		found, ok = p.path.find(in)
 		return found, ok, nil
 	}

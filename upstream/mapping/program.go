@@ -101,14 +101,6 @@ func compile(source string) (*gojq.Code, error) {
 	return gojq.Compile(query, functions()...)
 }
 
-// Source is the program's source; that of nil is "".
-func (p *Program) Source() string {
-	if p == nil {
-		return ""
-	}
-	return p.source
-}
-
 // Timely reports whether a program, or a definition, may call now: what it yields then changes though
 // its input does not.
 func Timely(source string) bool { return timely.MatchString(source) }

@@ -27,6 +27,7 @@ type flight[V any] struct {
 
 	began, took time.Duration // of its load
 	renewed     bool          // the document that Redis holds is current
+	replaced    *Document     // what was held before it, or nil
 
 	// Guarded by the reader's mutex: the lease that Redis had when since came, and what ends the load
 	// under it (see guard).
@@ -54,7 +55,7 @@ func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 		r.attempt(ctx, f)
 		r.land(f)
 		if f.status.Stored {
-			r.remember(r.store.ctx, f.entry)
+			r.remember(r.store.ctx, f.entry, f.replaced)
 		}
 	}
 	if !r.store.goTask(run) {
@@ -164,6 +165,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 		r.giveUp(ctx, f, l, err)
 		return
 	}
+	f.replaced = held.doc
 	if o := r.objection(f, held, e); o != nil && r.holdBack(ctx, f, l, held, e, o) {
 		return
 	}

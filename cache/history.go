@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -67,25 +66,42 @@ func (s *Store) Unpin(ctx context.Context, key string) (was bool, err error) {
 	return until.UnixMilli() > 0, err
 }
 
-// Held is what Redis holds of a resource, with its times on Redis's clock, and the fingerprint of where
-// it came from; nil if there is nothing that can be used.
-func (s *Store) Held(ctx context.Context, key string) (d *Document, source string, err error) {
+// Present is what Redis holds of a resource, with times on its clock.
+type Present struct {
+	Document *Document // nil if there is none that can be used
+	Source   string    // the fingerprint of where it came from
+	HeldBack *HeldBack // nil for nothing; Until is zero for what ends with the copy held
+	Accepted bool      // an operator has accepted the next document
+	Now      time.Time
+}
+
+// Present is what Redis holds of key now.
+func (s *Store) Present(ctx context.Context, key string) (p Present, err error) {
 	var rec lease.Record
 	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
 		rec, err = s.hash(key).Look(ctx, c, "")
 		return err
 	})
-	if err != nil || rec.Holds != lease.Document || ETag(rec.Body) != rec.ETag {
-		return nil, "", err
+	if err != nil {
+		return p, err
 	}
-	d = &Document{
-		Body: rec.Body, ETag: rec.ETag, FetchedAt: time.UnixMilli(rec.FetchedAt), ChangedAt: time.UnixMilli(rec.ChangedAt),
-		FreshUntil: time.UnixMilli(rec.FreshUntil), PinnedBy: rec.PinnedBy,
+	at := func(ms int64) (t time.Time) {
+		if ms > 0 {
+			t = time.UnixMilli(ms)
+		}
+		return t
 	}
-	if rec.PinnedUntil > 0 {
-		d.PinnedUntil = time.UnixMilli(rec.PinnedUntil)
+	p = Present{Source: rec.Source, Accepted: rec.Accept, Now: at(rec.Now)}
+	if h := rec.Hold; h.Since > 0 {
+		p.HeldBack = &HeldBack{Since: at(h.Since), Until: at(h.Until), Reason: h.Reason, Before: h.Before, Now: h.Now}
 	}
-	return d, rec.Source, nil
+	if rec.Holds == lease.Document && ETag(rec.Body) == rec.ETag {
+		p.Document = &Document{
+			Body: rec.Body, ETag: rec.ETag, FetchedAt: at(rec.FetchedAt), ChangedAt: at(rec.ChangedAt), FreshUntil: at(rec.FreshUntil),
+			PinnedUntil: at(rec.PinnedUntil), PinnedBy: rec.PinnedBy,
+		}
+	}
+	return p, nil
 }
 
 func (s *Store) restore(ctx context.Context, key string, q lease.Restoration) (until time.Time, err error) {
@@ -109,15 +125,9 @@ func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (out
 	return outcome, until, err
 }
 
-// remember keeps what this process has filled in the history. A renewed document is there already,
-// but for a history that was lost, and what is there may have to go.
-func (r *Reader[V]) remember(ctx context.Context, filled *entry[V]) {
-	k := &r.kept
-	k.Lock()
-	defer k.Unlock()
-	if filled.doc.ETag == k.etag && filled.place.Set == k.set && watch.Now() < k.until {
-		return
-	}
+// remember keeps what this process has filled in the history, after replaced, if that is known. A
+// renewed document is there already, unless the history was removed, and what is there may have to go.
+func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Document) {
 	v := Version{Name: lease.VersionOf(filled.doc.Body), Bytes: len(filled.doc.Body)}
 	tell := func(body []byte) (outcome lease.Outcome, newest string, err error) {
 		_, err = r.watched.Write(ctx, false, func(c redis.Cmdable) (_ bool, err error) { // the hash itself is not changed
@@ -129,33 +139,32 @@ func (r *Reader[V]) remember(ctx context.Context, filled *entry[V]) {
 	outcome, newest, err := tell(nil)
 	if err == nil && outcome == lease.Wanted {
 		if r.o.Describe != nil {
-			before, _ := r.store.Version(ctx, r.key, newest) // else nothing is said of what changed
-			v.Items, v.Changes = r.o.Describe(before, filled.doc.Body)
+			v.Items, v.Changes = r.o.Describe(r.before(ctx, newest, replaced), filled.doc)
 		}
 		_, _, err = tell(filled.doc.Body)
 	}
 	if err == nil {
-		k.etag, k.set, k.until = filled.doc.ETag, filled.place.Set, watch.Now()+keptPause
-	} else if watch.Replied(err) && !k.failed {
+		r.unkept.Store(false)
+	} else if watch.Replied(err) && !r.unkept.Swap(true) {
 		r.store.log.Warn("cannot keep the history", "resource", r.key, "error", err)
 	}
-	k.failed = err != nil
 }
 
-const (
-	// keptPause is how often the history is tidied while nothing changes.
-	keptPause = time.Hour
-	// carryPause is the pause after a request that could not be carried out for now.
-	carryPause = time.Second
-)
-
-// kept is what this process knows to be in the history.
-type kept struct {
-	sync.Mutex // guards the fields below, and lets one document be kept at a time
-	etag, set  string
-	until      time.Duration // when it is looked at again
-	failed     bool          // the last attempt, which was logged
+// before is the newest document of the history, nil if it cannot be had: nothing is said of what
+// changed, then.
+func (r *Reader[V]) before(ctx context.Context, newest string, replaced *Document) *Document {
+	if replaced != nil && lease.VersionOf(replaced.Body) == newest {
+		return replaced
+	}
+	body, err := r.store.Version(ctx, r.key, newest)
+	if err != nil {
+		return nil
+	}
+	return &Document{Body: body, ETag: ETag(body)}
 }
+
+// carryPause is the pause after a request that could not be carried out for now.
+const carryPause = time.Second
 
 // carryOut restores what an operator has asked for in the hash, unless another process has. What
 // cannot be restored is withdrawn, and what fails for now is tried again after a pause.

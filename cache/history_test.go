@@ -18,12 +18,12 @@ const past = "vitrine:history:{vitrine:banners}"
 // described is options whose history says what changed as "1 to 2".
 func described(src Loader) ReaderOptions[int64] {
 	o := options(src)
-	o.Describe = func(before, now []byte) (int, string) {
+	o.Describe = func(before, now *Document) (int, string) {
 		var was, is struct{ Version int }
-		if json.Unmarshal(before, &was) != nil {
+		if before == nil || json.Unmarshal(before.Body, &was) != nil {
 			return 1, ""
 		}
-		_ = json.Unmarshal(now, &is) // a body of the source
+		_ = json.Unmarshal(now.Body, &is) // a body of the source
 		return 1, fmt.Sprintf("%d to %d", was.Version, is.Version)
 	}
 	return o
@@ -159,6 +159,22 @@ func TestAPurgeIsNotUndoneByTheHistory(t *testing.T) {
 	})
 }
 
+// TestWhatIsServedIsKeptAgainOnceTheHistoryIsDeleted has the CMS confirm, or send again, what the
+// deleted history had.
+func TestWhatIsServedIsKeptAgainOnceTheHistoryIsDeleted(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		_, r := replica(t, b.url, described(src))
+		change(t, b, src, r, 1)
+		must(t, b.client.Del(t.Context(), past).Err())
+		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+		first := func() bool { return b.client.HExists(t.Context(), past, lease.VersionOf(body(1))).Val() }
+		eventually(t, "it is kept once it is renewed", first)
+		must(t, b.client.Del(t.Context(), key, past).Err())
+		eventually(t, "it is kept once it is fetched again", func() bool { _, err := r.Get(t.Context()); return err == nil && first() })
+	})
+}
+
 // TestAHistoryThatIsRefusedHarmsNothingElse has Redis refuse what only the history needs.
 func TestAHistoryThatIsRefusedHarmsNothingElse(t *testing.T) {
 	server, src := startRedis(t), newSource()
@@ -172,7 +188,7 @@ func TestAHistoryThatIsRefusedHarmsNothingElse(t *testing.T) {
 			return err == nil && a.Value == version+1 && a.Status.Detail == DetailMemory
 		})
 	}
-	eventually(t, "it was tried", func() bool { r.kept.Lock(); defer r.kept.Unlock(); return r.kept.failed })
+	eventually(t, "it was tried", r.unkept.Load)
 	if !s.Up() || s.Refusing() != "" {
 		t.Errorf("up: %t, refusing: %q", s.Up(), s.Refusing())
 	}

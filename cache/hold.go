@@ -153,22 +153,6 @@ func (r *Reader[V]) heldBack(hold *lease.Hold, e *entry[V]) *HeldBack {
 // isHeld reports whether a failure is a document held back.
 func (p *pause) isHeld() bool { return p != nil && errors.Is(p.err, ErrHeld) }
 
-// HeldBack is what is held back of key by Redis's clock, nil for nothing. Until is zero for what ends
-// with the copy held.
-func (s *Store) HeldBack(ctx context.Context, key string) (h *HeldBack, err error) {
-	err = s.do(ctx, key, func(c redis.Cmdable) error {
-		rec, err := s.hash(key).Look(ctx, c, "")
-		if hold := rec.Hold; err == nil && hold.Since > 0 {
-			h = &HeldBack{Since: time.UnixMilli(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
-			if hold.Until > 0 {
-				h.Until = time.UnixMilli(hold.Until)
-			}
-		}
-		return err
-	})
-	return h, err
-}
-
 // Accept accepts the next document of key, as an operator's HSET accept 1 would. It reports whether
 // there is anything in Redis to replace, and whether a document is held back now.
 func (s *Store) Accept(ctx context.Context, key string) (held, back bool, err error) {

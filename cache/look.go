@@ -129,7 +129,7 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 	f := fateOf(prev.place, rec.Place, since)
 	// Acquire makes another number below 0 of an operator's 0. A second 0 is like the first where it
 	// cannot, but for the change.
-	soft := c.exists && !pinned && rec.Holds == lease.Document &&
+	soft := c.exists && rec.Holds == lease.Document &&
 		(rec.FreshUntil != prev.redisFresh && (rec.FreshUntil == 0 || rec.FreshUntil < 0 && prev.redisFresh != 0) ||
 			rec.FreshUntil == 0 && since.Changes > 0)
 	d := decide(c, f, o)
@@ -137,8 +137,8 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 	case d.keep:
 		copied := *prev
 		e = &copied
-		e.origin, e.wanted = d.origin, soft && rec.Soft()
-		if d.due || soft {
+		e.origin, e.wanted = d.origin, soft && rec.Soft() && !pinned
+		if d.due || soft && !pinned {
 			e.dueFrom(now)
 		}
 	case taken != nil:
@@ -164,8 +164,10 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 
 // tell logs and counts what a look has changed.
 func (r *Reader[V]) tell(prev, e *entry[V], kind string) {
-	if kind != "" {
-		r.store.purged(r.key, kind)
+	if unpinned := prev.pinned() && !e.pinned() && time.Now().Before(prev.doc.PinnedUntil); unpinned && kind == "soft" {
+		r.store.log.Info("no longer serving a restored document", "resource", r.key)
+	} else if kind != "" {
+		r.store.purged(r.key, kind, e.pinned())
 	}
 	if e.pinned() && !prev.pinned() {
 		r.store.log.Info("serving a restored document, and fetching nothing", "resource", r.key, "until", e.doc.PinnedUntil, "by", e.doc.PinnedBy)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,11 +16,27 @@ func pinnedAt(r *Reader[int64], t *testing.T, version int64) bool {
 	return err == nil && a.Value == version && a.Status.Detail == DetailPinned && !a.Status.Stale && a.Document.PinnedUntil.After(time.Now())
 }
 
+// counted is a replica that counts soft purges.
+func counted(t *testing.T, url string, o ReaderOptions[int64], soft *atomic.Int64) (*Store, *Reader[int64]) {
+	t.Helper()
+	s, err := Open(t.Context(), Options{URL: url, Events: Events{Purged: func(_, kind string) {
+		if kind == "soft" {
+			soft.Add(1)
+		}
+	}}})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	r, err := NewReader(s, "banners", o)
+	must(t, err)
+	eventually(t, "purges are received", s.Listening)
+	return s, r
+}
+
 func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
+		src, soft := newSource(), atomic.Int64{}
 		o := described(src)
-		s, r := replica(t, b.url, o)
+		s, r := counted(t, b.url, o, &soft)
 		change(t, b, src, r, 1)
 		change(t, b, src, r, 2)
 		o.TTL, o.Source, o.Always = 50*time.Millisecond, "another", true // whose document would be due at once
@@ -27,6 +44,9 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 		until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
 		if must(t, err); time.Until(until) > 61*time.Minute || time.Until(until) < 59*time.Minute {
 			t.Error(until)
+		}
+		if all, err := s.History(t.Context(), "banners"); err != nil || len(all) != 2 || all[0].Changes != "restored" || all[1].Changes != "1 to 2" {
+			t.Errorf("%+v, %v", all, err)
 		}
 		for _, r := range []*Reader[int64]{r, other} {
 			eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) })
@@ -41,6 +61,7 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 		for _, r := range []*Reader[int64]{r, other, third} {
 			eventually(t, "it is pinned after a soft purge", func() bool { return pinnedAt(r, t, 1) })
 		}
+		eventually(t, "the soft purge is counted", func() bool { return soft.Load() == 1 })
 		if l, err := another().Acquire(t.Context(), b.client, lease.Request{Token: "x", Length: time.Second, TTL: time.Second, Source: "third", Newer: time.Now().UnixMilli() + 1}); err != nil || l.Outcome != lease.Fresh {
 			t.Errorf("a lease while it is pinned: %+v, %v", l, err)
 		}
@@ -60,8 +81,8 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 
 func TestAPinEnds(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	s, r := replica(t, b.url, described(src))
+	src, soft := newSource(), atomic.Int64{}
+	s, r := counted(t, b.url, described(src), &soft)
 	change(t, b, src, r, 1)
 	change(t, b, src, r, 2)
 	first := lease.VersionOf(body(1))
@@ -86,6 +107,9 @@ func TestAPinEnds(t *testing.T) {
 	}
 	if b.client.HGet(t.Context(), key, "fresh_until").Val() == "0" {
 		t.Error("it is purged softly")
+	}
+	if n := soft.Load(); n > 0 {
+		t.Errorf("%d ends of a pin are taken for soft purges", n)
 	}
 }
 

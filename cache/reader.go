@@ -63,7 +63,7 @@ type ReaderOptions[V any] struct {
 	BackoffFirst, BackoffMost time.Duration
 	// Describe says, for the history, how many items a document has, and what changed from the one
 	// before, which is nil if that is unknown. Nil: nothing is said.
-	Describe func(before, body []byte) (items int, changes string)
+	Describe func(before, now *Document) (items int, changes string)
 	// LastGood is a folder in which the last good copy is kept, for a start with neither Redis nor
 	// a loader. Each process needs a folder of its own. Empty: none is kept.
 	LastGood string
@@ -128,10 +128,10 @@ type Reader[V any] struct {
 	refusal   atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
 	wake      chan struct{}              // capacity 1: wakes the attendant
 	changed   chan struct{}              // capacity 1: wakes the flight that waits for another process's
-	kept      kept
-	carrying  atomic.Bool // what an operator wants restored is being restored
-	uncarried atomic.Bool // that failed the last time, which is logged once
-	voids     int         // loads in a row that a hard purge made void; for the present flight alone
+	unkept    atomic.Bool                // the history could not be written the last time, which is logged once
+	carrying  atomic.Bool                // what an operator wants restored is being restored
+	uncarried atomic.Bool                // that failed the last time, which is logged once
+	voids     int                        // loads in a row that a hard purge made void; for the present flight alone
 
 	mu     sync.Mutex // guards the fields below
 	asking *asking[V]

@@ -272,9 +272,12 @@ func (s *Store) claim(key string) error {
 	return nil
 }
 
-func (s *Store) purged(key, kind string) {
+func (s *Store) purged(key, kind string, pinned bool) {
 	serving := "nothing older than what is fetched now"
-	if kind == "soft" {
+	switch {
+	case pinned:
+		serving = "the restored document, which is pinned"
+	case kind == "soft":
 		serving = "the stale copy, until a new one is there"
 	}
 	s.log.Info("purge received", "resource", key, "kind", kind, "serving", serving)

@@ -53,7 +53,7 @@ type Version struct {
 	// Redis's clock; Replaced is zero for the newest.
 	At, Replaced time.Time
 	// Items is how many it has, Bytes the length of the body, and Changes what changed from the one
-	// before, in words.
+	// before, in words, or that it was restored.
 	Items   int
 	Bytes   int
 	Changes string

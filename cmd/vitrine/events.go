@@ -107,20 +107,10 @@ func (s *service) describeChanges(ctx context.Context) {
 			if last[sight.Key] = sight.Document; before == nil || before.ETag == sight.Document.ETag || !s.isPresent() {
 				continue
 			}
-			if what := shape.Compare(r, before.Body, sight.Document.Body).String(); what != "" {
+			if what := s.compared.of(r, before, sight.Document).String(); what != "" {
 				s.meter.Changed(r, what)
 				s.log.InfoContext(ctx, "document changed", "resource", r, "changes", what)
 			}
 		}
-	}
-}
-
-// describeFor describes documents of r for the history.
-func describeFor(r shape.Resource) func(before, body []byte) (items int, changes string) {
-	return func(before, body []byte) (items int, changes string) {
-		if before != nil {
-			changes = shape.Compare(r, before, body).String()
-		}
-		return shape.CountItems(r, body), changes
 	}
 }

@@ -42,7 +42,7 @@ func (c *historyCommand) Run(ctx context.Context, p program) error {
 		if err != nil {
 			return fmt.Errorf("history of %s at %s: %w", r, store.Addr(), err)
 		}
-		held, _, err := store.Held(ctx, string(r))
+		present, err := store.Present(ctx, string(r))
 		if err != nil {
 			return fmt.Errorf("%s at %s: %w", r, store.Addr(), err)
 		}
@@ -52,7 +52,7 @@ func (c *historyCommand) Run(ctx context.Context, p program) error {
 		screen.printf("%s%s\n", cfg.Redis.Prefix, r)
 		for _, v := range all {
 			screen.printf("  %s  %s  %12s  %16s%s", v.Name, v.At.UTC().Format(time.RFC3339),
-				operator.Count(v.Items, "item", "items"), operator.Count(v.Bytes, "byte", "bytes"), servedNow(v, held))
+				operator.Count(v.Items, "item", "items"), operator.Count(v.Bytes, "byte", "bytes"), servedNow(v, present.Document))
 			if v.Changes != "" {
 				screen.printf("  %s", v.Changes)
 			}

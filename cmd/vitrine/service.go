@@ -46,6 +46,7 @@ type service struct {
 	hook        *webhook.Hook    // nil without one
 	notifier    *notify.Notifier
 
+	compared  comparisons         // of documents, each made once
 	purges    chan shape.Resource // received, for report to find their authors
 	documents chan cache.Sight    // seen, for describeChanges
 	running   context.Context     // ends with the service, and when one of its servers fails
@@ -70,7 +71,7 @@ func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err 
 	if err = errors.Join(s.openAccessLog(), s.openPublic(ctx), s.openOperator(ctx), s.openLocal()); err != nil { //nolint:contextcheck // the embedded store outlives the service
 		return nil, err
 	}
-	s.notifier = notify.New(notify.Options{Targets: cfg.Notify, Bound: cfg.Redis.PurgeBound, Count: s.meter.Notified, Logger: s.log})
+	s.notifier = notify.New(notify.Options{Targets: cfg.Notify, Bound: cfg.Redis.PurgeBound, Count: s.meter.Notified, Compare: s.compared.of, Logger: s.log})
 	if err = s.openStore(ctx); err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (s *service) openReaders() error {
 			CodeError:            upstream.FromCode,
 			Always:               s.cfg.Refresh == "always",
 			LastGood:             s.cfg.LastGood,
-			Describe:             describeFor(r),
+			Describe:             s.compared.describe(r),
 		})
 		if err != nil {
 			return fmt.Errorf("read %s: %w", r, err)

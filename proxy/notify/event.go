@@ -41,10 +41,10 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// changes compares two documents of a resource, in numbers.
-func changes(resource string, before, after []byte) map[string]Changed {
+// changed is what changed, in numbers.
+func changed(changes shape.Changes) map[string]Changed {
 	all := map[string]Changed{}
-	for _, c := range shape.Compare(shape.Resource(resource), before, after) {
+	for _, c := range changes {
 		all[c.List] = Changed{Added: c.Added, Removed: c.Removed, Changed: c.Changed}
 	}
 	return all

@@ -25,6 +25,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config/source"
+	"vitrine/upstream/shape"
 )
 
 // Claims decide who tells a target, for all processes. A cache.Store implements them.
@@ -44,6 +45,8 @@ type Options struct {
 	Pause time.Duration
 	// Count receives each outcome, told or failed. Required.
 	Count func(target, outcome string)
+	// Compare is what changed between two documents of a resource; nil is shape.Compare of their bodies.
+	Compare func(r shape.Resource, before, after *cache.Document) shape.Changes
 	// Logger receives a target's failures and that it can be told again. Required.
 	Logger *slog.Logger
 }
@@ -54,6 +57,11 @@ type Notifier struct{ targets []*target }
 // New makes a notifier, which tells nothing before Run.
 func New(o Options) *Notifier {
 	o.Pause = cmp.Or(o.Pause, leastPause)
+	if o.Compare == nil {
+		o.Compare = func(r shape.Resource, before, after *cache.Document) shape.Changes {
+			return shape.Compare(r, before.Body, after.Body)
+		}
+	}
 	n := &Notifier{}
 	for _, t := range o.Targets {
 		n.targets = append(n.targets, newTarget(t, &o))
@@ -100,7 +108,7 @@ func (n *Notifier) Seen(s cache.Sight) {
 		content := &notice{Notice: place, at: now, event: source.EventPurged, etag: etag, purged: s.Purged}
 		content.Topic = topicContent
 		if s.Document != nil {
-			content.event, content.body, content.alone, content.Once = source.EventChanged, s.Document.Body, s.Alone, !s.Purged
+			content.event, content.document, content.alone, content.Once = source.EventChanged, s.Document, s.Alone, !s.Purged
 			content.Value = fmt.Sprintf("%s@%d", etag, s.Document.ChangedAt.UnixMilli())
 		}
 		n.note(content)

@@ -11,11 +11,11 @@ type notice struct {
 	cache.Notice
 	event, reason string
 	at, due       time.Time
-	etag          string // of the document, where that is not the value
-	body          []byte // of the document, for what changed
-	alone         bool   // Redis does not know it
-	purged        bool   // a hard purge is part of it
-	failures      int    // to tell it without a claim, in a row
+	etag          string          // of the document, where that is not the value
+	document      *cache.Document // for what changed
+	alone         bool            // Redis does not know it
+	purged        bool            // a hard purge is part of it
+	failures      int             // to tell it without a claim, in a row
 }
 
 // A queue has the notices of one resource and topic.
@@ -23,8 +23,8 @@ type queue struct {
 	first, next *notice
 	free        time.Time // when the next may be told
 	// What was told last, as far as this process knows: a value, and the document, if it has it.
-	value string
-	body  []byte
+	value    string
+	document *cache.Document
 }
 
 // A topic of a resource has a queue.

@@ -13,6 +13,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/config/source"
+	"vitrine/upstream/shape"
 )
 
 const (
@@ -212,8 +213,8 @@ func (t *target) eventOf(n *notice, q *queue, name string, claim cache.Claim) Ev
 		change = strconv.FormatInt(n.at.UnixMilli(), 10)
 	case name == source.EventChanged:
 		change = n.Value
-		if told := claim.ToldValue; n.body != nil && q.body != nil && (told == "" || told == q.value) {
-			e.Changes = changes(n.Resource, q.body, n.body)
+		if told := claim.ToldValue; n.document != nil && q.document != nil && (told == "" || told == q.value) {
+			e.Changes = changed(t.o.Compare(shape.Resource(n.Resource), q.document, n.document))
 		}
 	}
 	e.ID = digest(n.Resource, name, n.Set, n.reason, change)
@@ -226,9 +227,9 @@ func (t *target) done(q *queue, value string, told *Told) {
 	defer t.mu.Unlock()
 	switch n := q.first; {
 	case n.Value == value:
-		q.body = n.body
+		q.document = n.document
 	case value != q.value:
-		q.body = nil
+		q.document = nil
 	}
 	if q.value = value; told != nil && !told.At.IsZero() { // otherwise the state is the usual one
 		if q.first.Topic == topicHealth {

@@ -25,6 +25,6 @@ redis.call('HSET', key, 'set', set, 'seq', int(seq), 'etag', ARGV[3], 'body', AR
 redis.call('HDEL', key, 'restore', 'accept')
 redis.call('HDEL', books, unpack(held))
 drop()
-local about = redis.call('HGET', history, ARGV[2]) or ''
-redis.call('HSET', history, ARGV[2], (string.gsub(about, '"at":%d+', '"at":' .. int(now), 1)))
+local about = string.gsub(redis.call('HGET', history, ARGV[2]) or '', '"at":%d+', '"at":' .. int(now), 1)
+redis.call('HSET', history, ARGV[2], (string.gsub(about, '"changes":.*', '"changes":"restored"}', 1)))
 return {'restored', till}

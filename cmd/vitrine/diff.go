@@ -24,7 +24,8 @@ type compareReport struct {
 	Served      bool          `json:"served"` // there is something to compare with
 	Same        bool          `json:"same"`
 	Changes     shape.Changes `json:"changes"`
-	HeldBack    string        `json:"held_back,omitempty"` // why it would be
+	HeldBack    string        `json:"held_back,omitempty"` // what the guard has against it
+	Accepted    bool          `json:"accepted"`            // which it is taken in spite of: accepted, or held back for long enough
 	PinnedUntil *time.Time    `json:"pinned_until"`        // until when the CMS is not asked
 	Error       string        `json:"error,omitempty"`
 }
@@ -49,7 +50,7 @@ func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSO
 	screen := &screen{w: p.stdout}
 	for _, resource := range shape.Resources() {
 		c := r.Resources[resource]
-		r.OK = r.OK && c.Error == "" && c.HeldBack == ""
+		r.OK = r.OK && c.Error == "" && (c.HeldBack == "" || c.Accepted)
 		c.print(screen, resource)
 	}
 	if asJSON {
@@ -66,7 +67,7 @@ func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSO
 // compare fetches the resource, and asks the guard as the next fetch of a service would. It fails if
 // what is served is unknown.
 func (c *compareReport) compare(ctx context.Context, cfg config.Config, client *upstream.Client, store *cache.Store, r shape.Resource) error {
-	held, source, err := store.Held(ctx, string(r))
+	present, err := store.Present(ctx, string(r))
 	if err != nil {
 		return fmt.Errorf("%s at %s: %w", r, store.Addr(), err)
 	}
@@ -74,6 +75,7 @@ func (c *compareReport) compare(ctx context.Context, cfg config.Config, client *
 	if err != nil {
 		c.Error = err.Error()
 	}
+	held := present.Document
 	lasts := cfg.TTL.Of(string(r)) + max(cfg.StaleWhileRevalidate, cfg.StaleIfError)
 	if held == nil || time.Since(held.FetchedAt) > lasts && !time.Now().Before(held.PinnedUntil) {
 		return nil
@@ -89,12 +91,17 @@ func (c *compareReport) compare(ctx context.Context, cfg config.Config, client *
 		return nil
 	}
 	c.Changes = shape.Compare(r, held.Body, body)
-	if judge := guard(r, cfg.Guard.Shrink); judge != nil && source == client.Fingerprint() {
-		if o := judge(held, &cache.Document{Body: body, ETag: cache.ETag(body)}); o != nil {
-			c.HeldBack = o.Reason
+	if judge := guard(r, cfg.Guard.Shrink); judge != nil && present.Source == client.Fingerprint() {
+		if o := judge(held, &cache.Document{Body: body}); o != nil && (o.Lasting || cfg.Guard.Hold > 0) {
+			c.HeldBack, c.Accepted = o.Reason, present.Accepted || isOver(present, o)
 		}
 	}
 	return nil
+}
+
+// isOver reports whether the time is over for which documents were held back for such an objection.
+func isOver(p cache.Present, o *cache.Objection) bool {
+	return !o.Lasting && p.HeldBack != nil && !p.HeldBack.Until.IsZero() && !p.Now.Before(p.HeldBack.Until)
 }
 
 func (c *compareReport) print(s *screen, r shape.Resource) {
@@ -109,11 +116,14 @@ func (c *compareReport) print(s *screen, r shape.Resource) {
 		s.printf("%-10s new     nothing is served yet\n", r)
 	case c.Same:
 		s.printf("%-10s same\n", r)
-	case c.HeldBack != "":
+	case c.HeldBack != "" && !c.Accepted:
 		s.printf("%-10s HELD    %s\n", r, what)
 		s.printf("%-10s         it would be held back: %s\n", "", c.HeldBack)
 	default:
 		s.printf("%-10s changed %s\n", r, what)
+	}
+	if c.Accepted {
+		s.printf("%-10s         it is accepted: %s\n", "", c.HeldBack)
 	}
 	if c.PinnedUntil != nil {
 		s.printf("%-10s         pinned until %s: the CMS is not asked\n", "", c.PinnedUntil.UTC().Format(time.RFC3339))

@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"vitrine/cache"
 	"vitrine/config"
 	"vitrine/proxy/operator"
-	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
@@ -52,11 +49,11 @@ func heldBackIn(ctx context.Context, cfg config.Config) map[shape.Resource]*oper
 		return all // it was refused before
 	}
 	for _, r := range shape.Resources() {
-		h, err := store.HeldBack(ctx, string(r))
+		present, err := store.Present(ctx, string(r))
 		if err != nil {
 			break
 		}
-		if h != nil {
+		if h := present.HeldBack; h != nil {
 			all[r] = heldBack(h, acceptWith(cfg, store.Addr(), r))
 		}
 	}
@@ -79,54 +76,4 @@ func (s *service) logHeld(key string, h *cache.HeldBack) {
 	s.notifier.Held(key, h.Since, h.Reason)
 	log.Warn("holding back the CMS's document", "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339),
 		"until", h.Until.UTC().Format(time.RFC3339), "serving", "the copy held", "accept", acceptWith(s.cfg, s.store.Addr(), shape.Resource(key)))
-}
-
-// suspicionsOf are those that stand with a document; none if there is none, or they cannot be read.
-func suspicionsOf(d *cache.Document) []upstream.Suspicion {
-	all := []upstream.Suspicion{}
-	if d == nil || d.Suspicions == "" || json.Unmarshal([]byte(d.Suspicions), &all) != nil {
-		return []upstream.Suspicion{}
-	}
-	return all
-}
-
-// suspicionsText is their form with the document.
-func suspicionsText(all []upstream.Suspicion) string {
-	if len(all) == 0 {
-		return ""
-	}
-	text, _ := json.Marshal(all) // texts and numbers
-	return string(text)
-}
-
-// acceptCommand accepts what is held back, as an operator would with redis-cli.
-type acceptCommand struct {
-	settingsFlags
-	Resource string `arg:"" name:"resource" help:"catalogue, rules or banners."`
-}
-
-// Run accepts, and prints what follows from that.
-func (c *acceptCommand) Run(ctx context.Context, p program) error {
-	r, err := resourceNamed("resource (argument)", c.Resource)
-	if err != nil {
-		return err
-	}
-	cfg, store, err := c.openStore(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }() // what was to be written is
-	held, back, err := store.Accept(ctx, string(r))
-	key := cfg.Redis.Prefix + string(r)
-	text := "accepted: the next " + key + " is taken, whatever it lacks"
-	switch {
-	case err != nil:
-		return fmt.Errorf("accept %s at %s: %w", r, store.Addr(), err)
-	case !held:
-		text = key + " is not held: what is fetched next is taken anyway"
-	case back:
-		text = "accepted: " + key + " is fetched again, and taken"
-	}
-	_, err = fmt.Fprintln(p.stdout, text)
-	return err
 }

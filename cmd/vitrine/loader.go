@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -250,4 +251,22 @@ func (l *loader) describe(ctx context.Context, log *slog.Logger, result upstream
 			log.InfoContext(ctx, "repaired the CMS's document", "repairs", repairs)
 		}
 	}
+}
+
+// suspicionsOf are those that stand with a document; none if there is none, or they cannot be read.
+func suspicionsOf(d *cache.Document) []upstream.Suspicion {
+	all := []upstream.Suspicion{}
+	if d == nil || d.Suspicions == "" || json.Unmarshal([]byte(d.Suspicions), &all) != nil {
+		return []upstream.Suspicion{}
+	}
+	return all
+}
+
+// suspicionsText is their form with the document.
+func suspicionsText(all []upstream.Suspicion) string {
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(all) // texts and numbers
+	return string(text)
 }

@@ -127,7 +127,26 @@ func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (out
 
 // remember keeps what this process has filled in the history, after replaced, if that is known. A
 // renewed document is there already, unless the history was removed, and what is there may have to go.
+// Where Redis does not answer, it tries again: the next document may come before the next fill of this
+// one.
 func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Document) {
+	for range 3 {
+		err := r.rememberOnce(ctx, filled, replaced)
+		if err == nil {
+			r.unkept.Store(false)
+			return
+		}
+		if watch.Replied(err) {
+			if !r.unkept.Swap(true) {
+				r.store.log.Warn("cannot keep the history", "resource", r.key, "error", err)
+			}
+			return
+		}
+		watch.Sleep(ctx, carryPause)
+	}
+}
+
+func (r *Reader[V]) rememberOnce(ctx context.Context, filled *entry[V], replaced *Document) error {
 	v := Version{Name: lease.VersionOf(filled.doc.Body), Bytes: len(filled.doc.Body)}
 	tell := func(body []byte) (outcome lease.Outcome, newest string, err error) {
 		_, err = r.watched.Write(ctx, false, func(c redis.Cmdable) (_ bool, err error) { // the hash itself is not changed
@@ -143,11 +162,7 @@ func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Do
 		}
 		_, _, err = tell(filled.doc.Body)
 	}
-	if err == nil {
-		r.unkept.Store(false)
-	} else if watch.Replied(err) && !r.unkept.Swap(true) {
-		r.store.log.Warn("cannot keep the history", "resource", r.key, "error", err)
-	}
+	return err
 }
 
 // before is the newest document of the history, nil if it cannot be had: nothing is said of what
@@ -163,7 +178,7 @@ func (r *Reader[V]) before(ctx context.Context, newest string, replaced *Documen
 	return &Document{Body: body, ETag: ETag(body)}
 }
 
-// carryPause is the pause after a request that could not be carried out for now.
+// carryPause is the pause after what could not be carried out, or kept, for now.
 const carryPause = time.Second
 
 // carryOut restores what an operator has asked for in the hash, unless another process has. What

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,68 +12,171 @@ import (
 	"vitrine/cache/redistest"
 	"vitrine/ci/long/harness"
 	"vitrine/cmd/testkit"
+	"vitrine/upstream/upstreamtest"
 )
 
-// Every command of docs/operations.md is run against a real vitrine, a real Redis and the stand-in
-// of the CMS, in the order in which it stands there.
-func TestWhatOperatorsAreToldToTypeWorks(t *testing.T) {
+// A desk is where an operator types: a vitrine, a Redis and the stand-in of the CMS, with a
+// redis-cli and a pidof that find them under the addresses of the pages.
+type desk struct {
+	*testing.T
+	redis            *redistest.Server
+	public, operator string
+	addresses        *strings.Replacer
+	environ          []string
+}
+
+func sitDown(t *testing.T) *desk {
+	t.Helper()
 	cli := harness.Need(t, "redis-cli", "redis-tools")
 	harness.Need(t, "curl", "curl")
-	page, err := os.ReadFile(filepath.Join(harness.Root, "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)\n(#[^\n]*)|\n```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 20 {
-		t.Fatalf("only %d blocks and headings on the page", len(blocks))
-	}
-
-	server, cms, public, operator := redistest.Start(t), harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)
+	d := &desk{T: t, redis: redistest.Start(t), public: harness.FreeAddress(t), operator: harness.FreeAddress(t)}
+	cms := harness.FreeAddress(t)
 	harness.SampleCMS(t, cms)
 	settings := []string{
-		"VITRINE_LISTEN=" + public, "VITRINE_ADMIN_LISTEN=" + operator,
-		"VITRINE_UPSTREAM_URL=http://" + cms, "VITRINE_REDIS_URL=" + server.URL(),
+		"VITRINE_LISTEN=" + d.public, "VITRINE_ADMIN_LISTEN=" + d.operator,
+		"VITRINE_UPSTREAM_URL=http://" + cms, "VITRINE_REDIS_URL=" + d.redis.URL(),
+		"VITRINE_HOOK_SECRET=open-sesame",
 	}
 	vitrine := harness.Child{Environ: settings, Log: t.Output()}
 	vitrine.Start(t)
 	t.Cleanup(vitrine.Stop)
-	ready := func() {
-		t.Helper()
-		if err := testkit.Retry(func() error {
-			return harness.IsWellAt("http://" + operator + "/readyz")
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ready()
+	d.ready()
 
-	// The page has the default addresses, and the one vitrine of the machine.
 	bin := t.TempDir()
-	port := server.Addr[strings.LastIndexByte(server.Addr, ':')+1:]
+	port := d.redis.Addr[strings.LastIndexByte(d.redis.Addr, ':')+1:]
 	for name, script := range map[string]string{
-		"redis-cli": fmt.Sprintf("exec %s -e -p %s \"$@\"", cli, port),
+		"redis-cli": fmt.Sprintf(`[ "$1" = -p ] && shift 2; exec %s -e -p %s "$@"`, cli, port),
 		"pidof":     "echo " + strconv.Itoa(vitrine.Pid()),
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	environ := append(append(os.Environ(), settings...), "PATH="+bin+":"+os.Getenv("PATH"))
-	addresses := strings.NewReplacer("127.0.0.1:8080", public, "127.0.0.1:9090", operator)
-	heading := ""
-	for _, block := range blocks {
-		if block[1] != "" {
-			heading = block[1]
-			continue
-		}
-		ready()
-		for line := range strings.Lines(block[2]) {
-			shell := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-ec", addresses.Replace(line))
-			shell.Env = environ
-			if out, err := shell.CombinedOutput(); err != nil || len(out) == 0 && !strings.HasPrefix(line, "kill") && !strings.HasPrefix(line, "vitrine healthcheck") {
-				t.Errorf("%s: %s: %v\n%s", heading, strings.TrimSpace(line), err, out)
+	d.environ = append(append(os.Environ(), settings...), "SECRET=open-sesame", "PATH="+bin+":"+os.Getenv("PATH"))
+	d.addresses = strings.NewReplacer("127.0.0.1:8080", d.public, "127.0.0.1:9090", d.operator)
+	return d
+}
+
+// ready waits until each document can be served.
+func (d *desk) ready() {
+	d.Helper()
+	if err := testkit.Retry(func() error { return harness.IsWellAt("http://" + d.operator + "/readyz") }); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// types runs a command as an operator does, and returns what it prints.
+func (d *desk) types(command string, environ ...string) (string, error) {
+	shell := exec.CommandContext(d.Context(), "bash", "-o", "pipefail", "-ec", d.addresses.Replace(command))
+	shell.Env = append(d.environ, environ...)
+	out, err := shell.CombinedOutput()
+	return string(out), err
+}
+
+// Each line of the blocks that a bare machine can run is run, page by page in the order in which it
+// stands there, and prints something.
+func TestWhatOperatorsAreToldToTypeWorks(t *testing.T) {
+	d := sitDown(t)
+	for _, page := range []string{"docs/operations.md", "docs/configuration.md", "docs/purging.md", "docs/webhook.md", "README.md"} {
+		ran := 0
+		for _, b := range blocks(t) {
+			if b.page != page || b.language != "sh" {
+				continue
+			}
+			d.ready()
+			for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", "")) {
+				if line = strings.TrimSpace(line); line == "" || line[0] == '#' || unrun[line] != "" {
+					continue
+				}
+				ran++
+				if strings.Contains(line, "VERSION") {
+					version, err := d.types("vitrine history banners | awk 'END { print $1 }'")
+					if err != nil {
+						t.Fatalf("%v\n%s", err, version)
+					}
+					line = strings.Replace(line, "VERSION", strings.TrimSpace(version), 1)
+				}
+				out, err := d.types(line)
+				silent := strings.HasPrefix(line, "kill") || strings.HasPrefix(line, "vitrine healthcheck")
+				if err != nil || out == "" && !silent {
+					t.Errorf("%s: %s: %v\n%s", page, line, err, out)
+				}
 			}
 		}
+		if ran == 0 {
+			t.Errorf("nothing of %s was run", page)
+		}
 	}
-	ready()
+	d.ready()
+}
+
+// What the pages show after a command is what it prints, but for times, versions and addresses.
+func TestWhatThePagesShowIsWhatIsPrinted(t *testing.T) {
+	d := sitDown(t)
+	for _, command := range []string{
+		"CONFIG SET maxmemory 100mb", "CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET appendonly no", "ACL SETUSER default -client|tracking",
+	} {
+		harness.Redis(t, d.redis.Addr, command)
+	}
+	cms := upstreamtest.New(t)
+	for path, name := range map[string]string{
+		"artists": "artists-populate-star", "artworks": "artworks-list", "galleries": "galleries-populate-deep3",
+		"rules": "rules-populate-deep", "banners": "banners-list",
+	} {
+		cms.HandlePath("/api/"+path, upstreamtest.Recorded(t, upstreamtest.Recording(t, "strapi5/"+name)))
+	}
+	d.addresses = strings.NewReplacer("127.0.0.1:6379", d.redis.Addr, "https://cms.example.org", cms.URL)
+	own := []string{ // of a vitrine that a block starts
+		"VITRINE_LISTEN=" + harness.FreeAddress(t), "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL=embedded:127.0.0.1:0",
+		"VITRINE_UPSTREAM_URL=", "VITRINE_HOOK_SECRET=",
+	}
+	compared := 0
+	for _, b := range blocks(t) {
+		if b.language != "console" {
+			continue
+		}
+		exports := ""
+		for _, part := range strings.Split("\n"+b.text, "\n$ ")[1:] {
+			command, shown, _ := strings.Cut(part, "\n")
+			shown = strings.Trim(shown, "\n")
+			switch {
+			case unrun[command] != "":
+				continue
+			case strings.HasPrefix(command, "export "):
+				exports += command + "; "
+				continue
+			case shown == "" && strings.HasSuffix(command, "vitrine"): // it serves until it is stopped
+				command = "timeout --foreground --preserve-status -s TERM 5 env " + command
+			}
+			got, err := d.types(exports+command, own...)
+			if err != nil && !strings.HasPrefix(shown, "vitrine: ") || shown != "" && !pattern(d.addresses.Replace(shown)).MatchString(got) {
+				t.Errorf("%s: %s: %v\n%s\nwant\n%s", b.page, command, err, got, shown)
+			}
+			compared++
+		}
+	}
+	if compared < 6 {
+		t.Errorf("only %d commands were run", compared)
+	}
+}
+
+// README shows a part of an answer's header.
+func TestTheAnswerThatReadmeShowsIsOne(t *testing.T) {
+	vitrine := harness.Serve(t)
+	for _, b := range blocks(t) {
+		if b.page != "README.md" || !strings.HasPrefix(b.text, "HTTP/1.1 200 OK\n") {
+			continue
+		}
+		out, err := exec.CommandContext(t.Context(), "curl", "-si", "http://"+vitrine.Public+"/gvapp/singlebanner?ordering=-id").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for line := range strings.Lines(b.text) {
+			if line = strings.TrimSpace(line); !pattern(line).Match(out) {
+				t.Errorf("no line is as %s:\n%s", line, out)
+			}
+		}
+		return
+	}
+	t.Error("README shows no answer")
 }

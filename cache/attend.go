@@ -7,8 +7,8 @@ import (
 )
 
 // attend looks at Redis after each change, so that the next read finds memory coherent again, and a
-// document declared stale by an operator is fetched without waiting for a read; with Always, so is any
-// that is due.
+// document declared stale by an operator is fetched without waiting for a read; so is any that is due,
+// with Always, or if another process wants that.
 func (r *Reader[V]) attend() {
 	last := -retryPause // when a document that was due was last asked for
 	for {
@@ -47,11 +47,12 @@ func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 	r.mu.Lock()
 	busy := r.flight != nil
 	r.mu.Unlock()
-	if !r.o.Always || busy {
+	e := r.memory.Load()
+	if wanted := e != nil && now < e.wantedUntil && r.o.Unable() == nil; busy || !r.o.Always && !wanted {
 		return time.Hour
 	}
 	at := last + retryPause
-	if e := r.memory.Load(); e.holds(now) {
+	if e.holds(now) {
 		at = max(at, e.ahead)
 	}
 	if p := r.pause.Load(); p != nil && !r.watched.Unseen(&p.mark) {
@@ -64,11 +65,11 @@ func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 const samplePause = 2 * time.Second
 
 // sample compares, at intervals, what memory serves with what Redis holds. No answer depends on it:
-// it is there to find unknown mistakes, and to notice what others have written beside the hash.
+// it is there to find unknown mistakes, and, without tracking, to notice what others have written.
 func (r *Reader[V]) sample() {
 	for watch.Sleep(r.store.ctx, watch.Jitter(samplePause)) {
-		if r.watched.Up() && r.beside.Swap(false) { // to show what another process holds back
-			_, _ = r.ask(watch.Now())
+		if !r.watched.Listening() {
+			watch.Signal(r.wake)
 		}
 		if e := r.memory.Load(); r.differs(e) && r.drop(e) {
 			r.store.log.Error("memory differs from redis, and no change was received that explains it: dropped", "resource", r.key)

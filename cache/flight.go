@@ -88,11 +88,9 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case <-r.changed: // before acquire, so that no fill after it is missed
 	default:
 	}
-	if r.o.Unable != nil {
-		if cause := r.o.Unable(); cause != nil {
-			r.leave(ctx, f, cause)
-			return
-		}
+	if cause := r.o.Unable(); cause != nil {
+		r.leave(ctx, f, cause)
+		return
 	}
 	l, held, err := r.acquire(ctx)
 	switch {
@@ -126,7 +124,12 @@ func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 // attendant asks for a document that is due.
 const retryPause = 100 * time.Millisecond
 
-// leave leaves the load to other processes, and waits for one that has the lease.
+// wantLasts is for how long a process that cannot load wants another to. Without tracking these notice
+// when they sample.
+const wantLasts = samplePause + time.Second
+
+// leave leaves the load to other processes, and waits for one that has the lease. If none has, it asks
+// them to load, unless they pause after a failure: nobody may be reading there.
 func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 	rec, err := r.read(r.memory.Load().etag())
 	switch {
@@ -134,6 +137,8 @@ func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 	case rec.Lease != "" && rec.Failure.Count == 0 && rec.Left > 0:
 		f.elsewhere = true
 		r.await(ctx, rec.Left)
+	case rec.Left == 0 && rec.Wanted == 0 && r.want(ctx, &rec):
+		watch.Sleep(ctx, r.store.bound) // until then they have received that
 	default:
 		p := r.after(rec.Failure.Count, cause)
 		p.mark = r.watched.Mark()
@@ -225,11 +230,11 @@ func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled) {
 // asked before at.
 func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration) {
 	r.pause.Store(nil)
-	r.setHold(lease.Hold{})
 	r.voids = 0
 	e.setTimes(&r.o, watch.Now(), 0, fresh)
 	f.with(e, at, fresh)
 	r.admit(e)
+	r.setHold(lease.Hold{})
 	r.see(false)
 }
 

@@ -98,12 +98,15 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	if r.refusal.Load() == nil { // otherwise what is wanted could not be stored, and would be for ever
 		e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0 || began.idle && strings.HasPrefix(rec.Lease, r.store.holder+"/")
 	}
+	e.wantedUntil = watch.Now() + rec.Wanted
 	if rec.Restore != "" {
 		r.carryOut(rec.Restore)
 	}
 	if r.enter(began, e) {
 		r.tell(prev, e, kind)
-		r.noteHold(rec.Hold)
+		if r.memory.Load() == e { // else a fill has ended a hold since
+			r.noteHold(rec.Hold)
+		}
 		r.see(kind == "hard")
 	} else {
 		e.wanted = false // another look follows

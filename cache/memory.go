@@ -22,6 +22,9 @@ type entry[V any] struct {
 	// wanted: it is to be fetched without waiting for a read, since an operator has declared it stale,
 	// or accepted what is held back, or this process has the lease and nobody here is fetching: the reply of its acquire was lost.
 	wanted bool
+	// wantedUntil, on the clock of watch.Now, is until when another process wants this one to fetch what it
+	// cannot.
+	wantedUntil time.Duration
 	// damaged is the etag of a document in Redis that cannot be used, so that the next fetch replaces it.
 	damaged string
 	// fetchedAt is by Redis's clock, Unix milliseconds: when the document was filled, or, if Redis does

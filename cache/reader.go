@@ -42,8 +42,8 @@ type ReaderOptions[V any] struct {
 	// Loader fetches. Required.
 	Loader Loader
 	// Unable is why a load would not be tried now, such as an open circuit breaker, or nil. This process
-	// then takes no lease, and tells nobody of a failure: others may be able to. A nil function is never
-	// unable.
+	// then takes no lease, and tells nobody of a failure, but asks the others to load. A nil function is
+	// never unable.
 	Unable func() error
 	// Prepare makes the value of an answer from a document, once per document. The value is shared.
 	// Required.
@@ -87,6 +87,9 @@ func (o *ReaderOptions[V]) validate() error {
 	o.StaleWait = cmp.Or(o.StaleWait, 2*time.Second)
 	o.BackoffFirst = cmp.Or(o.BackoffFirst, 500*time.Millisecond)
 	o.BackoffMost = cmp.Or(o.BackoffMost, 10*time.Second)
+	if o.Unable == nil {
+		o.Unable = func() error { return nil }
+	}
 	if o.ErrorCode == nil {
 		o.ErrorCode = func(error) string { return "error" }
 	}
@@ -121,7 +124,6 @@ type Reader[V any] struct {
 	memory    atomic.Pointer[entry[V]]
 	pause     atomic.Pointer[pause]      // after a failed load; nil after a successful one
 	held      atomic.Pointer[lease.Hold] // what is held back; nil for nothing
-	beside    atomic.Bool                // the books changed, and nobody has looked since
 	skew      atomic.Int64               // Redis's clock less this process's, ms
 	size      atomic.Int64               // of the last body that was loaded, bytes
 	nextAsk   atomic.Int64               // when a read may ask for a refresh again
@@ -174,7 +176,8 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 }
 
 // notify is called when a key changed, and when the link to Redis was lost or is back. Who waits for
-// another process looks again; memory is looked at again if the hash may have changed.
+// another process looks again, and so does the attendant; if only the books changed, where the copy is
+// not fresh: another process may want it fetched, or hold its successor back.
 func (r *Reader[V]) notify(e watch.Event) {
 	switch e {
 	case watch.Changed:
@@ -182,12 +185,11 @@ func (r *Reader[V]) notify(e watch.Event) {
 			r.store.events.Invalidated(r.key)
 		}
 	case watch.Beside:
-		r.beside.Store(true)
 	case watch.Lost:
 		r.part()
 	}
 	watch.Signal(r.changed)
-	if e != watch.Beside {
+	if e != watch.Beside || r.memory.Load().standing(watch.Now()) != copyFresh {
 		watch.Signal(r.wake)
 	}
 }

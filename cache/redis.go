@@ -67,6 +67,14 @@ func (r *Reader[V]) release(ctx context.Context, l lease.Lease, p pause) (outcom
 	return outcome, err
 }
 
+// want asks the other processes to load, and reports whether they are told.
+func (r *Reader[V]) want(ctx context.Context, rec *lease.Record) bool {
+	_, err := r.watched.Write(ctx, false, func(c redis.Cmdable) (bool, error) {
+		return false, r.hash.Want(ctx, c, rec, wantLasts)
+	})
+	return err == nil
+}
+
 // read reads what Redis holds, with the body unless its etag is have.
 func (r *Reader[V]) read(have string) (rec lease.Record, err error) {
 	err = r.watched.Do(r.store.ctx, func(c redis.Cmdable) (err error) {

@@ -97,7 +97,6 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 				o.Unable = func() error { return unable }
 			}
 			_, one := replica(t, b.url, o)
-			_, two := replica(t, b.url, options(src))
 			var retry *RetryError
 			if _, err := one.Get(t.Context()); !errors.As(err, &retry) || retry.After < time.Minute {
 				t.Errorf("its breaker is open: %v", err)
@@ -106,6 +105,7 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 				t.Errorf("the others are told %q", left)
 			}
 			release := src.hold()
+			_, two := replica(t, b.url, options(src))
 			loading := getLater(t, two)
 			testkit.Receive(t, src.entered)
 			waiting := make(chan Answer[int64], 1)

@@ -96,6 +96,8 @@ type Record struct {
 	// Restore is the version, or [Latest], that an operator wrote into the hash to be served, and that
 	// nobody has carried out yet. Anything can stand there.
 	Restore string
+	// Wanted is for how long some process that cannot fetch wants another to: see [Hash.Want].
+	Wanted time.Duration
 
 	mark string // fresh_until as it is written
 }
@@ -135,7 +137,7 @@ func record(r reply) Record {
 		Now: r.int(0), Place: Place{Set: r.text(1), Seq: r.int(2), Holds: Nothing}, ETag: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
 		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), mark: r.text(14),
-		Suspicions: r.text(15), Accept: r.int(16) != 0, PinnedUntil: r.int(17), PinnedBy: r.text(18), Restore: r.text(19), Hold: hold(r.from(20)),
+		Suspicions: r.text(15), Accept: r.int(16) != 0, PinnedUntil: r.int(17), PinnedBy: r.text(18), Restore: r.text(19), Wanted: r.millis(20), Hold: hold(r.from(21)),
 	}
 	switch {
 	case rec.ETag != "":
@@ -253,6 +255,11 @@ func (h *Hash) Accept(ctx context.Context, c redis.Scripter) (held, back bool, e
 func (h *Hash) Purge(ctx context.Context, c redis.Scripter, soft, forget bool) (held bool, err error) {
 	r, err := h.run(ctx, c, purge, soft, forget)
 	return r.int(0) > 0, err
+}
+
+// Want asks the other processes, for so long from rec on, to fetch what this one cannot.
+func (h *Hash) Want(ctx context.Context, c redis.Cmdable, rec *Record, lasting time.Duration) error {
+	return c.HSet(ctx, h.keys[1], "wanted_until", rec.Now+lasting.Milliseconds()).Err()
 }
 
 // CodeHeld is the code of a failure that is a document held back.

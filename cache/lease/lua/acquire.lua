@@ -22,6 +22,7 @@ if h.doc == 0 then seq = seq + 1 end
 clear(books)
 redis.call('HSET', books, 'set', set, 'seq', int(seq), 'lease', ARGV[2], 'lease_until', int(now + ARGV[3]), 'lease_length', ARGV[3],
   'lease_seq', int(seq))
+redis.call('HDEL', books, 'wanted_until')
 if h.doc == 0 then -- a stub, so that a DEL has something to remove, and is announced
   redis.call('DEL', key)
   redis.call('HSET', key, 'set', set, 'seq', int(seq), unpack(h.restore ~= '' and {'restore', h.restore} or {}))

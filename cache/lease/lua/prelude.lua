@@ -34,7 +34,7 @@ local held = {'held_since', 'held_until', 'held_seq', 'held_reason', 'held_befor
 local function read()
   local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified',
     'suspicions', 'accept', 'pinned_until', 'pinned_by', 'restore')
-  local b = fields(books, 'set', 'seq', 'lease', 'lease_until', 'lease_length', 'lease_seq', unpack(held))
+  local b = fields(books, 'set', 'seq', 'lease', 'lease_until', 'lease_length', 'lease_seq', 'wanted_until', unpack(held))
   local set, seq = f[1] or '', num(f[2])
   local h = {set = b[1] or '', seq = num(b[2]), lease = b[3] or '', left = num(b[4]) - now, doc = 0,
     restore = string.sub(f[14] or '', 1, 300)}
@@ -51,16 +51,18 @@ local function read()
   if h.doc == 0 or num(b[6]) ~= h.doc then h.lease = '' end
   if h.accept and string.find(h.lease, '^failed:%d+:held$') then h.lease = '' end
   h.hold = {0, 0, '', 0, 0} -- since when, until when (0: until it is accepted), why, and how many items there were and are
-  if h.doc > 0 and num(b[9]) == h.doc and num(b[7]) > 0 then
-    h.hold = {math.min(num(b[7]), now), num(b[8]), b[10] or '', num(b[11]), num(b[12])}
+  if h.doc > 0 and num(b[10]) == h.doc and num(b[8]) > 0 then
+    h.hold = {math.min(num(b[8]), now), num(b[9]), b[11] or '', num(b[12]), num(b[13])}
   end
   if h.lease == '' or h.left < 0 or h.left > num(b[5]) or num(b[5]) > longest then h.left = 0 end
   h.failed = string.sub(h.lease, 1, 7) == 'failed:'
+  h.wanted = num(b[7]) - now
+  if h.wanted < 0 or h.wanted > longest then h.wanted = 0 end
   return h
 end
 -- What is held, for a caller that has the body with that etag: another one's is sent. See lease.Record.
 local function found(h, etag)
   local body = h.etag ~= '' and h.etag ~= etag and redis.call('HGET', key, 'body')
   return {now, h.set, h.seq, h.doc, body, h.etag, h.source, h.at, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified, h.mark,
-    h.suspicions, h.accept and 1 or 0, h.pinned, h.by, h.restore, unpack(h.hold)}
+    h.suspicions, h.accept and 1 or 0, h.pinned, h.by, h.restore, h.wanted, unpack(h.hold)}
 end

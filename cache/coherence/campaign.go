@@ -27,6 +27,9 @@ type Campaign struct {
 	Purge    Purger
 	Kinds    []string // none: it only reads
 	Bound    time.Duration
+	// Forgets says that answers marked as lost are exempt: a purge of a Redis that has come back without
+	// the document, made before a replica has looked, looks to that one like a loss.
+	Forgets bool
 
 	// Quiet has nobody purge. Unheld says that purges do not count, because Redis forgets some, and
 	// Apart that no flush is made, because a replica that is cut off takes it for a loss.
@@ -107,6 +110,9 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			}
 			newest, last = max(newest, version), time.Now()
 			c.sources[o.replica].Store(status.Detail, true)
+			if status.Detail == cache.DetailRedisLost && c.Forgets {
+				continue
+			}
 			if status.Detail == cache.DetailRedisAway {
 				if away.IsZero() {
 					away = last

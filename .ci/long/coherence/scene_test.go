@@ -69,7 +69,7 @@ func (s *scene) fleet(what trouble, seed uint64) {
 	origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
 	origins["catalogue"].Size = what.size
 	s.chance = rand.New(rand.NewPCG(seed, 0))
-	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound}
+	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound, Forgets: what.loses}
 	for i, limit := range []time.Duration{5 * time.Second, 2 * time.Second, 100 * time.Second, 5 * time.Second} {
 		name := []string{"replica 1", "replica 2", "replica 3", "replica 4"}[i]
 		setup, url := coherence.Setup{Name: name, Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
@@ -146,16 +146,23 @@ func (s *scene) failOver() {
 	s.replicate()
 }
 
-// exchange puts an empty server behind the address, and waits until the replicas listen to it.
+// exchange puts an empty server behind the address, and waits until the replicas listen to it. It is
+// emptied when nobody listens to it any more from the time before: that would be a purge.
 func (s *scene) exchange(drop bool) {
+	eventually(s.t, "nobody listens to the other server", func() bool { return s.listeners(s.standby) == 0 })
 	must(s.t, s.clients[s.standby].FlushAll(s.t.Context()).Err())
 	s.swap()
 	if drop {
 		s.way.Drop()
 	}
 	eventually(s.t, "all listen to the other server", func() bool {
-		return len(tracking.FindAllString(s.clients[s.server].ClientList(s.t.Context()).Val(), -1)) >= 4
+		return s.listeners(s.server) >= 4
 	})
+}
+
+// listeners is how many connections of a server receive changes.
+func (s *scene) listeners(server *redistest.Server) int {
+	return len(tracking.FindAllString(s.clients[server].ClientList(s.t.Context()).Val(), -1))
 }
 
 // tracking matches a connection in CLIENT LIST on which changes are received.
@@ -171,12 +178,15 @@ func (s *scene) flushOthers() {
 	}
 }
 
-// killConnections ends those of all clients, now and then.
+// killConnections ends those of all clients, now and then, while no purge is under way: one without a
+// reply counts as carried out, and here there is nothing that it could have removed.
 func (s *scene) killConnections() {
 	for range 3 {
+		s.mu.Lock()
 		for _, kind := range []string{"normal", "pubsub"} {
 			s.server.Client().ClientKillByFilter(context.Background(), "TYPE", kind, "SKIPME", "yes")
 		}
+		s.mu.Unlock()
 		s.pause(200 * time.Millisecond)
 	}
 }

@@ -19,7 +19,7 @@ type trouble struct {
 	absent     bool     // Redis may not hold what is served: only a purge that removes something counts, since of no other it says anything
 	away       bool     // it lasts until the replicas say that Redis is away
 	usual      bool     // whom it reaches has the usual time for Redis, and may say so
-	loses      bool     // Redis comes back without what was stored, or purged
+	loses      bool     // Redis comes back without what was stored, or purged: what is marked as lost is exempt
 	bound      time.Duration
 	size       int          // of the catalogue
 	before     func(*scene) // while the CMS still works
@@ -75,10 +75,10 @@ var troubles = map[string]trouble{
 		args: []string{"--maxmemory", "1"}, absent: true, come: (*scene).flushOthers, goes: nothing,
 	},
 	"memory is full from the start, and connections are killed": {
-		args: []string{"--maxmemory", "1"}, absent: true, come: (*scene).killConnections, goes: nothing,
+		args: []string{"--maxmemory", "1"}, all: true, absent: true, come: (*scene).killConnections, goes: nothing,
 	},
 	"writes are refused from the start, and connections are killed": {
-		args: []string{"--min-replicas-to-write", "1"}, absent: true, come: (*scene).killConnections, goes: nothing,
+		args: []string{"--min-replicas-to-write", "1"}, all: true, absent: true, come: (*scene).killConnections, goes: nothing,
 	},
 	"writes are refused": { // purges as well
 		all: true, absent: true,

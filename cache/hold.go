@@ -114,24 +114,27 @@ func (r *Reader[V]) heldPause(count int, held *entry[V]) pause {
 // lastChance is how long before its end a copy holds nothing back any more.
 func (r *Reader[V]) lastChance() time.Duration { return min(r.o.BackoffFirst, leaseMargin) }
 
-// setHold notes what is held back, the zero value if nothing is, and tells if that is new.
+// setHold notes what this process holds back, the zero value if nothing, and tells if that is new. No
+// look that has begun replaces it.
 func (r *Reader[V]) setHold(hold lease.Hold) {
+	r.mu.Lock()
+	r.overtake()
+	tell := r.swapHold(hold)
+	r.mu.Unlock()
+	tell()
+}
+
+// swapHold is called with mu held, and what it returns without.
+func (r *Reader[V]) swapHold(hold lease.Hold) (tell func()) {
 	var now *lease.Hold
 	if hold.Since > 0 {
 		now = &hold
 	}
 	before := r.held.Swap(now)
 	if before == now || before != nil && now != nil && *before == *now || r.store.events.Held == nil {
-		return
+		return func() {}
 	}
-	r.store.events.Held(r.key, r.heldBack(now, r.memory.Load()))
-}
-
-// noteHold learns from Redis what is held back. One that it refused to record stands here alone.
-func (r *Reader[V]) noteHold(hold lease.Hold) {
-	if hold.Since > 0 || r.refusal.Load() == nil {
-		r.setHold(hold)
-	}
+	return func() { r.store.events.Held(r.key, r.heldBack(now, r.memory.Load())) }
 }
 
 // heldBack is a hold on this process's clock, nil if there is none.

@@ -102,11 +102,8 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	if rec.Restore != "" {
 		r.carryOut(rec.Restore)
 	}
-	if r.enter(began, e) {
+	if r.enter(began, e, rec.Hold) {
 		r.tell(prev, e, kind)
-		if r.memory.Load() == e { // else a fill has ended a hold since
-			r.noteHold(rec.Hold)
-		}
 		r.see(kind == "hard")
 	} else {
 		e.wanted = false // another look follows

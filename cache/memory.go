@@ -113,22 +113,34 @@ func (r *Reader[V]) begin() beginning {
 	return beginning{number: r.order, idle: r.flight == nil}
 }
 
-// enter admits what a look has found, unless one that began later has entered, or this process has
-// written or kept something since: then another look follows.
-func (r *Reader[V]) enter(b beginning, e *entry[V]) bool {
-	defer r.save() // when mu is free
+// enter admits what a look has found, and what is held back, unless one that began later has entered,
+// or this process has written or kept something since: then another look follows. A hold that Redis
+// refused to record stands here alone.
+func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if b.number <= r.entered {
+		r.mu.Unlock()
 		watch.Signal(r.wake)
 		return false
 	}
 	if r.entered = b.number; b.wrote {
-		r.order++
-		r.entered = r.order
+		r.overtake()
 	}
 	r.put(e)
+	tell := func() {}
+	if hold.Since > 0 || r.refusal.Load() == nil {
+		tell = r.swapHold(hold)
+	}
+	r.mu.Unlock()
+	r.save()
+	tell()
 	return true
+}
+
+// overtake lets no look enter that has begun. It is called with mu held.
+func (r *Reader[V]) overtake() {
+	r.order++
+	r.entered = r.order
 }
 
 // admit admits what this process has stored, or keeps since Redis does not hold it, unless part would
@@ -137,8 +149,7 @@ func (r *Reader[V]) admit(e *entry[V]) {
 	defer r.save() // when mu is free
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.order++
-	r.entered = r.order
+	r.overtake()
 	if r.watched.Parted(&e.mark) {
 		e = e.emptied()
 	}
@@ -161,8 +172,7 @@ func (r *Reader[V]) drop(e *entry[V]) bool {
 	if r.memory.Load() != e {
 		return false
 	}
-	r.order++
-	r.entered = r.order
+	r.overtake()
 	r.put(nil)
 	return true
 }
@@ -172,8 +182,7 @@ func (r *Reader[V]) drop(e *entry[V]) bool {
 // begun enters after that.
 func (r *Reader[V]) part() {
 	r.mu.Lock()
-	r.order++
-	r.entered = r.order
+	r.overtake()
 	e := r.memory.Load()
 	parted := e != nil && e.doc != nil && r.watched.Unseen(&e.mark)
 	if parted {

@@ -178,7 +178,10 @@ func TestLosingRedisLosesThePin(t *testing.T) {
 	change(t, b, src, r, 2)
 	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
 	must(t, err)
-	eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+	restored := watch.Now()
+	eventually(t, "pinned", func() bool { // and the change looked at: the copy is dropped otherwise
+		return pinnedAt(r, t, 1) && r.watched.ReceivedSince(restored) && r.Snapshot().Coherent
+	})
 	server.Kill()
 	eventually(t, "redis is away", func() bool { a := get(t, r); return a.Value == 1 && a.Status.Detail == DetailRedisAway })
 	server.Restart()

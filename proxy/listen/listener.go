@@ -18,11 +18,10 @@ type Listener struct {
 	tls    *tls.Config // nil without TLS
 	once   sync.Once
 	closed chan struct{}
-	handed atomic.Bool // connections go to the next service
+	handed atomic.Bool // connections go to the next service; set with mu held
 
-	mu     sync.Mutex // guards the fields below
-	conns  map[*conn]struct{}
-	passes bool // connections that it would take now
+	mu    sync.Mutex // guards the field below
+	conns map[*conn]struct{}
 }
 
 const (
@@ -67,7 +66,7 @@ func (l *Listener) Close() error {
 func (l *Listener) take(p passed) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.passes {
+	if l.handed.Load() {
 		return nil
 	}
 	if l.tls != nil && !p.begun {
@@ -85,9 +84,8 @@ func (l *Listener) take(p passed) net.Conn {
 // HandOver closes the listener and passes its connections to the socket's other listener, each as
 // soon as it is between two requests. It returns when none is left, or with ctx's error.
 func (l *Listener) HandOver(ctx context.Context) error {
-	l.handed.Store(true)
 	l.mu.Lock()
-	l.passes = true
+	l.handed.Store(true)
 	l.mu.Unlock()
 	return l.leave(ctx, 0)
 }

@@ -116,30 +116,24 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.ReadyTimeout)
 	defer cancel()
-	state, status := readiness{Ready: true, Checks: map[string]string{}}, http.StatusOK
-	for name, err := range s.check(ctx) {
-		state.Checks[name] = "ok"
-		if err != nil {
-			state.Ready, status = false, http.StatusServiceUnavailable
-			state.Checks[name] = err.Error()
-		}
-	}
-	writeValue(w, status, state)
-}
-
-// check runs all checks and waits for them.
-func (s *Server) check(ctx context.Context) map[string]error {
+	state := readiness{Ready: true, Checks: map[string]string{}}
 	var wg sync.WaitGroup
-	var mu sync.Mutex // guards results
-	results := make(map[string]error, len(s.options.Checks))
+	var mu sync.Mutex // guards state
 	for name, check := range s.options.Checks {
 		wg.Go(func() {
 			err := check(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			results[name] = err
+			state.Checks[name] = "ok"
+			if err != nil {
+				state.Ready, state.Checks[name] = false, err.Error()
+			}
 		})
 	}
 	wg.Wait()
-	return results
+	status := http.StatusOK
+	if !state.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeValue(w, status, state)
 }

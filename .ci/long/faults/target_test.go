@@ -1,40 +1,105 @@
 package faults
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"vitrine/ci/long/harness"
 	"vitrine/cmd/testkit"
 )
 
-// A hook is a webhook that vitrine tells of changes and purges, and that can do harm.
+// A hook is a webhook, over TLS, that vitrine tells of changes and purges, and that can do harm.
 type hook struct {
-	*httptest.Server
-	answer atomic.Pointer[http.HandlerFunc]
-	etag   atomic.Pointer[string] // of the document that it was told of last
+	t                                  *testing.T
+	address                            string
+	server                             *http.Server
+	listener                           net.Listener
+	trusted                            string // the file of the authorities that vitrine trusts
+	valid, unknown, elsewhere, expired *tls.Certificate
+	shows                              atomic.Pointer[tls.Certificate] // to whoever connects
+	answer                             atomic.Pointer[http.HandlerFunc]
+	etag                               atomic.Pointer[string] // of the document that it was told of last
 }
 
+// newHook starts a hook to whose every request is a connection of its own.
 func newHook(t *testing.T) *hook {
-	h := &hook{}
+	h := &hook{t: t, address: harness.FreeAddress(t), trusted: filepath.Join(t.TempDir(), "trusted.pem")}
+	h.server = &http.Server{
+		Handler:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*h.answer.Load())(w, r) }),
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	h.server.SetKeepAlivesEnabled(false)
+	local, other, day := net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2), 24*time.Hour // the clocks of both can be an hour off
+	h.valid, h.unknown = h.certificate(true, local, day), h.certificate(false, local, day)
+	h.elsewhere, h.expired = h.certificate(true, other, day), h.certificate(true, local, -day)
+	h.shows.Store(h.valid)
 	h.well()
-	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*h.answer.Load())(w, r) }))
-	t.Cleanup(h.Close)
+	h.up()
+	t.Cleanup(func() { _ = h.server.Close() })
 	return h
 }
 
+func (h *hook) up() {
+	l, err := net.Listen("tcp", h.address)
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	h.listener = tls.NewListener(l, &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.shows.Load(), nil }})
+	go h.server.Serve(h.listener)
+}
+
+func (h *hook) down() { _ = h.listener.Close() } // nobody listens then
+
+// certificate makes one that is its own authority, which vitrine trusts or not, until a time from now.
+func (h *hook) certificate(trusted bool, host net.IP, until time.Duration) *tls.Certificate {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), IPAddresses: []net.IP{host},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(until), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if trusted {
+		file, err := os.OpenFile(h.trusted, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			err = errors.Join(pem.Encode(file, &pem.Block{Type: "CERTIFICATE", Bytes: der}), file.Close())
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
+}
+
 // configuration is a file that names the hook as a target.
-func (h *hook) configuration(t *testing.T) string {
-	file := filepath.Join(t.TempDir(), "vitrine.yaml")
-	text := fmt.Sprintf("notify:\n  - {name: hook, preset: webhook, url: '%s', events: [changed, purged]}\n", h.URL)
+func (h *hook) configuration() string {
+	file := filepath.Join(h.t.TempDir(), "vitrine.yaml")
+	text := fmt.Sprintf("notify:\n  - {name: hook, preset: webhook, url: 'https://%s', events: [changed, purged]}\n", h.address)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	return file
 }
@@ -69,25 +134,46 @@ func (tr *trial) faultsOfTheTarget() []fault {
 			w.WriteHeader(code)
 		}
 	}
-	var released chan struct{}
-	endless := func(w http.ResponseWriter, _ *http.Request) {
-		for block := make([]byte, 1<<20); ; {
-			if _, err := w.Write(block); err != nil {
+	// writes writes the first text and then the other, again and again, for as long as it is read.
+	writes := func(first, again string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				tr.t.Error(err)
 				return
+			}
+			defer c.Close()
+			for text := first; err == nil; text = again {
+				_, err = io.WriteString(c, text)
 			}
 		}
 	}
+	shows := func(name string, c *tls.Certificate, why string) fault {
+		refused := fails
+		refused.status += "https://" + tr.hook.address + ": tls: failed to verify certificate: x509: " + why
+		return fault{name, func() {
+			tr.hook.shows.Store(c)
+			tr.Purge(tr.t, tr.redis)
+		}, func() { tr.hook.shows.Store(tr.hook.valid) }, refused}
+	}
+	large := strings.Repeat("x", 1<<20)
+	var released chan struct{}
 	return []fault{
-		{"target is down", does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), tr.hook.well, fails},
+		{"target is down", func() { tr.hook.down(); tr.Purge(tr.t, tr.redis) }, tr.hook.up, fails},
+		{"target resets connections", does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), tr.hook.well, fails},
 		{"target is slow", func() {
 			released = make(chan struct{})
 			gate := released
 			does(func(http.ResponseWriter, *http.Request) { <-gate })()
 		}, func() { close(released); tr.hook.well() }, says{}},
+		shows("target's certificate is of an unknown authority", tr.hook.unknown, "certificate signed by unknown authority"),
+		shows("target's certificate is of another host", tr.hook.elsewhere, "certificate is valid for 127.0.0.2"),
+		shows("target's certificate has expired", tr.hook.expired, "certificate has expired"),
 		{"target answers 429", does(status(429, "Retry-After", "1")), tr.hook.well, fails},
 		{"target answers 500", does(status(500)), tr.hook.well, fails},
 		{"target redirects", does(status(307, "Location", "http://127.0.0.1:1/")), tr.hook.well, fails},
-		{"target answers without end", does(endless), tr.hook.well, says{}},
+		{"target's header has no end", does(writes("HTTP/1.1 200 OK\r\nX: ", large)), tr.hook.well, fails},
+		{"target answers without end", does(writes("HTTP/1.1 200 OK\r\n\r\n", large)), tr.hook.well, says{}},
 		{"purges storm", func() {
 			for range 50 {
 				tr.Purge(tr.t, tr.redis)

@@ -49,7 +49,8 @@ func newTrial(t *testing.T) *trial {
 	tr.vitrine = harness.Child{Program: build(t, anHour(t)...), Files: 400, Log: &tr.log}
 	tr.public, tr.vitrine.Socket = harness.OpenSocket(t)
 	tr.vitrine.Environ = []string{
-		"VITRINE_ADMIN_LISTEN=" + tr.operator, "VITRINE_LOG_FORMAT=json", "VITRINE_CONFIG=" + tr.hook.configuration(t),
+		"VITRINE_ADMIN_LISTEN=" + tr.operator, "VITRINE_LOG_FORMAT=json", "VITRINE_CONFIG=" + tr.hook.configuration(),
+		"SSL_CERT_FILE=" + tr.hook.trusted,
 		"VITRINE_UPSTREAM_URL=" + tr.CMS.URL, "VITRINE_UPSTREAM_TIMEOUT=500ms", "VITRINE_UPSTREAM_RETRIES=0",
 		"VITRINE_REDIS_URL=" + tr.redis.URL(), "VITRINE_TTL=" + faultTTL.String(), "VITRINE_LAST_GOOD=" + t.TempDir(),
 	}

@@ -20,13 +20,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
-
-// patience is how long the Wait functions wait before they fail the test.
-const patience = 10 * time.Second
 
 //go:embed recorded
 var recorded embed.FS
@@ -83,13 +80,12 @@ type CMS struct {
 	failing  http.Handler
 	gates    []chan struct{} // closed by their releases
 	requests []Request
-	arrival  chan struct{} // closed and replaced by every request
 }
 
 // New starts a CMS that serves the recorded documents.
 func New(tb testing.TB) *CMS {
 	tb.Helper()
-	c := &CMS{tb: tb, paths: map[string]http.Handler{}, arrival: make(chan struct{})}
+	c := &CMS{tb: tb, paths: map[string]http.Handler{}}
 	c.Up()
 	c.URL = "http://" + c.addr
 	c.Record(shape.Catalogue, Recording(tb, "gvapp-get"))
@@ -131,7 +127,7 @@ func (c *CMS) Up() {
 	server := &http.Server{
 		Handler:           http.HandlerFunc(c.serve),
 		ConnState:         c.follow,
-		ReadHeaderTimeout: patience,
+		ReadHeaderTimeout: testkit.Patience,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	c.server, c.listener = server, l
@@ -183,9 +179,6 @@ func (c *CMS) arrive(req *http.Request) (http.Handler, []chan struct{}) {
 	c.requests = append(c.requests, Request{
 		Method: req.Method, Path: req.URL.Path, Query: req.URL.RawQuery, Host: req.Host, Header: req.Header.Clone(),
 	})
-	close(c.arrival)
-	c.arrival = make(chan struct{})
-
 	answer := c.paths[req.URL.Path]
 	if answer == nil {
 		answer = HTML(http.StatusNotFound)
@@ -258,39 +251,19 @@ func (c *CMS) Block() (release func()) {
 }
 
 // Count returns how many requests for r have arrived.
-func (c *CMS) Count(r shape.Resource) int {
-	n, _ := c.count(r)
-	return n
-}
-
-// count also returns a channel that the next arrival closes.
-func (c *CMS) count(r shape.Resource) (n int, arrival <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, req := range c.requests {
+func (c *CMS) Count(r shape.Resource) (n int) {
+	for _, req := range c.Requests() {
 		if req.Path == r.Route() {
 			n++
 		}
 	}
-	return n, c.arrival
+	return n
 }
 
 // WaitCount waits until n requests for r have arrived, and fails the test if they do not.
 func (c *CMS) WaitCount(r shape.Resource, n int) {
 	c.tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		have, arrival := c.count(r)
-		if have >= n {
-			return
-		}
-		select {
-		case <-arrival:
-		case <-timer.C:
-			c.tb.Fatalf("upstreamtest: %d requests for %s after %v, want %d", have, r, patience, n)
-		}
-	}
+	testkit.Eventually(c.tb, fmt.Sprintf("%d requests for %s", n, r), func() bool { return c.Count(r) >= n })
 }
 
 // Requests returns the requests so far, in order of arrival.

@@ -58,7 +58,7 @@ func retry(limit time.Duration, check func() error) error {
 		if err == nil || waited > limit {
 			return err
 		}
-		time.Sleep(max(time.Millisecond, min(waited/10, 10*time.Millisecond))) // waiting costs others little, and this at most a tenth more
+		<-time.After(max(time.Millisecond, min(waited/10, 10*time.Millisecond))) // waiting costs others little, and this at most a tenth more
 	}
 }
 

@@ -33,7 +33,8 @@ func neverSeen(method string, random *rand.Rand) string {
 		method, banners, strings.Join(terms, ","), random.IntN(9), codings[random.IntN(len(codings))])
 }
 
-// attack asks for what was never asked for, from many connections, and measures what it does to others.
+// attack asks for what was never asked for, from many connections, and measures what it does to
+// others.
 func attack(l *lab, s settings, r *report) error {
 	const size = 1_100_000
 	if err := l.origin.set(banners, size); err != nil {
@@ -112,7 +113,8 @@ func attack(l *lab, s settings, r *report) error {
 	return nil
 }
 
-// assail keeps connections busy, until stop is called. Those that read slowly take an answer a piece at a time.
+// assail keeps connections busy, until stop is called. Those that read slowly take an answer a
+// piece at a time.
 func assail(addr, method string, connections int, ordinary, slow bool) (stop func(), answered *atomic.Int64) {
 	done := make(chan struct{})
 	answered = new(atomic.Int64)

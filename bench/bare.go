@@ -14,8 +14,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// serveBare is a Fiber application as anybody would write it, with one route and a handler that sets the header fields
-// and the body of an answer it read from a file. Its arguments are the address, the path and the file.
+// serveBare is a Fiber application as anybody would write it, with one route and a handler that
+// sets the header fields and the body of an answer it read from a file. Its arguments are the
+// address, the path and the file.
 func serveBare(args []string) error {
 	if len(args) != 3 {
 		return errors.New("usage: bare ADDRESS PATH FILE")
@@ -51,9 +52,10 @@ func serveBare(args []string) error {
 	return app.Listen(args[0])
 }
 
-// serveLoop does the least that a server on package net does for a request on a kept connection: one read and one write
-// of an answer that it read from a file, both as vitrine makes them, without telling Go's scheduler where the answer is
-// small enough for that. Its arguments are the address and the file. One read brings one request, as wrk sends it.
+// serveLoop does the least that a server on package net does for a request on a kept connection:
+// one read and one write of an answer that it read from a file, both as vitrine makes them, without
+// telling Go's scheduler where the answer is small enough for that. Its arguments are the address
+// and the file. One read brings one request, as wrk sends it.
 func serveLoop(args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: loop ADDRESS FILE")

@@ -60,7 +60,8 @@ func times(all []time.Duration) string {
 	return fmt.Sprintf("%s ms (median of %d, worst %s)", millis(median(all)), len(all), millis(slices.Max(all)))
 }
 
-// memoryOfAllForms is what vitrine has in RAM of its own after it made every representation and was loaded.
+// memoryOfAllForms is what vitrine has in RAM of its own after it made every representation and was
+// loaded.
 func (l *lab) memoryOfAllForms() (int, error) {
 	p, err := started(l.startVitrine(embedded))
 	if err != nil {
@@ -129,8 +130,8 @@ func hold(addr string, n int) (heldConns, error) {
 	return all, nil
 }
 
-// startTimes starts vitrine several times, and returns how long it took to listen, or to answer with a document.
-// The first start, which fills what is to be warm, does not count.
+// startTimes starts vitrine several times, and returns how long it took to listen, or to answer
+// with a document. The first start, which fills what is to be warm, does not count.
 func (l *lab) startTimes(redis string, answer bool) ([]time.Duration, error) {
 	var all []time.Duration
 	for i := range starts + 1 {

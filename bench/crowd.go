@@ -70,7 +70,8 @@ type steady struct {
 	details map[string]int // of Cache-Status
 }
 
-// steadily asks a replica for the rules at a rate, whether or not what it asked before was answered.
+// steadily asks a replica for the rules at a rate, whether or not what it asked before was
+// answered.
 func steadily(addr string, rate int, lasting time.Duration) steady {
 	got := steady{details: map[string]int{}}
 	var mu sync.Mutex

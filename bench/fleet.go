@@ -51,8 +51,8 @@ func (l *lab) replicate(n int, redis string, flags ...string) (all []*process, s
 // rulesSize is how large the rules are before a purge, and after an even number of them.
 const rulesSize = 6000
 
-// purgeDelays purges changed rules an even number of times, and returns how long after Redis's answer each replica had the
-// new ones.
+// purgeDelays purges changed rules an even number of times, and returns how long after Redis's
+// answer each replica had the new ones.
 func (l *lab) purgeDelays(all []*process, redis string, times int) (delays []time.Duration, err error) {
 	c, err := net.Dial("tcp", redis)
 	if err != nil {

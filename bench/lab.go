@@ -68,7 +68,8 @@ func (l *lab) allocations() error {
 	return nil
 }
 
-// raiseDescriptors lets this process, and those that it starts, have as many descriptors as the system allows.
+// raiseDescriptors lets this process, and those that it starts, have as many descriptors as the
+// system allows.
 func raiseDescriptors() {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
@@ -111,7 +112,8 @@ func shared(program string, args []string) (string, []string) {
 	return program, args
 }
 
-// listening waits until the process accepts connections, and returns how long after its start that was.
+// listening waits until the process accepts connections, and returns how long after its start that
+// was.
 func (p *process) listening() (time.Duration, error) {
 	for time.Since(p.began) < patience {
 		conn, err := net.Dial("tcp", p.addr)

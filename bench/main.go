@@ -1,18 +1,21 @@
-// Command bench measures vitrine beside what somebody would use in its place: nginx, Varnish, and a bare Fiber handler
-// that writes the same bytes; and beside the least that any server in Go takes.
+// Command bench measures vitrine beside what somebody would use in its place: nginx, Varnish, and a
+// bare Fiber handler that writes the same bytes; and beside the least that any server in Go takes.
 //
-// One run goes through these sections, each a table or two of docs/performance.md, which -write writes anew:
+// One run goes through these sections, each a table or two of docs/performance.md, which -write
+// writes anew:
 //
-//  1. hits (compare.go): each kind of request at vitrine, nginx, Varnish and bare Fiber in turn, second by second, so that
-//     what changes on the machine meanwhile meets all; their answers are compared before;
+//  1. hits (compare.go): each kind of request at vitrine, nginx, Varnish and bare Fiber in turn,
+//     second by second, so that what changes on the machine meanwhile meets all; their answers are
+//     compared before;
 //  2. header (header.go): the fields of a hit, with their bytes;
 //  3. budgets (budgets.go): memory, start, first answer, an idle connection;
-//  4. attack (attack.go): orderings and indentations never seen before, with what that does to others;
-//  5. curves (curves.go, fleet.go, purges.go, distance.go, crowd.go): how cost grows with documents, connections, replicas, purges,
-//     Redis's distance and other processes.
+//  4. attack (attack.go): orderings and indentations never seen before, with what that does to
+//     others;
+//  5. curves (curves.go, fleet.go, purges.go, distance.go, crowd.go): how cost grows with
+//     documents, connections, replicas, purges, Redis's distance and other processes.
 //
-// What is compared is the server's own processor time for each request, from /proc, in ratios within one run: the load
-// generator and other work share the processors, and disturb that least.
+// What is compared is the server's own processor time for each request, from /proc, in ratios
+// within one run: the load generator and other work share the processors, and disturb that least.
 //
 // It is a module of its own, so that what it needs never reaches the product.
 package main

@@ -70,7 +70,8 @@ func resident(pid int, name string) int {
 	return 0
 }
 
-// own is what belongs to a process alone: the pages of its executable, which the system shares and can drop, do not.
+// own is what belongs to a process alone: the pages of its executable, which the system shares and
+// can drop, do not.
 const own = "RssAnon:"
 
 // A load is what wrk found in one run.
@@ -96,8 +97,8 @@ type target struct {
 	script string // a file of wrk's; empty for none
 }
 
-// wrk loads a server. An answer that is no success is an error. On a busy machine a load may pass without a single
-// answer, and is repeated.
+// wrk loads a server. An answer that is no success is an error. On a busy machine a load may pass
+// without a single answer, and is repeated.
 func wrk(p *process, t target, connections int, d time.Duration) (got load, err error) {
 	for range 3 {
 		if got, err = wrkOnce(p, t, connections, d); !errors.Is(err, errNoAnswer) {
@@ -154,7 +155,8 @@ func wrkOnce(p *process, t target, connections int, d time.Duration) (load, erro
 	return m, nil
 }
 
-// What wrk runs: each request is another, and each connection pauses before its next request, 16 ms on average.
+// What wrk runs: each request is another, and each connection pauses before its next request, 16 ms
+// on average.
 const (
 	freshQueries = `
 local n = 0

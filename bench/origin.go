@@ -15,7 +15,8 @@ import (
 	"sync/atomic"
 )
 
-// An origin is a CMS of the kind that documents come from: it answers in the shape of the sample, uncompressed.
+// An origin is a CMS of the kind that documents come from: it answers in the shape of the sample,
+// uncompressed.
 type origin struct {
 	server  *http.Server
 	url     string
@@ -51,8 +52,8 @@ func newOrigin() (*origin, error) {
 	return o, nil
 }
 
-// ServeHTTP answers with what caches in front may keep for longer than a measurement takes; compressed if they ask for it
-// in so many words, which nginx, which compresses itself, does not.
+// ServeHTTP answers with what caches in front may keep for longer than a measurement takes;
+// compressed if they ask for it in so many words, which nginx, which compresses itself, does not.
 func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.fetches.Add(1)
 	o.mu.Lock()
@@ -123,7 +124,8 @@ func grown(path string, size int) ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// repeated are as many of the items as make about size bytes, each with an id, and texts, of its own.
+// repeated are as many of the items as make about size bytes, each with an id, and texts, of its
+// own.
 func repeated(items []map[string]any, size int) ([]map[string]any, error) {
 	var all []map[string]any
 	for i := 0; size > 0; i++ {

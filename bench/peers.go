@@ -27,8 +27,8 @@ type contender struct {
 	url  string // without the path
 }
 
-// nginxConf is a caching proxy as anybody would write one for speed: it keeps what the origin allows, sends files from
-// the system's cache, compresses for whoever asks, and logs nothing.
+// nginxConf is a caching proxy as anybody would write one for speed: it keeps what the origin
+// allows, sends files from the system's cache, compresses for whoever asks, and logs nothing.
 const nginxConf = `daemon off;
 pid DIR/nginx.pid;
 error_log stderr warn;
@@ -105,7 +105,8 @@ func (l *lab) startNginx(certificate, key string) (*contender, error) {
 	return &contender{"nginx", p, scheme + addr}, nil
 }
 
-// varnishVCL keeps what the origin allows: a copy as it is, and one compressed, so that it has to do neither for an answer.
+// varnishVCL keeps what the origin allows: a copy as it is, and one compressed, so that it has to
+// do neither for an answer.
 const varnishVCL = `vcl 4.1;
 backend origin { .host = "HOST"; .port = "PORT"; }
 sub vcl_recv {

@@ -47,7 +47,8 @@ type report struct {
 	shown int      // of order
 }
 
-// results is where a run that writes keeps what was found, so that sections can be measured one at a time.
+// results is where a run that writes keeps what was found, so that sections can be measured one at
+// a time.
 const results = "results.json"
 
 // newReport makes a report, which begins with the results of earlier runs if they are to be kept.

@@ -7,8 +7,8 @@ import (
 	"vitrine/cache/watch"
 )
 
-// loadRefused loads for this process only, while Redis is there and refuses a lease. What it holds is
-// asked first: what is loaded is kept with that place.
+// loadRefused loads for this process only, while Redis is there and refuses a lease. What it holds
+// is asked first: what is loaded is kept with that place.
 func (r *Reader[V]) loadRefused(ctx context.Context, f *flight[V]) {
 	before, err := r.ask(watch.Now())
 	if err != nil {
@@ -17,8 +17,8 @@ func (r *Reader[V]) loadRefused(ctx context.Context, f *flight[V]) {
 	r.loadFrom(ctx, f, before, originRefused)
 }
 
-// loadAlone loads for this process only, while Redis cannot be reached. What is loaded is kept with the
-// place of the copy before, if there is one: nothing else is known.
+// loadAlone loads for this process only, while Redis cannot be reached. What is loaded is kept with
+// the place of the copy before, if there is one: nothing else is known.
 func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V]) {
 	before := &entry[V]{}
 	if e := r.alone(); e != nil {
@@ -63,8 +63,8 @@ func (r *Reader[V]) loadFrom(ctx context.Context, f *flight[V], before *entry[V]
 	}
 }
 
-// keep admits a document that Redis does not hold, with the place and the mark of before its load: a
-// purge received since makes it void, and one received later withdraws it.
+// keep admits a document that Redis does not hold, with the place and the mark of before its load:
+// a purge received since makes it void, and one received later withdraws it.
 func (r *Reader[V]) keep(f *flight[V], e, before *entry[V]) {
 	e.place, e.mark, e.redisFresh = before.place, before.mark, before.redisFresh
 	if f.status.Detail = e.detail(linkLooked); r.watched.Unseen(&e.mark) {

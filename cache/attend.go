@@ -7,8 +7,8 @@ import (
 )
 
 // attend looks at Redis after each change, so that the next read finds memory coherent again, and a
-// document declared stale by an operator is fetched without waiting for a read; so is any that is due,
-// with Always, or if another process wants that.
+// document declared stale by an operator is fetched without waiting for a read; so is any that is
+// due, with Always, or if another process wants that.
 func (r *Reader[V]) attend() {
 	last := -retryPause // when a document that was due was last asked for
 	for {
@@ -41,8 +41,8 @@ func (r *Reader[V]) lookAgain() {
 	}
 }
 
-// dueIn is in what time a document is to be asked for that nobody reads. While a flight is under way,
-// its end wakes the attendant.
+// dueIn is in what time a document is to be asked for that nobody reads. While a flight is under
+// way, its end wakes the attendant.
 func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 	r.mu.Lock()
 	busy := r.flight != nil
@@ -80,8 +80,8 @@ func (r *Reader[V]) sample() {
 	}
 }
 
-// differs reports whether memory would serve e although Redis holds something else, with no change on
-// its way.
+// differs reports whether memory would serve e although Redis holds something else, with no change
+// on its way.
 func (r *Reader[V]) differs(e *entry[V]) bool {
 	now := watch.Now()
 	if !e.holds(now) || e.origin != originStored || now >= e.freshUntil || !r.watched.Trusts(&e.mark, now) || !r.watched.Up() {

@@ -36,7 +36,8 @@ func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
 }
 
 // TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain has Redis refuse writes while a document is
-// loaded: neither the fill nor the release reaches it, so that the replica finds a lease of its own.
+// loaded: neither the fill nor the release reaches it, so that the replica finds a lease of its
+// own.
 func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range refusals {

@@ -23,8 +23,8 @@ type pause struct {
 	mark   watch.Mark // a change since makes the load due again
 }
 
-// after is the pause after a failure that follows count others in a row. A load that was not tried is
-// not one more, and is due when it will be.
+// after is the pause after a failure that follows count others in a row. A load that was not tried
+// is not one more, and is due when it will be.
 func (r *Reader[V]) after(count int, cause error) pause {
 	p := pause{count: count + 1, err: cause}
 	if u, ok := errors.AsType[Untried](cause); ok {

@@ -33,8 +33,8 @@ func (s *Store) Claim(ctx context.Context, n Notice, lasting time.Duration) (c C
 	return c, err
 }
 
-// Told ends a claim: the target was told. Nobody tells it anything else of the resource before pause
-// is over.
+// Told ends a claim: the target was told. Nobody tells it anything else of the resource before
+// pause is over.
 func (s *Store) Told(ctx context.Context, c Claim, pause time.Duration) (Claim, error) {
 	err := s.do(ctx, c.Resource, func(r redis.Cmdable) (err error) {
 		c, err = s.claims.Told(ctx, r, c, pause)

@@ -44,8 +44,8 @@ func TestAPurgeWhileAReplicaStartsCutOffCounts(t *testing.T) {
 	}
 }
 
-// TestAnothersLeaseWithdrawsNothing has another replica take leases and give them back while the CMS is
-// down, and the link be slow, half open or cut, or Redis hang, just then.
+// TestAnothersLeaseWithdrawsNothing has another replica take leases and give them back while the
+// CMS is down, and the link be slow, half open or cut, or Redis hang, just then.
 func TestAnothersLeaseWithdrawsNothing(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(*redistest.Server, *relay){
@@ -99,8 +99,8 @@ func TestAnothersLeaseWithdrawsNothing(t *testing.T) {
 	}
 }
 
-// TestAnOlderSnapshotIsALoss has Redis come back from a snapshot that was made between a purge and the
-// fill that followed, or before the document was stored at all.
+// TestAnOlderSnapshotIsALoss has Redis come back from a snapshot that was made between a purge and
+// the fill that followed, or before the document was stored at all.
 func TestAnOlderSnapshotIsALoss(t *testing.T) {
 	t.Parallel()
 	for name, purged := range map[string]bool{"from before the first document": false, "from between a purge and its fill": true} {
@@ -150,8 +150,8 @@ func TestAValueOfAnotherTypeCountsAsAPurge(t *testing.T) {
 	})
 }
 
-// TestADocumentLoadedUnderALeaseIsKept has Redis die, or refuse, after the lease is announced and before
-// the fill.
+// TestADocumentLoadedUnderALeaseIsKept has Redis die, or refuse, after the lease is announced and
+// before the fill.
 func TestADocumentLoadedUnderALeaseIsKept(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(*testing.T, *redistest.Server){
@@ -186,8 +186,8 @@ func TestADocumentLoadedUnderALeaseIsKept(t *testing.T) {
 	}
 }
 
-// TestALookFromBeforeARefusedLoadDoesNotReplaceIt has a look begin before a load that Redis refuses to
-// store, and return after it.
+// TestALookFromBeforeARefusedLoadDoesNotReplaceIt has a look begin before a load that Redis refuses
+// to store, and return after it.
 func TestALookFromBeforeARefusedLoadDoesNotReplaceIt(t *testing.T) {
 	server, src := startRedis(t), newSource()
 	var r *Reader[int64]
@@ -287,8 +287,8 @@ func TestTheOnlyCopySurvivesWhatIsNoPurge(t *testing.T) {
 	}
 }
 
-// TestALeaseLastsAsItsHolderSays has a replica with a long upstream timeout, and one with a document of
-// 40 MiB, hold the lease.
+// TestALeaseLastsAsItsHolderSays has a replica with a long upstream timeout, and one with a
+// document of 40 MiB, hold the lease.
 func TestALeaseLastsAsItsHolderSays(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()

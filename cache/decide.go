@@ -25,16 +25,16 @@ type offer struct {
 	fetched int64 // 0 if that is in the future, since its clock was set back
 }
 
-// A decision is what memory becomes: Redis's document, or nothing if it has none; or the copy, which
-// is then confirmed at the place that Redis is at.
+// A decision is what memory becomes: Redis's document, or nothing if it has none; or the copy,
+// which is then confirmed at the place that Redis is at.
 type decision struct {
 	keep   bool
 	origin origin // of the copy that is kept
 	due    bool   // it is to be fetched again
 }
 
-// decide decides between the copy and what Redis has. A copy that Redis stored is replaced by Redis's,
-// unless it was lost.
+// decide decides between the copy and what Redis has. A copy that Redis stored is replaced by
+// Redis's, unless it was lost.
 func decide(c held, f fate, r offer) decision {
 	switch {
 	case !c.exists || f == fatePurged:

@@ -9,8 +9,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// TestADocumentThatAProcessCannotLoadIsLoadedByOthers has visitors ask only the replica whose breaker
-// is open. Another one, which nobody asks, fetches for it, once.
+// TestADocumentThatAProcessCannotLoadIsLoadedByOthers has visitors ask only the replica whose
+// breaker is open. Another one, which nobody asks, fetches for it, once.
 func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string

@@ -175,7 +175,8 @@ func (e *Examination) examineInfo(reply *redis.Cmd) {
 	}
 }
 
-// examineClock compares Redis's clock with this machine's, now that the reply that took so long is here.
+// examineClock compares Redis's clock with this machine's, now that the reply that took so long is
+// here.
 func (e *Examination) examineClock(reply *redis.Cmd, took time.Duration) {
 	words, err := reply.StringSlice()
 	if err != nil || len(words) == 0 {

@@ -14,13 +14,13 @@ const (
 	fateLost               // Redis came back without it, or with an older state
 )
 
-// fateOf is the fate of a copy that was confirmed at was, or loaded when Redis was there, now that a
-// look shows Redis at now; since is what was received in between. A look that it is given while
+// fateOf is the fate of a copy that was confirmed at was, or loaded when Redis was there, now that
+// a look shows Redis at now; since is what was received in between. A look that it is given while
 // listening was confirmed by a ping after it, where confirms says so.
 //
-// A purge removes the hash of the number that a copy was confirmed at, or is received. Without either,
-// Redis that has another set, or an earlier number, has lost documents. docs/coherence.md says what
-// this gives up.
+// A purge removes the hash of the number that a copy was confirmed at, or is received. Without
+// either, Redis that has another set, or an earlier number, has lost documents. docs/coherence.md
+// says what this gives up.
 func fateOf(was, now lease.Place, since watch.Received) fate {
 	known := was.Set != ""
 	here := known && now.Set == was.Set
@@ -59,9 +59,9 @@ func fateOf(was, now lease.Place, since watch.Received) fate {
 	return fatePurged
 }
 
-// doubtful reports whether a look may have been answered by a server that has replaced the one that is
-// still listened to: it shows another set, an earlier number, or nothing new after a change. While
-// listening it counts only once that server has answered another ping.
+// doubtful reports whether a look may have been answered by a server that has replaced the one that
+// is still listened to: it shows another set, an earlier number, or nothing new after a change.
+// While listening it counts only once that server has answered another ping.
 func doubtful(was, now lease.Place, since watch.Received) bool {
 	if !since.Listened || was.Holds == lease.Unknown {
 		return false

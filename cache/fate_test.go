@@ -11,9 +11,9 @@ import (
 
 // A history is what happened to one resource in Redis, and one replica's copy of it, with the truth
 // beside it: whether the copy was purged. Everything that can happen next is tried (see step): what
-// clients and other replicas do, crashes with and without the data, a server that is exchanged before
-// the session notices, a session that is back before the look, loads that take time, and what Redis
-// does not get of them.
+// clients and other replicas do, crashes with and without the data, a server that is exchanged
+// before the session notices, a session that is back before the look, loads that take time, and
+// what Redis does not get of them.
 type history struct {
 	books, hash, savedBooks, savedHash state // what Redis holds, and a snapshot of it
 	saved                              bool
@@ -22,12 +22,12 @@ type history struct {
 	link                               string // up, back (not looked yet), ghost (exchanged, unnoticed), cut, restarted
 }
 
-// A state is one of the two hashes: the set it belongs to (0: there is none), its number, and when its
-// document was fetched (0: a stub).
+// A state is one of the two hashes: the set it belongs to (0: there is none), its number, and when
+// its document was fetched (0: a stub).
 type state struct{ set, seq, at int }
 
-// A replicaCopy is a copy, or a load: when its fetch began, where it was confirmed, what was received
-// since, and what truly happened since.
+// A replicaCopy is a copy, or a load: when its fetch began, where it was confirmed, what was
+// received since, and what truly happened since.
 type replicaCopy struct {
 	exists         bool
 	began          int
@@ -248,8 +248,8 @@ func replay(judge judge, depth int) (states int, fault string) {
 	return len(seen), fault
 }
 
-// TestNoPurgedCopyIsKeptInAnyHistory goes through all short histories, and wants no copy kept that was
-// purged, but for what docs/coherence.md gives up. Without what a look goes by, it finds one.
+// TestNoPurgedCopyIsKeptInAnyHistory goes through all short histories, and wants no copy kept that
+// was purged, but for what docs/coherence.md gives up. Without what a look goes by, it finds one.
 func TestNoPurgedCopyIsKeptInAnyHistory(t *testing.T) {
 	t.Parallel()
 	states, fault := replay(fateOf, 8)

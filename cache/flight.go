@@ -16,9 +16,9 @@ type flight[V any] struct {
 	done chan struct{} // closed at the end, after the fields below are set
 
 	entry *entry[V] // nil: look again
-	// at is the time before which a caller must have asked to get entry, or within the trust after it if
-	// no change was received since entry's mark: no purge acknowledged before it is later than entry's
-	// fetch.
+	// at is the time before which a caller must have asked to get entry, or within the trust after
+	// it if no change was received since entry's mark: no purge acknowledged before it is later
+	// than entry's fetch.
 	at        time.Duration
 	status    Status
 	elsewhere bool // another process had the lease
@@ -110,8 +110,8 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	} // otherwise Redis was not reached: look again
 }
 
-// await waits until a key changes or the lease expires. Without tracking it polls; a connection that
-// is lost counts as a change.
+// await waits until a key changes or the lease expires. Without tracking it polls; a connection
+// that is lost counts as a change.
 func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 	left += time.Millisecond
 	if !r.watched.Listening() {
@@ -120,16 +120,16 @@ func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 	watch.Wait(ctx, r.changed, left)
 }
 
-// retryPause is how often a process that cannot load asks whether another is loading, and how often the
-// attendant asks for a document that is due.
+// retryPause is how often a process that cannot load asks whether another is loading, and how often
+// the attendant asks for a document that is due.
 const retryPause = 100 * time.Millisecond
 
-// wantLasts is for how long a process that cannot load wants another to. Without tracking these notice
-// when they sample.
+// wantLasts is for how long a process that cannot load wants another to. Without tracking these
+// notice when they sample.
 const wantLasts = samplePause + time.Second
 
-// leave leaves the load to other processes, and waits for one that has the lease. If none has, it asks
-// them to load, unless they pause after a failure: nobody may be reading there.
+// leave leaves the load to other processes, and waits for one that has the lease. If none has, it
+// asks them to load, unless they pause after a failure: nobody may be reading there.
 func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 	rec, err := r.read(r.memory.Load().etag())
 	switch {

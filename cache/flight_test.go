@@ -87,8 +87,8 @@ type untried time.Duration
 func (u untried) Error() string           { return "open" }
 func (u untried) TryAfter() time.Duration { return time.Duration(u) }
 
-// TestALoadThatWasNotTriedIsNoFailureMore lets a breaker open after three failures. The next load is
-// due when it lets a probe through, however often it is asked until then.
+// TestALoadThatWasNotTriedIsNoFailureMore lets a breaker open after three failures. The next load
+// is due when it lets a probe through, however often it is asked until then.
 func TestALoadThatWasNotTriedIsNoFailureMore(t *testing.T) {
 	o := options(newSource())
 	o.BackoffFirst, o.BackoffMost = time.Second, time.Hour

@@ -59,8 +59,8 @@ func FuzzFieldsWrittenByAnybody(f *testing.F) {
 	})
 }
 
-// TestAFreshUntilFarInTheFutureIsOne writes numbers whose nanoseconds are beyond 64 bits. The document
-// is fresh, for no longer than any is.
+// TestAFreshUntilFarInTheFutureIsOne writes numbers whose nanoseconds are beyond 64 bits. The
+// document is fresh, for no longer than any is.
 func TestAFreshUntilFarInTheFutureIsOne(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		for _, until := range []int64{999999999999999, 99999999999999, 30000000000000, 20000000000000} {
@@ -157,8 +157,8 @@ func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
 	}
 }
 
-// TestIdleReplicasCostLittle has replicas that nobody asks anything. What a hundred may take of Redis is
-// 3 % of a core.
+// TestIdleReplicasCostLittle has replicas that nobody asks anything. What a hundred may take of
+// Redis is 3 % of a core.
 func TestIdleReplicasCostLittle(t *testing.T) {
 	const replicas = 20
 	server := redistest.Start(t)

@@ -126,8 +126,8 @@ type backend struct {
 	client *redis.Client
 }
 
-// backends runs the test against the embedded store and against a real server, beside others: what the
-// scripts do in Redis has to be so in both.
+// backends runs the test against the embedded store and against a real server, beside others: what
+// the scripts do in Redis has to be so in both.
 func backends(t *testing.T, test func(t *testing.T, b backend)) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) { test(t, inProcess(t)) })
@@ -221,8 +221,8 @@ func getLater(t testing.TB, r *Reader[int64]) <-chan Answer[int64] {
 	return got
 }
 
-// holdLooks makes looks wait, but for those that a test makes itself, until the returned function is
-// called. They fail then.
+// holdLooks makes looks wait, but for those that a test makes itself, until the returned function
+// is called. They fail then.
 func holdLooks(t testing.TB, r *Reader[int64]) (end func()) {
 	t.Helper()
 	held := &asking[int64]{done: make(chan struct{}), err: errDown}

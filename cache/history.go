@@ -59,8 +59,8 @@ func (s *Store) Restore(ctx context.Context, key, version string, pin time.Durat
 	return s.restore(ctx, key, lease.Restoration{Version: version, Pin: pin, By: by})
 }
 
-// Unpin ends what Restore has begun: the next document is fetched at once. It reports whether it was
-// pinned.
+// Unpin ends what Restore has begun: the next document is fetched at once. It reports whether it
+// was pinned.
 func (s *Store) Unpin(ctx context.Context, key string) (was bool, err error) {
 	_, until, err := s.carry(ctx, key, lease.Restoration{})
 	return until.UnixMilli() > 0, err
@@ -126,9 +126,9 @@ func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (out
 }
 
 // remember keeps what this process has filled in the history, after replaced, if that is known. A
-// renewed document is there already, unless the history was removed, and what is there may have to go.
-// Where Redis does not answer, it tries again: the next document may come before the next fill of this
-// one.
+// renewed document is there already, unless the history was removed, and what is there may have to
+// go. Where Redis does not answer, it tries again: the next document may come before the next fill
+// of this one.
 func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Document) {
 	for range 3 {
 		err := r.rememberOnce(ctx, filled, replaced)

@@ -135,8 +135,8 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestAPurgeIsNotUndoneByTheHistory has what follows a fill arrive after a purge, and after another's
-// fill.
+// TestAPurgeIsNotUndoneByTheHistory has what follows a fill arrive after a purge, and after
+// another's fill.
 func TestAPurgeIsNotUndoneByTheHistory(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		l := acquire(t, b.client, time.Minute)

@@ -34,9 +34,9 @@ type HeldBack struct {
 	Before, Now  int
 }
 
-// objection is what the guard has against replacing the copy that would be served now; nil if nothing,
-// or if there is no such copy of the same source. One that ends before the CMS would be asked again is
-// none: visitors would get an error.
+// objection is what the guard has against replacing the copy that would be served now; nil if
+// nothing, or if there is no such copy of the same source. One that ends before the CMS would be
+// asked again is none: visitors would get an error.
 func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 	if r.o.Guard == nil || f.renewed || !held.holds(watch.Now()+r.lastChance()) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
 		return nil
@@ -48,8 +48,8 @@ func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 	return o
 }
 
-// holdBack records with the lease that its document is held back, as giveUp does a failure. It reports
-// false if the document is to be stored all the same.
+// holdBack records with the lease that its document is held back, as giveUp does a failure. It
+// reports false if the document is to be stored all the same.
 func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held, e *entry[V], o *Objection) bool {
 	p := r.heldPause(l.Failure.Count, held)
 	p.mark = r.watched.Mark()
@@ -103,8 +103,8 @@ func (r *Reader[V]) holdAlone(f *flight[V], p pause, o *Objection) bool {
 	return true
 }
 
-// heldPause is the pause after a document was held back. It ends just before the copy does: what comes
-// then is taken.
+// heldPause is the pause after a document was held back. It ends just before the copy does: what
+// comes then is taken.
 func (r *Reader[V]) heldPause(count int, held *entry[V]) pause {
 	p := r.after(count, ErrHeld)
 	p.length = max(min(p.length, held.servableUntil-r.lastChance()-watch.Now()), time.Millisecond)
@@ -114,8 +114,8 @@ func (r *Reader[V]) heldPause(count int, held *entry[V]) pause {
 // lastChance is how long before its end a copy holds nothing back any more.
 func (r *Reader[V]) lastChance() time.Duration { return min(r.o.BackoffFirst, leaseMargin) }
 
-// setHold notes what this process holds back, the zero value if nothing, and tells if that is new. No
-// look that has begun replaces it.
+// setHold notes what this process holds back, the zero value if nothing, and tells if that is new.
+// No look that has begun replaces it.
 func (r *Reader[V]) setHold(hold lease.Hold) {
 	r.mu.Lock()
 	r.overtake()

@@ -54,12 +54,13 @@ var (
 // The interleavings that the mark, taken before the read, guards against:
 //
 //  1. read, purge received, admit: the entry carries an old mark and is never served.
-//  2. read, connection lost, purge not received, connection back, admit: the same, since a session's
-//     beginning counts as a change.
+//  2. read, connection lost, purge not received, connection back, admit: the same, since a
+//     session's beginning counts as a change.
 //  3. purge, refill by another, read of the new copy, the purge's push received late: the new copy
 //     carries the old mark and is checked once more; nothing wrong is served.
-//  4. read of an empty Redis, another's first stub, its push received, admit: a stub that has come and
-//     gone would look like that, and is a purge. A look that began after the push knows which it was.
+//  4. read of an empty Redis, another's first stub, its push received, admit: a stub that has come
+//     and gone would look like that, and is a purge. A look that began after the push knows which
+//     it was.
 func (r *Reader[V]) look() (e *entry[V], err error) {
 	for try := range 3 { // a session that ends is followed by none, or by another
 		began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
@@ -75,8 +76,8 @@ func (r *Reader[V]) look() (e *entry[V], err error) {
 	return nil, errParted
 }
 
-// learn admits what was read after mark. Unless this is the last try, it does not take a change that was
-// received since mark for a purge.
+// learn admits what was read after mark. Unless this is the last try, it does not take a change
+// that was received since mark for a purge.
 func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, mark watch.Mark, last bool) (*entry[V], error) {
 	if prev == nil {
 		prev = &entry[V]{mark: mark}
@@ -111,8 +112,8 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	return e, nil
 }
 
-// reconcile decides between memory and Redis. The kind of a purge that this shows is "hard", "soft" or
-// "".
+// reconcile decides between memory and Redis. The kind of a purge that this shows is "hard", "soft"
+// or "".
 func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Received) (e *entry[V], kind string) {
 	now := watch.Now()
 	var taken *entry[V]

@@ -19,16 +19,18 @@ type entry[V any] struct {
 	mark  watch.Mark
 	// redisFresh is the fresh_until that Redis had: another one below 1 is a soft purge.
 	redisFresh int64
-	// wanted: it is to be fetched without waiting for a read, since an operator has declared it stale,
-	// or accepted what is held back, or this process has the lease and nobody here is fetching: the reply of its acquire was lost.
+	// wanted: it is to be fetched without waiting for a read, since an operator has declared it
+	// stale, or accepted what is held back, or this process has the lease and nobody here is
+	// fetching: the reply of its acquire was lost.
 	wanted bool
-	// wantedUntil, on the clock of watch.Now, is until when another process wants this one to fetch what it
-	// cannot.
+	// wantedUntil, on the clock of watch.Now, is until when another process wants this one to fetch
+	// what it cannot.
 	wantedUntil time.Duration
-	// damaged is the etag of a document in Redis that cannot be used, so that the next fetch replaces it.
+	// damaged is the etag of a document in Redis that cannot be used, so that the next fetch
+	// replaces it.
 	damaged string
-	// fetchedAt is by Redis's clock, Unix milliseconds: when the document was filled, or, if Redis does
-	// not hold it, when its fetch began.
+	// fetchedAt is by Redis's clock, Unix milliseconds: when the document was filled, or, if Redis
+	// does not hold it, when its fetch began.
 	fetchedAt int64
 	source    string
 
@@ -113,9 +115,9 @@ func (r *Reader[V]) begin() beginning {
 	return beginning{number: r.order, idle: r.flight == nil}
 }
 
-// enter admits what a look has found, and what is held back, unless one that began later has entered,
-// or this process has written or kept something since: then another look follows. A hold that Redis
-// refused to record stands here alone.
+// enter admits what a look has found, and what is held back, unless one that began later has
+// entered, or this process has written or kept something since: then another look follows. A hold
+// that Redis refused to record stands here alone.
 func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 	r.mu.Lock()
 	if b.number <= r.entered {
@@ -143,8 +145,8 @@ func (r *Reader[V]) overtake() {
 	r.entered = r.order
 }
 
-// admit admits what this process has stored, or keeps since Redis does not hold it, unless part would
-// drop it. No look that has begun enters after that.
+// admit admits what this process has stored, or keeps since Redis does not hold it, unless part
+// would drop it. No look that has begun enters after that.
 func (r *Reader[V]) admit(e *entry[V]) {
 	defer r.save() // when mu is free
 	r.mu.Lock()
@@ -178,8 +180,8 @@ func (r *Reader[V]) drop(e *entry[V]) bool {
 }
 
 // part drops what Redis can no longer be asked about: a copy since whose confirmation a change was
-// received that was not looked at. It is called when the link to Redis is lost, and no look that has
-// begun enters after that.
+// received that was not looked at. It is called when the link to Redis is lost, and no look that
+// has begun enters after that.
 func (r *Reader[V]) part() {
 	r.mu.Lock()
 	r.overtake()

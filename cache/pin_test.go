@@ -168,8 +168,8 @@ func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLosingRedisLosesThePin has Redis come back empty: the pinned copy is offered only until another
-// is fetched.
+// TestLosingRedisLosesThePin has Redis come back empty: the pinned copy is offered only until
+// another is fetched.
 func TestLosingRedisLosesThePin(t *testing.T) {
 	server, src := startRedis(t), newSource()
 	s, r := replica(t, server.URL(), described(src))
@@ -227,8 +227,8 @@ func TestARequestThatFailsIsTriedAgain(t *testing.T) {
 	eventually(t, "it is carried out", func() bool { return pinnedAt(r, t, 1) })
 }
 
-// TestARestoreDoesNotUndoAPurge purges while two replicas carry out what an operator has asked for: not
-// yet, in the middle, or just done.
+// TestARestoreDoesNotUndoAPurge purges while two replicas carry out what an operator has asked for:
+// not yet, in the middle, or just done.
 func TestARestoreDoesNotUndoAPurge(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src := newSource()

@@ -34,16 +34,16 @@ type ReaderOptions[V any] struct {
 	StaleWait time.Duration
 	// FetchTimeout bounds one load, and the wait of a read with nothing to fall back on; 0 is 10 s.
 	FetchTimeout time.Duration
-	// Always has documents refreshed when they have been fresh for TTL, and fetched at once after a hard
-	// purge, although nobody reads.
+	// Always has documents refreshed when they have been fresh for TTL, and fetched at once after a
+	// hard purge, although nobody reads.
 	Always bool
 	// Source is the fingerprint of where documents come from; a document with another one is stale.
 	Source string
 	// Loader fetches. Required.
 	Loader Loader
-	// Unable is why a load would not be tried now, such as an open circuit breaker, or nil. This process
-	// then takes no lease, and tells nobody of a failure, but asks the others to load. A nil function is
-	// never unable.
+	// Unable is why a load would not be tried now, such as an open circuit breaker, or nil. This
+	// process then takes no lease, and tells nobody of a failure, but asks the others to load. A
+	// nil function is never unable.
 	Unable func() error
 	// Prepare makes the value of an answer from a document, once per document. The value is shared.
 	// Required.
@@ -52,8 +52,8 @@ type ReaderOptions[V any] struct {
 	// processes. Nil: one code for all errors.
 	ErrorCode func(error) string
 	CodeError func(string) error
-	// Guard judges a document before it replaces the one held, of which it would lose too much: nil, or
-	// why not. A nil function has no objections.
+	// Guard judges a document before it replaces the one held, of which it would lose too much:
+	// nil, or why not. A nil function has no objections.
 	Guard func(held, loaded *Document) *Objection
 	// GuardHold is how long documents are held back for an objection that time can answer; the next
 	// one is taken. 0 holds nothing back for those.
@@ -138,7 +138,8 @@ type Reader[V any] struct {
 	mu     sync.Mutex // guards the fields below
 	asking *asking[V]
 	flight *flight[V]
-	// order numbers looks as they begin; entered is the last that may not be replaced by an earlier one.
+	// order numbers looks as they begin; entered is the last that may not be replaced by an earlier
+	// one.
 	order, entered uint64
 	lastETag       string // of the document last held, purged or not,
 	lastAt         int64  // and when its content changed, Unix milliseconds
@@ -175,9 +176,9 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 	return r, nil
 }
 
-// notify is called when a key changed, and when the link to Redis was lost or is back. Who waits for
-// another process looks again, and so does the attendant; if only the books changed, where the copy is
-// not fresh: another process may want it fetched, or hold its successor back.
+// notify is called when a key changed, and when the link to Redis was lost or is back. Who waits
+// for another process looks again, and so does the attendant; if only the books changed, where the
+// copy is not fresh: another process may want it fetched, or hold its successor back.
 func (r *Reader[V]) notify(e watch.Event) {
 	switch e {
 	case watch.Changed:
@@ -194,8 +195,8 @@ func (r *Reader[V]) notify(e watch.Event) {
 	}
 }
 
-// refuse records that Redis answered a write with an error. A Redis that refuses is still reachable:
-// it is read, and purges are received.
+// refuse records that Redis answered a write with an error. A Redis that refuses is still
+// reachable: it is read, and purges are received.
 func (r *Reader[V]) refuse(operation string, err error) {
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		err = reply

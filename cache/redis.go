@@ -9,8 +9,8 @@ import (
 	"vitrine/cache/watch"
 )
 
-// acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the look
-// has found, with a mark from before it and the place after it.
+// acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the
+// look has found, with a mark from before it and the place after it.
 func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
 	began, prev := r.begin(), r.memory.Load()
 	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source}
@@ -52,8 +52,8 @@ func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Filling) (w
 	return wrote, mark, err
 }
 
-// release gives the lease back, with word of a failure if the pause is not 0. If that fails, the lease
-// expires.
+// release gives the lease back, with word of a failure if the pause is not 0. If that fails, the
+// lease expires.
 func (r *Reader[V]) release(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {
 	ctx = context.WithoutCancel(ctx)
 	failure := lease.Failure{Count: p.count}

@@ -200,8 +200,8 @@ func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *tes
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
 }
 
-// TestALeaseIsNoPurgeOfWhatRedisRefused has another replica take the lease in a Redis that held nothing
-// when it refused a document, and accepts writes again.
+// TestALeaseIsNoPurgeOfWhatRedisRefused has another replica take the lease in a Redis that held
+// nothing when it refused a document, and accepts writes again.
 func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 	t.Parallel()
 	del := func(t *testing.T, s *redistest.Server) {
@@ -269,8 +269,8 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 	}
 }
 
-// TestASecondSoftPurgeOfARedisThatRefusesWritesCounts declares stale twice what Redis holds, while no
-// lease can be taken that would make another number of the first 0.
+// TestASecondSoftPurgeOfARedisThatRefusesWritesCounts declares stale twice what Redis holds, while
+// no lease can be taken that would make another number of the first 0.
 func TestASecondSoftPurgeOfARedisThatRefusesWritesCounts(t *testing.T) {
 	server, src := startRedis(t), newSource()
 	_, r := replica(t, server.URL(), options(src))

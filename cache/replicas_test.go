@@ -81,8 +81,8 @@ func TestReportsDoNotDisturbWhatIsHeld(t *testing.T) {
 	})
 }
 
-// TestAProcessThatCannotLoadLeavesItToOthers has the breaker of one replica open while the CMS is well
-// for the other.
+// TestAProcessThatCannotLoadLeavesItToOthers has the breaker of one replica open while the CMS is
+// well for the other.
 func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 	t.Parallel()
 	for name, asked := range map[string]bool{"known before the lease": true, "known during the load": false} {

@@ -52,8 +52,8 @@ func (r *Reader[V]) recall() {
 	r.admit(e)
 }
 
-// keepFile keeps the file up to date with memory, until the store closes. The place is part of it: at
-// the next start it tells whether the document was purged meanwhile.
+// keepFile keeps the file up to date with memory, until the store closes. The place is part of it:
+// at the next start it tells whether the document was purged meanwhile.
 func (r *Reader[V]) keepFile() {
 	var last lastgood.Document
 	failed := false
@@ -89,8 +89,8 @@ func (r *Reader[V]) keepFile() {
 	}
 }
 
-// save has the file written, or removes it at once if memory holds nothing any more: it is gone before
-// anything is fetched after a purge.
+// save has the file written, or removes it at once if memory holds nothing any more: it is gone
+// before anything is fetched after a purge.
 func (r *Reader[V]) save() {
 	if r.unsaved == nil {
 		return

@@ -161,7 +161,8 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 	}
 }
 
-// A purge is noticed more than once, and a look that finds nothing asks for the file's removal again.
+// A purge is noticed more than once, and a look that finds nothing asks for the file's removal
+// again.
 func TestAFileThatCannotBeRemovedIsLoggedOnce(t *testing.T) {
 	server, src := startRedis(t), newSource()
 	o, path := keeping(t, src)

@@ -8,8 +8,8 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestALookFromBeforeAPurgeIsNotShared has a request begin, after a purge was received, beside a look
-// that has read Redis before it.
+// TestALookFromBeforeAPurgeIsNotShared has a request begin, after a purge was received, beside a
+// look that has read Redis before it.
 func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
 	b := inProcess(t)
 	src := newSource()
@@ -81,8 +81,8 @@ func TestAFlightFromBeforeAPurgeIsNotShared(t *testing.T) {
 	}
 }
 
-// TestASoftlyPurgedFillIsStaleForWhoAsksAfterwards has a request begin, after a soft purge was received,
-// beside the load that began before it.
+// TestASoftlyPurgedFillIsStaleForWhoAsksAfterwards has a request begin, after a soft purge was
+// received, beside the load that began before it.
 func TestASoftlyPurgedFillIsStaleForWhoAsksAfterwards(t *testing.T) {
 	b := inProcess(t)
 	src := newSource()

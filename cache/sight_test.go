@@ -46,8 +46,9 @@ func (s *sighted) has(t *testing.T, want ...string) {
 	s.all = nil
 }
 
-// TestEveryProcessSeesWhatHappensToADocument: fills, purges with the number that they have, failures
-// and the recovery, whichever process they are of; and one that starts sees a purge that nobody did.
+// TestEveryProcessSeesWhatHappensToADocument: fills, purges with the number that they have,
+// failures and the recovery, whichever process they are of; and one that starts sees a purge that
+// nobody did.
 func TestEveryProcessSeesWhatHappensToADocument(t *testing.T) {
 	b := inProcess(t)
 	src, client := newSource(), b.client

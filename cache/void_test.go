@@ -143,8 +143,8 @@ func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone is the same for a process on its own that
-// still receives purges: its calls time out, or Redis refuses them.
+// TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone is the same for a process on its own
+// that still receives purges: its calls time out, or Redis refuses them.
 func TestPurgesFasterThanLoadsLeaveNobodyWithoutAnAnswerAlone(t *testing.T) {
 	t.Parallel()
 	for _, alone := range []bool{true, false} {

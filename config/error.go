@@ -102,8 +102,8 @@ func cause(err error) error {
 
 // unknown is the mistake of a setting that does not exist. It suggests the known name that was
 // probably meant, or lists all after hint: one edit is allowed for every three characters of the
-// name. Among names as near, one of the same letters is nearer (tll: ttl, not tls). A name that only
-// lacks its end is nearest of all.
+// name. Among names as near, one of the same letters is nearer (tll: ttl, not tls). A name that
+// only lacks its end is nearest of all.
 func unknown(o origin, name string, known []string, hint string) error {
 	o.key = ""
 	prefix := o.name[:len(o.name)-len(name)]

@@ -32,8 +32,8 @@ func (s Sources) Empty() bool {
 	})
 }
 
-// LoadOwn is [Load] for a command that needs only the settings whose keys begin with these. Mistakes
-// about others are returned as ignored, as is a file that is not YAML.
+// LoadOwn is [Load] for a command that needs only the settings whose keys begin with these.
+// Mistakes about others are returned as ignored, as is a file that is not YAML.
 func LoadOwn(sources Sources, keys ...string) (c Config, ignored, err error) {
 	c, all := Load(sources)
 	joined, ok := all.(interface{ Unwrap() []error })
@@ -100,8 +100,8 @@ func Load(sources Sources) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// set parses the value of s, unless it is a tree. A mistake in an inherited one is reported with its
-// source.
+// set parses the value of s, unless it is a tree. A mistake in an inherited one is reported with
+// its source.
 func (v values) set(c *Config, s Setting) error {
 	if s.isTree() {
 		return nil

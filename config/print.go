@@ -37,8 +37,8 @@ func (c Config) Refuse(key string, why error) error {
 }
 
 // RefuseBelow is Refuse for a value below a tree, by its whole key,
-// upstream.resources.banners.parts[0].map, and the line of its text; 0 is that of the value. A value
-// that was not given is placed where the next one above it is.
+// upstream.resources.banners.parts[0].map, and the line of its text; 0 is that of the value. A
+// value that was not given is placed where the next one above it is.
 func (c Config) RefuseBelow(key string, line int, why error) error {
 	o, ok := c.origins[key]
 	if !ok {

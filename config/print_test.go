@@ -146,7 +146,8 @@ const (
 // that refuses a value.
 var forms = map[string]bool{"listen": true, "redis.url": true, "redis.prefix": true, "proxies.trusted": true, "log.level": true}
 
-// markdown is the list of all settings for the documentation, with one line for the three resources.
+// markdown is the list of all settings for the documentation, with one line for the three
+// resources.
 func markdown() string {
 	var out strings.Builder
 	for _, s := range config.Settings() {

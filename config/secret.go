@@ -77,9 +77,9 @@ func isSecret(key string) bool {
 	return secretive.MatchString(name) && !strings.HasSuffix(name, "_url") && !strings.HasSuffix(name, "_path") && !strings.HasSuffix(name, "_file")
 }
 
-// maskURL masks the password of an address and query parameters whose names are those of secrets. An
-// address that cannot be parsed is masked as a whole, as is one with a password in the wrong place:
-// app:secret@redis.
+// maskURL masks the password of an address and query parameters whose names are those of secrets.
+// An address that cannot be parsed is masked as a whole, as is one with a password in the wrong
+// place: app:secret@redis.
 func maskURL(text string) string {
 	if !strings.ContainsAny(text, "@?#") {
 		return text
@@ -108,8 +108,8 @@ func maskURL(text string) string {
 	return u.Redacted()
 }
 
-// The most bytes of a file with one value, which is far more than any header or URL, and of one with
-// settings. A wrong path does not fill memory.
+// The most bytes of a file with one value, which is far more than any header or URL, and of one
+// with settings. A wrong path does not fill memory.
 const (
 	secretLimit = 64 << 10
 	fileLimit   = 1 << 20

@@ -68,8 +68,8 @@ func rows(group reflect.Type, key, tags string, index []int, resource string) (o
 	return out
 }
 
-// row makes a row. A tree has neither variable nor flag, and a secret no flag, because every user of
-// the machine can read the command line.
+// row makes a row. A tree has neither variable nor flag, and a secret no flag, because every user
+// of the machine can read the command line.
 func row(t reflect.Type, key string, tag reflect.StructTag, index []int, resource string) Setting {
 	s := Setting{
 		Key: key, Default: tag.Get("default"), index: index, kind: kindOf(t, tag),
@@ -105,7 +105,8 @@ func (s Setting) field(c *Config) reflect.Value {
 
 func (s Setting) isHidden() bool { return s.is(Secret{}) } // no part of the value is ever shown
 
-// isTree reports whether the value is a mapping, or a list of them, below which nothing is a setting.
+// isTree reports whether the value is a mapping, or a list of them, below which nothing is a
+// setting.
 func (s Setting) isTree() bool {
 	return s.is(source.Shared{}) || s.is(source.Resource{}) || s.is(Targets{})
 }

@@ -47,7 +47,8 @@ type tidier struct {
 	refuse func(key string, line int, format string, args ...any)
 }
 
-// tidy returns the copy of n, of which nothing is left of what it refuses; nil if there is too much.
+// tidy returns the copy of n, of which nothing is left of what it refuses; nil if there is too
+// much.
 func (t *tidier) tidy(n *yaml.Node, key string) *yaml.Node {
 	if t.left--; t.left < 0 || len(key) > maxKey {
 		t.left = -1

@@ -204,8 +204,8 @@ func TestTheTableOfPackagesIsThatOfTheCode(t *testing.T) {
 	}
 }
 
-// A variable of the pages is a setting, or one of these: of the compose files, of an example, or one
-// that Kubernetes sets.
+// A variable of the pages is a setting, or one of these: of the compose files, of an example, or
+// one that Kubernetes sets.
 func TestEveryVariableThatThePagesNameIsASetting(t *testing.T) {
 	known := map[string]bool{}
 	for _, name := range []string{"CONFIG", "CONFIG_NAME", "MEMORY", "SERVICE_HOST", "PORT", "UPSTREAM_URI", "HOOK", "SECRET"} {

@@ -32,7 +32,8 @@ var routes = func() (all [shape.Count]route) {
 	return all
 }()
 
-// otherPath is the path that is redirected to the route's: without its slash at the end, or with one.
+// otherPath is the path that is redirected to the route's: without its slash at the end, or with
+// one.
 func (r *route) otherPath() string {
 	if path, ok := strings.CutSuffix(r.path, "/"); ok {
 		return path

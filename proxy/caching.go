@@ -30,9 +30,10 @@ func policies(o *Options) (browsers, cdns policy) {
 // seconds.
 //
 // The answer can be kept for maxAge without revalidating, and then served while it is revalidated
-// (RFC 5861, section 3), both within its freshness, unless the cache is told of changes. Since a cache counts max-age from the Date less
-// the Age, the age is added; with no freshness left it is 0. Serving it because vitrine itself
-// fails (RFC 5861, section 4) ends when vitrine would not serve it either.
+// (RFC 5861, section 3), both within its freshness, unless the cache is told of changes. Since a
+// cache counts max-age from the Date less the Age, the age is added; with no freshness left it is
+// 0. Serving it because vitrine itself fails (RFC 5861, section 4) ends when vitrine would not
+// serve it either.
 func (p *policy) append(dst []byte, age, ttl int64) []byte {
 	keep := p.keep(ttl)
 	dst = appendAge(append(dst, "public, max-age="...), age, keep)

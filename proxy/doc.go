@@ -3,11 +3,11 @@
 //
 // One request goes through it in this order, which is that of Django REST Framework:
 //
-//  1. a connection is accepted within the limit, and waits for requests without a buffer (client.go);
-//     the requests on it are framed as their bytes arrive (framing.go), and one pass over the header
-//     picks the fields that matter (request.go);
-//  2. Fiber routes it through the middleware to its handler: a document, a redirect to the right path,
-//     or 404 (app.go); a CORS preflight is answered (cors.go);
+//  1. a connection is accepted within the limit, and waits for requests without a buffer
+//     (client.go); the requests on it are framed as their bytes arrive (framing.go), and one pass
+//     over the header picks the fields that matter (request.go);
+//  2. Fiber routes it through the middleware to its handler: a document, a redirect to the right
+//     path, or 404 (app.go); a CORS preflight is answered (cors.go);
 //  3. the format parameter is checked, then Accept, and only then the method (package negotiate);
 //  4. a GET or HEAD asks the resource's [Documents] for its document, which on a hit is an atomic
 //     load (answer.go), and the document for the requested form and content coding (package

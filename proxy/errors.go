@@ -43,8 +43,8 @@ var (
 const retryAfter = 5 * time.Second
 
 // A failure is a row of the table below: how an error is answered. At one of the three paths the
-// answer also has Allow and Vary, as in Django REST Framework; a 503 has Retry-After; and the refusal
-// of a path, method or media type, which does not change, can be cached.
+// answer also has Allow and Vary, as in Django REST Framework; a 503 has Retry-After; and the
+// refusal of a path, method or media type, which does not change, can be cached.
 type failure struct {
 	err    error
 	status int

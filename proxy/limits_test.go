@@ -86,8 +86,8 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// clientPatience is how long a server of a test waits for what does not come. A busy machine has sent
-// a request by then.
+// clientPatience is how long a server of a test waits for what does not come. A busy machine has
+// sent a request by then.
 const clientPatience = 500 * time.Millisecond
 
 func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {

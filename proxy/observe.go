@@ -26,8 +26,8 @@ func (r *request) observeDocument(s *cache.Status, err error) {
 	r.collapsed = s.Collapsed
 }
 
-// finish ends a request whose answer is ready: it is counted, traced and logged, and its writing gets
-// a deadline. It began when all of it had arrived; the zero time means an incomplete request.
+// finish ends a request whose answer is ready: it is counted, traced and logged, and its writing
+// gets a deadline. It began when all of it had arrived; the zero time means an incomplete request.
 func (s *Server) finish(r *request, began time.Time) {
 	now, took := time.Now(), time.Duration(0)
 	if !began.IsZero() {
@@ -84,8 +84,8 @@ func (r *request) endSpan() {
 	r.span.End()
 }
 
-// logAccess logs a request, if there is an access log, and how long the answer took; nothing of that
-// if the request was incomplete.
+// logAccess logs a request, if there is an access log, and how long the answer took; nothing of
+// that if the request was incomplete.
 func (s *Server) logAccess(r *request, took time.Duration) {
 	if s.options.AccessLog == nil {
 		return

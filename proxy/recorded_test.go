@@ -78,7 +78,8 @@ func readRecordings(t testing.TB) (all []recording) {
 	return all
 }
 
-// A deviation is an answer that has to differ from the recorded one, and the sentence that makes it so.
+// A deviation is an answer that has to differ from the recorded one, and the sentence that makes it
+// so.
 type deviation struct {
 	because string
 	as      string // the recorded answer that it has to equal instead
@@ -137,8 +138,8 @@ var notReplayed = map[string]string{
 	"gzip-get":               "its bytes are those of Python's gzip; see TestEachRepresentationHasItsOwnStrongTag",
 }
 
-// TestAnswersAreThoseOfTheCMS sends every recorded request, and holds status, Content-Type, Vary, Allow, Location and
-// body against the recorded answer.
+// TestAnswersAreThoseOfTheCMS sends every recorded request, and holds status, Content-Type, Vary,
+// Allow, Location and body against the recorded answer.
 func TestAnswersAreThoseOfTheCMS(t *testing.T) {
 	r := newRig(t, Options{})
 	replayed, left := 0, 0
@@ -210,7 +211,8 @@ var bareTimestamp = regexp.MustCompile(`(\d\d:\d\d:\d\d)Z"`)
 func documented(r reply) reply {
 	// docs/interface.md, section 2: timestamps have microseconds and a trailing Z.
 	r.body = bareTimestamp.ReplaceAll(r.body, []byte(`$1.000000Z"`))
-	// docs/interface.md: from 1,400 bytes on there are variants, and Vary then also names Accept-Encoding.
+	// docs/interface.md: from 1,400 bytes on there are variants, and Vary then also names
+	// Accept-Encoding.
 	document := r.StatusCode == http.StatusOK && !bytes.HasPrefix(r.body, []byte(`{"name"`)) && !bytes.HasPrefix(r.body, []byte("{\n    \"name\""))
 	if document && max(int64(len(r.body)), r.ContentLength) >= 1400 {
 		r.Header.Set("Vary", "Accept, Accept-Encoding")

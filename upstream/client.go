@@ -205,9 +205,9 @@ func (c *Client) Breaker() Breaker {
 	return Breaker{State: state, Since: c.breaker.since, Failures: failures}
 }
 
-// Recall informs the client of a document fetched before, perhaps by another process, and of what was
-// suspicious about it. The next one is compared with it. Body is a result of [shape.Normalize]; of any
-// other nothing is known.
+// Recall informs the client of a document fetched before, perhaps by another process, and of what
+// was suspicious about it. The next one is compared with it. Body is a result of [shape.Normalize];
+// of any other nothing is known.
 func (c *Client) Recall(r shape.Resource, body []byte, suspicions []Suspicion) {
 	document, err := shape.Normalize(r, body)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats has answers with an API key in a link, in the
-// place of an id, where a program fails, and in an error, and a request that the error quotes. The key
-// is one of the configuration, or a token that a login got.
+// place of an id, where a program fails, and in an error, and a request that the error quotes. The
+// key is one of the configuration, or a token that a login got.
 func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
 	const secret = "hunter2-0123456789-0123456789-0123456789-0123456789"
 	for _, answer := range []struct {

@@ -176,8 +176,8 @@ func folderPath(raw string) (string, error) {
 // of the same answer.
 const normalizing = "2"
 
-// fingerprint hashes what decides which document comes out: where from, how it is mapped, and what is
-// sent. Secrets do not count, so that they cannot be guessed from it.
+// fingerprint hashes what decides which document comes out: where from, how it is mapped, and what
+// is sent. Secrets do not count, so that they cannot be guessed from it.
 func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe) string {
 	s := o.Shared
 	decides := []any{normalizing, from, s.Headers, s.Query, s.Def, s.Media, s.Draft, s.Map, s.Ignore, s.Relations}

@@ -18,8 +18,8 @@ var update = flag.Bool("update", false, "write the documents that presets make o
 
 // TestAPresetIsOneFileAndItsAnswers finds everything about a preset by its name, so that adding one
 // takes nothing else: the answers of its CMS, recorded or written, in presets/testdata, and beside
-// them the documents that it makes of them. Those of the presets that were recorded from a whole site
-// are tested against its rows, in cmd/vitrine.
+// them the documents that it makes of them. Those of the presets that were recorded from a whole
+// site are tested against its rows, in cmd/vitrine.
 func TestAPresetIsOneFileAndItsAnswers(t *testing.T) {
 	files, err := fs.Glob(presets.FS, "*.yaml")
 	if err != nil || len(files) < 13 {
@@ -64,8 +64,8 @@ func TestAPresetIsOneFileAndItsAnswers(t *testing.T) {
 	}
 }
 
-// A relation that PocketBase leaves out because a rule hides it is refused: the answers were recorded
-// while pages and countries were hidden.
+// A relation that PocketBase leaves out because a rule hides it is refused: the answers were
+// recorded while pages and countries were hidden.
 func TestARelationThatPocketBaseHidesIsRefused(t *testing.T) {
 	client := newClient(t, "file:"+filepath.Join("presets", "testdata", "pocketbase", "hidden"), func(o *options) { o.Preset = "pocketbase" })
 	for _, r := range []shape.Resource{shape.Catalogue, shape.Rules} {

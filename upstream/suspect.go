@@ -69,9 +69,9 @@ type known struct {
 	suspicions []Suspicion
 }
 
-// suspect compares a fetch with the previous document, and keeps what is known of the new one. A list
-// that became empty is reported as long as it stays empty. What the CMS confirms is as suspicious as
-// it was.
+// suspect compares a fetch with the previous document, and keeps what is known of the new one. A
+// list that became empty is reported as long as it stays empty. What the CMS confirms is as
+// suspicious as it was.
 func suspect(documents *sync.Map, r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
 	last, _ := documents.Load(r)
 	held, _ := last.(known) // nothing at first
@@ -107,8 +107,8 @@ const leastItems = 2
 
 // doubts finds what is suspicious about the lists of a document that was mapped: ids that are not
 // unique, texts that no item has although the CMS sent them, and relations that no item has, unless
-// the CMS sent them empty. A program that makes an object of what is missing makes null of it, which
-// looks like a relation without content.
+// the CMS sent them empty. A program that makes an object of what is missing makes null of it,
+// which looks like a relation without content.
 func doubts(r shape.Resource, got list.Result, doc shape.Document) (found []Suspicion) {
 	counts, err := shape.CountLists(r, doc.Body)
 	if err != nil {
@@ -135,8 +135,8 @@ func doubts(r shape.Resource, got list.Result, doc shape.Document) (found []Susp
 	return found
 }
 
-// receivedOf are the first items of the part that a list was made of, as they came: of all parts if it
-// was made by a program of the whole.
+// receivedOf are the first items of the part that a list was made of, as they came: of all parts if
+// it was made by a program of the whole.
 func receivedOf(got list.Result, path string) (items []any) {
 	own := func(s list.Sample) bool { return s.Path == path }
 	for _, s := range got.Samples {
@@ -152,8 +152,8 @@ func receivedOf(got list.Result, path string) (items []any) {
 	return items
 }
 
-// sent reports whether any of the values has the member of that path, and whether it has content. The
-// member may stand in an object within: attributes, expand.
+// sent reports whether any of the values has the member of that path, and whether it has content.
+// The member may stand in an object within: attributes, expand.
 func sent(values []any, path []string) (came, content bool) {
 	if len(path) == 0 {
 		return len(values) > 0, slices.ContainsFunc(values, hasContent)

@@ -273,8 +273,8 @@ func TestAListThatEndsPastItsLastPageHasNoValidators(t *testing.T) {
 	}
 }
 
-// TestSharedParametersAreSentOnceOnEachPage has a CMS that repeats the query in its links, as Django
-// does.
+// TestSharedParametersAreSentOnceOnEachPage has a CMS that repeats the query in its links, as
+// Django does.
 func TestSharedParametersAreSentOnceOnEachPage(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.HandlePath("/gvapp/singlebanner", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

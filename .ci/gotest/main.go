@@ -1,16 +1,16 @@
 // Command gotest reads the output of go test -json on standard input and prints a line per package,
-// the output of failed tests, what was skipped and what to install for it, and the ten slowest tests.
-// Each test counts once, without its subtests.
+// the output of failed tests, what was skipped and what to install for it, and the ten slowest
+// tests. Each test counts once, without its subtests.
 //
-// A skipped test counts as failed, so that no skip goes unnoticed. With -bare, the machine lacks the
-// other programs: a skip is allowed if it says why, and nothing is counted.
+// A skipped test counts as failed, so that no skip goes unnoticed. With -bare, the machine lacks
+// the other programs: a skip is allowed if it says why, and nothing is counted.
 //
 // With -again, a test that failed runs once more, by itself, since on two processors shared by all
-// packages a test can miss its bound of time without a defect. If it passes then it counts as passed,
-// and also as again, which the last line of the whole run reports. What failed in a package with a
-// data race or a panic, and what the random campaigns of -never find, stay failures: a second run
-// proves nothing against them. With -limit, a test that takes longer has failed. One that has not
-// ended after two minutes is named at once.
+// packages a test can miss its bound of time without a defect. If it passes then it counts as
+// passed, and also as again, which the last line of the whole run reports. What failed in a package
+// with a data race or a panic, and what the random campaigns of -never find, stay failures: a
+// second run proves nothing against them. With -limit, a test that takes longer has failed. One
+// that has not ended after two minutes is named at once.
 package main
 
 import (
@@ -87,8 +87,8 @@ type failure struct {
 	slow      bool // and nothing else
 }
 
-// mostAgain is how many failed tests run again: more of them are not chance. That any number is slow
-// can be the machine's doing.
+// mostAgain is how many failed tests run again: more of them are not chance. That any number is
+// slow can be the machine's doing.
 const mostAgain = 3
 
 // runAgain runs the failed tests once more, each by itself.

@@ -27,8 +27,8 @@ type Campaign struct {
 	Purge    Purger
 	Kinds    []string // none: it only reads
 	Bound    time.Duration
-	// Forgets says that answers marked as lost are exempt: a purge of a Redis that has come back without
-	// the document, made before a replica has looked, looks to that one like a loss.
+	// Forgets says that answers marked as lost are exempt: a purge of a Redis that has come back
+	// without the document, made before a replica has looked, looks to that one like a loss.
 	Forgets bool
 
 	// Quiet has nobody purge. Unheld says that purges do not count, because Redis forgets some, and

@@ -97,11 +97,13 @@ func (c *checker) isClean(version int64) bool {
 // failed notes an error of a replica that had answered with a version, last at that time, and with
 // Redis away ever since then, if that is not zero.
 func (c *checker) failed(replica string, version int64, last, away time.Time, o *Origin, err error) {
-	// What another has stored may be newer: a replica that was told so drops its copy if it cannot look.
+	// What another has stored may be newer: a replica that was told so drops its copy if it cannot
+	// look.
 	excused := o.loadedElsewhere(replica).After(last.Add(-lookTime))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A purge that it was told of, and could not look at, cannot be told from one of what it loaded alone.
+	// A purge that it was told of, and could not look at, cannot be told from one of what it loaded
+	// alone.
 	excused = excused || !away.IsZero() && slices.ContainsFunc(c.hard, func(at time.Time) bool { return away.Sub(at).Abs() < lookTime })
 	switch {
 	case version < c.clean:
@@ -219,8 +221,8 @@ func (c *checker) check() Verdict {
 	return v
 }
 
-// histories are all answers with the hard purges, and those not said to be stale with all purges. Of
-// each run it has the last answer: if that may be of its version, so may those before it.
+// histories are all answers with the hard purges, and those not said to be stale with all purges.
+// Of each run it has the last answer: if that may be of its version, so may those before it.
 func (c *checker) histories() []History {
 	var all, fresh History
 	for i, o := range c.observers {

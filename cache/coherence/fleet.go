@@ -129,8 +129,8 @@ var (
 	All  = append([]string{"HSET"}, Hard...)
 )
 
-// A Purger does to the key what the kind says, and returns the keys for which that counts as purged.
-// An error means that it does not count.
+// A Purger does to the key what the kind says, and returns the keys for which that counts as
+// purged. An error means that it does not count.
 type Purger = func(ctx context.Context, kind, key string) ([]string, error)
 
 // Operator purges as redis-cli would, on a connection that has nothing to do with any replica.

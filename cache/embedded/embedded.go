@@ -57,7 +57,8 @@ const host = "127.0.0.1"
 const DefaultAddr = host + ":6380"
 
 // Start listens on loopback: addr is PORT or 127.0.0.1:PORT, where port 0 means any free one. If it
-// is "", that is [DefaultAddr], or any free port if that is taken, with a warning to log, unless nil.
+// is "", that is [DefaultAddr], or any free port if that is taken, with a warning to log, unless
+// nil.
 //
 // Whoever can connect is trusted with what is stored. Any number of clients, one after the other or
 // at once, share it until the store is closed.

@@ -180,7 +180,8 @@ func TestATrackerThatDoesNotReadIsCutOff(t *testing.T) {
 	}
 }
 
-// TestAScriptRepliesAfterItsChangesAreAnnounced has one script's announcement take up another's key.
+// TestAScriptRepliesAfterItsChangesAreAnnounced has one script's announcement take up another's
+// key.
 func TestAScriptRepliesAfterItsChangesAreAnnounced(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
 	track(t, s)

@@ -80,8 +80,8 @@ func sizeOf(words []string) int {
 	return size
 }
 
-// count is the size of what is stored: texts and hashes, since no command makes anything else. A key
-// that is gone meanwhile counts as empty.
+// count is the size of what is stored: texts and hashes, since no command makes anything else. A
+// key that is gone meanwhile counts as empty.
 func (m *memory) count() int {
 	size := 0
 	for _, key := range m.redis.Keys() {

@@ -39,7 +39,8 @@ type Hash struct {
 	name   string // of the resource, for traces
 	keys   []string
 	holder string
-	// writable is set where Redis knows no script that is read-only: before 7.0, or for want of rights.
+	// writable is set where Redis knows no script that is read-only: before 7.0, or for want of
+	// rights.
 	writable atomic.Bool
 }
 
@@ -71,8 +72,8 @@ type Place struct {
 }
 
 // A Record is what is held at the server's time Now. Times are Unix milliseconds by that clock, 0
-// where missing or not a number. FetchedAt is later than Now if the clock was set back: the document
-// is due.
+// where missing or not a number. FetchedAt is later than Now if the clock was set back: the
+// document is due.
 type Record struct {
 	Now int64
 	Place
@@ -87,7 +88,8 @@ type Record struct {
 	Left                               time.Duration
 	UpstreamETag, UpstreamLastModified string
 	Suspicions                         string // as the fill had them
-	// Accept says that an operator accepts what is fetched next, and Hold what is held back until then.
+	// Accept says that an operator accepts what is fetched next, and Hold what is held back until
+	// then.
 	Accept bool
 	Hold   Hold
 	// PinnedUntil is until when nothing is fetched, since PinnedBy has restored the document; else 0.
@@ -102,8 +104,8 @@ type Record struct {
 	mark string // fresh_until as it is written
 }
 
-// A Hold is a document that was fetched and not stored, since the one held should not be replaced by
-// it without being asked. The zero value is none.
+// A Hold is a document that was fetched and not stored, since the one held should not be replaced
+// by it without being asked. The zero value is none.
 type Hold struct {
 	Since       int64 // of the first such document in a row, by the server's clock, Unix milliseconds
 	Until       int64 // when the next one is taken all the same; 0: when an operator accepts it
@@ -236,15 +238,16 @@ func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure
 	return Outcome(r.text(0)), err
 }
 
-// HoldBack is Release after a fetch whose document is not to be stored, for hold.Now and what else it
-// says; length is after what time it is taken all the same, or 0. It returns what is held back since when.
+// HoldBack is Release after a fetch whose document is not to be stored, for hold.Now and what else
+// it says; length is after what time it is taken all the same, or 0. It returns what is held back
+// since when.
 func (h *Hash) HoldBack(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause time.Duration, held Hold, length time.Duration) (Outcome, Hold, error) {
 	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), length.Milliseconds(), held.Reason, held.Before, held.Now)
 	return Outcome(r.text(0)), hold(r.from(1)), err
 }
 
-// Accept accepts what is fetched next, as an operator's HSET accept 1 would. It reports whether there
-// is a hash to say so in, and whether a document is held back.
+// Accept accepts what is fetched next, as an operator's HSET accept 1 would. It reports whether
+// there is a hash to say so in, and whether a document is held back.
 func (h *Hash) Accept(ctx context.Context, c redis.Scripter) (held, back bool, err error) {
 	r, err := h.run(ctx, c, accept)
 	return r.int(0) > 0, r.int(1) > 0, err

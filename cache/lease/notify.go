@@ -36,8 +36,8 @@ type Claim struct {
 	Token    string
 	Left     time.Duration // of another's claim, or of the pause
 	Failures int           // to tell this target, in a row
-	// What was told of the topic, and when; zero if nothing was. ToldEmpty says that it had no value, and
-	// ToldValue is that of before. ToldAt is by this process's clock.
+	// What was told of the topic, and when; zero if nothing was. ToldEmpty says that it had no
+	// value, and ToldValue is that of before. ToldAt is by this process's clock.
 	ToldSeq   int64
 	ToldValue string
 	ToldEmpty bool

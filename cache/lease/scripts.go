@@ -92,8 +92,8 @@ func (s script) with(ctx context.Context, name string, run func(context.Context)
 	return v, nil
 }
 
-// noReadOnly reports whether Redis has no read-only scripts, does not permit them, or takes TIME for a
-// write, as the embedded store does.
+// noReadOnly reports whether Redis has no read-only scripts, does not permit them, or takes TIME
+// for a write, as the embedded store does.
 func noReadOnly(err error) bool {
 	return redis.HasErrorPrefix(err, "unknown command") || redis.IsPermissionError(err) || strings.Contains(err.Error(), "read-only scripts")
 }

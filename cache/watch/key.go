@@ -21,7 +21,8 @@ const (
 	Beside
 	// Lost: the listening connection ended, or the server cannot be read.
 	Lost
-	// Back: changes are received again, or the server can be read again, or another server has the key.
+	// Back: changes are received again, or the server can be read again, or another server has the
+	// key.
 	Back
 )
 
@@ -32,8 +33,8 @@ type Key struct {
 	notify       func(Event)
 
 	server atomic.Pointer[Server]
-	// changes counts the changes received, and the sessions that began: the first answer to a ping of a
-	// session is one more, so that nothing read before it is trusted. It begins with 1.
+	// changes counts the changes received, and the sessions that began: the first answer to a ping
+	// of a session is one more, so that nothing read before it is trusted. It begins with 1.
 	changes atomic.Uint64
 	// besides counts the changes of the key beside it. Flushed is what changes was when everything was
 	// invalidated last, named when the key itself was, and session when the last session began: never,
@@ -125,8 +126,8 @@ func (k *Key) Since(m *Mark) Received {
 }
 
 // Confirm waits for the answer to a ping that is sent from now on, on the session in which m was
-// taken, and reports whether it came before the session ended: then the server that is listened to was
-// there after everything that was read before.
+// taken, and reports whether it came before the session ended: then the server that is listened to
+// was there after everything that was read before.
 func (k *Key) Confirm(ctx context.Context, m *Mark) bool {
 	for asked := Now(); ; {
 		s := k.server.Load()

@@ -146,7 +146,8 @@ func TestAWriteThatIsNotAnnouncedIsMissed(t *testing.T) {
 	}
 }
 
-// TestALookIsConfirmedByItsOwnSession has the answer to a ping come, another session begin, and none.
+// TestALookIsConfirmedByItsOwnSession has the answer to a ping come, another session begin, and
+// none.
 func TestALookIsConfirmedByItsOwnSession(t *testing.T) {
 	k, s := listening()
 	m := k.Mark()
@@ -174,7 +175,8 @@ func TestTrackedPrefixesDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestACallOnOldConnectionsDoesNotLoseTheServer has calls fail that began before the session, and in it.
+// TestACallOnOldConnectionsDoesNotLoseTheServer has calls fail that began before the session, and
+// in it.
 func TestACallOnOldConnectionsDoesNotLoseTheServer(t *testing.T) {
 	k, s := listening()
 	s.ctx, s.w.o.Log = t.Context(), slog.New(slog.DiscardHandler)

@@ -7,8 +7,8 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestARetiredServerKeepsNoConnection has a call fail just after its server was given up for another:
-// the pool that replaces its broken one is closed, too.
+// TestARetiredServerKeepsNoConnection has a call fail just after its server was given up for
+// another: the pool that replaces its broken one is closed, too.
 func TestARetiredServerKeepsNoConnection(t *testing.T) {
 	one, _ := store(t)
 	two, _ := store(t)

@@ -163,8 +163,8 @@ func (s *Server) reach() error {
 	return err
 }
 
-// fail records that the server cannot be read, as a call has shown that began then. If a session has
-// begun since, older connections broke, and the call says nothing of the new ones.
+// fail records that the server cannot be read, as a call has shown that began then. If a session
+// has begun since, older connections broke, and the call says nothing of the new ones.
 func (s *Server) fail(began time.Duration, err error) {
 	if s.ctx.Err() != nil || s.listening() && s.begun.Load() > int64(began) || !s.away.CompareAndSwap(0, int64(Now())) {
 		return

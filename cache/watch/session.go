@@ -180,7 +180,8 @@ func (b *beats) receive(ctx context.Context) error {
 		}
 		b.s.measure(Now() - time.Duration(sent))
 		// In this order:
-		//  1. tracking is on, and earlier reads may have missed a change, so nothing from before is trusted;
+		//  1. tracking is on, and earlier reads may have missed a change, so nothing from before is
+		//     trusted;
 		//  2. an own write that should have been announced by now and was not ends the session;
 		//  3. memory is trusted on this answer;
 		//  4. the server is there;
@@ -260,7 +261,8 @@ func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
 	return o
 }
 
-// HandlePushNotification implements push.NotificationHandler: the keys that changed, or null for all.
+// HandlePushNotification implements push.NotificationHandler: the keys that changed, or null for
+// all.
 func (b *beats) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, n []any) error {
 	b.gotPush.Store(true)
 	var names []any

@@ -120,7 +120,8 @@ func open(t *testing.T, addr string) *Watch {
 	return w
 }
 
-// TestAServerThatHangsHoldsUpNoMove has a key move from a server that hangs in the midst of connecting.
+// TestAServerThatHangsHoldsUpNoMove has a key move from a server that hangs in the midst of
+// connecting.
 func TestAServerThatHangsHoldsUpNoMove(t *testing.T) {
 	one, _ := store(t)
 	two, _ := store(t)

@@ -161,9 +161,9 @@ func (v *voters) poll(ctx context.Context, addr string) (*vote, error) {
 	return parseSlots(ranges, own), nil
 }
 
-// parseSlots reads the reply of CLUSTER SLOTS, a list of [start, end, [host, port, ...], replica...].
-// A node that does not know its own name, or is configured not to tell it, has no host: that is the
-// one that was asked. (go-redis's own reading fails then.)
+// parseSlots reads the reply of CLUSTER SLOTS, a list of [start, end, [host, port, ...],
+// replica...]. A node that does not know its own name, or is configured not to tell it, has no
+// host: that is the one that was asked. (go-redis's own reading fails then.)
 func parseSlots(ranges []any, own string) *vote {
 	var v vote
 	for _, r := range ranges {

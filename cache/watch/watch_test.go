@@ -10,8 +10,8 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestAKeyIsListenedToWhereverItGoes has a key come to a server that is listened to for another one:
-// when it is new, and when it has been elsewhere.
+// TestAKeyIsListenedToWhereverItGoes has a key come to a server that is listened to for another
+// one: when it is new, and when it has been elsewhere.
 func TestAKeyIsListenedToWhereverItGoes(t *testing.T) {
 	one, oneClient := store(t)
 	two, twoClient := store(t)

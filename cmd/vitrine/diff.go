@@ -64,8 +64,8 @@ func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSO
 	return err
 }
 
-// compare fetches the resource, and asks the guard as the next fetch of a service would. It fails if
-// what is served is unknown.
+// compare fetches the resource, and asks the guard as the next fetch of a service would. It fails
+// if what is served is unknown.
 func (c *compareReport) compare(ctx context.Context, cfg config.Config, client *upstream.Client, store *cache.Store, r shape.Resource) error {
 	present, err := store.Present(ctx, string(r))
 	if err != nil {

@@ -94,8 +94,8 @@ func (s *service) saw(sight cache.Sight) {
 	}
 }
 
-// describeChanges notes and logs what changed with each document, until ctx ends. The last one of each
-// is kept beyond a purge, to be compared with the next.
+// describeChanges notes and logs what changed with each document, until ctx ends. The last one of
+// each is kept beyond a purge, to be compared with the next.
 func (s *service) describeChanges(ctx context.Context) {
 	last := map[string]*cache.Document{}
 	for {

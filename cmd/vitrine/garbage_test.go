@@ -13,8 +13,8 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A body that vitrine would not have written, with its right etag, is logged and counted once, fetched
-// again once, and never served.
+// A body that vitrine would not have written, with its right etag, is logged and counted once,
+// fetched again once, and never served.
 func TestGarbageInRedisIsAMiss(t *testing.T) {
 	server := redistest.Start(t)
 	vitrine := start(t, "VITRINE_REDIS_URL="+server.URL(), "VITRINE_TTL=1h")

@@ -61,8 +61,8 @@ func heldBackIn(ctx context.Context, cfg config.Config) map[shape.Resource]*oper
 	return all
 }
 
-// logHeld logs that a document is held back, by whichever replica, or that none is any longer, and has
-// targets told.
+// logHeld logs that a document is held back, by whichever replica, or that none is any longer, and
+// has targets told.
 func (s *service) logHeld(key string, h *cache.HeldBack) {
 	if !s.isPresent() {
 		return

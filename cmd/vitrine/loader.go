@@ -60,8 +60,8 @@ func refuseUpstream(cfg config.Config, err error) error {
 }
 
 // loader is the upstream as the cache sees it: it fetches one resource, and logs what an operator
-// should know about the CMS. A new outcome is logged at its own level, repetitions at debug, so that
-// a CMS that is down for a night does not fill the log. Repetitions are counted.
+// should know about the CMS. A new outcome is logged at its own level, repetitions at debug, so
+// that a CMS that is down for a night does not fill the log. Repetitions are counted.
 type loader struct {
 	client   *upstream.Client
 	resource shape.Resource
@@ -109,8 +109,8 @@ func (o *outage) news(reason string, now time.Time) bool {
 // Load fetches. The validators of the copy held make it conditional.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
 	var validators upstream.Validators
-	// Any replica notices a list that became empty, also if another one fetched it. What follows nothing
-	// is compared with nothing.
+	// Any replica notices a list that became empty, also if another one fetched it. What follows
+	// nothing is compared with nothing.
 	if held == nil {
 		l.know("")
 		l.client.Recall(l.resource, nil, nil)

@@ -16,8 +16,8 @@ import (
 
 func main() { os.Exit(execute("/etc/vitrine")) }
 
-// execute runs the command line of this process. The configuration of an installed service is in the
-// folder installed.
+// execute runs the command line of this process. The configuration of an installed service is in
+// the folder installed.
 func execute(installed string) int {
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)

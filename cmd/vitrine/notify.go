@@ -11,8 +11,8 @@ import (
 	"vitrine/proxy/notify"
 )
 
-// notifyCommand sends a test to the configured targets. Its resource is called test, so that a cache
-// removes nothing.
+// notifyCommand sends a test to the configured targets. Its resource is called test, so that a
+// cache removes nothing.
 type notifyCommand struct {
 	settingsFlags
 	Target string `arg:"" optional:"" help:"The name of one target; all of them by default."`

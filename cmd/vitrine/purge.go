@@ -61,8 +61,8 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
-// openStore opens the store that is configured, for a command that needs no other setting. An embedded
-// one is reached as a Redis, in the process that has it.
+// openStore opens the store that is configured, for a command that needs no other setting. An
+// embedded one is reached as a Redis, in the process that has it.
 func (f *settingsFlags) openStore(ctx context.Context, p program) (config.Config, *cache.Store, error) {
 	cfg, warned, err := f.find(p, "redis.")
 	if err == nil && warned && cfg.Origin("redis.url") == "default" {

@@ -14,8 +14,8 @@ type serveCommand struct {
 	settingsFlags
 }
 
-// gcPercent has garbage collected at half as much again as is in use, instead of twice that. It costs
-// only those who make garbage, as attackers do: a hit makes none.
+// gcPercent has garbage collected at half as much again as is in use, instead of twice that. It
+// costs only those who make garbage, as attackers do: a hit makes none.
 const gcPercent = 50
 
 // Run serves until ctx ends.

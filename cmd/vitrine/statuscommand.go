@@ -55,7 +55,8 @@ func (c *statusCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
-// requestStatus requests the status of the vitrine at base, or at the configured operator's address.
+// requestStatus requests the status of the vitrine at base, or at the configured operator's
+// address.
 func requestStatus(ctx context.Context, cfg config.Config, base string) (at string, body []byte, err error) {
 	if base = strings.TrimSuffix(base, "/"); base == "" {
 		if cfg.Admin.Listen == "" {

@@ -3,10 +3,10 @@ package source
 // Target is one who is told what happens to documents: an item of notify in the configuration file.
 // Its preset has the keys that the item has not.
 //
-// URL and Path together are the URL of a request. Path, Headers and Body have placeholders: {resource}
-// and {event}; {id}, {seq} and {etag}; {zone}, {service}, {token} and {secret}; {json}, which is the
-// event as JSON; and {signature}, the HMAC-SHA256 of the body in hexadecimal with Secret as its key. A
-// header whose {signature} is empty is not sent.
+// URL and Path together are the URL of a request. Path, Headers and Body have placeholders:
+// {resource} and {event}; {id}, {seq} and {etag}; {zone}, {service}, {token} and {secret}; {json},
+// which is the event as JSON; and {signature}, the HMAC-SHA256 of the body in hexadecimal with
+// Secret as its key. A header whose {signature} is empty is not sent.
 type Target struct {
 	// Name names the target in the status, in metrics and in Redis. Required, and unique.
 	Name string `yaml:"name" is:"target's name"`

@@ -1,6 +1,6 @@
-// Package source says where the documents come from and how they are mapped: the keys below upstream
-// in the configuration file, and those of a preset. It holds no logic: package config decodes these
-// structs by their tags, and the packages of upstream check and use them.
+// Package source says where the documents come from and how they are mapped: the keys below
+// upstream in the configuration file, and those of a preset. It holds no logic: package config
+// decodes these structs by their tags, and the packages of upstream check and use them.
 package source
 
 import "net/url"

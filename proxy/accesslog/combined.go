@@ -16,8 +16,8 @@ import (
 //
 //	CLIENT - - [22/Nov/2026:16:48:01 +0000] "GET /gvapp/ HTTP/1.1" 200 10687 "REFERER" "USER AGENT"
 //
-// An absent value is a hyphen, as the whole request is if it could not be read. Other attributes are
-// left out.
+// An absent value is a hyphen, as the whole request is if it could not be read. Other attributes
+// are left out.
 func Combined(w io.Writer) slog.Handler { return combined{w} }
 
 type combined struct{ io.Writer }

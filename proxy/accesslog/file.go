@@ -72,7 +72,8 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Watch opens the path again at each SIGUSR1, after log rotation has moved the file, until ctx ends.
+// Watch opens the path again at each SIGUSR1, after log rotation has moved the file, until ctx
+// ends.
 func (f *File) Watch(ctx context.Context) {
 	for {
 		select {

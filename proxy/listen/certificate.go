@@ -23,8 +23,8 @@ type Certificate struct {
 	current           atomic.Pointer[tls.Certificate]
 }
 
-// NewCertificate reads the files, which have a certificate with its chain, and its key, both in PEM,
-// and fails if they do not. New certificates and invalid files are told to log.
+// NewCertificate reads the files, which have a certificate with its chain, and its key, both in
+// PEM, and fails if they do not. New certificates and invalid files are told to log.
 func NewCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log, interval: time.Second}
 	current, err := c.read()

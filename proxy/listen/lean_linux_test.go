@@ -135,8 +135,8 @@ func worked(t *testing.T) time.Duration {
 }
 
 // A heartbeat, by whose lateness memory is no longer trusted, keeps its time on a single processor
-// while 5 MB are written to each of 45 readers, fast and slow ones. What counts is the time that this
-// process had of the processor meanwhile: the machine has others to run.
+// while 5 MB are written to each of 45 readers, fast and slow ones. What counts is the time that
+// this process had of the processor meanwhile: the machine has others to run.
 func TestWritingLargeAnswersHoldsUpNoHeartbeat(t *testing.T) {
 	const late = 25 * time.Millisecond // half the default purge bound
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -61,8 +61,8 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// take makes p one of the listener's connections; nil if they are handed over: the listener may have
-// been closed between the choice of p and now, and HandOver have counted.
+// take makes p one of the listener's connections; nil if they are handed over: the listener may
+// have been closed between the choice of p and now, and HandOver have counted.
 func (l *Listener) take(p passed) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,8 +121,8 @@ func (l *Listener) leave(ctx context.Context, looks int32) error {
 	}
 }
 
-// CloseConns closes the connections that are left after HandOver or Drain, in the middle of whatever
-// they are doing.
+// CloseConns closes the connections that are left after HandOver or Drain, in the middle of
+// whatever they are doing.
 func (l *Listener) CloseConns() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"vitrine/proxy/notify"
 )
 
-// What a target can do to who tells it: each costs a bounded number of requests, and bytes, and says
-// why without a secret.
+// What a target can do to who tells it: each costs a bounded number of requests, and bytes, and
+// says why without a secret.
 func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 	elsewhere := newReceiver(t)
 	for name, test := range map[string]struct {
@@ -61,7 +61,8 @@ func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 	}
 }
 
-// raw is the URL of a target that writes what it likes to each connection, and how often it was asked.
+// raw is the URL of a target that writes what it likes to each connection, and how often it was
+// asked.
 func raw(t *testing.T, answer func(c net.Conn)) (url string, asked *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,8 +87,8 @@ func raw(t *testing.T, answer func(c net.Conn)) (url string, asked *atomic.Int64
 	return "http://" + l.Addr().String(), asked
 }
 
-// TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal: each ends within the time of
-// an attempt, and with a reason that is short and visible.
+// TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal: each ends within the time
+// of an attempt, and with a reason that is short and visible.
 func TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal(t *testing.T) {
 	forever := func(first, again string, pause time.Duration) func(net.Conn) {
 		return func(c net.Conn) {

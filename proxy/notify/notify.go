@@ -45,7 +45,8 @@ type Options struct {
 	Pause time.Duration
 	// Count receives each outcome, told or failed. Required.
 	Count func(target, outcome string)
-	// Compare is what changed between two documents of a resource; nil is shape.Compare of their bodies.
+	// Compare is what changed between two documents of a resource; nil is shape.Compare of their
+	// bodies.
 	Compare func(r shape.Resource, before, after *cache.Document) shape.Changes
 	// Logger receives a target's failures and that it can be told again. Required.
 	Logger *slog.Logger
@@ -96,7 +97,8 @@ const (
 // failuresTold is from how many failed fetches in a row on the CMS counts as failing.
 const failuresTold = 2
 
-// Seen receives what this process sees of a resource. It is the event of that name of a cache.Store.
+// Seen receives what this process sees of a resource. It is the event of that name of a
+// cache.Store.
 func (n *Notifier) Seen(s cache.Sight) {
 	now := time.Now()
 	place := cache.Notice{Resource: s.Key, Set: s.Set, Seq: s.Seq}
@@ -129,8 +131,8 @@ func (n *Notifier) Seen(s cache.Sight) {
 	}
 }
 
-// Held receives that a document of the CMS is held back, since when and why; an empty reason means that
-// none is any more.
+// Held receives that a document of the CMS is held back, since when and why; an empty reason means
+// that none is any more.
 func (n *Notifier) Held(resource string, since time.Time, reason string) {
 	held := &notice{at: since, event: source.EventHeld, reason: reason}
 	held.Notice = cache.Notice{Resource: resource, Topic: topicHeld, Value: nothing, Once: true}

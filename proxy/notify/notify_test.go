@@ -172,7 +172,8 @@ func TestAPurgeIsToldOnceAndSoIsADifferentDocumentAfterIt(t *testing.T) {
 	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners purged 5 ", "banners changed 6 "+tag(2))
 }
 
-// TestACacheIsNotToldOfTheDocumentAfterAPurge: it was told of the purge, and can have nothing older.
+// TestACacheIsNotToldOfTheDocumentAfterAPurge: it was told of the purge, and can have nothing
+// older.
 func TestACacheIsNotToldOfTheDocumentAfterAPurge(t *testing.T) {
 	f := newFleet(t, 2, hook+", cache: true, events: [changed, purged]")
 	for _, s := range []cache.Sight{filled(2, 1), purged(3), filled(4, 2), filled(5, 3), purged(6), filled(8, 4)} {
@@ -191,8 +192,8 @@ func TestAPurgeIsToldEvenIfTheSameDocumentIsBackBeforeThat(t *testing.T) {
 	f.want("banners purged 3 ")
 }
 
-// TestAnotherProcessTellsWhatTheDeadOneDidNot: it was killed after the fill, before and after it had
-// claimed.
+// TestAnotherProcessTellsWhatTheDeadOneDidNot: it was killed after the fill, before and after it
+// had claimed.
 func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 	f := newFleet(t, 2, hook)
 	f.all(filled(2, 1))
@@ -213,7 +214,8 @@ func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 	}
 }
 
-// TestAProcessThatStartsTellsWhatNobodyDid: all were killed between a fill, or a purge, and telling.
+// TestAProcessThatStartsTellsWhatNobodyDid: all were killed between a fill, or a purge, and
+// telling.
 func TestAProcessThatStartsTellsWhatNobodyDid(t *testing.T) {
 	f := newFleet(t, 1, hook)
 	f.all(filled(2, 1))
@@ -255,8 +257,8 @@ func TestATargetThatWasDownIsToldTheLatestState(t *testing.T) {
 	}
 }
 
-// TestADocumentThatIsBackIsToldIfAnotherWasServedBetween: a cache may have fetched that one while it
-// could not be told, and would keep it.
+// TestADocumentThatIsBackIsToldIfAnotherWasServedBetween: a cache may have fetched that one while
+// it could not be told, and would keep it.
 func TestADocumentThatIsBackIsToldIfAnotherWasServedBetween(t *testing.T) {
 	at := func(seq int64, id int) cache.Sight {
 		s := filled(seq, id)

@@ -30,8 +30,8 @@ type queue struct {
 // A topic of a resource has a queue.
 type topic struct{ resource, topic string }
 
-// news reports whether a notice that Redis cannot be asked about is to be told: this process has not
-// told it, as far as it knows.
+// news reports whether a notice that Redis cannot be asked about is to be told: this process has
+// not told it, as far as it knows.
 func (q *queue) news() bool {
 	n := q.first
 	return n.purged || n.Value != q.value && (n.Value != well && n.Value != nothing || q.value != "")

@@ -79,8 +79,8 @@ var event = notify.Event{
 	Changes: map[string]notify.Changed{"banners": {Added: 1, Removed: 2, Changed: 3}},
 }
 
-// TestEachPresetSendsTheRequestThatIsDocumented: of Varnish by docs/deploy/proxies, of Cloudflare, Fastly
-// and Next.js by their public documentation. No real one of the last three has been asked.
+// TestEachPresetSendsTheRequestThatIsDocumented: of Varnish by docs/deploy/proxies, of Cloudflare,
+// Fastly and Next.js by their public documentation. No real one of the last three has been asked.
 func TestEachPresetSendsTheRequestThatIsDocumented(t *testing.T) {
 	const text = `{"id":"0a1b","event":"changed","resource":"banners","seq":7,"etag":"\"abc\"","at":"2026-11-20T12:00:00Z","reason":"","changes":{"banners":{"added":1,"removed":2,"changed":3}}}`
 	mac := hmac.New(sha256.New, []byte("hunter2&2"))

@@ -47,8 +47,8 @@ func newTarget(t source.Target, o *Options) *target {
 	}
 }
 
-// Key names a target in Redis. At another address it is another one, which was told nothing yet: not
-// even by a process that still has the configuration of before.
+// Key names a target in Redis. At another address it is another one, which was told nothing yet:
+// not even by a process that still has the configuration of before.
 func Key(t source.Target) string { return t.Name + "@" + digest(t.URL, t.Path, t.Zone, t.Service)[:8] }
 
 // wants reports whether the target is told of an event.
@@ -196,8 +196,8 @@ func (t *target) tell(ctx context.Context, claims Claims, q *queue) {
 	t.done(q, cmp.Or(n.Value, q.value), told)
 }
 
-// has reports whether a cache can hold nothing older than a document: it was told of the purge before
-// it, after which nothing else was served.
+// has reports whether a cache can hold nothing older than a document: it was told of the purge
+// before it, after which nothing else was served.
 func (t *target) has(n *notice, claim cache.Claim) bool {
 	return t.Cache && n.Topic == topicContent && !n.purged && claim.ToldEmpty && claim.ToldSeq+1 == n.Seq
 }
@@ -255,8 +255,8 @@ func (t *target) postpone(q *queue, by time.Duration) {
 	q.first.due = time.Now().Add(by)
 }
 
-// failed has the notice told again after a pause, by any process; or at once by another one, if this one
-// ends.
+// failed has the notice told again after a pause, by any process; or at once by another one, if
+// this one ends.
 func (t *target) failed(ctx context.Context, claims Claims, q *queue, claim cache.Claim, err error) {
 	failures, pause := claim.Failures, time.Duration(0)
 	if ctx.Err() == nil {

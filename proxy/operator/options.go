@@ -16,7 +16,8 @@ type Options struct {
 	// under a context that ends with ReadyTimeout, and must end with it. Empty means that the
 	// process is ready while it is not draining.
 	Checks map[string]func(context.Context) error
-	// Status returns the status, without the states of resources and the numbers of Meter. It must not block. Required.
+	// Status returns the status, without the states of resources and the numbers of Meter. It must
+	// not block. Required.
 	Status func() Status
 	// Document returns the body of the copy held of a resource, nil when there is none. Required.
 	Document func(shape.Resource) []byte

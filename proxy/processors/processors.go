@@ -9,8 +9,8 @@ import (
 )
 
 // A Half lets half the processors at a time do one kind of work, and at least one: the others are
-// for hits. It follows GOMAXPROCS, which Go adapts to a container's limit. The zero value has nothing
-// taken.
+// for hits. It follows GOMAXPROCS, which Go adapts to a container's limit. The zero value has
+// nothing taken.
 type Half struct {
 	mu      sync.Mutex
 	taken   int

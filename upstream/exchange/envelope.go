@@ -95,8 +95,8 @@ func readEnvelope(body []byte) (envelope, bool) {
 	return envelope{}, false
 }
 
-// messageIn is what any other error in JSON says: {"message":"…"} of PocketBase, {"detail":"…"} beside
-// other members, {"errors":[{"detail":"…"}]} of JSON:API, {"title":"…"} of RFC 9457.
+// messageIn is what any other error in JSON says: {"message":"…"} of PocketBase, {"detail":"…"}
+// beside other members, {"errors":[{"detail":"…"}]} of JSON:API, {"title":"…"} of RFC 9457.
 func messageIn(body []byte) string {
 	var object map[string]any
 	if json.Unmarshal(body, &object) != nil {

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Login gets the token for an Authorization header with a POST: OAuth's client credentials, or what a
-// CMS makes of a name and a password. It logs in when a token is needed first, and when one is
+// Login gets the token for an Authorization header with a POST: OAuth's client credentials, or what
+// a CMS makes of a name and a password. It logs in when a token is needed first, and when one is
 // refused.
 type Login struct {
 	URL   *url.URL // nil: Path, relative to that of the CMS

@@ -39,8 +39,8 @@ func (c *Client) record(want Request, resp *http.Response, authorization string,
 // shortest is the length of a secret that is found also within words.
 const shortest = 4
 
-// Redact replaces each secret, however it is encoded: in a URL, in JSON, in HTML, or in the base64 of
-// basic authorization. A secret of fewer than four bytes would be found everywhere, and stays.
+// Redact replaces each secret, however it is encoded: in a URL, in JSON, in HTML, or in the base64
+// of basic authorization. A secret of fewer than four bytes would be found everywhere, and stays.
 func Redact(in []byte, secrets []string) []byte {
 	for _, secret := range secrets {
 		for _, form := range forms(secret) {
@@ -91,8 +91,8 @@ func (c *Client) Redact(text string) string {
 	return text
 }
 
-// anyEncoding matches a text of which each character is as it is, or escaped as in a URL, in JSON or
-// in HTML, or first the one and then the other.
+// anyEncoding matches a text of which each character is as it is, or escaped as in a URL, in JSON
+// or in HTML, or first the one and then the other.
 func anyEncoding(text string) *regexp.Regexp {
 	var pattern strings.Builder
 	pattern.WriteString("(?i)")

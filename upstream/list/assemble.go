@@ -49,8 +49,8 @@ type Sample struct {
 	part int
 }
 
-// maxReceived is how many items of a part are kept, and maxReceivedBytes in how many bytes; one is kept
-// in any case.
+// maxReceived is how many items of a part are kept, and maxReceivedBytes in how many bytes; one is
+// kept in any case.
 const maxReceived, maxReceivedBytes = 10, 64 << 10
 
 // Unpaged is a list whose single response shows that there is more.

@@ -233,8 +233,8 @@ func withDefaultQuery(query url.Values, path string, paging url.Values) url.Valu
 	return all
 }
 
-// Describe returns everything that decides what is made from the same content, for a fingerprint, in
-// values for JSON.
+// Describe returns everything that decides what is made from the same content, for a fingerprint,
+// in values for JSON.
 func (m *Recipe) Describe() []any {
 	all := []any{m.resource, m.from.Map, m.from.Empty}
 	for _, p := range m.parts {
@@ -256,8 +256,8 @@ func (m *Recipe) maps(p *part) (all []*mapping.Program) {
 	return all
 }
 
-// untouched reports whether a response is the document as it is: a plain list where an envelope could
-// be, or the one object, and no program for it.
+// untouched reports whether a response is the document as it is: a plain list where an envelope
+// could be, or the one object, and no program for it.
 func (m *Recipe) untouched(p *part, body []byte) bool {
 	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
 	return p.Items == plainOrResults && m.program == nil && m.draft == nil && m.ignore == nil && len(m.maps(p)) == 0 && p.Name == "" &&

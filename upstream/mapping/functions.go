@@ -32,8 +32,8 @@ func functions() []gojq.CompilerOption {
 		// from_epoch_ms: the timestamp of milliseconds since 1970, as a number or digits.
 		gojq.WithFunction("from_epoch_ms", 0, 0, func(v any, _ []any) any { return fromEpoch(v) }),
 
-		// Those that follow look at objects at every depth, which would take jq many steps for each value.
-		// They change copies, since a program may use its input again.
+		// Those that follow look at objects at every depth, which would take jq many steps for each
+		// value. They change copies, since a program may use its input again.
 
 		// stable_ids(name): each object's id is the stable_id of its text of that name.
 		gojq.WithFunction("stable_ids", 1, 1, func(v any, args []any) any {
@@ -219,9 +219,10 @@ func unwrap(o *object) any {
 	return inner.members
 }
 
-// farEnd replaces a row of a many-to-many relation, {"id", "rules_id", "pages_id": {…}}, by the one of
-// its ends that is expanded: all of its keys but the id end in _id. If the near end is expanded too,
-// the page is the far end: the only such relation in the documents is the pages that a rule excludes.
+// farEnd replaces a row of a many-to-many relation, {"id", "rules_id", "pages_id": {…}}, by the one
+// of its ends that is expanded: all of its keys but the id end in _id. If the near end is expanded
+// too, the page is the far end: the only such relation in the documents is the pages that a rule
+// excludes.
 func farEnd(o *object) any {
 	members := o.members
 	var far, page map[string]any
@@ -277,8 +278,8 @@ func marked(v any, marks map[string]any) string {
 	return ""
 }
 
-// first returns the mark that comes first by the names of members, so that a message is the same each
-// time. One is known already.
+// first returns the mark that comes first by the names of members, so that a message is the same
+// each time. One is known already.
 func first(object map[string]any, marks map[string]any, known, found string) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if name == known {

@@ -36,8 +36,8 @@ type Opening struct {
 	MaxBytes           int // of the items together
 }
 
-// Open finds the items of a response and its paging. Programs that are paths are evaluated while the
-// response is read; for any other it is decoded whole.
+// Open finds the items of a response and its paging. Programs that are paths are evaluated while
+// the response is read; for any other it is decoded whole.
 func (o *Opening) Open(ctx context.Context) (page Page, err error) {
 	page.Total = -1
 	var around any // the response without its items

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A path is a program that only goes down into objects: .data, .results? // ., .meta.total // empty.
-// Most of those that find something in a response are, and such a program is evaluated while the
-// response is read, so that nothing but what it finds is decoded.
+// A path is a program that only goes down into objects: .data, .results? // ., .meta.total //
+// empty. Most of those that find something in a response are, and such a program is evaluated while
+// the response is read, so that nothing but what it finds is decoded.
 type path struct {
 	ways  [][]string // one after the other; no steps are the value itself
 	empty bool       // nothing is found if no way leads anywhere, rather than null
@@ -52,8 +52,8 @@ func (p *path) find(v any) (found any, ok bool) {
 	return found, !p.empty
 }
 
-// raw returns the bytes at the path in the JSON of an item, whose members are given, nil for null or
-// nothing.
+// raw returns the bytes at the path in the JSON of an item, whose members are given, nil for null
+// or nothing.
 func (p *path) raw(item []byte, members map[string][]byte) []byte {
 	for _, way := range p.ways {
 		found, level := item, members
@@ -92,7 +92,8 @@ func membersOf(item []byte, paths []*path) map[string][]byte {
 	return members
 }
 
-// pathsOf returns the paths of a program that is one, or makes a list of several: [.documentId // .id, .locale].
+// pathsOf returns the paths of a program that is one, or makes a list of several: [.documentId //
+// .id, .locale].
 func pathsOf(source string) (all []*path) {
 	inside, isList := strings.CutPrefix(strings.TrimSpace(source), "[")
 	if isList {

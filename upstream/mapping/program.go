@@ -101,8 +101,8 @@ func compile(source string) (*gojq.Code, error) {
 	return gojq.Compile(query, functions()...)
 }
 
-// Timely reports whether a program, or a definition, may call now: what it yields then changes though
-// its input does not.
+// Timely reports whether a program, or a definition, may call now: what it yields then changes
+// though its input does not.
 func Timely(source string) bool { return timely.MatchString(source) }
 
 var timely = regexp.MustCompile(`(^|[^.$\w])now\b`)

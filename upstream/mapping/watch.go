@@ -25,10 +25,10 @@ func Take(received int) (release func()) {
 	return func() { taken.Add(-most) }
 }
 
-// Watch returns a context for programs on so many bytes received, which ends when the heap has grown
-// by more than they may take, and whatever else runs beside them. A program looks at its context
-// between two of its steps, so a single call that takes gigabytes is not stopped. The caller calls
-// stop, which waits.
+// Watch returns a context for programs on so many bytes received, which ends when the heap has
+// grown by more than they may take, and whatever else runs beside them. A program looks at its
+// context between two of its steps, so a single call that takes gigabytes is not stopped. The
+// caller calls stop, which waits.
 func Watch(ctx context.Context, received int) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	release := Take(received)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Of is the Retry-After of a 429 or 503, at most longest: what it asks for in seconds, or by a date,
-// which is relative to the response's own Date, so that the server's clock may be wrong. It is 0 for
-// any other response, and for a value that is missing, unreadable or past.
+// Of is the Retry-After of a 429 or 503, at most longest: what it asks for in seconds, or by a
+// date, which is relative to the response's own Date, so that the server's clock may be wrong. It
+// is 0 for any other response, and for a value that is missing, unreadable or past.
 func Of(resp *http.Response, longest time.Duration) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0

@@ -42,8 +42,9 @@ type Options struct {
 	Live bool
 }
 
-// Handler serves the sample as the CMS does, following Django REST Framework's conventions: 405 with
-// Allow, Vary: Accept, an ETag and 304, a redirect to the trailing slash. /healthz answers 200.
+// Handler serves the sample as the CMS does, following Django REST Framework's conventions: 405
+// with Allow, Vary: Accept, an ETag and 304, a redirect to the trailing slash. /healthz answers
+// 200.
 func Handler(o Options) http.Handler {
 	views := map[string]*view{}
 	for _, r := range shape.Resources() {

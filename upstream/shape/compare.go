@@ -35,8 +35,8 @@ type Change struct {
 // Changes are the lists of a document that changed, in the documented order.
 type Changes []Change
 
-// Compare describes what changed from one document of r to another. Both are what [Normalize] wrote;
-// of anything else, as much counts as can be read.
+// Compare describes what changed from one document of r to another. Both are what [Normalize]
+// wrote; of anything else, as much counts as can be read.
 func Compare(r Resource, from, to []byte) (all Changes) {
 	lists := r.row().lists
 	if lists == nil {

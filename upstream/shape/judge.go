@@ -27,10 +27,10 @@ type Loss struct {
 	Lasting bool
 }
 
-// Judge compares a document with the one that it would replace, both as [Normalize] wrote them. A loss
-// is a list that had two items or more and is empty; one of ten or more that lost a larger share of
-// them than share; and a text or relation that more than half of its items had and none has. Anything
-// else is nil, as is a document that cannot be read.
+// Judge compares a document with the one that it would replace, both as [Normalize] wrote them. A
+// loss is a list that had two items or more and is empty; one of ten or more that lost a larger
+// share of them than share; and a text or relation that more than half of its items had and none
+// has. Anything else is nil, as is a document that cannot be read.
 func Judge(r Resource, held, loaded []byte, share float64) *Loss {
 	before, err := take(r, held)
 	now, failed := take(r, loaded)
@@ -90,8 +90,8 @@ type ListCount struct {
 // CountLists counts the lists of a document of [Normalize], in the documented order.
 func CountLists(r Resource, doc []byte) ([]ListCount, error) { return take(r, doc) }
 
-// Empty returns the texts and relations (address.city) that no item has, but not what is below such a
-// relation, which is an object or a list of objects.
+// Empty returns the texts and relations (address.city) that no item has, but not what is below such
+// a relation, which is an object or a list of objects.
 func (c *ListCount) Empty() (texts, relations []string) {
 	for i, field := range c.fields {
 		parent, _, below := cutLast(field)

@@ -45,7 +45,8 @@ func excerpt(raw []byte) string {
 	return s
 }
 
-// Broken refuses input that a reader of JSON cannot continue with. path and offset are the reader's.
+// Broken refuses input that a reader of JSON cannot continue with. path and offset are the
+// reader's.
 func Broken(path string, in []byte, offset int64, err error) error {
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		offset = syntax.ByteOffset

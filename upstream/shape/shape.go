@@ -80,8 +80,8 @@ func (r Resource) row() (d document) {
 // Route is the public path of the resource, or "" if there is none.
 func (r Resource) Route() string { return r.row().route }
 
-// Lists returns the names of the lists in a document that is an object, in the documented order; none
-// for one that is a list itself.
+// Lists returns the names of the lists in a document that is an object, in the documented order;
+// none for one that is a list itself.
 func (r Resource) Lists() []string { return slices.Clone(r.row().lists) }
 
 // Sortable reports whether the items of the document can be ordered by the [BannerFields].

@@ -8,7 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// orElse reads a value, for which empty stands if it is null, a repair of the given kind, or missing.
+// orElse reads a value, for which empty stands if it is null, a repair of the given kind, or
+// missing.
 func orElse(empty string, null Kind, read reader) reader {
 	return func(d *decoder, dst []byte) ([]byte, error) {
 		switch {
@@ -81,9 +82,9 @@ func (d *decoder) string(dst []byte) ([]byte, error) {
 	return appendString(dst, raw), nil
 }
 
-// appendString appends a JSON string, escaped like Python's json.dumps with ensure_ascii=False, plus
-// U+2028 and U+2029, as Django REST Framework does. Everything else is literal, <, > and U+007F
-// included.
+// appendString appends a JSON string, escaped like Python's json.dumps with ensure_ascii=False,
+// plus U+2028 and U+2029, as Django REST Framework does. Everything else is literal, <, > and
+// U+007F included.
 func appendString(dst []byte, raw jsontext.Value) []byte {
 	separated := bytes.IndexByte(raw, "\u2028"[0]) >= 0 && (bytes.Contains(raw, []byte("\u2028")) || bytes.Contains(raw, []byte("\u2029")))
 	if bytes.IndexByte(raw, '\\') < 0 && !separated {
@@ -154,7 +155,8 @@ func exact(number string) (n int64, whole, fits bool) {
 	return n, true, err == nil
 }
 
-// asIs reads a value of any kind: compact, with our string escapes, numbers and key order unchanged.
+// asIs reads a value of any kind: compact, with our string escapes, numbers and key order
+// unchanged.
 func (d *decoder) asIs(dst []byte) ([]byte, error) {
 	if d.absent {
 		d.note(KindMissing)
@@ -180,8 +182,8 @@ var elementsAsIs reader
 
 func init() { elementsAsIs = array((*decoder).asIs) } // which refers to itself
 
-// membersAsIs reads an object. The last value of a repeated name takes the place of the first, as in
-// a Python dict.
+// membersAsIs reads an object. The last value of a repeated name takes the place of the first, as
+// in a Python dict.
 func (d *decoder) membersAsIs(dst []byte) ([]byte, error) {
 	if err := d.step(); err != nil {
 		return dst, err

@@ -14,9 +14,9 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestAFarRedisCostsWhatThePurgeBoundSays has a Redis 60 ms away: with the usual coherence.Bound each answer
-// waits for it, which is said, together with the coherence.Bound that would do; with that coherence.Bound answers come
-// from memory, and purges still count in time.
+// TestAFarRedisCostsWhatThePurgeBoundSays has a Redis 60 ms away: with the usual coherence.Bound
+// each answer waits for it, which is said, together with the coherence.Bound that would do; with
+// that coherence.Bound answers come from memory, and purges still count in time.
 func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

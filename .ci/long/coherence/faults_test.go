@@ -20,10 +20,10 @@ const (
 	modes
 )
 
-// TestNoFaultBringsBackWhatWasPurged goes on reading and purging while something
-// breaks and heals again. Only answers that say that Redis is away are exempt; those of the cut-off
-// replica that do not say so yet are not. While the CMS fails, whoever has answered with a copy that
-// nobody has purged since goes on doing so.
+// TestNoFaultBringsBackWhatWasPurged goes on reading and purging while something breaks and heals
+// again. Only answers that say that Redis is away are exempt; those of the cut-off replica that do
+// not say so yet are not. While the CMS fails, whoever has answered with a copy that nobody has
+// purged since goes on doing so.
 func TestNoFaultBringsBackWhatWasPurged(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(troubles)) {
 		trouble := troubles[name]

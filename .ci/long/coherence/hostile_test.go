@@ -15,8 +15,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// TestHostileBytesEndNothing sends the embedded store what is no protocol, and opens more connections
-// than it has places for, most of them silent after half a command.
+// TestHostileBytesEndNothing sends the embedded store what is no protocol, and opens more
+// connections than it has places for, most of them silent after half a command.
 func TestHostileBytesEndNothing(t *testing.T) {
 	store, err := embedded.Start("127.0.0.1:0", nil)
 	must(t, err)

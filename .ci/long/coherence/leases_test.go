@@ -17,8 +17,8 @@ import (
 	"vitrine/cache/redistest"
 )
 
-// TestALeaseIsRespectedByReplicasWithOtherLimits has two replicas ask at once, all the time, while a
-// load takes longer than it takes to ask again.
+// TestALeaseIsRespectedByReplicasWithOtherLimits has two replicas ask at once, all the time, while
+// a load takes longer than it takes to ask again.
 func TestALeaseIsRespectedByReplicasWithOtherLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits [2]time.Duration // of a fetch
@@ -72,8 +72,8 @@ func TestALeaseIsRespectedByReplicasWithOtherLimits(t *testing.T) {
 	}
 }
 
-// TestFailoverLeavesNoConnectionBehind has three Sentinels promote the replica of a master that still
-// answers, while replicas of vitrine read from it.
+// TestFailoverLeavesNoConnectionBehind has three Sentinels promote the replica of a master that
+// still answers, while replicas of vitrine read from it.
 func TestFailoverLeavesNoConnectionBehind(t *testing.T) {
 	const group = "vitrine-test"
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")

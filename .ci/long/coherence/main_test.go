@@ -1,6 +1,6 @@
-// Package coherence runs the campaigns of vitrine/cache/coherence in full: random purges on fleets of
-// replicas, while Redis, the CMS and the links between break in every way there is. -seed repeats a
-// run's purges and pauses, and LONG_VOLUME=n makes n times as many.
+// Package coherence runs the campaigns of vitrine/cache/coherence in full: random purges on fleets
+// of replicas, while Redis, the CMS and the links between break in every way there is. -seed
+// repeats a run's purges and pauses, and LONG_VOLUME=n makes n times as many.
 package coherence
 
 import (
@@ -50,11 +50,11 @@ func run(t *testing.T, c *coherence.Campaign, purges int64) {
 	judge(t, v)
 }
 
-// judge has a linearizability checker by others look at the histories. A document is a register there
-// that only grows: a purge writes its version, and an answer reads that version or a newer one. The
-// register may lag by the bound, so that a read may take effect as early as that before it was asked
-// for, and a purge as late as when it was acknowledged. In a register that only grows, if these
-// moments are wrong all others are, so that each operation is given its own alone.
+// judge has a linearizability checker by others look at the histories. A document is a register
+// there that only grows: a purge writes its version, and an answer reads that version or a newer
+// one. The register may lag by the bound, so that a read may take effect as early as that before it
+// was asked for, and a purge as late as when it was acknowledged. In a register that only grows, if
+// these moments are wrong all others are, so that each operation is given its own alone.
 func judge(t *testing.T, v coherence.Verdict) {
 	t.Helper()
 	register := porcupine.Model{

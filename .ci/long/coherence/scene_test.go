@@ -146,8 +146,8 @@ func (s *scene) failOver() {
 	s.replicate()
 }
 
-// exchange puts an empty server behind the address, and waits until the replicas listen to it. It is
-// emptied when nobody listens to it any more from the time before: that would be a purge.
+// exchange puts an empty server behind the address, and waits until the replicas listen to it. It
+// is emptied when nobody listens to it any more from the time before: that would be a purge.
 func (s *scene) exchange(drop bool) {
 	eventually(s.t, "nobody listens to the other server", func() bool { return s.listeners(s.standby) == 0 })
 	must(s.t, s.clients[s.standby].FlushAll(s.t.Context()).Err())
@@ -178,8 +178,8 @@ func (s *scene) flushOthers() {
 	}
 }
 
-// killConnections ends those of all clients, now and then, while no purge is under way: one without a
-// reply counts as carried out, and here there is nothing that it could have removed.
+// killConnections ends those of all clients, now and then, while no purge is under way: one without
+// a reply counts as carried out, and here there is nothing that it could have removed.
 func (s *scene) killConnections() {
 	for range 3 {
 		s.mu.Lock()

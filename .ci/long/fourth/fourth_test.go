@@ -1,4 +1,5 @@
-// Package fourth builds vitrine with one more document, to count the places that know the documents.
+// Package fourth builds vitrine with one more document, to count the places that know the
+// documents.
 package fourth
 
 import (

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A Child is vitrine as a process of its own, as an operator runs it. Its store is inside it, and it
-// has no operator's address, unless Environ says otherwise.
+// A Child is vitrine as a process of its own, as an operator runs it. Its store is inside it, and
+// it has no operator's address, unless Environ says otherwise.
 type Child struct {
 	Program string   // "" is the one under test
 	Args    []string // "" is serve

@@ -57,8 +57,8 @@ func (c *Content) Purge(t testing.TB, redis *redistest.Server) {
 // BannerID finds the version in a document.
 var BannerID = regexp.MustCompile(`"id":(\d+)`)
 
-// Judge is an error for a body that is not the CMS's, or older than the last purge when it was asked
-// for.
+// Judge is an error for a body that is not the CMS's, or older than the last purge when it was
+// asked for.
 func (c *Content) Judge(body []byte, began time.Time) error {
 	floor := c.floor.Load() // before since, which a purge sets first
 	if began.UnixNano() < c.since.Load() {

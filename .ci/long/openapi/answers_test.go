@@ -222,8 +222,8 @@ func list(v any) []any {
 	return all
 }
 
-// TestRealAnswersAreDescribed asks for every status of every operation that a request, or a CMS, can
-// bring about.
+// TestRealAnswersAreDescribed asks for every status of every operation that a request, or a CMS,
+// can bring about.
 func TestRealAnswersAreDescribed(t *testing.T) {
 	doc, cms := load(t), upstreamtest.New(t)
 	vitrine := harness.Serve(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_RETRIES=0", "VITRINE_UPSTREAM_TIMEOUT=500ms", "VITRINE_CORS_ORIGINS=*")

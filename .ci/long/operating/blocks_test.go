@@ -72,7 +72,8 @@ var unrun = map[string]string{
 	"go install ./cmd/vitrine":           "it writes into GOPATH; the harness builds the same",
 }
 
-// A page has commands in blocks of sh or console, all of which a test runs, or which are named above.
+// A page has commands in blocks of sh or console, all of which a test runs, or which are named
+// above.
 func TestEveryBlockOfCommandsIsRunOrNamed(t *testing.T) {
 	run := []string{"README.md", "docs/operations.md", "docs/configuration.md", "docs/purging.md", "docs/webhook.md", "docs/tracing.md"}
 	command := regexp.MustCompile(`(?m)^(\$ |vitrine |redis-cli |docker |kubectl |curl |kill |systemctl )`)

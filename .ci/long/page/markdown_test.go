@@ -16,7 +16,8 @@ import (
 	"vitrine/ci/long/harness"
 )
 
-// frame is the width, the type and the cells of GitHub's pages, whose text is 1,012 px wide at most.
+// frame is the width, the type and the cells of GitHub's pages, whose text is 1,012 px wide at
+// most.
 const frame = `<!DOCTYPE html><meta charset="utf-8"><title>page</title><link rel="icon" href="data:,"><style>
 body { margin: 0; } main { width: 1000px; margin: 0; font: 16px/1.5 sans-serif; }
 table { border-collapse: collapse; } td, th { border: 1px solid; padding: 6px 13px; }

@@ -16,15 +16,15 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// reachTime is from a purge to the first visitor behind Varnish who sees the new content, with a CMS of
-// cmsTime, on one host.
+// reachTime is from a purge to the first visitor behind Varnish who sees the new content, with a
+// CMS of cmsTime, on one host.
 const (
 	reachTime = 500 * time.Millisecond
 	cmsTime   = 50 * time.Millisecond
 )
 
-// TestAPurgeReachesTheVisitorBehindVarnish: Varnish keeps responses for an hour, and vitrine tells it
-// what to forget. The times are logged; the median has to be within the budget.
+// TestAPurgeReachesTheVisitorBehindVarnish: Varnish keeps responses for an hour, and vitrine tells
+// it what to forget. The times are logged; the median has to be within the budget.
 func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 	addr, secret := harness.FreeAddress(t), "hunter2hunter2"
 	v := startVitrine(t, []string{

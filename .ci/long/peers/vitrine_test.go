@@ -1,8 +1,8 @@
 // Package peers tests vitrine with the software around it in practice: nginx and Varnish with the
 // configurations of docs/deploy/proxies, curl, and a browser.
 //
-// Each test starts a CMS, vitrine in front of it, and the peer, on free ports. The exchanges between
-// peer and vitrine are counted by a relay between them.
+// Each test starts a CMS, vitrine in front of it, and the peer, on free ports. The exchanges
+// between peer and vitrine are counted by a relay between them.
 package peers
 
 import (
@@ -256,8 +256,8 @@ func run(t *testing.T, addr, program string, args ...string) {
 	})
 }
 
-// configuration returns a file of docs/deploy/proxies, with the test's addresses in place of those in
-// the file.
+// configuration returns a file of docs/deploy/proxies, with the test's addresses in place of those
+// in the file.
 func configuration(t *testing.T, file string, swap ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "proxies", file))

@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 // besiegers is set for a process of attackers.
 const besiegers = "LONG_BESIEGERS"
 
-// besieger is a process of attackers: an attack, and the addresses. It ends with its input, and then
-// prints how many connections it had at most.
+// besieger is a process of attackers: an attack, and the addresses. It ends with its input, and
+// then prints how many connections it had at most.
 func besieger() {
 	s := &siege{public: os.Args[2], operator: os.Args[3], store: os.Args[4], secure: os.Args[5] == "true", done: make(chan struct{})}
 	for _, a := range append(attacks, attack{name: visits, run: visitsOf}) {
@@ -331,8 +331,8 @@ var attacks = []attack{
 }
 
 // The memory of a connection: 6 KB when it is idle, and as much again that the garbage collector,
-// which counts stacks, leaves for later while there is work. One whose handshake has not ended takes
-// another 6 KB for that.
+// which counts stacks, leaves for later while there is work. One whose handshake has not ended
+// takes another 6 KB for that.
 const (
 	idleBudget       = 6_000
 	connectionBudget = 2 * idleBudget

@@ -30,12 +30,12 @@ var styles = []struct{ name, preset, envelope, program string }{
 	{"programs", "custom", `{"data":[%s]}`, "{parts: [{path: banners, items: .data, map: .title_nl = .redirect_link_en}]}"},
 }
 
-// TestAFetchTakesAtMostSixTimesWhatItReceivesOrWrites runs the command in front of a CMS, one for each
-// way of mapping and each document of 24 to 30 MB, and has it fetch that. What is measured is the
-// anonymous resident memory of the process, every two milliseconds: the most during the fetch less what
-// it was before, the garbage collector's share included. Programs have 64 MiB besides, and up to
-// 64 MiB more until that is noticed: they take a gigabyte a second, and the watcher shares two cores
-// with them.
+// TestAFetchTakesAtMostSixTimesWhatItReceivesOrWrites runs the command in front of a CMS, one for
+// each way of mapping and each document of 24 to 30 MB, and has it fetch that. What is measured is
+// the anonymous resident memory of the process, every two milliseconds: the most during the fetch
+// less what it was before, the garbage collector's share included. Programs have 64 MiB besides,
+// and up to 64 MiB more until that is noticed: they take a gigabyte a second, and the watcher
+// shares two cores with them.
 func TestAFetchTakesAtMostSixTimesWhatItReceivesOrWrites(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector's memory is not vitrine's: run it without -race")
@@ -106,8 +106,8 @@ func (c *heavyCMS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // peak runs the command with a configuration, has it fetch banners again after change, and returns
-// by how much its memory grew, how long the document is that was written, and the status that visitors
-// got.
+// by how much its memory grew, how long the document is that was written, and the status that
+// visitors got.
 func peak(t *testing.T, config string, change func()) (bytes, written, status int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "vitrine.yaml")

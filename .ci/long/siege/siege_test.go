@@ -30,14 +30,14 @@ const idlers = 10_000
 
 // TestUnderSiege begins each attack on a vitrine with ten thousand idle connections. Memory stays
 // within 25 MB plus 12 times the documents and 12 KB for each connection, 6 KB while all are idle.
-// Hits are answered, and SIGTERM ends it within the time for that. With -v and LONG_VOLUME=2 it prints
-// a table of them, with the p99 of ordinary hits, which on a machine that others use says little:
-// beside ordinary clients, during the attack, and while a second vitrine is attacked instead, which
-// takes as much of the processors.
+// Hits are answered, and SIGTERM ends it within the time for that. With -v and LONG_VOLUME=2 it
+// prints a table of them, with the p99 of ordinary hits, which on a machine that others use says
+// little: beside ordinary clients, during the attack, and while a second vitrine is attacked
+// instead, which takes as much of the processors.
 //
-// The attackers share the processors with vitrine, so they are a process of the lowest priority (nice
-// 19): what they compute is not counted against vitrine, which has to answer all that they send. The
-// hits are 4,000 a second, so that the processors have time for the attack.
+// The attackers share the processors with vitrine, so they are a process of the lowest priority
+// (nice 19): what they compute is not counted against vitrine, which has to answer all that they
+// send. The hits are 4,000 a second, so that the processors have time for the attack.
 func TestUnderSiege(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector's memory is not vitrine's: run it without -race")
@@ -187,8 +187,8 @@ func leastP99(t *testing.T, s *siege) time.Duration {
 }
 
 // hitsP99 is the 99th percentile of ordinary hits: on each of eight connections one every two
-// milliseconds, for half a second. Each is timed from when it was due, so that those that wait for a
-// slow one count too.
+// milliseconds, for half a second. Each is timed from when it was due, so that those that wait for
+// a slow one count too.
 func hitsP99(t *testing.T, s *siege) time.Duration {
 	t.Helper()
 	const each, every = 250, 2 * time.Millisecond

@@ -1,7 +1,8 @@
 // Command image packs a linux binary as the Dockerfile does, without an engine and the same byte
 // for byte each time: an archive that docker load, podman load, skopeo and crane read.
 //
-//	image -version 1.2.3 -date 2026-11-21T00:00:00Z -arch amd64 -add FILE=/path... -own /folder -o vitrine.image.tar
+//	image -version 1.2.3 -date 2026-11-21T00:00:00Z -arch amd64 \
+//	  -add FILE=/path... -own /folder -o vitrine.image.tar
 package main
 
 import (

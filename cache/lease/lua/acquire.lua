@@ -1,10 +1,11 @@
--- Look, and take the lease if a fetch is due and nobody else has it.
--- ARGV: as for look; then token, lease in ms, source, ttl in ms, grace for another source in ms, etag of a body known to be
--- damaged, what this process's tokens begin with (it fetches one at a time, so that a lease of its own is one whose reply it
--- never received), when the copy was fetched that the caller has and Redis does not: an older document is due; the same if
--- Redis has lost that copy, else 0: an older pin has come back with a snapshot, and holds nobody.
--- Returns the outcome ('granted', 'fresh', 'held' or 'failed'), the failure before, 1 if the hash was written, and then what
--- look does after the writes.
+-- Look, and take the lease if a fetch is due and nobody else has it. ARGV: as for look; then token,
+-- lease in ms, source, ttl in ms, grace for another source in ms, etag of a body known to be
+-- damaged, what this process's tokens begin with (it fetches one at a time, so that a lease of its
+-- own is one whose reply it never received), when the copy was fetched that the caller has and
+-- Redis does not: an older document is due; the same if Redis has lost that copy, else 0: an older
+-- pin has come back with a snapshot, and holds nobody. Returns the outcome ('granted', 'fresh',
+-- 'held' or 'failed'), the failure before, 1 if the hash was written, and then what look does after
+-- the writes.
 local h = read()
 local function reply(outcome, before, wrote) return {outcome, before, wrote, unpack(found(h, ARGV[1]))} end
 local other = h.source ~= ARGV[4] and now >= h.fetched + ARGV[6]

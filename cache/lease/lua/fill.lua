@@ -1,8 +1,9 @@
--- Write what the holder of the lease has fetched, if it still has the lease.
--- ARGV: token, fresh_until as the reply of acquire had it (whoever has changed it since has purged softly), source, etag,
--- body (empty: the held one is renewed), ttl in ms, upstream etag, upstream last-modified, changed_at of the same content as
--- last known to the caller (or 0), suspicions. What was held back, or is accepted, is over.
--- Returns {'stored'|'soft', now, changed_at, fresh_until, set, seq} or {'lost'}.
+-- Write what the holder of the lease has fetched, if it still has the lease. ARGV: token,
+-- fresh_until as the reply of acquire had it (whoever has changed it since has purged softly),
+-- source, etag, body (empty: the held one is renewed), ttl in ms, upstream etag, upstream
+-- last-modified, changed_at of the same content as last known to the caller (or 0), suspicions.
+-- What was held back, or is accepted, is over. Returns {'stored'|'soft', now, changed_at,
+-- fresh_until, set, seq} or {'lost'}.
 local h = read()
 if h.lease ~= ARGV[1] then return {'lost'} end
 if ARGV[5] == '' and h.etag ~= ARGV[4] then

@@ -1,7 +1,8 @@
--- Each script works on one resource: KEYS[1] is the hash with its content, KEYS[2] the hash beside it in which vitrine keeps
--- its books, and KEYS[3] that with its history (in a Cluster all are in one slot). The time is the server's, so that no two processes need to agree
--- on it. Times are Unix milliseconds.
--- A full Redis decides by a script's first write, and rolls nothing back: it has to be one that makes something larger.
+-- Each script works on one resource: KEYS[1] is the hash with its content, KEYS[2] the hash beside
+-- it in which vitrine keeps its books, and KEYS[3] that with its history (in a Cluster all are in
+-- one slot). The time is the server's, so that no two processes need to agree on it. Times are Unix
+-- milliseconds. A full Redis decides by a script's first write, and rolls nothing back: it has to
+-- be one that makes something larger.
 local key, books, history = KEYS[1], KEYS[2], KEYS[3]
 if redis.replicate_commands then redis.replicate_commands() end -- else Redis 6 can refuse to write after TIME
 local clock = redis.call('TIME')
@@ -27,10 +28,11 @@ end
 local function drop() redis.call('HDEL', books, 'lease', 'lease_until', 'lease_length', 'lease_seq') end
 local held = {'held_since', 'held_until', 'held_seq', 'held_reason', 'held_before', 'held_now'}
 
--- The one reading of both. Books that are missing are as the hash says, without a lease. A hash without a number, or with
--- another set or number than the books have, is none: doc is its number, or 0. A lease or a failure of another hash is
--- void, and so is a hold. A failure that is a document held back is over once an operator has accepted it. A document fetched
--- in the future is due: the clock was set back. A request to restore stands in whatever hash is there.
+-- The one reading of both. Books that are missing are as the hash says, without a lease. A hash
+-- without a number, or with another set or number than the books have, is none: doc is its number,
+-- or 0. A lease or a failure of another hash is void, and so is a hold. A failure that is a
+-- document held back is over once an operator has accepted it. A document fetched in the future is
+-- due: the clock was set back. A request to restore stands in whatever hash is there.
 local function read()
   local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified',
     'suspicions', 'accept', 'pinned_until', 'pinned_by', 'restore')
@@ -60,7 +62,8 @@ local function read()
   if h.wanted < 0 or h.wanted > longest then h.wanted = 0 end
   return h
 end
--- What is held, for a caller that has the body with that etag: another one's is sent. See lease.Record.
+-- What is held, for a caller that has the body with that etag: another one's is sent. See
+-- lease.Record.
 local function found(h, etag)
   local body = h.etag ~= '' and h.etag ~= etag and redis.call('HGET', key, 'body')
   return {now, h.set, h.seq, h.doc, body, h.etag, h.source, h.at, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified, h.mark,

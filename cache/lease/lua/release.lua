@@ -1,8 +1,9 @@
--- Give the lease back. ARGV: token, fresh_until as for fill, what to leave for the others (failed:N:code), for how long in ms
--- (0: leave nothing); and if what was fetched is to be held back: for how long in ms (0: until an operator accepts it), why,
--- and how many items there were and are.
--- Returns {'released'|'soft'|'lost'}: after soft and lost a purge came meanwhile, and the fetch is due again; or {'accepted'},
--- with the lease as it was: an operator has accepted what is fetched next, or that time is over.
+-- Give the lease back. ARGV: token, fresh_until as for fill, what to leave for the others
+-- (failed:N:code), for how long in ms (0: leave nothing); and if what was fetched is to be held
+-- back: for how long in ms (0: until an operator accepts it), why, and how many items there were
+-- and are. Returns {'released'|'soft'|'lost'}: after soft and lost a purge came meanwhile, and the
+-- fetch is due again; or {'accepted'}, with the lease as it was: an operator has accepted what is
+-- fetched next, or that time is over.
 local h = read()
 if h.lease ~= ARGV[1] then return {'lost'} end
 if ARGV[5] then

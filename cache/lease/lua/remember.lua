@@ -1,7 +1,7 @@
--- Keep a document in the history, if it is still the one that the caller has written.
--- ARGV: set and seq of that fill; version; what is kept, compressed ('' asks whether it is wanted); the rest of its JSON; how
--- many versions are kept, in how many bytes, and for how long after they were replaced, in ms.
--- Returns {'lost'}, {'kept'}, or {'wanted', the newest version}.
+-- Keep a document in the history, if it is still the one that the caller has written. ARGV: set and
+-- seq of that fill; version; what is kept, compressed ('' asks whether it is wanted); the rest of
+-- its JSON; how many versions are kept, in how many bytes, and for how long after they were
+-- replaced, in ms. Returns {'lost'}, {'kept'}, or {'wanted', the newest version}.
 local h = read()
 if h.doc == 0 or h.set ~= ARGV[1] or int(h.seq) ~= ARGV[2] then return {'lost'} end
 clear(history)

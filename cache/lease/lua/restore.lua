@@ -1,8 +1,9 @@
--- Serve a version of the history, pinned; or, without one, end the pin. It is a fill without a lease: one that is held is void.
--- ARGV: the request that the hash must still have in its field restore ('': none is needed); version; etag; body; source ('':
--- as before); for how long it is pinned, in ms; by whom; a name for the data set, if there is none.
--- Returns {'restored', until} (when the pin has ended: until when it was, or 0), {'withdrawn'} if that version is not there, or {'lost'} if the request is
--- not there any more.
+-- Serve a version of the history, pinned; or, without one, end the pin. It is a fill without a
+-- lease: one that is held is void. ARGV: the request that the hash must still have in its field
+-- restore ('': none is needed); version; etag; body; source ('': as before); for how long it is
+-- pinned, in ms; by whom; a name for the data set, if there is none. Returns {'restored', until}
+-- (when the pin has ended: until when it was, or 0), {'withdrawn'} if that version is not there, or
+-- {'lost'} if the request is not there any more.
 local h = read()
 if ARGV[1] ~= '' and h.restore ~= ARGV[1] then return {'lost'} end
 if ARGV[2] == '' then

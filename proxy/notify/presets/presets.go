@@ -1,5 +1,5 @@
-// Package presets has what is known of each kind of target, in the keys that an operator writes below
-// notify. Adding one takes its file.
+// Package presets has what is known of each kind of target, in the keys that an operator writes
+// below notify. Adding one takes its file.
 package presets
 
 import "embed"

@@ -187,7 +187,8 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	h.points = slices.DeleteFunc(h.points, func(p point) bool { return now.Sub(p.at) > Window+Step })
 }
 
-// noteDocument notes what is held back or suspicious since the sample before, which is nil for none.
+// noteDocument notes what is held back or suspicious since the sample before, which is nil for
+// none.
 func (h *history) noteDocument(now time.Time, t Target, before *State, d Document) {
 	var was Document
 	if before != nil {

@@ -67,9 +67,9 @@ type Answer struct {
 // namespace begins the name of every metric.
 const namespace = "vitrine"
 
-// requestBounds are the upper bounds of the duration buckets in seconds: a hit takes microseconds, a
-// fetch that is waited for some hundred milliseconds, and nobody waits for longer than a fetch may
-// take.
+// requestBounds are the upper bounds of the duration buckets in seconds: a hit takes microseconds,
+// a fetch that is waited for some hundred milliseconds, and nobody waits for longer than a fetch
+// may take.
 var requestBounds = [...]float64{
 	5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10,
 }

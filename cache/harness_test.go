@@ -156,9 +156,7 @@ func startRedis(t *testing.T, args ...string) *redistest.Server {
 func embeddedURL(t testing.TB) string {
 	t.Helper()
 	s, err := embedded.Start("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Close)
 	return s.URL()
 }
@@ -172,9 +170,7 @@ func dial(t testing.TB, addr string) *redis.Client {
 func openStore(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -188,9 +184,7 @@ func replica(t testing.TB, url string, o ReaderOptions[int64]) (*Store, *Reader[
 	t.Helper()
 	s := openStore(t, url)
 	r, err := NewReader(s, "banners", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eventually(t, "purges are received", s.Listening)
 	return s, r
 }
@@ -295,9 +289,4 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	testkit.Eventually(t, what, ok)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.Must

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 )
 
@@ -15,9 +16,7 @@ import (
 func load(t *testing.T, sources config.Sources) config.Config {
 	t.Helper()
 	c, err := config.Load(sources)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
@@ -25,9 +24,7 @@ func load(t *testing.T, sources config.Sources) config.Config {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "vitrine.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -132,9 +129,7 @@ func TestEachMistakeInAFileIsNamedWithItsLine(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(file, ".yaml"), func(t *testing.T) {
 			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			first, _, _ := strings.Cut(string(content), "\n")
 			want := strings.TrimPrefix(first, "# ")
 			_, err = config.Load(config.Sources{File: file})
@@ -264,9 +259,7 @@ func TestSizesAreReadInTheUsualForms(t *testing.T) {
 
 func TestAFileWithoutEndIsRefused(t *testing.T) {
 	endless := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(endless, []byte(strings.Repeat("# x\n", 1<<18)+"#"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(endless, []byte(strings.Repeat("# x\n", 1<<18)+"#"), 0o600))
 	for _, sources := range []config.Sources{{File: endless}, {Environ: []string{"VITRINE_UPSTREAM_PRESET=" + endless}}} {
 		if _, err := config.Load(sources); err == nil || !strings.HasSuffix(err.Error(), ": it has more than 1MiB") {
 			t.Errorf("%v", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/config/source"
 )
@@ -21,9 +22,7 @@ func banners(parts string) string {
 
 func TestPartsAreDecodedWithTheirReferences(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("hunter1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(secret, []byte("hunter1\n"), 0o600))
 	file := write(t, `
 common: &common
   headers: {X-Site: nl}
@@ -50,9 +49,7 @@ upstream:
     banners: {parts: [{body: plain text}], empty: true}
 `)
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	file = write(t, strings.Replace(string(text), "common: &common\n  headers: {X-Site: nl}\n", "", 1))
 	u := load(t, config.Sources{File: file, Environ: []string{"TENANT=hunter2", "LANG=fr"}}).Upstream
 	first := 0
@@ -146,9 +143,7 @@ upstream:
       parts: [{name: gallery, paging: {style: link}, map: .two}, {name: other, path: p}]
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	file := filepath.Join(dir, "vitrine.yaml")
 	before := load(t, config.Sources{File: file})
@@ -162,16 +157,12 @@ upstream:
 	if diff := cmp.Diff(map[string]string{"X-B": "b"}, before.Upstream.Shared.Headers); diff != "" {
 		t.Error(diff)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte("resources: {banners: {map: .}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte("resources: {banners: {map: .}}"), 0o600))
 	after := load(t, config.Sources{File: file})
 	if after.Fingerprint() == before.Fingerprint() || len(after.Changes(before)) == 0 {
 		t.Error("a changed preset is not a change")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte("resources: {banners: {path: changed, mapp: x}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte("resources: {banners: {path: changed, mapp: x}}"), 0o600))
 	wrong := "upstream.resources.banners.mapp (" + filepath.Join(dir, "mine.yaml") + ":1): no such setting; did you mean upstream.resources.banners.map?"
 	if _, err := config.Load(config.Sources{File: file}); err == nil || err.Error() != wrong {
 		t.Errorf("got  %v\nwant %s", err, wrong)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v3"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 )
 
@@ -38,9 +39,7 @@ func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
 	f.Add([]byte("listen: :1\nadmin.listen: :2\ncors: {origins: [a://b]}\nupstream: {max_bytes: 1e3}\n"))
 	file := filepath.Join(f.TempDir(), "vitrine.yaml")
 	read := func(t *testing.T, content []byte) (config.Config, error) {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, content, 0o600))
 		return config.Load(config.Sources{File: file})
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -181,9 +180,7 @@ func markdown() string {
 func TestTheDocumentedSettingsAreTheSettings(t *testing.T) {
 	page := filepath.Join("..", "docs", "configuration.md")
 	content, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	before, rest, marked := strings.Cut(string(content), listBegins)
 	list, after, ended := strings.Cut(rest, listEnds)
 	if !marked || !ended {
@@ -195,18 +192,14 @@ func TestTheDocumentedSettingsAreTheSettings(t *testing.T) {
 	if !*update {
 		t.Fatalf("%s does not match config/config.go; run go test ./config -update\n%s", page, cmp.Diff(list, markdown()))
 	}
-	if err := os.WriteFile(page, []byte(before+listBegins+markdown()+listEnds+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(page, []byte(before+listBegins+markdown()+listEnds+after), 0o644))
 }
 
 // A secret is passed on as its file; other settings that name a file are left to an override, which
 // also mounts it.
 func TestTheComposeFilePassesOnEveryOtherSetting(t *testing.T) {
 	compose, err := os.ReadFile(filepath.Join("..", "docker-compose.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	known := map[string]bool{"VITRINE_CONFIG": true}
 	for _, s := range config.Settings() {
 		known[s.Env] = true
@@ -231,13 +224,9 @@ func TestTheComposeFilePassesOnEveryOtherSetting(t *testing.T) {
 
 func TestTheComposeFilesRedisGivesTheDocumentedRights(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "purging.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	compose, err := os.ReadFile(filepath.Join("..", "docker-compose.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	block := regexp.MustCompile("(?s)ACL SETUSER vitrine .*?(resetchannels .*?)\n```").FindSubmatch(page)
 	if block == nil {
 		t.Fatal("docs/purging.md has no ACL")
@@ -251,9 +240,7 @@ func TestTheComposeFilesRedisGivesTheDocumentedRights(t *testing.T) {
 func TestTheComposeFileHasNoDefaultSecret(t *testing.T) {
 	for _, name := range []string{"docker-compose.yml", ".env.example"} {
 		text, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if set := regexp.MustCompile(`(?m)^[^#\n]*(TOKEN|SECRET|PASSWORD|AUTHORIZATION)[:=][ \t]*\S.*$`).FindAllString(string(text), -1); set != nil {
 			t.Errorf("%s has %q", name, set)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 )
 
@@ -23,9 +24,7 @@ func shown(t *testing.T, v any) string {
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("json", "v", v)
 	for _, marshal := range []func(any) ([]byte, error){json.Marshal, yaml.Marshal} {
 		encoded, err := marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		out.Write(encoded)
 	}
 	return out.String()

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 )
 
@@ -47,9 +48,7 @@ func files(t *testing.T, suffix string) map[string][]byte {
 		all[path], err = fs.ReadFile(root, path)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return all
 }
 
@@ -158,9 +157,7 @@ func TestTheTableOfPackagesIsThatOfTheCode(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		dir := filepath.ToSlash(filepath.Dir(path))
 		if imports[dir] == nil {
 			imports[dir] = map[string]bool{}

@@ -205,9 +205,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 		t.Error(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := r.server.Serve(ln); err != nil {
 		t.Errorf("Serve after Shutdown: %v", err)
 	}

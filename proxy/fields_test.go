@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -16,9 +17,7 @@ import (
 // TestFieldsSentAreThoseOfTheInterface compares the answers with the lists of docs/interface.md.
 func TestFieldsSentAreThoseOfTheInterface(t *testing.T) {
 	text, err := os.ReadFile("../docs/interface.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, table, _ := strings.Cut(string(text), "\n## 7. Response headers\n")
 	table, rest, _ := strings.Cut(table, "\n## ")
 	_, cors, _ := strings.Cut(rest, "\n## 9. CORS\n")

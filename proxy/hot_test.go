@@ -70,9 +70,7 @@ func newHot(t testing.TB, s *Server, target string, fields []string) *hot {
 	h.conn = &client{Conn: &h.wire, server: s}
 	h.ctx.Init2(h.conn, nil, true)
 	h.w = bufio.NewWriter(h.conn)
-	if err := h.ctx.Request.Read(bufio.NewReader(bytes.NewReader(hotRequest(target, fields)))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.ctx.Request.Read(bufio.NewReader(bytes.NewReader(hotRequest(target, fields)))))
 	return h
 }
 
@@ -81,12 +79,8 @@ func (h *hot) answer(t testing.TB, handler fasthttp.RequestHandler) {
 	h.ctx.Response.Reset()
 	h.ctx.Response.Header.SetNoDefaultContentType(true)
 	handler(&h.ctx)
-	if err := h.ctx.Response.Write(h.w); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.ctx.Response.Write(h.w))
+	testkit.Must(t, h.w.Flush())
 }
 
 // quietServer holds the three recorded documents, and counts.
@@ -154,14 +148,10 @@ func (h *hot) benchmark(b *testing.B, handler fasthttp.RequestHandler) {
 func bare(t testing.TB, target string, answer []byte) fasthttp.RequestHandler {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil) //nolint:bodyclose // there is no connection
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var names, values []string
 	for name := range resp.Header {
 		if name != "Date" && name != "Content-Length" {

@@ -61,9 +61,7 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	lent.StartTLS()
 	defer lent.Close()
 	secure, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: lent.TLS.Certificates, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go func() { _ = r.server.Serve(secure) }()
 	held := r.dial(t)
 	defer held.Close()
@@ -201,16 +199,12 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 	r := newRig(t, Options{HSTS: 365 * 24 * time.Hour})
 	path := filepath.Join(testkit.SocketDir(t), "s")
 	socket, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	lent := httptest.NewUnstartedServer(nil)
 	lent.StartTLS()
 	defer lent.Close()
 	secure, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: lent.TLS.Certificates, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	served := make(chan error, 2)
 	for _, ln := range []net.Listener{socket, secure} {
 		go func() { served <- r.server.Serve(ln) }()
@@ -234,9 +228,7 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conn, err := tc.dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer conn.Close()
 			fmt.Fprint(conn, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
 			got := readReply(t, bufio.NewReader(conn), "GET")

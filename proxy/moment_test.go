@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
 func termsOf(t *testing.T, o Options) *terms {
 	t.Helper()
 	made, err := newTerms(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return made
 }
 
@@ -140,9 +139,7 @@ func TestLastModifiedIsNeverAfterDate(t *testing.T) {
 	}, cache.Status{Detail: cache.DetailMemory})
 	h := r.get(t, "/cms/rules/").Header
 	date, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if modified, err := http.ParseTime(h.Get("Last-Modified")); err != nil || modified.After(date) {
 		t.Errorf("%v is after %v: %v", modified, date, err)
 	}

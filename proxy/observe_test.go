@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -46,9 +47,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 	r.get(t, "/gvapp/singlebanner")
 
 	families, err := meter.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got, collapsed := map[string]float64{}, 0.0
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -82,9 +81,7 @@ func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
 		meter.Observe(metrics.Answer{Target: metrics.Other, Code: f.status})
 	}
 	families, err := meter.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "vitrine_requests_total" && m.GetLabel()[1].GetValue() == "other" && m.GetCounter().GetValue() > 0 {

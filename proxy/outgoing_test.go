@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/represent"
 )
 
@@ -21,9 +22,7 @@ func TestAPreparedAnswerFollowsItsHeaderOrNothing(t *testing.T) {
 	response.Header.SetContentLength(4)
 	var header strings.Builder
 	flush := bufio.NewWriter(&header)
-	if err := errors.Join(response.Write(flush), flush.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(response.Write(flush), flush.Flush()))
 	whole := header.String()
 	for name, tc := range map[string]struct {
 		flushes []string

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -22,9 +23,7 @@ const recordedDir = "testdata/django-rest-framework"
 func readRecorded(t testing.TB, name string) reply {
 	t.Helper()
 	f, err := os.Open(filepath.Join(recordedDir, name+".http"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	method := http.MethodGet
 	if strings.Contains(name, "head") {
@@ -45,9 +44,7 @@ type recording struct {
 func readRecordings(t testing.TB) (all []recording) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(recordedDir, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	row := regexp.MustCompile(`^\| \[([^]]+)\]\([^)]+\) \| (.*?) \| \d{3} `)
 	code := regexp.MustCompile("`([^`]*)`")
@@ -251,12 +248,8 @@ func compareReply(t *testing.T, got, want reply) {
 func gunzip(t *testing.T, b []byte) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	out, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -29,18 +30,14 @@ func decode(t *testing.T, coding string, body []byte) []byte {
 	case "zstd":
 		// The window that every browser has room for, RFC 9659.
 		z, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderMaxWindow(8<<20))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer z.Close()
 		r = z
 	default:
 		t.Fatalf("coding %q", coding)
 	}
 	out, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return out
 }
 
@@ -85,9 +82,7 @@ func TestEachRepresentationHasItsOwnStrongTag(t *testing.T) {
 func ruleSetTitled(t *testing.T, title string) []byte {
 	t.Helper()
 	d, err := shape.Normalize(shape.Rules, []byte(`[{"id":1,"title":"`+title+`"}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return d.Body
 }
 

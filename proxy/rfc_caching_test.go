@@ -11,6 +11,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -161,9 +162,7 @@ func TestRFC9875CacheGroupsNameTheResourceInWhateverForm(t *testing.T) {
 			for _, field := range []string{"Accept-Encoding: br", "If-None-Match: *", "Accept: application/json; indent=2"} {
 				got := r.get(t, path+form, field)
 				list, err := httpsfv.UnmarshalList(got.Header.Values("Cache-Groups"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				var groups []string
 				for _, member := range list {
 					item, ok := member.(httpsfv.Item)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -44,9 +45,7 @@ func newRuleRig(t *testing.T, o Options) (r *rig, expand *strings.Replacer) {
 func (r *rig) holdBanners(t *testing.T) {
 	t.Helper()
 	doc, err := shape.Normalize(shape.Banners, readRecorded(t, "singlebanner-get").body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	now := time.Now()
 	r.sources[shape.Banners].holdDocument(t, &cache.Document{
 		Body: doc.Body, ETag: cache.ETag(doc.Body),

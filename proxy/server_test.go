@@ -50,9 +50,7 @@ func (h *held) hold(t testing.TB, body []byte) {
 func (h *held) holdDocument(t testing.TB, d *cache.Document, st cache.Status) {
 	t.Helper()
 	p, err := h.prepare(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answer, h.err = cache.Answer[*represent.Document]{Value: p, Document: d, Status: st}, nil
@@ -101,9 +99,7 @@ func newRig(t testing.TB, o Options) *rig {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.addr = ln.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(ln) }()
@@ -124,9 +120,7 @@ func newRig(t testing.TB, o Options) *rig {
 func (r *rig) holdRecorded(t testing.TB, res shape.Resource, name string) {
 	t.Helper()
 	d, err := shape.Normalize(res, readRecorded(t, name).body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.sources[res].hold(t, d.Body)
 }
 
@@ -168,13 +162,9 @@ func readReply(t testing.TB, from *bufio.Reader, method string) reply {
 	for err == nil && resp.StatusCode == http.StatusContinue {
 		resp, err = http.ReadResponse(from, &http.Request{Method: method})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return reply{Response: resp, body: body}
 }

@@ -34,9 +34,7 @@ import (
 func serveOnSocket(t *testing.T, r *rig, config *tls.Config) {
 	t.Helper()
 	socket, err := listen.Open(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(socket.Listen(config)) }()
 	r.addr = socket.Addr().String()
@@ -70,13 +68,9 @@ func systemCalls(t *testing.T) (reads, writes int) {
 func bannersOf(t testing.TB, size int) []byte {
 	t.Helper()
 	raw, err := os.ReadFile("../upstream/sample/banners.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d, err := shape.Normalize(shape.Banners, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	banners, body := d.Banners(), d.Body
 	for i := 0; len(body) < size; i++ {
 		_, rest, _ := strings.Cut(string(banners[i%len(banners)].JSON), `"title_en":"`)
@@ -87,19 +81,13 @@ func bannersOf(t testing.TB, size int) []byte {
 
 func TestOneSystemCallWritesAnAnswerOverTLS(t *testing.T) {
 	cert, key, err := listentest.Certificate("vitrine")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	certFile, keyFile := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	for name, content := range map[string][]byte{certFile: cert, keyFile: key} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(name, content, 0o600))
 	}
 	certificate, err := listen.NewCertificate(certFile, keyFile, slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(cert)
 	r := newRig(t, Options{})
@@ -159,13 +147,9 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 		fmt.Fprintf(&list, `,{"id":%d}`, i)
 	}
 	normal, err := shape.Normalize(shape.Banners, []byte("["+list.String()[1:]+"]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	document, err := represent.Prepare(shape.Banners, new(processors.Half))(&cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// Builders that are busy make an answer of items.
 	found := make(chan *represent.Representation, 1)
 	ctx, end := context.WithCancel(t.Context())
@@ -192,9 +176,7 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	tasks.Wait()
 	o := newOutgoing()
 	o.content(r, represent.Lease{})
-	if err := o.writeTo(new(wire), []byte("HTTP/1.1 200 OK\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, o.writeTo(new(wire), []byte("HTTP/1.1 200 OK\r\n\r\n")))
 	o.release()
 	for i, p := range o.pieces {
 		if p != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -164,9 +165,7 @@ func packed(t *testing.T, body string) []byte {
 	if _, err := io.WriteString(zw, body); err != nil {
 		t.Fatal(err)
 	}
-	if err := zw.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, zw.Close())
 	return out.Bytes()
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -185,9 +186,7 @@ func TestDefinitionsAndMediaAreSharedByAllPrograms(t *testing.T) {
 		ID   int
 		Link string `json:"redirect_link_en"`
 	}
-	if err := json.Unmarshal(mustFetch(t, client, shape.Banners).Document.Body, &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(mustFetch(t, client, shape.Banners).Document.Body, &got))
 	if s := fmt.Sprint(got); s != "[{7 https://cms.example/m/a%20b.jpg} {8 https://cdn.example/x} {9 }]" {
 		t.Error(s)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -26,9 +27,7 @@ func newFiles(t *testing.T) string {
 
 func write(t *testing.T, dir, name, body string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600))
 }
 
 func TestFolderIsNormalizedLikeACMS(t *testing.T) {
@@ -64,15 +63,11 @@ func TestEditIsSeenWithinTheSameSecond(t *testing.T) {
 	dir := newFiles(t)
 	client := newClient(t, "file:"+dir, nil)
 	stamp := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
-	if err := os.Chtimes(filepath.Join(dir, "rules.json"), stamp, stamp); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(filepath.Join(dir, "rules.json"), stamp, stamp))
 	first := mustFetch(t, client, shape.Rules)
 	write(t, dir, "rules.json", "\n\n")
 	write(t, dir, "rules.json", `[{"id":1}]`)
-	if err := os.Chtimes(filepath.Join(dir, "rules.json"), stamp, stamp); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(filepath.Join(dir, "rules.json"), stamp, stamp))
 	got, err := client.Fetch(t.Context(), shape.Rules, first.Validators)
 	if err != nil || got.NotModified || got.Document.Items != 1 {
 		t.Errorf("%+v, %v", got, err)
@@ -92,9 +87,7 @@ func TestFolderFaultsAreNamed(t *testing.T) {
 	}
 	remove := func() {
 		t.Helper()
-		if err := os.RemoveAll(filepath.Join(dir, "rules.json")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.RemoveAll(filepath.Join(dir, "rules.json")))
 	}
 
 	write(t, dir, "rules.json", `{}`)
@@ -108,20 +101,14 @@ func TestFolderFaultsAreNamed(t *testing.T) {
 	remove()
 	wantError(t, fetch(), ErrAnswer, op+"no such file or directory")
 
-	if err := os.Mkdir(filepath.Join(dir, "rules.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "rules.json"), 0o700))
 	wantError(t, fetch(), ErrAnswer, op+"not a regular file")
 
 	remove()
-	if err := syscall.Mkfifo(filepath.Join(dir, "rules.json"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mkfifo(filepath.Join(dir, "rules.json"), 0o600))
 	wantError(t, fetch(), ErrAnswer, op+"not a regular file") // and it does not wait for a writer
 
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(dir))
 	wantError(t, fetch(), ErrUnreachable, op+"no such file or directory")
 }
 
@@ -163,9 +150,7 @@ func TestSampleIsFetchedWithoutRepairs(t *testing.T) {
 func TestRecordedAnswersInAFolderAreTakenAsFromHTTP(t *testing.T) {
 	dir := t.TempDir()
 	save := func(r shape.Resource, raw []byte) {
-		if err := os.WriteFile(filepath.Join(dir, string(r)+".http"), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, string(r)+".http"), raw, 0o600))
 	}
 	save(shape.Catalogue, upstreamtest.Recording(t, "gzip-get"))
 	save(shape.Rules, upstreamtest.Recording(t, "crash-500"))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -63,9 +64,7 @@ func FuzzMapAndNormalize(f *testing.F) {
 		}
 		o.Transport = canned{body}
 		client, err := New(o.complete(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := client.Fetch(t.Context(), r, Validators{})
 		if err == nil {
 			checkDocument(t, r, got.Document.Body)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -223,9 +224,7 @@ func TestAllThatIsReadOfAResponseEndsWithTheFetch(t *testing.T) {
 func rawServer(t *testing.T, begin, more string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var connections sync.WaitGroup
 	stop := make(chan struct{})
 	connections.Go(func() {

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
@@ -31,9 +32,7 @@ func newClient(t *testing.T, url string, change func(*options)) *Client {
 		change(&o)
 	}
 	c, err := New(o.complete(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -48,9 +47,7 @@ type options struct {
 func (o options) complete(t testing.TB) Options {
 	t.Helper()
 	c, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_PRESET=" + o.Preset}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	overlay(&c.Upstream.Shared, o.Shared)
 	o.Shared = c.Upstream.Shared
 	given, resources := o.Resources, make(map[shape.Resource]source.Resource)
@@ -90,9 +87,7 @@ func overlay[T any](to *T, over T) {
 func mustFetch(t *testing.T, c *Client, r shape.Resource) Result {
 	t.Helper()
 	got, err := c.Fetch(t.Context(), r, Validators{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 
@@ -129,9 +124,7 @@ func normalized(t *testing.T, r shape.Resource, name string) []byte {
 		t.Fatalf("%s has no body", name)
 	}
 	doc, err := shape.Normalize(r, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return doc.Body
 }
 

@@ -62,9 +62,7 @@ func TestAFetchTakesAtMostSixTimesWhatItReadsOrWrites(t *testing.T) {
 func fromDisk(t *testing.T, body func() string) (length int, beginning string, cms roundTrip) {
 	t.Helper()
 	file, text := filepath.Join(t.TempDir(), "body"), body()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	length, beginning = len(text), strings.Clone(text[:min(len(text), 200)])
 	return length, beginning, func(req *http.Request) (*http.Response, error) {
 		body, err := os.Open(file)

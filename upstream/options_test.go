@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
@@ -16,9 +17,7 @@ import (
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	const userinfo = "upstream URL: a user or password is not allowed; use the upstream authorization setting (VITRINE_UPSTREAM_AUTHORIZATION)"
 	const form = "upstream URL: the scheme is missing or unknown"
 	for _, c := range []struct {
@@ -73,9 +72,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 
 func TestZeroOptionsMeanWhatTheySay(t *testing.T) {
 	o, err := Options{URL: "http://cms"}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if o.Timeout != 10*time.Second || o.Retries != 0 || o.MaxBytes != 32<<20 ||
 		o.RetryWait != 200*time.Millisecond || o.MaxRetryWait != 2*time.Second || o.Logger == nil {
 		t.Errorf("%+v", o)

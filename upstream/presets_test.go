@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/presets"
 	"vitrine/upstream/shape"
 )
@@ -29,9 +30,7 @@ func TestAPresetIsOneFileAndItsAnswers(t *testing.T) {
 		name := strings.TrimSuffix(file, ".yaml")
 		t.Run(name, func(t *testing.T) {
 			text, err := fs.ReadFile(presets.FS, file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if n := bytes.Count(text, []byte("\n")); n > 60 || name != "custom" && !bytes.Contains(text, []byte("Answers: ")) {
 				t.Errorf("%d lines, or not a word about its answers", n)
 			}
@@ -51,9 +50,7 @@ func TestAPresetIsOneFileAndItsAnswers(t *testing.T) {
 				golden := filepath.Join(answers, "want", string(r)+".json")
 				pretty := append(shape.Indent(nil, got.Document.Body, 1), 10)
 				if *update {
-					if err := errors.Join(os.MkdirAll(filepath.Dir(golden), 0o755), os.WriteFile(golden, pretty, 0o644)); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(golden), 0o755), os.WriteFile(golden, pretty, 0o644)))
 				}
 				want, err := os.ReadFile(golden)
 				if err != nil || !bytes.Equal(pretty, want) {

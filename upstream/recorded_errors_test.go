@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -85,9 +86,7 @@ func TestEveryRecordedErrorIsToldForWhatItIs(t *testing.T) {
 		for _, name := range upstreamtest.Recordings(t, cms) {
 			raw := upstreamtest.Recording(t, name)
 			resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			_ = resp.Body.Close()
 			if resp.StatusCode < 400 {
 				continue // a document, or a part of one

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -56,9 +57,7 @@ func TestRecordedValidatorsRenewTheCopyHeld(t *testing.T) {
 			cms := upstreamtest.New(t)
 			cms.Record(shape.Catalogue, upstreamtest.Recording(t, c.name))
 			got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, c.held)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if !got.NotModified || got.Status != http.StatusNotModified || got.Document.Body != nil {
 				t.Errorf("got %+v", got)
 			}

@@ -156,9 +156,4 @@ func Operator(client redis.Cmdable) Purger {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.Must

@@ -26,9 +26,7 @@ const own = "return redis.call('PING')"
 func newStore(t *testing.T, address string) *Store {
 	t.Helper()
 	s, err := Start(address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(s.Close)
 	s.redis.Server().SetPreHook(ownCommands(s).hook)
 	return s
@@ -43,13 +41,9 @@ func ownCommands(s *Store) *commands {
 func dial(t *testing.T, s *Store) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	return conn
 }
 
@@ -174,9 +168,7 @@ func TestATrackerThatDoesNotReadIsCutOff(t *testing.T) {
 	client := clientOf(t, s)
 	key := strings.Repeat("k", maxCommand/2)
 	for range 1000 { // more than the sockets' buffers hold
-		if err := client.Set(t.Context(), key, "x", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, client.Set(t.Context(), key, "x", 0).Err())
 	}
 }
 
@@ -266,9 +258,7 @@ func TestAFullStoreIsReadAndPurged(t *testing.T) {
 		}
 	}
 	store := script("return redis.call('HSET', KEYS[1], 'body', ARGV[1], 'fresh_until', '1')")
-	if err := store(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, store())
 	for i := 0; do("SET", i, document)() == nil; i++ {
 		if size := full.memory.count(); size > 2<<20 {
 			t.Fatalf("%d bytes are stored", size)
@@ -304,9 +294,7 @@ func TestAFullStoreIsReadAndPurged(t *testing.T) {
 func TestNothingIsRunWhileTheStoreCloses(t *testing.T) {
 	var log testkit.Buffer
 	s, err := Start("127.0.0.1:0", slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var all sync.WaitGroup
 	for range 20 {
 		conn := dial(t, s)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"vitrine/cmd/testkit"
 )
 
 func document(body string) *Document {
@@ -32,13 +34,9 @@ func TestADocumentIsReadAsItWasWrittenAndPrivate(t *testing.T) {
 		t.Errorf("nothing was written: %v", err)
 	}
 	for _, body := range []string{"[]", "[\n1\n]\n", ""} {
-		if err := f.Save(document(body)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, f.Save(document(body)))
 		got, err := f.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(document(body), got); diff != "" {
 			t.Error(diff)
 		}
@@ -83,9 +81,7 @@ func TestProcessesCanShareAFolder(t *testing.T) {
 	for range 3 {
 		w := exec.Command(os.Args[0])
 		w.Env, w.Stderr = append(os.Environ(), writerFolder+"="+folder), t.Output()
-		if err := w.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.Start())
 		writers = append(writers, w)
 	}
 	var reading atomic.Bool
@@ -116,9 +112,7 @@ func TestAFileWaitsForNoOther(t *testing.T) {
 	busy, other := At(folder, "banners"), At(folder, "rules")
 	busy.saving.Lock()
 	defer busy.saving.Unlock()
-	if err := errors.Join(other.Save(document("[]")), other.Remove()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(other.Save(document("[]")), other.Remove()))
 	if again := At(folder, "banners").saving; again.TryLock() {
 		again.Unlock()
 		t.Error("the successor of whoever writes a file does not wait for it")
@@ -132,21 +126,15 @@ func TestCleanRemovesWhatACrashHasLeft(t *testing.T) {
 		"banners.lastgood": time.Hour, "banners.lastgood.1.new": time.Hour, "banners.lastgood.2.new": 0, "rules.lastgood.3.new": time.Hour,
 	} {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, nil, 0o600))
+		testkit.Must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age)))
 	}
 	if err := At(folder, "banners").Clean(); err != nil {
 		t.Error(err)
 	}
 	var names []string
 	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, file := range files {
 		names = append(names, file.Name())
 	}
@@ -158,21 +146,15 @@ func TestCleanRemovesWhatACrashHasLeft(t *testing.T) {
 // Whatever a crash or a disk makes of a file is not taken for a document.
 func TestADamagedFileIsNoticed(t *testing.T) {
 	f := At(t.TempDir(), "banners")
-	if err := f.Save(document("[1,2,3]")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.Save(document("[1,2,3]")))
 	whole, err := os.ReadFile(f.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range whole {
 		for name, content := range map[string][]byte{
 			"cut short": whole[:i],
 			"changed":   append(append(bytes.Clone(whole[:i]), whole[i]^1), whole[i+1:]...),
 		} {
-			if err := os.WriteFile(f.Path(), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(f.Path(), content, 0o600))
 			if d, err := f.Load(); !errors.Is(err, ErrDamaged) {
 				t.Fatalf("%s at byte %d: %+v, %v", name, i, d, err)
 			}
@@ -202,13 +184,9 @@ func TestWhatIsNotAFileIsNeitherReadNorWrittenTo(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(elsewhere, []byte("mine"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(elsewhere, []byte("mine"), 0o600))
 			f := At(folder, "banners")
-			if err := put(f.Path()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, put(f.Path()))
 			if d, err := f.Load(); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%v, %v", d, err)
 			}
@@ -247,9 +225,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("\n\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		place := At(t.TempDir(), "banners")
-		if err := os.WriteFile(place.Path(), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(place.Path(), content, 0o600))
 		d, err := place.Load()
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
@@ -257,9 +233,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		if err := place.Save(d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, place.Save(d))
 		again, err := place.Load()
 		if diff := cmp.Diff(d, again); err != nil || diff != "" {
 			t.Fatal(err, diff)

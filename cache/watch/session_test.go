@@ -27,9 +27,7 @@ type way struct {
 
 func newWay(t *testing.T, to *embedded.Store) *way {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	y := &way{Listener: l, to: to, open: map[net.Conn]bool{}}
 	y.tasks.Go(func() {
 		for {
@@ -101,9 +99,7 @@ func (y *way) conns() int {
 func store(t *testing.T) (*embedded.Store, *redis.Client) {
 	t.Helper()
 	s, err := embedded.Start("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(s.Close)
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = c.Close() })
@@ -113,9 +109,7 @@ func store(t *testing.T) (*embedded.Store, *redis.Client) {
 func open(t *testing.T, addr string) *Watch {
 	t.Helper()
 	w, err := Open(t.Context(), Options{URL: "redis://" + addr, Prefix: "p:", Bound: 50 * time.Millisecond, Patience: time.Second, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(w.Close)
 	return w
 }

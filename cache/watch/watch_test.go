@@ -40,9 +40,7 @@ func TestAKeyIsListenedToWhereverItGoes(t *testing.T) {
 	received := func(name string, at int) {
 		t.Helper()
 		testkit.Eventually(t, "a change of "+name+" is received", func() bool {
-			if err := clients[at].HSet(t.Context(), "p:"+name, "a", 1).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, clients[at].HSet(t.Context(), "p:"+name, "a", 1).Err())
 			select {
 			case <-changed[name]:
 				return true
@@ -77,9 +75,7 @@ func TestAServerWithoutWatchedKeysIsKept(t *testing.T) {
 	}
 	w.redirect(route)
 	s, err := w.Server(t.Context(), "replicas")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w.redirect(route)
 	if again, err := w.Server(t.Context(), "replicas"); err != nil || again != s || s.ctx.Err() != nil {
 		t.Errorf("another server: %t, %v, %v", again != s, err, s.ctx.Err())

@@ -22,6 +22,14 @@ const Patience = 30 * time.Second
 
 func init() { http.DefaultClient.Timeout = Patience }
 
+// Must ends the test with the error, if it is one.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Eventually waits until ok returns true.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -16,9 +16,7 @@ import (
 func (r running) scrape(t *testing.T) string {
 	t.Helper()
 	got, err := ask(http.DefaultClient, "http://"+r.operator.Addr().String()+"/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got.body
 }
 
@@ -68,9 +66,7 @@ func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
 	first := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_GUARD_SHRINK=0")
 	first.allAnswer(t, "hit")
 	// Another replica has it from Redis, and is the one that fetches it empty.
-	if err := first.stop(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, first.stop())
 	second := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_GUARD_SHRINK=0")
 	second.allAnswer(t, "hit")
 	cms.Set(shape.Banners, "[]")

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -96,9 +97,7 @@ func TestReportsReadAsTheyAreWrittenDown(t *testing.T) {
 // TestCheckSaysWhatRedisLacks has a Redis that evicts, keeps nothing and does not push.
 func TestCheckSaysWhatRedisLacks(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "volatile-ttl")
-	if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "-client|tracking").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "-client|tracking").Err())
 	var out bytes.Buffer
 	environ := []string{"VITRINE_REDIS_URL=" + server.URL(), "VITRINE_UPSTREAM_URL=sample:"}
 	if code := run(t.Context(), []string{"check"}, program{environ: environ, stdout: &out, stderr: t.Output()}); code != exitDone {
@@ -118,15 +117,11 @@ func TestCheckSaysWhatRedisLacks(t *testing.T) {
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; run with -update to take it):\n%s", file, diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -233,9 +234,7 @@ func documentIDs(t *testing.T) map[string]map[float64]string {
 	} {
 		_, body, _ := bytes.Cut(upstreamtest.Recording(t, "strapi5/"+name), []byte("\r\n\r\n"))
 		var list struct{ Data []any }
-		if err := json.Unmarshal(body, &list); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(body, &list))
 		collectIDs(ids, table, list.Data)
 	}
 	published := []float64{1, 2, 3, 4, 5, 7}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -32,13 +33,9 @@ func example(t *testing.T, name string, cms *upstreamtest.CMS) *upstream.Client 
 func clientOf(t *testing.T, file string, cms *upstreamtest.CMS) *upstream.Client {
 	t.Helper()
 	cfg, err := config.Load(config.Sources{File: file, Flags: map[string]string{"upstream-url": cms.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -67,16 +64,12 @@ func serve(t *testing.T, cms *upstreamtest.CMS, path string, recordings ...[2]st
 func document(t *testing.T, client *upstream.Client, r shape.Resource) any {
 	t.Helper()
 	got, err := client.Fetch(t.Context(), r, upstream.Validators{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(got.Suspicions) > 0 {
 		t.Errorf("%s: suspicions %v", r, got.Suspicions)
 	}
 	var v any
-	if err := json.Unmarshal(got.Document.Body, &v); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(got.Document.Body, &v))
 	return v
 }
 
@@ -177,9 +170,7 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 	}
 	for _, file := range examples {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		guide, err := os.ReadFile(filepath.Join(docs, strings.TrimSuffix(filepath.Base(file), ".yaml")+".md"))
 		link := "](examples/" + filepath.Base(file) + ")"
 		shown := !strings.Contains(string(guide), "```yaml\n") || strings.Contains(string(guide), "```yaml\n"+string(text)+"```\n")
@@ -191,9 +182,7 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 		}
 	}
 	readme, err := os.ReadFile(filepath.Join(docs, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, block := range fenced.FindAllStringSubmatch(string(readme), -1) {
 		if block[1] != "yaml" {
 			continue
@@ -204,9 +193,7 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 			text = "upstream:\n  resources:\n    catalogue:\n      parts:\n" + indented(text, "        ")
 		}
 		for name, content := range map[string]string{file: text, file + ".secret": "hush\n"} {
-			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
 		}
 		cfg, err := config.Load(config.Sources{
 			File: file, Environ: []string{"CMS_KEY=key", "CMS_SECRET=hush"},
@@ -236,9 +223,7 @@ func TestSavedAnswersAreMappedAsThoseOfTheCMS(t *testing.T) {
 		"rules": "rules-populate-deep", "banners": "banners-list",
 	} {
 		_, body, _ := bytes.Cut(upstreamtest.Recording(t, "strapi5/"+name), []byte("\r\n\r\n"))
-		if err := os.WriteFile(filepath.Join(dir, file+".json"), body, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, file+".json"), body, 0o600))
 	}
 	var out bytes.Buffer
 	code := run(t.Context(), []string{
@@ -247,9 +232,7 @@ func TestSavedAnswersAreMappedAsThoseOfTheCMS(t *testing.T) {
 	if code != exitDone || strings.Contains(out.String(), "FAILED") {
 		t.Errorf("check ended with %d:\n%s", code, out.String())
 	}
-	if err := os.Remove(filepath.Join(dir, "catalogue.artwork.json")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, "catalogue.artwork.json")))
 	out.Reset()
 	code = run(t.Context(), []string{"check", "--upstream-preset", "strapi5", "--upstream-url", "file:" + dir}, program{stdout: &out, stderr: &out})
 	if code != exitFailed || !strings.Contains(out.String(), "catalogue.artwork.json") {

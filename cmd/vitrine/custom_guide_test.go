@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -32,9 +33,7 @@ func readGuide(t *testing.T, name string) guide {
 	t.Helper()
 	g := guide{page: filepath.Join("..", "..", "docs", "cms", name+".md"), answers: map[string]string{}, documents: map[shape.Resource]string{}}
 	page, err := os.ReadFile(g.page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, block := range fenced.FindAllStringSubmatch(string(page), -1) {
 		kind, about, text := block[1], strings.TrimSpace(block[2]), block[3]
 		switch {
@@ -46,9 +45,7 @@ func readGuide(t *testing.T, name string) guide {
 			method, target, _ := strings.Cut(about, " ")
 			path, query, _ := strings.Cut(target, "?")
 			values, err := url.ParseQuery(query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			g.answers[method+" "+path+"?"+values.Encode()] = text
 		case kind == "json":
 			g.documents[shape.Resource(about)] = text
@@ -83,9 +80,7 @@ func (g guide) serve(t *testing.T) *upstreamtest.CMS {
 func (g guide) file(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kunstkast.yaml")
-	if err := os.WriteFile(file, []byte(g.settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(g.settings), 0o600))
 	return file
 }
 
@@ -103,23 +98,17 @@ func TestGuidesBringWhatTheySay(t *testing.T) {
 			client := g.client(t, g.serve(t))
 			for r, want := range g.documents {
 				got, err := client.Fetch(t.Context(), r, upstream.Validators{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if len(got.Suspicions) > 0 {
 					t.Errorf("%s: %v", r, got.Suspicions)
 				}
 				served := string(shape.Indent(nil, got.Document.Body, 2)) + "\n"
 				if *update {
 					page, err := os.ReadFile(g.page)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					block := "```json " + string(r) + "\n"
 					page = bytes.Replace(page, []byte(block+want+"```"), []byte(block+served+"```"), 1)
-					if err := os.WriteFile(g.page, page, 0o644); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, os.WriteFile(g.page, page, 0o644))
 				} else if diff := cmp.Diff(want, served); diff != "" {
 					t.Errorf("%s is not as the guide has it (-guide +got):\n%s", r, diff)
 				}

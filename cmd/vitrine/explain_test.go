@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -27,9 +28,7 @@ upstream:
       parts:
         - {path: v1/acties, items: .set, map: '{id: .key, title_nl: need("kop"), created_at: .bij}'}
 `
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(settings), 0o600))
 	var out bytes.Buffer
 	code := run(t.Context(), []string{"check", "--explain", "banners", "--config", file, "--upstream-url", cms.URL}, program{stdout: &out, stderr: t.Output()})
 	got := out.String()

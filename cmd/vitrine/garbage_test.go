@@ -33,9 +33,7 @@ func TestGarbageInRedisIsAMiss(t *testing.T) {
 		for _, body := range bodies {
 			counted, fetched := fmt.Sprintf(`vitrine_damaged_documents_total{resource="%s"}`, resource), fmt.Sprintf(`vitrine_upstream_fetches_total{outcome="stored",resource="%s"}`, resource)
 			damaged, stored := vitrine.metric(t, counted), vitrine.metric(t, fetched)
-			if err := server.Client().HSet(t.Context(), "vitrine:"+string(resource), "etag", cache.ETag([]byte(body)), "body", body).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, server.Client().HSet(t.Context(), "vitrine:"+string(resource), "etag", cache.ETag([]byte(body)), "body", body).Err())
 			testkit.Eventually(t, "it is replaced", func() bool {
 				if got := vitrine.get(t, resource); got.status != http.StatusOK || got.body != right[resource] {
 					t.Fatalf("%s: %d, served %.80q", resource, got.status, got.body)
@@ -56,9 +54,7 @@ func (r running) metric(t *testing.T, series string) float64 {
 	for line := range strings.Lines(r.scrape(t)) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			return n
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // TestMistakesInPartsAreNamedWithTheirLine runs each file of testdata/parts, whose first line has
@@ -17,9 +19,7 @@ func TestMistakesInPartsAreNamedWithTheirLine(t *testing.T) {
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want, _, _ := strings.Cut(strings.TrimPrefix(string(content), "# "), "\n")
 		var out, errs bytes.Buffer
 		code := run(t.Context(), []string{"config", "--config", file}, program{stdout: &out, stderr: &errs})

@@ -28,9 +28,7 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 		t.Fatalf("exit code %d", code)
 	}
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := testkit.Retry(func() error {
 		if text := log.String(); !strings.Contains(text, `msg="purge made by vitrine purge" resource=banners by=`) || !strings.Contains(text, "@"+host) {
 			return errors.New(text)

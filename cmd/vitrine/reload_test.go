@@ -26,9 +26,7 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	upstreamURL := "VITRINE_UPSTREAM_URL=" + cms.URL
 	vitrine := start(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token old", "VITRINE_UPSTREAM_RETRIES=0")
 	vitrine.allAnswer(t, "hit")
-	if err := vitrine.reload(settings(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token new", "VITRINE_UPSTREAM_RETRIES=0")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, vitrine.reload(settings(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token new", "VITRINE_UPSTREAM_RETRIES=0")))
 	fetched := cms.Count(shape.Banners)
 	if _, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false); err != nil { // that of before is closed
 		t.Fatal(err)
@@ -102,9 +100,7 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 		}
 	}
 	// With Redis there, a CMS that is away is no reason to refuse.
-	if err := vitrine.reload(settings(t, append(environ, "VITRINE_STALE_IF_ERROR=1h")...)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, vitrine.reload(settings(t, append(environ, "VITRINE_STALE_IF_ERROR=1h")...)))
 	if got := vitrine.get(t, shape.Banners).header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=3") {
 		t.Errorf("Cache-Control: %s", got)
 	}
@@ -183,9 +179,7 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := io.Copy(io.Discard, response.Body); err != nil || !response.Close {
 		t.Errorf("%v, %v, closes: %t", response.Header, err, response.Close)
 	}
@@ -196,14 +190,10 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 
 func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
 	_, port, err := net.SplitHostPort(freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	vitrine := start(t, "VITRINE_LISTEN=:"+port)
 	for _, host := range []string{"127.0.0.1", "127.0.0.2", ""} {
-		if err := vitrine.reload(settings(t, "VITRINE_LISTEN="+host+":"+port)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, vitrine.reload(settings(t, "VITRINE_LISTEN="+host+":"+port)))
 		if host == "" {
 			host = "127.0.0.3"
 		}
@@ -223,9 +213,7 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	if err == nil {
 		err = p.begin(t.Context(), cfg)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var loads atomic.Int64
 	ended, asked := make(chan error, 1), make(chan os.Signal)

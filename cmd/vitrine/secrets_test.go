@@ -65,9 +65,7 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 		"VITRINE_HOOK_MATCH_BANNERS=.model == 1", "VITRINE_TTL=10ms", "VITRINE_LOG_LEVEL=debug", "VITRINE_LOG_FORMAT=json", "VITRINE_LOG_ACCESS=on",
 	}
 	cfg, err := config.Load(config.Sources{Environ: environ})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var out testkit.Buffer
 	ctx := t.Context()
 	s := startWith(t, cfg, &out)
@@ -79,16 +77,12 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 	operator := "http://" + s.operator.Addr().String()
 	ask := func(method, target, authorization, body string) {
 		request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if authorization != "" {
 			request.Header.Set("Authorization", authorization)
 		}
 		response, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer response.Body.Close()
 		_ = response.Header.Write(&out)
 		_, _ = io.Copy(&out, response.Body)

@@ -70,21 +70,15 @@ func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
 
 func TestAFailedStartLeavesNothingOpen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer taken.Close()
 	public := freeAddress(t)
 	cfg, err := config.Load(config.Sources{Environ: []string{
 		"VITRINE_LISTEN=" + public, "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL=embedded:" + taken.Addr().String(),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p, err := newProcess(t.Context(), cfg.Log, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if p.begin(t.Context(), cfg) == nil {
 		t.Fatal("an address that is in use was opened")
 	}

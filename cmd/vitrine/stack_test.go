@@ -33,9 +33,7 @@ func settings(t *testing.T, environ ...string) config.Config {
 	cfg, err := config.Load(config.Sources{Environ: append([]string{
 		"VITRINE_LISTEN=127.0.0.1:0", "VITRINE_ADMIN_LISTEN=127.0.0.1:0", "VITRINE_REDIS_URL=embedded:127.0.0.1:0",
 	}, environ...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return cfg
 }
 
@@ -53,9 +51,7 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 	if err == nil {
 		err = p.begin(t.Context(), cfg)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, asked, next := make(chan error, 1), make(chan os.Signal), make(chan config.Config, 1)
 	go func() { ended <- p.run(ctx, asked, func() (config.Config, error) { return <-next, nil }) }()
@@ -119,9 +115,7 @@ func ask(client *http.Client, url string) (answer, error) {
 func (r running) get(t *testing.T, resource shape.Resource) answer {
 	t.Helper()
 	got, err := ask(http.DefaultClient, "http://"+r.public.Addr().String()+resource.Route())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 
@@ -189,9 +183,7 @@ func redisDo(t *testing.T, server *redistest.Server, command string) string {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(connection).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return strings.TrimSpace(line)
 }
 
@@ -210,9 +202,7 @@ func TestRedisHoldsTheDocumentedFields(t *testing.T) {
 
 	for _, resource := range shape.Resources() {
 		fields, err := server.Client().HGetAll(t.Context(), "vitrine:"+string(resource)).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if fields["body"] != vitrine.get(t, resource).body {
 			t.Errorf("%s: body is not what is served", resource)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
@@ -31,9 +32,7 @@ func TestAStatusIsPrintedInAFewLinesThatATerminalOnlyShows(t *testing.T) {
 	out := new(bytes.Buffer)
 	screen := &screen{w: out}
 	printStatus(screen, "http://127.0.0.1:9090", &s)
-	if err := screen.flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, screen.flush())
 	want := `vitrine 1.2.3 at http://127.0.0.1:9090, up 50h0m0s
 cms    https://cms.example, degraded
 redis  redis:6379, degraded: purges are not received, every answer is checked

@@ -43,12 +43,8 @@ func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
 			return nil
 		}
 	}
-	if err := testkit.Retry(lists(2)); err != nil {
-		t.Fatal(err)
-	}
-	if err := two.stop(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, testkit.Retry(lists(2)))
+	testkit.Must(t, two.stop())
 	if err := testkit.Retry(lists(1)); err != nil {
 		t.Errorf("after one has stopped: %v", err)
 	}
@@ -72,9 +68,7 @@ func TestLookingFetchesNothing(t *testing.T) {
 	}
 	for range 10 {
 		after, err := operatorStatus(vitrine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for r, now := range after.Resources {
 			if now.Fetches != before.Resources[r].Fetches || now.Fetching {
 				t.Errorf("%s was fetched %d times, and %d before anybody looked", r, now.Fetches, before.Resources[r].Fetches)

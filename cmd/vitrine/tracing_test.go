@@ -117,16 +117,12 @@ func visitCold(t *testing.T, vitrine running, flags string) {
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 		"http://"+vitrine.public.Addr().String()+"/gvapp/singlebanner?token="+secretMark, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	request.Header.Set("Traceparent", "00-"+visitorTrace+"-"+visitorSpan+"-"+flags)
 	request.Header.Set("Tracestate", "rojo=00f067aa0ba902b7")
 	request.Header.Set("Authorization", "Bearer "+secretMark)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK || !strings.Contains(response.Header.Get("Cache-Status"), "fwd=miss") {
 		t.Fatalf("status %d, %s", response.StatusCode, response.Header.Get("Cache-Status"))
@@ -218,9 +214,7 @@ func TestNothingIsExportedThatIsNotToBe(t *testing.T) {
 			to, cms := newCollectorStandIn(t), newTracedCMS(t)
 			vitrine := startTraced(t, to, cms, test.variable)
 			visitCold(t, vitrine, test.flags)
-			if err := vitrine.stop(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, vitrine.stop())
 			if len(to.spans) > 0 {
 				t.Errorf("%d spans: %v", len(to.spans), to.spans)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
@@ -89,14 +90,10 @@ func TestTheSuggestedAddressIsAnother(t *testing.T) {
 func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 	t.Helper()
 	cfg, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_URL=" + url, "VITRINE_UPSTREAM_RETRIES=0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var log strings.Builder
 	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 	return &loader{
 		cms: new(outage), client: client, resource: shape.Banners, meter: newMeter(t), log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now,

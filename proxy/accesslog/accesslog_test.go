@@ -37,9 +37,7 @@ func TestALineIsInTheCombinedFormat(t *testing.T) {
 func TestAFileIsReopenedAfterItWasRotated(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "access.log"), new(testkit.Buffer)
 	f, err := Open(path, slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	write := func(line string) {
 		if _, err := f.Write([]byte(line)); err != nil {
@@ -47,9 +45,7 @@ func TestAFileIsReopenedAfterItWasRotated(t *testing.T) {
 		}
 	}
 	write("one\n")
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(path, path+".1"))
 	write("two\n")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil { // before anybody watches
 		t.Fatal(err)
@@ -88,9 +84,7 @@ func TestAFullDiskIsLoggedOnce(t *testing.T) {
 
 func TestALineThatWasNotWrittenWholeEndsBeforeTheNext(t *testing.T) {
 	from, to, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer from.Close()
 	f := &File{file: to, log: slog.New(slog.DiscardHandler), stop: func() {}}
 	defer f.Close()
@@ -104,9 +98,7 @@ func TestALineThatWasNotWrittenWholeEndsBeforeTheNext(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, from, int64(n)); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.SetWriteDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, to.SetWriteDeadline(time.Time{}))
 	for range 2 {
 		if _, err := f.Write([]byte("whole\n")); err != nil {
 			t.Fatal(err)

@@ -29,9 +29,7 @@ func (f *failing) Accept() (net.Conn, error) {
 
 func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	errs := []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EPROTO, syscall.ECONNABORTED,
 	}
@@ -44,9 +42,7 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 	v := serve(s, nil, "v")
 	conn := testkit.Dial(t, "tcp", s.Addr().String())
 	c := &client{conn, bufio.NewReader(conn)}
-	if err := c.ask(aRequest); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.ask(aRequest))
 	if got, err := c.answer(); got != "v" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -82,9 +78,7 @@ func (n *noting) Accept() (net.Conn, error) {
 
 func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	n := &noting{tcp.(*net.TCPListener), make(chan struct{})}
 	s := Take(n, quiet)
 	l := s.Listen(nil)

@@ -26,9 +26,7 @@ type made struct {
 func makeCertificate(t testing.TB, name string) made {
 	t.Helper()
 	cert, key, err := listentest.Certificate(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return made{name: name, cert: cert, key: key}
 }
 
@@ -47,12 +45,8 @@ func (f folder) put(t testing.TB, m made) {
 
 func replace(t testing.TB, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path+".new", content, 0o600))
+	testkit.Must(t, os.Rename(path+".new", path))
 }
 
 // watched starts an echo of one byte behind a watched certificate, and returns its address and its
@@ -61,14 +55,10 @@ func watched(t testing.TB, f folder) (addr string, log *testkit.Buffer) {
 	t.Helper()
 	log = new(testkit.Buffer)
 	c, err := NewCertificate(f.cert(), f.key(), slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.interval = 2 * time.Millisecond
 	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { c.Watch(ctx) })
@@ -161,9 +151,7 @@ func TestACertificateIsReplacedUnderLoadAndNoHandshakeFails(t *testing.T) {
 		f.put(t, m)
 		testkit.Eventually(t, "a new connection gets the "+m.name+" certificate", func() bool {
 			conn, name, err := dial(addr, first, second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			conn.Close()
 			seen[name] = true
 			return name == m.name
@@ -201,9 +189,7 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 	stays("a certificate without its key", func() { replace(t, f.cert(), second.cert) })
 	stays("a file that is no certificate", func() { replace(t, f.cert(), []byte("no PEM")) })
 	stays("a file that is gone", func() {
-		if err := os.Remove(f.cert()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(f.cert()))
 	})
 	if n := strings.Count(log.String(), "not reloaded"); n != 3 {
 		t.Errorf("three faults are logged %d times:\n%s", n, log)
@@ -221,28 +207,20 @@ func TestKubernetesExchangesALinkedFolder(t *testing.T) {
 	root := t.TempDir()
 	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
 	for version, m := range map[string]made{"..v1": first, "..v2": second} {
-		if err := os.Mkdir(filepath.Join(root, version), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Join(root, version), 0o700))
 		folder(filepath.Join(root, version)).put(t, m)
 	}
 	link := func(version string) {
 		t.Helper()
-		if err := os.Symlink(version, filepath.Join(root, "..data.new")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(root, "..data.new"), filepath.Join(root, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink(version, filepath.Join(root, "..data.new")))
+		testkit.Must(t, os.Rename(filepath.Join(root, "..data.new"), filepath.Join(root, "..data")))
 	}
 	link("..v1")
 	addr, _ := watched(t, folder(filepath.Join(root, "..data")))
 	link("..v2")
 	testkit.Eventually(t, "the second certificate is served", func() bool {
 		conn, name, err := dial(addr, first, second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		conn.Close()
 		return name == "second"
 	})

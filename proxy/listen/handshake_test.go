@@ -16,13 +16,9 @@ func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 	f := folder(t.TempDir())
 	f.put(t, makeCertificate(t, "first"))
 	c, err := NewCertificate(f.cert(), f.key(), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -22,15 +22,11 @@ import (
 func pair(t *testing.T) (served *lean, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	client = testkit.Dial(t, "tcp", l.Addr().String()).(*net.TCPConn)
 	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	served = newLean(accepted)
 	t.Cleanup(func() { _ = served.Close() })
 	return served, client
@@ -69,15 +65,11 @@ func TestPiecesArriveWholeAtAClientThatReadsLate(t *testing.T) {
 func TestAWriteEndsAtItsDeadlineAndWithItsConnection(t *testing.T) {
 	served, client := pair(t)
 	large := make([]byte, 32<<20) // more than sockets hold
-	if err := served.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, served.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
 	if n, err := served.Write(large); !errors.Is(err, os.ErrDeadlineExceeded) || n == len(large) {
 		t.Errorf("nobody reads: %d, %v", n, err)
 	}
-	if err := served.SetWriteDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, served.SetWriteDeadline(time.Time{}))
 	if err := client.SetLinger(0); err != nil { // so that closing resets
 		t.Fatal(err)
 	}
@@ -95,9 +87,7 @@ func TestAWriteAllocatesNothing(t *testing.T) {
 	served, _ := pair(t)
 	pieces := [][]byte{make([]byte, 700), make([]byte, 50)}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := served.write(pieces); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, served.write(pieces))
 	}); n != 0 && !testkit.Race {
 		t.Errorf("%v allocations", n)
 	}
@@ -112,9 +102,7 @@ func TestALargeAnswerIsWrittenWithTheSchedulerToldOfIt(t *testing.T) {
 		all, _ := io.ReadAll(client) // what is missing is found below
 		got <- all
 	}()
-	if err := served.write([][]byte{large[:10], large[10:]}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, served.write([][]byte{large[:10], large[10:]}))
 	if _, err := served.Write(large); err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +116,7 @@ func TestALargeAnswerIsWrittenWithTheSchedulerToldOfIt(t *testing.T) {
 func worked(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

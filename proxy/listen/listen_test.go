@@ -21,9 +21,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func leftOver(t testing.TB, path string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close()
 	if _, err := os.Lstat(path); err != nil {
@@ -53,9 +51,7 @@ func TestASocketThatACrashLeftBehindIsReplaced(t *testing.T) {
 	path := filepath.Join(testkit.SocketDir(t), "v.sock")
 	leftOver(t, path)
 	l, err := Open(t.Context(), "unix:"+path, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := answers(l, path); err != nil {
 		t.Error(err)
 	}
@@ -73,9 +69,7 @@ func TestASocketThatACrashLeftBehindIsReplaced(t *testing.T) {
 func TestASocketInUseIsLeftAlone(t *testing.T) {
 	path := filepath.Join(testkit.SocketDir(t), "v.sock")
 	first, err := Open(t.Context(), "unix:"+path, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer first.Close()
 	looked := make(chan struct{})
 	go func() { // what looks whether the socket is in use connects
@@ -98,9 +92,7 @@ func TestASocketInUseIsLeftAlone(t *testing.T) {
 
 func TestAFileThatIsNotASocketIsLeftAlone(t *testing.T) {
 	path := filepath.Join(testkit.SocketDir(t), "v.sock")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if _, err := Open(t.Context(), "unix:"+path, quiet); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("%v", err)
 	}
@@ -114,9 +106,7 @@ func TestAFileThatIsNotASocketIsLeftAlone(t *testing.T) {
 
 func TestTCPAddressesAreOpenedAsTheyAre(t *testing.T) {
 	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	if _, err := Open(t.Context(), l.Addr().String(), quiet); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("%v", err)

@@ -76,9 +76,7 @@ const aRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 func opened(t *testing.T, log *slog.Logger) *Socket {
 	t.Helper()
 	s, err := Open(t.Context(), "127.0.0.1:0", log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -87,13 +85,9 @@ func opened(t *testing.T, log *slog.Logger) *Socket {
 func secured(t *testing.T) (server, clients *tls.Config) {
 	t.Helper()
 	cert, key, err := listentest.Certificate("vitrine")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
 	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
@@ -159,50 +153,32 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 				})
 			}
 			idle, err := dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			silent, err := dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			first := ""
 			for i := range 20 {
 				before := answered.Load()
-				if err := idle.ask(aRequest); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, idle.ask(aRequest))
 				name, err := idle.answer()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if i == 0 {
 					first = name
 				}
 				next := serve(socket, config, fmt.Sprint(i+1))
 				ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-				if err := present.HandOver(ctx); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, present.HandOver(ctx))
 				cancel()
-				if err := present.http.Shutdown(); err != nil {
-					t.Fatal(err)
-				}
-				if err := testkit.Receive(t, present.ended); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, present.http.Shutdown())
+				testkit.Must(t, testkit.Receive(t, present.ended))
 				present = next
 				testkit.Eventually(t, "requests are answered", func() bool { return answered.Load() >= before+20 || t.Failed() })
 			}
-			if err := idle.ask(aRequest); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, idle.ask(aRequest))
 			if last, err := idle.answer(); first != "0" || last != "20" || err != nil {
 				t.Errorf("a connection is answered by %s and then by %s, %v", first, last, err)
 			}
-			if err := silent.ask(aRequest); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, silent.ask(aRequest))
 			if only, err := silent.answer(); only != "20" || err != nil {
 				t.Errorf("the first request of a connection made long before is answered by %q, %v", only, err)
 			}
@@ -230,16 +206,12 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 	for i := range conns {
 		conn := testkit.Dial(t, "tcp", socket.Addr().String())
 		conns[i] = &client{conn, bufio.NewReader(conn)}
-		if err := conns[i].ask(aRequest); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, conns[i].ask(aRequest))
 		if _, err := conns[i].answer(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := conns[1].ask(aRequest[:9]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, conns[1].ask(aRequest[:9]))
 	drained := make(chan error, 1)
 	go func() { drained <- v.Drain(t.Context()) }()
 	if _, err := conns[0].answer(); !errors.Is(err, io.EOF) {
@@ -272,9 +244,7 @@ func TestConnectionsThatAHandOverLeavesBehindAreClosed(t *testing.T) {
 				conn = tls.Client(conn, clients)
 			}
 			c := &client{conn, bufio.NewReader(conn)}
-			if err := c.ask(aRequest + aRequest[:9]); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.ask(aRequest+aRequest[:9]))
 			if got, err := c.answer(); got != "before" {
 				t.Fatal(got, err)
 			}

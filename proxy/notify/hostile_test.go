@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/notify"
 )
 
@@ -65,9 +66,7 @@ func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 // asked.
 func raw(t *testing.T, answer func(c net.Conn)) (url string, asked *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	asked = new(atomic.Int64)
 	go func() {
@@ -189,9 +188,7 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 	})
 	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")[0])
 	defer sender.Close()
-	if err := sender.Send(t.Context(), event); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sender.Send(t.Context(), event))
 	select {
 	case <-ended:
 	case <-time.After(20 * time.Second):

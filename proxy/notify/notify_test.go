@@ -39,9 +39,7 @@ type fleet struct {
 
 func newFleet(t *testing.T, size int, item string) *fleet {
 	redis, err := embedded.Start("127.0.0.1:0", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f := &fleet{t: t, stop: sync.OnceFunc(redis.Close), url: redis.URL(), server: newReceiver(t), counts: map[string]int{}}
 	t.Cleanup(func() {
 		for _, end := range f.ends {
@@ -59,9 +57,7 @@ func newFleet(t *testing.T, size int, item string) *fleet {
 func (f *fleet) join(item string) {
 	f.t.Helper()
 	store, err := cache.Open(f.t.Context(), cache.Options{URL: f.url})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	n := notify.New(notify.Options{
 		Targets: targets(f.t, "  - {name: it, url: '"+f.server.URL+"', "+item+"}\n"), Bound: bound, Pause: 100 * time.Millisecond,
 		Count: func(_, outcome string) {
@@ -294,9 +290,7 @@ func TestAnEventThatIsRepeatedHasTheSameID(t *testing.T) {
 	f.settled()
 	var first, last notify.Event
 	got := f.server.received()
-	if err := errors.Join(json.Unmarshal([]byte(got[0].body), &first), json.Unmarshal([]byte(got[len(got)-1].body), &last)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(json.Unmarshal([]byte(got[0].body), &first), json.Unmarshal([]byte(got[len(got)-1].body), &last)))
 	if len(got) < 2 || first.ID != last.ID || len(first.ID) != 24 {
 		t.Errorf("%+v and %+v", first, last)
 	}
@@ -400,9 +394,7 @@ func TestTheWebhookSaysWhatChangedInNumbers(t *testing.T) {
 	f := newFleet(t, 1, hook)
 	doc := func(seq int64, text string) cache.Sight {
 		normal, err := shape.Normalize(shape.Banners, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s := filled(seq, 0)
 		s.Document = &cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)}
 		return s
@@ -413,9 +405,7 @@ func TestTheWebhookSaysWhatChangedInNumbers(t *testing.T) {
 	f.settled()
 	var e notify.Event
 	got := f.server.received()
-	if err := json.Unmarshal([]byte(got[1].body), &e); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(got[1].body), &e))
 	if want := (notify.Changed{Added: 2, Removed: 2, Changed: 1}); e.Changes["banners"] != want {
 		t.Errorf("%s", got[1].body)
 	}

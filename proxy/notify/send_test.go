@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/config/source"
 	"vitrine/proxy/notify"
@@ -64,13 +65,9 @@ func (r *receiver) received() []request {
 func targets(t *testing.T, yaml string) []source.Target {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "vitrine.yaml")
-	if err := os.WriteFile(file, []byte("notify:\n"+yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte("notify:\n"+yaml), 0o600))
 	c, err := config.Load(config.Sources{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c.Notify
 }
 
@@ -99,9 +96,7 @@ func TestEachPresetSendsTheRequestThatIsDocumented(t *testing.T) {
 			target := targets(t, "  - {name: it, preset: "+test.preset+", "+test.item+"}\n")[0]
 			sender := notify.NewSender(target)
 			defer sender.Close()
-			if err := sender.Send(t.Context(), event); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, sender.Send(t.Context(), event))
 			got := r.received()[0]
 			if got.Method != test.method || strings.TrimPrefix(got.RequestURI, "/?") != strings.TrimPrefix(test.uri, "/?") || got.body != test.body || got.Header.Get(test.field) != test.value {
 				t.Errorf("%s %s, %s: %s\n%s\nwant %+v", got.Method, got.RequestURI, test.field, got.Header.Get(test.field), got.body, test)
@@ -128,9 +123,7 @@ func TestATargetOfOnesOwnIsWrittenInTheSameKeys(t *testing.T) {
     body: '{"etag": "{etag}", "event": {json}}'
 `)[0])
 	defer sender.Close()
-	if err := sender.Send(t.Context(), event); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sender.Send(t.Context(), event))
 	got := r.received()[0]
 	var body struct {
 		ETag  string       `json:"etag"`

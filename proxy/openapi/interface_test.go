@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // TestTheInterfaceDocumentHasTheFieldsOfTheSchemas compares each section of docs/interface.md that
 // a schema cites with that schema: the fields, their order, and which may be null.
 func TestTheInterfaceDocumentHasTheFieldsOfTheSchemas(t *testing.T) {
 	page, err := os.ReadFile("../../docs/interface.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sections := map[string]string{}
 	for _, part := range strings.Split(string(page), "\n### ")[1:] {
 		number, text, _ := strings.Cut(part, " ")
@@ -32,9 +32,7 @@ func TestTheInterfaceDocumentHasTheFieldsOfTheSchemas(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(Document(), &doc))
 	cited := regexp.MustCompile(`Section ([0-9.]+[0-9]) of docs/interface\.md`)
 	row := regexp.MustCompile(`(?m)^\| ([a-z_, ]+) \| (.*?) \|`)
 	checked := 0

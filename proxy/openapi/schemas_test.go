@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -24,9 +25,7 @@ func TestTheSchemasAreThoseOfTheTypes(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(Document(), &doc))
 	for _, of := range shape.Types() {
 		got := doc.Components.Schemas[schemaName(of.Name)]
 		var names []string

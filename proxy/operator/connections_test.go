@@ -38,9 +38,7 @@ func TestHealthChecksAreAnsweredWhateverElseIsOpen(t *testing.T) {
 			}
 			client := http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 			resp, err := client.Get(url + "/livez")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {
 				t.Error(resp.Status)

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 // TestEveryFieldOfTheStatusIsDocumented walks the types of /api/status and looks each name up in
 // docs/status.md.
 func TestEveryFieldOfTheStatusIsDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/status.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	names := map[string]bool{}
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {

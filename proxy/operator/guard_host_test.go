@@ -21,9 +21,7 @@ func exchange(t *testing.T, url, request string) string {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return strings.Fields(line)[1]
 }
 
@@ -54,9 +52,7 @@ func TestANameThatWasReboundToThisAddressIsRefused(t *testing.T) {
 
 func TestAConnectionsOwnAddressIsAHost(t *testing.T) {
 	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	handler := guardHosts(Options{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, address := range addresses {
 		ip, ok := address.(*net.IPNet)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/sample"
@@ -26,13 +27,9 @@ func stocked(t *testing.T) Options {
 	now := time.Now()
 	for _, r := range shape.Resources() {
 		raw, err := sample.FS.ReadFile(string(r) + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		doc, err := shape.Normalize(r, raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		documents[r], items[r] = doc.Body, doc.Items
 	}
 	meter := metrics.New("1.2.3", func() metrics.State { return metrics.State{RedisUp: true, Tracking: true} })

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"vitrine/cmd/testkit"
 	"vitrine/proxy/negotiate"
 	"vitrine/upstream/shape"
 )
@@ -24,9 +25,7 @@ func TestEveryDocumentedFieldCanBeOrderedBy(t *testing.T) {
 			value = "true"
 		}
 		doc, err := shape.Normalize(shape.Banners, []byte(`[{"id":0},{"id":0,"`+name+`":`+value+`}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		b := doc.Banners()
 		for j := range names {
 			want := 0

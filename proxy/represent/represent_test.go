@@ -28,9 +28,7 @@ func documentOf(t testing.TB, n int) *cache.Document {
 		in = fmt.Appendf(in, `{"id":%d,"title_en":"%d","created_at":"2023-06-01T00:00:00Z","updated_at":"2023-06-01T00:00:00Z"},`, i, random.Uint64())
 	}
 	d, err := shape.Normalize(shape.Banners, append(bytes.TrimSuffix(in, comma), ']'))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	body := d.Body
 	return &cache.Document{Body: body, ETag: cache.ETag(body), FetchedAt: time.Now(), ChangedAt: time.Now(), FreshUntil: time.Now().Add(time.Minute)}
 }
@@ -56,9 +54,7 @@ func content(r *Representation) []byte {
 func prepared(t testing.TB, banners int) *Document {
 	t.Helper()
 	p, err := Prepare(shape.Banners, new(processors.Half))(documentOf(t, banners))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -234,9 +230,7 @@ func TestADocumentThatWasOnlyConfirmedIsNotPreparedAgain(t *testing.T) {
 	prepare := Prepare(shape.Banners, new(processors.Half))
 	d := documentOf(t, 30)
 	p, err := prepare(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	confirmed := *d
 	confirmed.FetchedAt = confirmed.FetchedAt.Add(time.Minute)
 	if again, err := prepare(&confirmed); err != nil || again != p {

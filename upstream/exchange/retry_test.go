@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 func TestJudgeIsTheTableOfThePolicy(t *testing.T) {
@@ -78,18 +80,14 @@ func TestTableInTheDocsIsTheOneInForce(t *testing.T) {
 		}
 	}
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	before, rest, ok := strings.Cut(string(raw), from)
 	have, after, found := strings.Cut(rest, to)
 	if !ok || !found {
 		t.Fatalf("%s has no place for the table", file)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(before+from+table.String()+to+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(before+from+table.String()+to+after), 0o644))
 		return
 	}
 	if have != table.String() {

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
@@ -21,9 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func compose(ctx context.Context, t *testing.T, source string, items ...string) ([]byte, error) {
 	t.Helper()
 	program, err := mapping.Compile("", "banners.map", source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	part := mapping.Items{Root: "banners", List: true, Maps: []*mapping.Program{program}, MaxItems: 1000}
 	for _, item := range items {
 		part.Items = append(part.Items, []byte(item))
@@ -102,9 +101,7 @@ func TestProgramThatDoesNotEndEndsWithTheFetch(t *testing.T) {
 // Values are decoded within a few times the memory of what came.
 func TestValuesThatTakeManyTimesTheirJSONAreRefused(t *testing.T) {
 	program, err := mapping.Compile("", "rules.map", ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	deep := strings.Repeat(`{"a":`, 55) + "1" + strings.Repeat("}", 55)
 	for name, item := range map[string]string{
 		"nested":    `{"id":1,"x":[` + strings.Repeat(deep+",", 60000) + `1]}`,
@@ -143,9 +140,7 @@ func TestListsAreBoundedWhileTheyAreRead(t *testing.T) {
 // Also where the first item is exactly as large as all of them may be.
 func TestItemsThatAProgramFindsAreBoundedTogether(t *testing.T) {
 	items, err := mapping.Compile("", "banners.items", "map(.)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for body, want := range map[string]string{
 		`["xxxxxx","y"]`:   "banners: want at most 8 bytes, got more",
 		`["xxxxx","y"]`:    "banners: want at most 8 bytes, got more",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
@@ -20,9 +21,7 @@ func run(ctx context.Context, t *testing.T, source, input string, most int) ([]s
 		return nil, err
 	}
 	v, err := mapping.Decode("in", []byte(input))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var out []string
 	err = program.Run(ctx, "in[3]", v, most, func(v any) error {
 		text, err := mapping.Append(nil, "in[3]", v, mapping.Limits{Bytes: 1 << 20})
@@ -77,9 +76,7 @@ func TestHTMLTextHasALineForALine(t *testing.T) {
 		"<p></p><br>":                                "",
 	} {
 		text, err := json.Marshal(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := run(t.Context(), t, "html_text", string(text), 0)
 		var plain string
 		if err != nil || len(got) != 1 || json.Unmarshal([]byte(got[0]), &plain) != nil || plain != want {
@@ -161,9 +158,7 @@ func TestWhatIsNoJSONIsRefusedWithItsPath(t *testing.T) {
 
 func TestFunctionsReachEveryDepth(t *testing.T) {
 	stable, err := run(t.Context(), t, "stable_id", `"ys0zoyhym3zoafae50baf91k"`, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range []struct{ source, input, want string }{
 		{"unwrap_attributes", `{"id":1,"attributes":{"a":{"data":null},"b":{"data":[]},"c":{"data":{"id":2,"attributes":{"d":3}}}}}`, `{"a":null,"b":[],"c":{"d":3,"id":2},"id":1}`},
 		{"unwrap_attributes", `{"id":1,"attributes":{"box":{"id":7,"text":"component"}}}`, `{"box":{"id":7,"text":"component"},"id":1}`},

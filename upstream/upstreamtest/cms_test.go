@@ -28,9 +28,7 @@ type reply struct {
 func get(t *testing.T, url string, header ...string) (reply, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -47,9 +45,7 @@ func get(t *testing.T, url string, header ...string) (reply, error) {
 func mustGet(t *testing.T, url string, header ...string) reply {
 	t.Helper()
 	got, err := get(t, url, header...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 

@@ -84,12 +84,7 @@ func judge(t *testing.T, v coherence.Verdict) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.Must
 
 // eventually waits for something that another goroutine or process is about to bring about.
 func eventually(t testing.TB, what string, ok func() bool) {

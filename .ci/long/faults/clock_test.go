@@ -12,6 +12,7 @@ import (
 
 	"vitrine/cache/redistest"
 	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
 )
 
 // A change is made to a source file before it is compiled. A file of which nothing is known yet is
@@ -62,26 +63,16 @@ func build(t *testing.T, changes ...change) (program string) {
 			text = []byte(strings.Replace(string(content), c.from, c.to, 1))
 		}
 		file, err := filepath.Abs(c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		replace[file] = filepath.Join(dir, fmt.Sprint(i, ".go"))
-		if err := os.WriteFile(replace[file], text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(replace[file], text, 0o600))
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(list, overlay, 0o600))
 	program = filepath.Join(dir, "vitrine")
-	if err := harness.Build(program, "-overlay", list); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, harness.Build(program, "-overlay", list))
 	return program
 }
 
@@ -96,9 +87,7 @@ func redisWithAClock(t *testing.T, args ...string) (server *redistest.Server, se
 		t.Fatalf("cc: %v\n%s", err, output)
 	}
 	file, err := os.Create(clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	set = func(hours int) {
 		if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(hours)*3600)), 0); err != nil {
@@ -107,14 +96,10 @@ func redisWithAClock(t *testing.T, args ...string) (server *redistest.Server, se
 	}
 	set(0)
 	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// On the path, for each start of the server.
 	text := fmt.Sprintf("#!/bin/sh\nexec env LD_PRELOAD=%s CLOCK=%s %s \"$@\"\n", library, clock, program)
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(script, []byte(text), 0o700))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return redistest.Start(t, args...), set
 }

@@ -247,9 +247,7 @@ func TestNoFaultCostsAVisitorAnAnswer(t *testing.T) {
 func writeFaults(t *testing.T, file string, cells []cell, soak string) {
 	t.Helper()
 	load, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	out := fmt.Sprintf("# Faults\n\nLoad average at the end: %s.\n\n", strings.Join(strings.Fields(string(load))[:3], ", "))
 	if soak != "" {
 		out += "The soak: " + soak + "\n\n"
@@ -259,7 +257,5 @@ func writeFaults(t *testing.T, file string, cells []cell, soak string) {
 		out += fmt.Sprintf("| %s | %d | %d ms | %d | %d ms | %d | %d | %d | %s |\n", c.name, c.answers, c.worst.Milliseconds(), c.fetches,
 			c.recovery.Milliseconds(), c.warnings, c.goroutines, c.megabytes, strings.Join(c.details, ", "))
 	}
-	if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(out), 0o644))
 }

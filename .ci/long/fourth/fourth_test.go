@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
 )
 
 // A place is a run of lines that a further document adds to a file, after the only occurrence of
@@ -37,9 +38,7 @@ func TestAFurtherDocumentTakesAtMostEightPlaces(t *testing.T) {
 		t.Errorf("it takes %d", len(places))
 	}
 	dir := t.TempDir()
-	if err := harness.Build(filepath.Join(dir, "vitrine"), "-overlay", overlay(t, dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, harness.Build(filepath.Join(dir, "vitrine"), "-overlay", overlay(t, dir)))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	served := harness.Serve(t, "VITRINE_TTL_EXHIBITIONS=10m")
 	for _, want := range []struct{ url, text string }{
@@ -55,13 +54,9 @@ func TestAFurtherDocumentTakesAtMostEightPlaces(t *testing.T) {
 		}
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+served.Public+"/cms/exhibitions/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	var description struct{ Name string }
 	if err := json.NewDecoder(response.Body).Decode(&description); err != nil || description.Name != "Exhibition List" {
@@ -73,9 +68,7 @@ func TestAFurtherDocumentTakesAtMostEightPlaces(t *testing.T) {
 func overlay(t *testing.T, dir string) string {
 	t.Helper()
 	root, err := filepath.Abs(harness.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	replace := make(map[string]string)
 	for _, p := range places {
 		file := filepath.Join(root, p.file)
@@ -91,26 +84,18 @@ func overlay(t *testing.T, dir string) string {
 				from = changed
 			}
 			old, err := os.ReadFile(from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			before, rest, found := strings.Cut(string(old), p.after)
 			if !found || strings.Contains(rest, p.after) {
 				t.Fatalf("%s: %q is not there once", p.file, p.after)
 			}
 			text = before + p.after + p.add + rest
 		}
-		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(changed, []byte(text), 0o600))
 	}
 	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	path := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(path, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, list, 0o600))
 	return path
 }

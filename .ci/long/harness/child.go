@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // A Child is vitrine as a process of its own, as an operator runs it. Its store is inside it, and
@@ -47,9 +49,7 @@ func (c *Child) Start(t testing.TB) {
 	}
 	c.process.Env = append(c.process.Env, c.Environ...)
 	c.process.Stdout, c.process.Stderr = io.Discard, c.Log
-	if err := c.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.process.Start())
 }
 
 // Pid is the process's.
@@ -90,9 +90,7 @@ func (c *Child) Kill() {
 func OpenSocket(t testing.TB) (address string, socket *os.File) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer listener.Close()
 	if socket, err = listener.(*net.TCPListener).File(); err != nil {
 		t.Fatal(err)

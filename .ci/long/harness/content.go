@@ -47,9 +47,7 @@ func (c *Content) Publish() {
 func (c *Content) Purge(t testing.TB, redis *redistest.Server) {
 	t.Helper()
 	c.Publish()
-	if err := testkit.Retry(func() error { return redis.Client().Del(context.Background(), "vitrine:banners").Err() }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, testkit.Retry(func() error { return redis.Client().Del(context.Background(), "vitrine:banners").Err() }))
 	c.since.Store(time.Now().Add(PurgeBound).UnixNano())
 	c.floor.Store(c.Version.Load())
 }

@@ -121,18 +121,14 @@ func IsWellAt(url string) error {
 // WaitUntilWell waits for 200.
 func WaitUntilWell(t testing.TB, url string) {
 	t.Helper()
-	if err := testkit.Retry(func() error { return IsWellAt(url) }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, testkit.Retry(func() error { return IsWellAt(url) }))
 }
 
 // Redis sends one command to a Redis over a connection of its own, as redis-cli would.
 func Redis(t testing.TB, address, command string) {
 	t.Helper()
 	connection, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer connection.Close()
 	words := strings.Fields(command)
 	request := fmt.Sprintf("*%d\r\n", len(words))

@@ -32,12 +32,8 @@ import (
 func load(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(openapi.Document())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.DisableExamplesValidation()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.DisableExamplesValidation()))
 	return doc
 }
 
@@ -63,9 +59,7 @@ func conform(t *testing.T, doc *openapi3.T, req *http.Request, resp *http.Respon
 	item := doc.Paths.Value(req.URL.Path)
 	op := item.GetOperation(req.Method)
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if described := op.Responses.Status(resp.StatusCode); described != nil {
 		for name := range resp.Header {
 			known := general[name]
@@ -116,18 +110,12 @@ func schema(t *testing.T, pointer string) *jsonschema.Schema {
 		return known.(*jsonschema.Schema)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.Document()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource("https://vitrine.example/openapi.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.AddResource("https://vitrine.example/openapi.json", doc))
 	compiled, err := c.Compile("https://vitrine.example/openapi.json#" + pointer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	compiledSchemas.Store(pointer, compiled)
 	return compiled
 }
@@ -149,9 +137,7 @@ func validate(t *testing.T, pointer string, body []byte) error {
 // Generators make a type of their own of a schema that has none, or none that a program could use.
 func TestEverySchemaHasATypeAndEveryExampleValidates(t *testing.T) {
 	var doc any
-	if err := json.Unmarshal(openapi.Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(openapi.Document(), &doc))
 	schemas, examples := 0, 0
 	var walk func(pointer string, v any)
 	inSchema := func(pointer string, v any) { // v is a schema
@@ -231,16 +217,12 @@ func TestRealAnswersAreDescribed(t *testing.T) {
 	ask := func(method, target string, want int, fields ...string) error {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+vitrine.Public+target, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for i := 0; i < len(fields); i += 2 {
 			req.Header.Set(fields[i], fields[i+1])
 		}
 		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer resp.Body.Close()
 		if err := conform(t, doc, req, resp); err != nil {
 			t.Errorf("%s %s: %v", method, target, err)

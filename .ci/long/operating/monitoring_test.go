@@ -37,15 +37,11 @@ func TestTheAlertsAreThoseThatTheirTestHolds(t *testing.T) {
 func TestEveryQueryOfTheDashboardFindsWhatItAsksFor(t *testing.T) {
 	harness.Need(t, "prometheus", "prometheus")
 	config := filepath.Join(t.TempDir(), "vitrine.yaml")
-	if err := os.WriteFile(config, []byte("notify: [{name: chat, preset: webhook, url: 'http://127.0.0.1:1'}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(config, []byte("notify: [{name: chat, preset: webhook, url: 'http://127.0.0.1:1'}]\n"), 0o600))
 	vitrine := harness.Serve(t, "VITRINE_ADMIN_TOKEN=open-sesame", "VITRINE_CONFIG="+config)
 	for _, path := range harness.Routes { // a hit of each
 		for range 2 {
-			if err := harness.IsWellAt("http://" + vitrine.Public + path); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, harness.IsWellAt("http://"+vitrine.Public+path))
 		}
 	}
 	at := prometheus(t, vitrine.Operator)
@@ -63,15 +59,11 @@ func prometheus(t *testing.T, target string) string {
 	config := fmt.Sprintf(`{global: {scrape_interval: 200ms}, scrape_configs: [{job_name: vitrine,
 		authorization: {credentials: open-sesame}, static_configs: [{targets: [%q]}]}]}`, target)
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(config), 0o600))
 	command := exec.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+dir,
 		"--web.listen-address="+address, "--log.level=warn")
 	command.Stderr = t.Output()
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
@@ -115,17 +107,13 @@ func hasSamples(at, expr string) error {
 func dashboardQueries(t *testing.T) []string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(monitoring, "dashboard.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var dashboard struct {
 		Panels []struct {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(content, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(content, &dashboard))
 	var out []string
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
@@ -143,17 +131,13 @@ func dashboardQueries(t *testing.T) []string {
 func alertMetrics(t *testing.T) []string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(monitoring, "alerts.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var rules struct {
 		Groups []struct {
 			Rules []struct{ Expr string }
 		}
 	}
-	if err := yaml.Unmarshal(content, &rules); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(content, &rules))
 	var out []string
 	for _, rule := range rules.Groups[0].Rules {
 		for word := range strings.FieldsFuncSeq(rule.Expr, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
 )
 
 func TestSystemdPassesThePublicSocketAndHearsWhenItIsServed(t *testing.T) {
 	public, socket := harness.OpenSocket(t)
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer manager.Close()
 
 	vitrine := harness.Child{Socket: socket, Log: t.Output(), Environ: []string{
@@ -28,9 +27,7 @@ func TestSystemdPassesThePublicSocketAndHearsWhenItIsServed(t *testing.T) {
 
 	waiting := map[string]int{"READY=1": 1, "WATCHDOG=1": 3}
 	for state := make([]byte, 100); len(waiting) > 0; {
-		if err := manager.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, manager.SetReadDeadline(time.Now().Add(10*time.Second)))
 		n, err := manager.Read(state)
 		if err != nil {
 			t.Fatalf("still waiting for %v: %v", waiting, err)
@@ -42,9 +39,7 @@ func TestSystemdPassesThePublicSocketAndHearsWhenItIsServed(t *testing.T) {
 		}
 	}
 	response, err := http.Get("http://" + public + "/gvapp/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK || !strings.HasPrefix(string(body), `{"artist":`) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"vitrine/cmd/testkit"
 )
 
 // A page is open in a browser, at its own origin.
@@ -51,9 +53,7 @@ func openBrowser(t *testing.T) (open func() page) {
 		t.Cleanup(site.Close)
 		tab, closeTab := chromedp.NewContext(browser)
 		t.Cleanup(closeTab)
-		if err := chromedp.Do(tab, chromedp.Navigate(site.URL)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, chromedp.Do(tab, chromedp.Navigate(site.URL)))
 		return page{origin: site.URL, ctx: tab}
 	}
 }
@@ -79,13 +79,9 @@ func (p page) fetch(t *testing.T, url, options string) fetched {
 		}
 	})()`, url, options)
 	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var got fetched
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(text), &got))
 	return got
 }
 

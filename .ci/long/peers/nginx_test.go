@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
 )
 
 // nginxMain is a distribution's nginx.conf around conf.d, confined to a folder of the test.
@@ -32,9 +33,7 @@ func startNginx(t *testing.T, v *vitrine) string {
 	program := nginxTool.path(t)
 	dir, addr := t.TempDir(), harness.FreeAddress(t)
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	write(t, dir, "vitrine.conf", configuration(t, "nginx-cache.conf",
 		"/var/cache/nginx/vitrine", filepath.Join(dir, "cache"),
 		"127.0.0.1:8080", v.Addr,

@@ -49,14 +49,10 @@ func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 	}
 	hook := func() {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+v.Operator+"/hooks/content", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Header.Set("Authorization", "Bearer "+secret)
 		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusAccepted {
 			t.Fatalf("the webhook answers %d", resp.StatusCode)
@@ -113,14 +109,10 @@ func TestVarnishRefusesBansOfAnything(t *testing.T) {
 	url := startVarnishAt(t, v, harness.FreeAddress(t))
 	for groups, want := range map[string]int{"": http.StatusBadRequest, `"banners" || obj.status == 200`: http.StatusBadRequest, ".*": http.StatusBadRequest, `"banners"`: http.StatusOK} {
 		r, err := http.NewRequestWithContext(t.Context(), "BAN", url+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Header.Set("Cache-Groups", groups)
 		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("Cache-Groups %s: %d, want %d", groups, resp.StatusCode, want)
@@ -132,9 +124,7 @@ func TestVarnishRefusesBansOfAnything(t *testing.T) {
 func TestTheComposeFilesEdgeIsToldAtItsOwnAddress(t *testing.T) {
 	v := startVitrine(t, []string{"VITRINE_HTTP_CDN_MAX_AGE=30s"}, varnishTool, gccTool)
 	page, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "compose", "edge.vcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	host, port, _ := net.SplitHostPort(v.Addr)
 	dir, visitors, tellers := t.TempDir(), harness.FreeAddress(t), harness.FreeAddress(t)
 	vcl := write(t, dir, "edge.vcl", strings.NewReplacer(`.host = "vitrine"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`).Replace(string(page)))
@@ -147,14 +137,10 @@ func TestTheComposeFilesEdgeIsToldAtItsOwnAddress(t *testing.T) {
 		status, asked int
 	}{{visitors, http.StatusForbidden, 0}, {tellers, http.StatusOK, 1}} {
 		r, err := http.NewRequestWithContext(t.Context(), "BAN", "http://"+told.address+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Header.Set("Cache-Groups", `"banners"`)
 		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		get(t, url)
 		if asked := v.log.take(); resp.StatusCode != told.status || len(asked) != told.asked {

@@ -53,12 +53,8 @@ func TestEachFillIsToldOnceByFourReplicas(t *testing.T) {
 		t.Helper()
 		content.Publish()
 		normal, err := shape.Normalize(shape.Banners, []byte(content.Banners()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := redis.Client().HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, redis.Client().HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 		return cache.ETag(normal.Body)
 	}
 	has := func(etag string) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
 )
 
 func startVarnish(t *testing.T, v *vitrine) string {
@@ -19,9 +20,7 @@ func startVarnishAt(t *testing.T, v *vitrine, addr string) string {
 	program := varnishTool.path(t)
 	dir := t.TempDir()
 	host, port, err := net.SplitHostPort(v.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text := configuration(t, "varnish.vcl",
 		`.host = "127.0.0.1"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`,
 		"-a :80", "-a "+addr, "/etc/varnish/varnish.vcl", filepath.Join(dir, "varnish.vcl"))

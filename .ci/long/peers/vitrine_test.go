@@ -220,9 +220,7 @@ func run(t *testing.T, addr, program string, args ...string) {
 	var out testkit.Buffer
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // it is stopped below
@@ -261,9 +259,7 @@ func run(t *testing.T, addr, program string, args ...string) {
 func configuration(t *testing.T, file string, swap ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "proxies", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	block := string(text)
 	for i := 0; i < len(swap); i += 2 {
 		if !strings.Contains(block, swap[i]) {
@@ -278,8 +274,6 @@ func configuration(t *testing.T, file string, swap ...string) string {
 func write(t *testing.T, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }

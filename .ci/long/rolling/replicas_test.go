@@ -63,9 +63,7 @@ func (r *replicas) roll() {
 func (r *replicas) fromDocs(file string, swap ...string) (path string) {
 	r.t.Helper()
 	content, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "proxies", file))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, err)
 	text := string(content)
 	for i := range r.children {
 		swap = append(swap, fmt.Sprintf("10.0.0.%d:8080", i+1), r.public[i])
@@ -77,9 +75,7 @@ func (r *replicas) fromDocs(file string, swap ...string) (path string) {
 		text = strings.ReplaceAll(text, swap[i], swap[i+1])
 	}
 	path = filepath.Join(r.t.TempDir(), file)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -89,9 +85,7 @@ func (r *replicas) balance(address string, program string, args ...string) {
 	command := exec.Command(program, args...)
 	command.Stdout, command.Stderr = r.t.Output(), r.t.Output()
 	command.WaitDelay = testkit.Patience
-	if err := command.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, command.Start())
 	r.t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM) // nginx's workers would outlive a killed master
 		_ = command.Wait()                          // "exit status 143" is expected
@@ -121,9 +115,7 @@ var balancers = map[string]func(r *replicas) (address string){
 			conf = "user root; " + conf
 		}
 		main := filepath.Join(dir, "nginx.conf")
-		if err := os.WriteFile(main, []byte(conf), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.Must(r.t, os.WriteFile(main, []byte(conf), 0o600))
 		r.balance(address, "nginx", "-c", main, "-e", "stderr", "-p", dir)
 		return address
 	},

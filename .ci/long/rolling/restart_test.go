@@ -118,9 +118,7 @@ func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "vitrine.yaml")
 	configure := func(n int) {
 		t.Helper()
-		if err := os.WriteFile(file, fmt.Appendf(nil, "http: {max_age: %ds}\n", n), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, fmt.Appendf(nil, "http: {max_age: %ds}\n", n), 0o600))
 	}
 	configure(0)
 	var log testkit.Buffer
@@ -135,9 +133,7 @@ func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
 	volume := harness.Volume(t)
 	first := &visit{address: public, asked: new(atomic.Int64)}
 	want, err := first.get(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	first.close()
 	asked, stop := visitors(t, public, func(body []byte, _ time.Time) error {
 		if !bytes.Equal(body, want) {

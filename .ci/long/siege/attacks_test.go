@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
 
@@ -65,9 +66,7 @@ func besieger() {
 func (s *siege) begin(t *testing.T, name string) (end func() int) {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	attackers := exec.Command("nice", "-n", "19", program, name, s.public, s.operator, s.store, strconv.FormatBool(s.secure))
 	attackers.Env = append(os.Environ(), besiegers+"=yes")
 	attackers.Stderr = t.Output()
@@ -77,9 +76,7 @@ func (s *siege) begin(t *testing.T, name string) (end func() int) {
 	if err == nil {
 		err = attackers.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	<-time.After(time.Second)
 	return func() (most int) {
 		_ = in.Close()

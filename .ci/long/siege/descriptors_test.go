@@ -23,9 +23,7 @@ func TestRunningOutOfDescriptorsEndsNothing(t *testing.T) {
 	well := func() error {
 		return errors.Join(harness.IsWellAt("http://"+public+"/gvapp/"), harness.IsWellAt("http://"+operator+"/livez"))
 	}
-	if err := testkit.Retry(well); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, testkit.Retry(well))
 	http.DefaultClient.CloseIdleConnections()
 
 	var opened []net.Conn
@@ -37,9 +35,7 @@ func TestRunningOutOfDescriptorsEndsNothing(t *testing.T) {
 	open := func(address string, n int) {
 		for range n {
 			c, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			opened = append(opened, c)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vitrine/ci/long/harness"
+	"vitrine/cmd/testkit"
 )
 
 // Whoever keeps connections to the operator's address, silent or in the middle of a request, keeps
@@ -24,9 +25,7 @@ func TestHealthChecksAreAnsweredBesideConnectionsThatNobodyUses(t *testing.T) {
 		var opened []net.Conn
 		for range 300 {
 			c, err := net.Dial("tcp", vitrine.Operator)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			opened = append(opened, c)
 			_, _ = io.WriteString(c, sent) // it may be closed already, for one that came later
 		}

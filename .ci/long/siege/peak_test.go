@@ -111,9 +111,7 @@ func (c *heavyCMS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func peak(t *testing.T, config string, change func()) (bytes, written, status int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "vitrine.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(config), 0o600))
 	redis, public := redistest.Start(t), harness.FreeAddress(t)
 	var log testkit.Buffer
 	vitrine := harness.Child{Log: &log, Args: []string{"serve", "--config", file}, Environ: []string{
@@ -138,9 +136,7 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 			}
 		}
 	})
-	if err := redis.Client().Del(t.Context(), "vitrine:banners").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, redis.Client().Del(t.Context(), "vitrine:banners").Err())
 	fetched := func() bool {
 		said := log.String()
 		return strings.Contains(said, "refused the CMS") || strings.Contains(said, "cannot fetch\",\"resource\":\"banners") ||
@@ -152,9 +148,7 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 			_, err = io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		status = response.StatusCode
 		return fetched()
 	})

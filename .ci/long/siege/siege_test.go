@@ -97,13 +97,9 @@ func besieged(t *testing.T, cms string, secure bool) (*siege, *exec.Cmd) {
 		vitrine.Env = append(vitrine.Env, "VITRINE_TLS_CERT_FILE="+dir+"/cert", "VITRINE_TLS_KEY_FILE="+dir+"/key")
 	}
 	vitrine.Stdout, vitrine.Stderr = io.Discard, t.Output()
-	if err := vitrine.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, vitrine.Start())
 	for _, path := range harness.Routes {
-		if err := testkit.Retry(func() error { return s.visit(path) }); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, testkit.Retry(func() error { return s.visit(path) }))
 	}
 	return s, vitrine
 }
@@ -225,9 +221,7 @@ func hitsP99(t *testing.T, s *siege) time.Duration {
 			return nil
 		})
 	}
-	if err := clients.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, clients.Wait())
 	slices.Sort(took)
 	return took[len(took)*99/100]
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
+	"vitrine/cmd/testkit"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -81,9 +82,7 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m.Reloaded(false)
 
 	families, err := m.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got := map[string]string{}
 	for _, f := range families {
 		for _, metric := range f.GetMetric() {
@@ -139,9 +138,7 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	}
 	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "vitrine_") })
 	page, err := os.ReadFile("../../../docs/status.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range families {
 		if !strings.Contains(string(page), "`"+f.GetName()+"`") {
 			t.Errorf("docs/status.md does not name %s", f.GetName())

@@ -222,9 +222,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode != 400 || !answer.Close {
 		t.Errorf("status %d, connection closed: %v", answer.StatusCode, answer.Close)
@@ -243,9 +241,7 @@ func TestABodyIsReadOnlyFromSomebodyWhoMayKnowTheSecretAndFromFewAtOnce(t *testi
 	}
 	status := func(conn net.Conn) string {
 		line, err := bufio.NewReader(conn).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return strings.TrimSpace(line)
 	}
 	for _, field := range []string{"X: y", "Authorization: Bearer wrong", "X-Vitrine-Signature: 00", "X-Vitrine-Signature: no hexadecimal"} {

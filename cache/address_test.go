@@ -18,8 +18,7 @@ import (
 func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 	one, two := startRedis(t), redistest.Start(t)
 	way := newRelay(t, one.Addr)
-	src := newSource()
-	_, r := replica(t, way.url(), options(src))
+	src, r := serving(t, way.url())
 	warm(t, r)
 	way.lead(two.Addr)
 	elapsed := testkit.Stopwatch(t)

@@ -13,8 +13,7 @@ import (
 
 func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	_, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	warm(t, r)
 	filled := watch.Now()
 	eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
@@ -42,8 +41,8 @@ func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
-			server, src := startRedis(t), newSource()
-			_, r := replica(t, server.URL(), options(src))
+			server := startRedis(t)
+			src, r := serving(t, server.URL())
 			warm(t, r)
 			must(t, server.Client().Del(t.Context(), key).Err())
 			release := src.hold()

@@ -112,8 +112,7 @@ func TestSlowSourceDoesNotKeepAVisitorWhoCouldHaveTheStaleCopy(t *testing.T) {
 
 func TestDeadHolderIsReplacedWhenItsLeaseRunsOut(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
+		src, r := serving(t, b.url)
 		// Another process took the lease, and died.
 		length := 300 * time.Millisecond
 		until, elapsed := time.Now().Add(length), testkit.Stopwatch(t)
@@ -130,8 +129,7 @@ func TestDeadHolderIsReplacedWhenItsLeaseRunsOut(t *testing.T) {
 
 func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
+		src, r := serving(t, b.url)
 		release := src.hold()
 		got := getLater(t, r)
 		testkit.Receive(t, src.entered)

@@ -132,8 +132,7 @@ func TestAnOlderSnapshotIsALoss(t *testing.T) {
 // TestAValueOfAnotherTypeCountsAsAPurge has somebody write a string over the document.
 func TestAValueOfAnotherTypeCountsAsAPurge(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
+		src, r := serving(t, b.url)
 		for _, name := range []string{books, key} {
 			warm(t, r)
 			src.version.Add(1)

@@ -81,8 +81,7 @@ func TestAFreshUntilFarInTheFutureIsOne(t *testing.T) {
 // Redis's clock was ten minutes ahead.
 func TestClockOfRedisSetBackMakesDocumentsDue(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
+		src, r := serving(t, b.url)
 		warm(t, r)
 		src.version.Store(2)
 		ahead := time.Now().Add(10 * time.Minute).UnixMilli()

@@ -189,6 +189,14 @@ func replica(t testing.TB, url string, o ReaderOptions[int64]) (*Store, *Reader[
 	return s, r
 }
 
+// serving is a replica on the URL with a source of its own.
+func serving(t testing.TB, url string) (*source, *Reader[int64]) {
+	t.Helper()
+	src := newSource()
+	_, r := replica(t, url, options(src))
+	return src, r
+}
+
 func get(t testing.TB, r *Reader[int64]) Answer[int64] {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)

@@ -40,6 +40,16 @@ func change(t *testing.T, b backend, src *source, r *Reader[int64], version int6
 	})
 }
 
+// changed is a replica whose history has two versions, of which the second is served.
+func changed(t *testing.T, b backend) (*source, *Store, *Reader[int64]) {
+	t.Helper()
+	src := newSource()
+	s, r := replica(t, b.url, described(src))
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	return src, s, r
+}
+
 // names are the versions of the history, newest first.
 func names(t *testing.T, s *Store) (all []string) {
 	t.Helper()

@@ -15,8 +15,7 @@ import (
 // served, and says why.
 func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
 	server := startRedis(t)
-	src := newSource()
-	_, r := replica(t, server.URL(), options(src))
+	src, r := serving(t, server.URL())
 	_, other := replica(t, server.URL(), options(src))
 	warm(t, r)
 	warm(t, other)
@@ -40,8 +39,7 @@ func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
 
 func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
 	server := startRedis(t)
-	src := newSource()
-	_, r := replica(t, server.URL(), options(src))
+	src, r := serving(t, server.URL())
 	warm(t, r)
 	src.version.Store(2)
 	server.Kill()
@@ -69,8 +67,7 @@ func TestAPurgeWhileCutOffIsOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 			way := newRelay(t, server.Addr)
-			src := newSource()
-			_, r := replica(t, way.url(), options(src))
+			src, r := serving(t, way.url())
 			warm(t, r)
 			src.fail(errDown)
 			way.cut()
@@ -137,8 +134,7 @@ func TestAFirstLeaseDuringALookIsNoPurge(t *testing.T) {
 	for name, looked := range map[string]bool{"first look": false, "second look": true} {
 		t.Run(name, func(t *testing.T) {
 			server := startRedis(t)
-			src := newSource()
-			_, r := replica(t, server.URL(), options(src))
+			src, r := serving(t, server.URL())
 			warm(t, r)
 			src.fail(errDown)
 			holdLooks(t, r)

@@ -115,10 +115,7 @@ func TestAPinEnds(t *testing.T) {
 
 func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		s, r := replica(t, b.url, described(src))
-		change(t, b, src, r, 1)
-		change(t, b, src, r, 2)
+		_, s, r := changed(t, b)
 		first := lease.VersionOf(body(1))
 		ask := func(version string) { must(t, b.client.HSet(t.Context(), key, "restore", version).Err()) }
 		gone := func() bool { return !b.client.HExists(t.Context(), key, "restore").Val() }
@@ -151,10 +148,7 @@ func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
 // TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile has a document restored while one is fetched.
 func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	s, r := replica(t, b.url, described(src))
-	change(t, b, src, r, 1)
-	change(t, b, src, r, 2)
+	src, s, r := changed(t, b)
 	release := src.hold()
 	src.version.Store(3)
 	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
@@ -171,11 +165,8 @@ func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
 // TestLosingRedisLosesThePin has Redis come back empty: the pinned copy is offered only until
 // another is fetched.
 func TestLosingRedisLosesThePin(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	s, r := replica(t, server.URL(), described(src))
-	b := backend{client: server.Client()}
-	change(t, b, src, r, 1)
-	change(t, b, src, r, 2)
+	server := startRedis(t)
+	_, s, r := changed(t, backend{server.URL(), server.Client()})
 	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
 	must(t, err)
 	restored := watch.Now()
@@ -215,11 +206,9 @@ func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
 
 // TestARequestThatFailsIsTriedAgain has Redis refuse the restore when it is asked for.
 func TestARequestThatFailsIsTriedAgain(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	_, r := replica(t, server.URL(), described(src))
-	b := backend{client: server.Client()}
-	change(t, b, src, r, 1)
-	change(t, b, src, r, 2)
+	server := startRedis(t)
+	b := backend{server.URL(), server.Client()}
+	_, _, r := changed(t, b)
 	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "-hstrlen").Err())
 	must(t, b.client.HSet(t.Context(), key, "restore", lease.VersionOf(body(1))).Err())
 	eventually(t, "it fails", r.uncarried.Load)
@@ -231,11 +220,8 @@ func TestARequestThatFailsIsTriedAgain(t *testing.T) {
 // not yet, in the middle, or just done.
 func TestARestoreDoesNotUndoAPurge(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, described(src))
+		src, _, r := changed(t, b)
 		replica(t, b.url, described(src))
-		change(t, b, src, r, 1)
-		change(t, b, src, r, 2)
 		for i := range 30 {
 			must(t, b.client.HSet(t.Context(), key, "restore", lease.VersionOf(body(1))).Err())
 			watch.Sleep(t.Context(), time.Duration(i)*100*time.Microsecond)

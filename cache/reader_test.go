@@ -16,15 +16,18 @@ const (
 	books = "vitrine:lease:{vitrine:banners}"
 )
 
-func TestSecondReadComesFromMemory(t *testing.T) {
+func TestSecondReadComesFromMemoryAndThatOfAnotherReplicaFromRedis(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
+		src, r := serving(t, b.url)
 		a := get(t, r)
 		if a.Value != 1 || a.Status.Fwd != FwdMiss || !a.Status.Stored || a.Status.FwdStatus != 200 {
 			t.Fatalf("first answer: %+v", a)
 		}
 		eventually(t, "memory is coherent", func() bool { return get(t, r).Status.Detail == DetailMemory })
+		_, other := replica(t, b.url, options(src))
+		if a := get(t, other); a.Value != 1 || a.Status.Fwd != "" || a.Status.Stale {
+			t.Errorf("second replica: %+v", a)
+		}
 		if n := src.loads.Load(); n != 1 {
 			t.Errorf("%d loads, want 1", n)
 		}
@@ -54,21 +57,6 @@ func TestHashHasTheDocumentedFields(t *testing.T) {
 			if ttl := b.client.PTTL(t.Context(), name).Val(); ttl != -1 {
 				t.Errorf("%s expires in %v", name, ttl)
 			}
-		}
-	})
-}
-
-func TestOtherReplicaReadsWhatTheFirstFetched(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r1 := replica(t, b.url, options(src))
-		_, r2 := replica(t, b.url, options(src))
-		first, second := get(t, r1), get(t, r2)
-		if second.Value != first.Value || second.Status.Fwd != "" || second.Status.Stale {
-			t.Errorf("second replica: %+v", second)
-		}
-		if n := src.loads.Load(); n != 1 {
-			t.Errorf("%d loads, want 1", n)
 		}
 	})
 }
@@ -112,8 +100,7 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 			for _, cold := range []bool{true, false} {
 				t.Run(name+map[bool]string{true: "/cold", false: "/warm"}[cold], func(t *testing.T) {
 					must(t, b.client.FlushDB(t.Context()).Err())
-					src := newSource()
-					_, r := replica(t, b.url, options(src))
+					src, r := serving(t, b.url)
 					if !cold {
 						get(t, r)
 						eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
@@ -152,8 +139,7 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 
 func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
+		src, r := serving(t, b.url)
 		get(t, r)
 		eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
 		src.version.Add(1)
@@ -245,8 +231,7 @@ func TestFailureIsServedStaleAndBacksOffAcrossReplicas(t *testing.T) {
 
 func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r := replica(t, b.url, options(src))
+		src, r := serving(t, b.url)
 		get(t, r)
 		must(t, b.client.HSet(t.Context(), key, "body", `{"version":666}`, "etag", `"made-up"`).Err())
 		eventually(t, "fetched anew", func() bool { return get(t, r).Value == 1 && src.loads.Load() == 2 })

@@ -40,8 +40,8 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 // TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce has the clock of Redis set back when it
 // refuses writes: the document there is due, and cannot be replaced.
 func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	_, r := replica(t, server.URL(), options(src))
+	server := startRedis(t)
+	src, r := serving(t, server.URL())
 	warm(t, r)
 	src.version.Store(2)
 	_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
@@ -272,8 +272,8 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 // TestASecondSoftPurgeOfARedisThatRefusesWritesCounts declares stale twice what Redis holds, while
 // no lease can be taken that would make another number of the first 0.
 func TestASecondSoftPurgeOfARedisThatRefusesWritesCounts(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	_, r := replica(t, server.URL(), options(src))
+	server := startRedis(t)
+	src, r := serving(t, server.URL())
 	warm(t, r)
 	for version := range 3 {
 		src.version.Add(1)

@@ -26,8 +26,7 @@ func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
 
 func TestSamplerCallsNoPurgeADifference(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	_, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	for range 50 {
 		warm(t, r)
 		src.version.Add(1)

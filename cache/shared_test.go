@@ -12,8 +12,7 @@ import (
 // look that has read Redis before it.
 func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	_, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	warm(t, r)
 	src.version.Store(2)
 	early := &asking[int64]{done: make(chan struct{}), entry: r.memory.Load()}
@@ -47,8 +46,7 @@ func TestAFlightFromBeforeAPurgeIsNotShared(t *testing.T) {
 	for name, mark := range map[string]bool{"its fill was before it": true, "its fill was refused": false} {
 		t.Run(name, func(t *testing.T) {
 			b := inProcess(t)
-			src := newSource()
-			_, r := replica(t, b.url, options(src))
+			src, r := serving(t, b.url)
 			warm(t, r)
 			src.version.Store(2)
 			stored := *r.memory.Load()
@@ -85,8 +83,7 @@ func TestAFlightFromBeforeAPurgeIsNotShared(t *testing.T) {
 // received, beside the load that began before it.
 func TestASoftlyPurgedFillIsStaleForWhoAsksAfterwards(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	_, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	release := src.hold()
 	first := getLater(t, r)
 	testkit.Receive(t, src.entered)

@@ -11,8 +11,7 @@ import (
 
 func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	_, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	if s := r.Snapshot(); s.State != StateMissing || s.Document != nil {
 		t.Errorf("before the first read: %+v", s)
 	}
@@ -80,8 +79,8 @@ func TestALookFromBeforeAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 
 // Nor does what such a look has found count as the last content.
 func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	_, r := replica(t, server.URL(), options(src))
+	server := startRedis(t)
+	src, r := serving(t, server.URL())
 	warm(t, r)
 	holdLooks(t, r)
 	late := earlyLook(t, r)
@@ -100,8 +99,7 @@ func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
 
 func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	_, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	get(t, r)
 	src.fail(errDown)
 	must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())

@@ -78,8 +78,7 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 // TestASoftPurgeLetsTheLoadUnderWayEnd has what it brings stored as stale, and loaded once more.
 func TestASoftPurgeLetsTheLoadUnderWayEnd(t *testing.T) {
 	b := inProcess(t)
-	src := newSource()
-	_, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	warm(t, r)
 	src.version.Store(2)
 	release := src.hold()

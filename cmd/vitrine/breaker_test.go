@@ -70,7 +70,7 @@ func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
 	second := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_GUARD_SHRINK=0")
 	second.allAnswer(t, "hit")
 	cms.Set(shape.Banners, "[]")
-	redisDo(t, redis, "HSET vitrine:banners fresh_until 0")
+	testkit.Must(t, redis.Client().HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 	second.want(t, `vitrine_suspicions_total{kind="emptied",resource="banners"} 1`)
 	if err := testkit.Retry(func() error { // it is counted before it is stored
 		if got := second.get(t, shape.Banners); got.status != http.StatusOK || got.body != "[]" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -148,130 +147,10 @@ func (r running) allAnswer(t *testing.T, want string) {
 	}
 }
 
-// sampleCMS runs the command sample-cms on address until the returned function is called.
-func sampleCMS(t *testing.T, address string, flags ...string) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	output, w := io.Pipe()
-	ended := make(chan int, 1)
-	go func() {
-		args := append([]string{"sample-cms", "--listen", address}, flags...)
-		ended <- run(ctx, args, program{stdout: w, stderr: t.Output()})
-		_ = w.Close()
-	}()
-	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
-		t.Fatalf("sample-cms exits %d before it serves", testkit.Receive(t, ended))
-	}
-	stop = func() {
-		cancel()
-		if code := testkit.Receive(t, ended); code != exitDone {
-			t.Errorf("sample-cms exits %d", code)
-		}
-		ended <- exitDone // for whoever stops it again
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-// redisDo sends one command over a connection of its own, as redis-cli would, and returns the
-// reply's first line.
-func redisDo(t *testing.T, server *redistest.Server, command string) string {
-	t.Helper()
-	connection := testkit.Dial(t, "tcp", server.Addr)
-	defer connection.Close()
-	if _, err := fmt.Fprintf(connection, "%s\r\n", command); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(connection).ReadString('\n')
-	testkit.Must(t, err)
-	return strings.TrimSpace(line)
-}
-
 // freeAddress is one that can be listened on again after it was given up.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
-}
-
-func TestRedisHoldsTheDocumentedFields(t *testing.T) {
-	server := redistest.Start(t)
-	cms := freeAddress(t)
-	sampleCMS(t, cms)
-	vitrine := start(t, "VITRINE_UPSTREAM_URL=http://"+cms, "VITRINE_REDIS_URL="+server.URL())
-	vitrine.allAnswer(t, "hit")
-
-	for _, resource := range shape.Resources() {
-		fields, err := server.Client().HGetAll(t.Context(), "vitrine:"+string(resource)).Result()
-		testkit.Must(t, err)
-		if fields["body"] != vitrine.get(t, resource).body {
-			t.Errorf("%s: body is not what is served", resource)
-		}
-		for _, name := range []string{"etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "source", "set", "seq"} {
-			if fields[name] == "" {
-				t.Errorf("%s: no %s in %v", resource, name, fields)
-			}
-		}
-		if _, ok := fields["upstream_last_modified"]; !ok {
-			t.Errorf("%s: no upstream_last_modified", resource)
-		}
-		if left := server.Client().PTTL(t.Context(), "vitrine:"+string(resource)).Val(); left != -1 {
-			t.Errorf("%s expires in %v, and should stay", resource, left)
-		}
-	}
-}
-
-func TestAPurgeByRedisCLIIsSeenByTheNextRequest(t *testing.T) {
-	server := redistest.Start(t)
-	cms := freeAddress(t)
-	sampleCMS(t, cms, "--live")
-	vitrine := start(t, "VITRINE_UPSTREAM_URL=http://"+cms, "VITRINE_REDIS_URL="+server.URL(), "VITRINE_TTL=1h")
-	vitrine.allAnswer(t, "hit")
-
-	for _, command := range []string{"DEL vitrine:banners", "FLUSHDB", "PEXPIRE vitrine:banners 0"} {
-		before := vitrine.get(t, shape.Banners).body
-		if reply := redisDo(t, server, command); strings.HasPrefix(reply, "-") {
-			t.Fatalf("%s: %s", command, reply)
-		}
-		// The word of it takes a fraction of a millisecond, in which a request may come.
-		if err := testkit.Retry(func() error {
-			if vitrine.get(t, shape.Banners).body == before {
-				return errors.New("still the old document")
-			}
-			return nil
-		}); err != nil {
-			t.Errorf("after %s: %v", command, err)
-		}
-	}
-}
-
-func TestNothingThatWasAnsweredBeforeBecomesAnError(t *testing.T) {
-	server := redistest.Start(t)
-	cms := freeAddress(t)
-	stopCMS := sampleCMS(t, cms)
-	vitrine := start(t, "VITRINE_UPSTREAM_URL=http://"+cms, "VITRINE_REDIS_URL="+server.URL(),
-		"VITRINE_TTL=100ms", "VITRINE_STALE_WHILE_REVALIDATE=0s", "VITRINE_UPSTREAM_RETRIES=0")
-	vitrine.allAnswer(t, "hit")
-
-	stopCMS()
-	vitrine.allAnswer(t, "stale-if-error")
-	stopCMS = sampleCMS(t, cms)
-	vitrine.allAnswer(t, "hit; ttl=")
-
-	server.Kill()
-	vitrine.allAnswer(t, "redis-away")
-	stopCMS()
-	vitrine.allAnswer(t, "redis-away")
-
-	// Once both are back it is as before.
-	sampleCMS(t, cms)
-	server.Restart()
-	client := server.Client()
-	if err := testkit.Retry(func() error {
-		vitrine.allAnswer(t, "vitrine")
-		return client.HGet(t.Context(), "vitrine:banners", "body").Err()
-	}); err != nil {
-		t.Errorf("nothing is shared again: %v", err)
-	}
 }
 
 func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {

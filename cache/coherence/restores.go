@@ -1,0 +1,217 @@
+package coherence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"vitrine/cache"
+)
+
+// Restores does to one document what an operator can do, at random moments and one thing after the
+// other, while all nodes are read: hard and soft purges, restores of earlier versions (by command, and
+// through redis-cli, also with a purge right behind), and the ends of pins. Then it holds each answer
+// against that:
+//
+//   - asked for more than the bound after a hard purge, it has the purge's version or a later one, or
+//     one that was restored after the purge;
+//   - asked for more than the bound after a restore, and given before anything else was done, it is
+//     that version, pinned.
+type Restores struct {
+	Key    string
+	Origin *Origin
+	Nodes  []*Node
+	Client redis.Cmdable
+	Seed   uint64 // 0: any
+
+	start   time.Time
+	chance  *rand.Rand
+	done    []deed
+	answers [][]given // by node
+}
+
+// A deed is what the operator did: when it was sent, and when it had surely taken effect. One that a
+// purge may have overtaken, or that the history no longer had, has perhaps no effect.
+type deed struct {
+	kind        string // hard, soft, restore or latest
+	version     int64  // that what is fetched after a purge has at least; or that was restored
+	sent, acked time.Duration
+	overtaken   bool
+}
+
+// given is an answer.
+type given struct {
+	version      int64
+	asked, ended time.Duration
+	status       cache.Status
+}
+
+// Run does so many things, and reports what must not be.
+func (c *Restores) Run(t testing.TB, deeds int) {
+	t.Helper()
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	t.Logf("seed %d", c.Seed)
+	c.start, c.chance = time.Now(), rand.New(rand.NewPCG(c.Seed, 1))
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	c.answers = make([][]given, len(c.Nodes))
+	for i, n := range c.Nodes {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				asked := time.Since(c.start)
+				version, status, err := n.Get(ctx, c.Key)
+				if ctx.Err() == nil && err != nil {
+					t.Errorf("replica %d: %v", i+1, err)
+					return
+				}
+				if err == nil && status.Detail != cache.DetailRedisAway {
+					c.answers[i] = append(c.answers[i], given{version, asked, time.Since(c.start), status})
+				}
+				Pause(ctx, time.Millisecond)
+			}
+		})
+	}
+	for len(c.done) < deeds && !t.Failed() {
+		c.act(ctx, t)
+		gap := time.Duration(c.chance.Int64N(int64(6 * time.Millisecond)))
+		if c.chance.IntN(3) == 0 {
+			gap += 2 * Bound // what stays wrong is seen to be wrong
+		}
+		Pause(ctx, gap)
+	}
+	stop()
+	readers.Wait()
+	c.check(t)
+}
+
+// act does one thing.
+func (c *Restores) act(ctx context.Context, t testing.TB) {
+	full := Prefix + c.Key
+	begin := func(kind string, version int64) *deed {
+		c.done = append(c.done, deed{kind: kind, version: version, sent: time.Since(c.start)})
+		return &c.done[len(c.done)-1]
+	}
+	hard := func() {
+		d := begin("hard", c.Origin.Version.Add(1))
+		must(t, c.Client.Del(ctx, full).Err())
+		d.acked = time.Since(c.start)
+	}
+	switch kind := c.chance.IntN(8); kind {
+	case 0, 1:
+		hard()
+	case 2:
+		d := begin("soft", c.Origin.Version.Add(1))
+		must(t, c.Client.HSet(ctx, full, "fresh_until", 0).Err())
+		d.acked = time.Since(c.start)
+	case 3:
+		d := begin("latest", 0)
+		_, err := c.Nodes[0].Store.Unpin(ctx, c.Key)
+		must(t, err)
+		d.acked = time.Since(c.start)
+	default:
+		all, err := c.Nodes[0].Store.History(ctx, c.Key)
+		if must(t, err); len(all) == 0 {
+			return
+		}
+		name := all[c.chance.IntN(len(all))].Name
+		body, err := c.Nodes[0].Store.Version(ctx, c.Key, name)
+		if errors.Is(err, cache.ErrNoVersion) {
+			return
+		}
+		must(t, err)
+		version, err := Prepare(&cache.Document{Body: body})
+		must(t, err)
+		d := begin("restore", version)
+		if kind < 6 {
+			_, err = c.Nodes[c.chance.IntN(len(c.Nodes))].Store.Restore(ctx, c.Key, name, time.Hour, "test")
+			if errors.Is(err, cache.ErrNoVersion) { // it had to make room meanwhile
+				c.done = c.done[:len(c.done)-1]
+				return
+			}
+			must(t, err)
+		} else {
+			must(t, c.Client.HSet(ctx, full, "restore", name).Err())
+			if d.overtaken = kind == 7; d.overtaken {
+				Pause(ctx, time.Duration(c.chance.Int64N(int64(2*time.Millisecond))))
+				hard()
+				return
+			}
+			eventuallyGone(ctx, t, c.Client, full)
+			_, err := c.Nodes[0].Store.Version(ctx, c.Key, name)
+			d.overtaken = err != nil
+		}
+		d.acked = time.Since(c.start)
+	}
+}
+
+// eventuallyGone waits until a request to restore was carried out, or withdrawn since the history had to
+// make room.
+func eventuallyGone(ctx context.Context, t testing.TB, client redis.Cmdable, key string) {
+	t.Helper()
+	for until := time.Now().Add(20 * time.Second); ; Pause(ctx, time.Millisecond) {
+		asked, err := client.HExists(ctx, key, "restore").Result()
+		if must(t, err); !asked {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal("nobody carries out what is asked for")
+		}
+	}
+}
+
+// check holds the answers against what was done.
+func (c *Restores) check(t testing.TB) {
+	t.Helper()
+	count, restored := 0, 0
+	for i, all := range c.answers {
+		for _, a := range all {
+			count++
+			if wrong := c.wrong(a); wrong != "" {
+				t.Errorf("replica %d, asked at %v: version %d (%+v): %s", i+1, a.asked, a.version, a.status, wrong)
+				break // one of each is enough
+			}
+			if a.status.Detail == cache.DetailPinned {
+				restored++
+			}
+		}
+	}
+	t.Logf("%d answers, %d of them pinned, held against %d deeds", count, restored, len(c.done))
+	if restored == 0 || restored == count {
+		t.Errorf("%d of %d answers are pinned", restored, count)
+	}
+}
+
+// wrong is why an answer must not be, or "".
+func (c *Restores) wrong(a given) string {
+	last := -1 // the last hard purge that it must show
+	for i := range c.done {
+		d := &c.done[i]
+		if d.kind == "hard" && d.acked+Bound < a.asked {
+			last = i
+		}
+		next := i + 1
+		if d.kind != "restore" || d.overtaken || d.acked+Bound >= a.asked || next < len(c.done) && a.ended >= c.done[next].sent {
+			continue
+		}
+		if a.version != d.version || a.status.Detail != cache.DetailPinned {
+			return fmt.Sprintf("version %d was restored, and that was acknowledged at %v", d.version, d.acked)
+		}
+	}
+	if last < 0 || a.version >= c.done[last].version {
+		return ""
+	}
+	for _, d := range c.done[last+1:] {
+		if d.kind == "restore" && d.version == a.version && d.sent <= a.ended {
+			return ""
+		}
+	}
+	return fmt.Sprintf("it was purged up to version %d, which was acknowledged at %v", c.done[last].version, c.done[last].acked)
+}

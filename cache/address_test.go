@@ -136,7 +136,7 @@ func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 // TestABusyServerIsNotDeafForLong has replies on the listening connection that are refusals of the
 // moment.
 func TestABusyServerIsNotDeafForLong(t *testing.T) {
-	server := startRedis(t, "--busy-reply-threshold", "10")
+	server := startRedis(t, "--lua-time-limit", "10")
 	way := newRelay(t, server.Addr)
 	store, r := replica(t, way.url(), options(newSource()))
 	warm(t, r)

@@ -23,7 +23,9 @@ func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
 		return func(t *testing.T, s *redistest.Server) {
 			args := []any{"ACL", "SETUSER", "default", "reset", "on", "nopass"}
 			for right := range strings.FieldsSeq(rights) {
-				args = append(args, right)
+				if redistest.Major(t) >= 7 || !strings.HasSuffix(right, "_ro") { // before, there is no such command
+					args = append(args, right)
+				}
 			}
 			must(t, s.Client().Do(t.Context(), args...).Err())
 		}
@@ -45,7 +47,7 @@ func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
 			args: append(slices.Clone(well[:2]), "--maxmemory", "1"),
 			want: []string{"writes: OOM", "nothing is stored"},
 		},
-		"tracking": {args: well, worse: user(all + " -client|tracking"), want: []string{"tracking: NOPERM"}},
+		"tracking": {args: well, worse: user(all + " -client"), want: []string{"tracking: NOPERM"}},
 		"two rights": {args: well, worse: user(all + " -hset -info"), want: []string{
 			"rights: not permitted: hset: nothing is stored", "rights: not permitted: info: another server",
 		}},

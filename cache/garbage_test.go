@@ -131,7 +131,7 @@ func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fails %t", fails), func(t *testing.T) {
 			server := startRedis(t)
-			must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
+			must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-client").Err())
 			src := newSource()
 			if fails {
 				src.fail(errDown)

@@ -29,7 +29,7 @@ type sentinels struct {
 func startSentinels(t *testing.T) *sentinels {
 	t.Helper()
 	g := &sentinels{Master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
-	g.Replica = redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(g.Master.Port))
+	g.Replica = redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(g.Master.Port))
 	for range 3 {
 		s := redistest.StartAs(t, func(dir string, port int) []string {
 			conf := filepath.Join(dir, "sentinel.conf")
@@ -69,7 +69,7 @@ func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	for range 6 {
-		c.Nodes = append(c.Nodes, redistest.Start(t, "--repl-diskless-sync-delay", "0", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(redistest.FreePort(t))))
+		c.Nodes = append(c.Nodes, redistest.Start(t, "--repl-diskless-sync-delay", "0", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000"))
 	}
 	ctx := t.Context()
 	for i, n := range c.Nodes[:3] {
@@ -77,11 +77,11 @@ func startCluster(t *testing.T) *cluster {
 		if i == 2 {
 			to = 16383
 		}
-		must(t, n.Client().Do(ctx, "cluster", "addslotsrange", from, to).Err())
+		must(t, n.Client().ClusterAddSlotsRange(ctx, from, to).Err())
 	}
 	first := c.Nodes[0]
 	for _, n := range c.Nodes[1:] {
-		must(t, n.Client().Do(ctx, "cluster", "meet", "127.0.0.1", first.Port, busPort(t, first)).Err())
+		must(t, n.Client().Do(ctx, "cluster", "meet", "127.0.0.1", first.Port).Err())
 	}
 	testkit.Eventually(t, "the nodes to meet", func() bool {
 		for _, n := range c.Nodes {
@@ -110,13 +110,6 @@ func startCluster(t *testing.T) *cluster {
 		return strings.Count(first.Client().ClusterNodes(ctx).Val(), "slave") == 3
 	})
 	return c
-}
-
-func busPort(t *testing.T, s *redistest.Server) string {
-	t.Helper()
-	v, err := s.Client().ConfigGet(t.Context(), "cluster-port").Result()
-	must(t, err)
-	return v["cluster-port"]
 }
 
 // URL is the Cluster as a setting.

@@ -62,7 +62,7 @@ func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 // The same of a look from before the lease, where nothing is announced.
 func TestALookFromBeforeAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 	server, src := startRedis(t), newSource()
-	must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-client|tracking").Err())
+	must(t, server.Client().Do(t.Context(), "acl", "setuser", "default", "-client").Err())
 	o, path := keeping(t, src)
 	r := alone(t, server.URL(), o)
 	eventually(t, "redis is reached", func() bool { return r.watched.Up() })

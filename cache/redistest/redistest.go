@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -71,16 +72,31 @@ func Require(t testing.TB) {
 	}
 }
 
+// Major is the first number of the version of redis-server.
+func Major(t testing.TB) (n int) {
+	t.Helper()
+	text, err := exec.CommandContext(t.Context(), "redis-server", "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(string(text), " v=")
+	if _, err := fmt.Sscanf(version, "%d.", &n); err != nil {
+		t.Fatalf("redis-server --version: %q: %v", text, err)
+	}
+	return n
+}
+
 // ports are given out in blocks, which the tests of one package, a process, have to themselves: it
 // listens on the first port of each until it ends. A port of a server that was killed, or is to be
-// away, is free meanwhile, and no other test takes it.
+// away, is free meanwhile, and no other test takes it. Those of the Clusters' buses, 10,000 above, are
+// given to nobody.
 var ports struct {
 	mu        sync.Mutex
 	next, end int
 	claims    []net.Listener
 }
 
-const firstPort, blockLength, blocks = 10_000, 200, 100
+const firstPort, blockLength, blocks = 10_000, 200, 50
 
 // FreePort returns a loopback port that was free a moment ago and that no other test was given,
 // below those that the system gives to connections: one of them could take it before a server does,

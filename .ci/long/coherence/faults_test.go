@@ -81,7 +81,7 @@ func (s *scene) round(what trouble, mode int) {
 		})
 	}
 	s.careful.Store(mode != purging)
-	c.Apart.Store(mode != purging || what.parts || what.away)
+	c.Apart.Store(mode != purging || what.parts || what.away || what.usual)
 	if !refused {
 		s.purges(20)
 	}

@@ -15,7 +15,7 @@ type trouble struct {
 	standby    bool     // there is a second server, and all replicas take the same way
 	replicates bool     // the second one replicates the first, and what it has not received is not purged
 	all        bool     // it reaches all replicas, not only the first
-	parts      bool     // nobody listens while it lasts, so that a flush looks like a loss
+	parts      bool     // somebody may not be listening while it lasts, so that a flush looks like a loss
 	absent     bool     // Redis may not hold what is served: only a purge that removes something counts, since of no other it says anything
 	away       bool     // it lasts until the replicas say that Redis is away
 	usual      bool     // whom it reaches has the usual time for Redis, and may say so
@@ -64,9 +64,9 @@ var troubles = map[string]trouble{
 	"a replica's replies are late":                            {usual: true, come: func(s *scene) { s.way.Slow(450 * time.Millisecond) }, goes: heal},
 	"all replies are late":                                    {one: true, all: true, usual: true, come: func(s *scene) { s.way.Slow(450 * time.Millisecond) }, goes: heal},
 	"a replica's link is half open":                           {usual: true, come: func(s *scene) { s.way.HalfOpen() }, goes: nothing},
-	"a replica's connections break":                           {come: func(s *scene) { s.way.Drop() }, goes: nothing},
-	"a replica's connections break, and documents have 4 MiB": {size: 4 << 20, come: breakOften, goes: nothing},
-	"a replica's watching connection hangs":                   {come: func(s *scene) { s.way.Deafen() }, goes: heal},
+	"a replica's connections break":                           {parts: true, come: func(s *scene) { s.way.Drop() }, goes: nothing},
+	"a replica's connections break, and documents have 4 MiB": {parts: true, size: 4 << 20, come: breakOften, goes: nothing},
+	"a replica's watching connection hangs":                   {parts: true, come: func(s *scene) { s.way.Deafen() }, goes: heal},
 	"a replica is far away": { // further than memory is trusted: each of its answers is checked
 		come: func(s *scene) { s.way.Slow(60 * time.Millisecond) }, goes: heal,
 	},

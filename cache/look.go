@@ -129,10 +129,10 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 	}
 	f := fateOf(prev.place, rec.Place, since)
 	// Acquire makes another number below 0 of an operator's 0. A second 0 is like the first where it
-	// cannot, but for the change.
+	// cannot, but for the change; while the document is pinned, 0 stands, and any change may be another.
 	soft := c.exists && rec.Holds == lease.Document &&
 		(rec.FreshUntil != prev.redisFresh && (rec.FreshUntil == 0 || rec.FreshUntil < 0 && prev.redisFresh != 0) ||
-			rec.FreshUntil == 0 && since.Changes > 0)
+			!pinned && rec.FreshUntil == 0 && since.Changes > 0)
 	d := decide(c, f, o)
 	switch {
 	case d.keep:

@@ -62,6 +62,11 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 			eventually(t, "it is pinned after a soft purge", func() bool { return pinnedAt(r, t, 1) })
 		}
 		eventually(t, "the soft purge is counted", func() bool { return soft.Load() == 1 })
+		must(t, b.client.HSet(t.Context(), key, "accept", 1).Err()) // another change, while fresh_until is 0 still
+		received(t, r)
+		if pinnedAt(r, t, 1); soft.Load() != 1 {
+			t.Errorf("%d soft purges, of one", soft.Load())
+		}
 		if l, err := another().Acquire(t.Context(), b.client, lease.Request{Token: "x", Length: time.Second, TTL: time.Second, Source: "third", Newer: time.Now().UnixMilli() + 1}); err != nil || l.Outcome != lease.Fresh {
 			t.Errorf("a lease while it is pinned: %+v, %v", l, err)
 		}

@@ -273,7 +273,7 @@ func TestWhoWaitsForABuilderThatPanicsPanics(t *testing.T) {
 		go func() {
 			defer func() { _ = recover() }() // it is the waiter's that counts
 			_, _, _ = d.derived.building.Do(fmt.Sprint(w), func() (any, error) {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				panic("cannot build")
 			})
 		}()

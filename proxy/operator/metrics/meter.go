@@ -215,9 +215,9 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-func (m *Meter) remember(now time.Time) { m.history.remember(now, m.look(), m.requests.totals) }
+func (m *Meter) remember(now time.Time) { m.history.remember(now, m.look(), m.totals) }
 
 // Overview returns the present and the last hour.
 func (m *Meter) Overview() Overview {
-	return m.history.overview(time.Now(), m.look(), m.requests.totals())
+	return m.history.overview(time.Now(), m.look(), m.totals())
 }

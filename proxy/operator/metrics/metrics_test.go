@@ -54,7 +54,7 @@ func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := m.requests.totals(); got.requests != 4000 || got.caches[Hit] != 4000 {
+	if got := m.totals(); got.requests != 4000 || got.caches[Hit] != 4000 {
 		t.Errorf("%v answers, want 4000", got.requests)
 	}
 }

@@ -197,8 +197,9 @@ func signature(text string) []byte {
 func (h *Hook) refuse(w http.ResponseWriter, r *http.Request) {
 	h.Count("refused")
 	h.refused.Add(1)
+	ctx := r.Context()
 	h.notice.Do(func() {
-		h.Logger.WarnContext(r.Context(), "webhook delivery refused: neither a valid signature nor a valid token",
+		h.Logger.WarnContext(ctx, "webhook delivery refused: neither a valid signature nor a valid token",
 			"deliveries", h.refused.Swap(0), "from", r.RemoteAddr)
 	})
 	Detail(w, http.StatusUnauthorized, "The delivery has neither a valid signature nor a valid token.")

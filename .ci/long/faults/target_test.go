@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -43,7 +43,7 @@ func newHook(t *testing.T) *hook {
 	h := &hook{t: t, address: harness.FreeAddress(t), trusted: filepath.Join(t.TempDir(), "trusted.pem")}
 	h.server = &http.Server{
 		Handler:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*h.answer.Load())(w, r) }),
-		ErrorLog: log.New(io.Discard, "", 0),
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	h.server.SetKeepAlivesEnabled(false)
 	local, other, day := net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2), 24*time.Hour // the clocks of both can be an hour off
@@ -63,7 +63,7 @@ func (h *hook) up() {
 		return
 	}
 	h.listener = tls.NewListener(l, &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.shows.Load(), nil }})
-	go h.server.Serve(h.listener)
+	go func() { _ = h.server.Serve(h.listener) }() // until down, or the end
 }
 
 func (h *hook) down() { _ = h.listener.Close() } // nobody listens then

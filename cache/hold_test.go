@@ -197,8 +197,8 @@ func TestWhatCanNoLongerBeServedHoldsNothingBack(t *testing.T) {
 	src := newSource()
 	src.version.Store(2)
 	o := guarded(src, time.Hour)
-	o.StaleWhileRevalidate, o.StaleIfError = 0, 1500*time.Millisecond
-	o.BackoffFirst, o.BackoffMost = time.Second, time.Hour
+	o.StaleWhileRevalidate, o.StaleIfError = 0, 1200*time.Millisecond
+	o.BackoffFirst, o.BackoffMost = time.Second/2, time.Hour
 	_, r := replica(t, b.url, o)
 	get(t, r)
 	src.version.Store(101)

@@ -251,8 +251,11 @@ func (d *decoder) scalar(n *yaml.Node, key string, to reflect.Value, k kind, isP
 		text = d.read(n, key)
 	}
 	if err := k.parse(to, text); err != nil {
-		if isSecret(key) {
+		switch {
+		case isSecret(key):
 			written = mask
+		case isTargetURL(key):
+			written = maskURL(n.Value)
 		}
 		d.refuse(key, n.Line, "want %s, got %q", k.describe(), written)
 	}

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ notify:
     token_file: `+token+`
   - name: chat
     preset: webhook
-    url: https://hooks.example.org/abc
+    url: https://hooks.example.org/${env:PATH}
     secret: ${env:CHAT}
     events: [held, failing, recovered]
   - name: own
@@ -33,8 +34,8 @@ notify:
     method: PURGE
     path: /{resource}
     cache: true
-`), Environ: []string{"CHAT=hunter2"}})
-	caches, secrets := []string{"changed", "purged"}, []string{"hunter2", "hunter1"}
+`), Environ: []string{"CHAT=hunter2", "PATH=abc"}})
+	caches, secrets := []string{"changed", "purged"}, []string{"abc", "hunter2", "hunter1"}
 	want := config.Targets{
 		{Name: "edge", Preset: "varnish", URL: "http://varnish:80", Events: caches, Method: "BAN", Path: "/", Headers: map[string]string{"Cache-Groups": `"{resource}"`}, Cache: true},
 		{Name: "cdn", Preset: "cloudflare", URL: "https://api.cloudflare.com", Events: caches, Zone: "023e", Token: "hunter1", TokenFile: token, Method: "POST", Path: "/client/v4/zones/{zone}/purge_cache",
@@ -55,7 +56,7 @@ notify:
 		t.Error("HasCache")
 	}
 	printed := c.YAML()
-	again := load(t, config.Sources{File: write(t, string(printed)), Environ: []string{"CHAT=hunter2"}})
+	again := load(t, config.Sources{File: write(t, string(printed)), Environ: []string{"CHAT=hunter2", "PATH=abc"}})
 	if diff := cmp.Diff(c.Notify, again.Notify); diff != "" || strings.Contains(string(printed), "hunter") {
 		t.Errorf("%s\nread back differs: %s", printed, diff)
 	}
@@ -74,6 +75,40 @@ func TestASecretOfATargetIsPrintedNowhere(t *testing.T) {
 	}
 	if _, err := config.Load(config.Sources{File: write(t, fmt.Sprintf(target, ", events: [no]"))}); err == nil || strings.Contains(err.Error(), "hunter") {
 		t.Error(err)
+	}
+}
+
+// TestTheAddressOfATargetIsPrintedUpToItsHost: what follows is a credential, at most chats.
+func TestTheAddressOfATargetIsPrintedUpToItsHost(t *testing.T) {
+	environ := []string{"HOST=hooks.example.org", "PART=hunter1"}
+	for _, test := range []struct{ url, shown, secret string }{
+		{"https://hooks.example.org/services/hunter2", "https://hooks.example.org/********", "/services/hunter2"},
+		{"https://hooks.example.org?sig=hunter2", "https://hooks.example.org/********", "?sig=hunter2"},
+		{"https://hooks.example.org/?key=hunter2", "https://hooks.example.org/********", "hunter2"},
+		{"https://${env:HOST}/hunter2", "https://${env:HOST}/********", "/hunter2"},
+		{"https://hooks.example.org/hunter2/${env:PART}", "https://hooks.example.org/********", "/hunter2/hunter1"},
+		{"https://hooks.example.org/${env:PART}", "https://hooks.example.org/${env:PART}", "hunter1"},
+		{"http://varnish:80", "http://varnish:80", ""},
+		{"http://varnish:80/", "http://varnish:80/", ""},
+	} {
+		c := load(t, config.Sources{File: write(t, "notify:\n  - {name: own, method: POST, url: '"+test.url+"'}\n"), Environ: environ})
+		changes := fmt.Sprint(c.Changes(config.Config{}))
+		for _, printed := range []string{string(c.YAML()), changes} {
+			if strings.Contains(printed, "hunter") || !strings.Contains(printed, test.shown) {
+				t.Errorf("%s: %s", test.url, printed)
+			}
+		}
+		if test.secret != "" && !slices.Contains(c.Notify[0].Secrets, test.secret) {
+			t.Errorf("%s: the secrets are %q", test.url, c.Notify[0].Secrets)
+		}
+	}
+	for _, url := range []string{
+		"https://app:hunter2@hooks.example.org/hunter3", "https://hunter1@hooks.example.org", "https://hooks.example.org/hunter1#x",
+		"ftp://hooks.example.org/hunter1", "app:hunter1@hooks.example.org", "https://hooks.example.org/hunter1/${env:NONE}", "https://hooks.example.org:x/hunter1",
+	} {
+		if _, err := config.Load(config.Sources{File: write(t, "notify:\n  - {name: own, method: POST, url: '"+url+"'}\n")}); err == nil || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%s: %v", url, err)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ type reader struct {
 // n.
 func (r *reader) text(n *yaml.Node, key string) (string, error) {
 	text, found, err := r.expand(n.Value)
+	if isTargetURL(key) {
+		r.maskTarget(n, text)
+	}
 	switch {
 	case err != nil:
 		return "", err
@@ -41,6 +44,23 @@ func (r *reader) text(n *yaml.Node, key string) (string, error) {
 func (r *reader) mask(n *yaml.Node, shown string, secrets ...string) {
 	r.secrets, r.masked = append(r.secrets, secrets...), true
 	n.Value, n.Style, n.Tag = shown, 0, "!!str"
+}
+
+func isTargetURL(key string) bool {
+	return strings.HasPrefix(key, "notify[") && strings.HasSuffix(key, ".url")
+}
+
+// upToPath is a URL up to its path, in which references have slashes of their own.
+var upToPath = regexp.MustCompile(`^(\w+://)?(\$\{[^}]*\}|[^/?#])*`)
+
+// maskTarget masks what follows the host in a target's URL, unless it is references alone: at most
+// chats, whoever knows it can write there.
+func (r *reader) maskTarget(n *yaml.Node, text string) {
+	host := upToPath.FindString(n.Value)
+	if path := n.Value[len(host):]; strings.Trim(reference.ReplaceAllString(path, ""), "/") != "" {
+		_, literal := maskQuery(path)
+		r.mask(n, host+"/"+mask, append(literal, text[len(upToPath.FindString(text)):])...)
+	}
 }
 
 // maskQuery masks the query of a path if there are secrets in it that are not references, and

@@ -16,7 +16,7 @@ func always(src Loader, ttl time.Duration) ReaderOptions[int64] {
 }
 
 func TestDocumentsStayFreshWithoutVisitors(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	const ttl = 150 * time.Millisecond
 	src := newSource()
 	began := watch.Now()
@@ -30,7 +30,7 @@ func TestDocumentsStayFreshWithoutVisitors(t *testing.T) {
 }
 
 func TestAHardPurgeIsFollowedByAFetchWithoutVisitors(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	_, r := replica(t, b.url, always(src, time.Minute))
 	_, other := replica(t, b.url, always(src, time.Minute))
@@ -50,7 +50,7 @@ func TestAHardPurgeIsFollowedByAFetchWithoutVisitors(t *testing.T) {
 
 // TestNothingIsFetchedDuringAPause has the attendant keep a failure's pause, which a purge ends.
 func TestNothingIsFetchedDuringAPause(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	o := always(src, time.Minute)
 	o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour
@@ -67,7 +67,7 @@ func TestNothingIsFetchedDuringAPause(t *testing.T) {
 }
 
 func TestAPinnedDocumentIsNotRefreshedWithoutVisitors(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	const ttl = 100 * time.Millisecond
 	o := described(src)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, r := serving(t, b.url)
 	warm(t, r)
 	filled := watch.Now()

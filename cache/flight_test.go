@@ -14,7 +14,7 @@ import (
 )
 
 func TestAPanicInPrepareIsAnErrorAndHoldsUpNobody(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	_, sound := replica(t, b.url, options(src))
 	get(t, sound) // Redis holds it, so that the other replica's first look prepares it
@@ -111,7 +111,7 @@ func TestALoadThatWasNotTriedIsNoFailureMore(t *testing.T) {
 }
 
 func TestAnEmptyBodyIsAFailureOfTheLoad(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	loads := 0
 	_, r := replica(t, b.url, options(LoaderFunc(func(context.Context, string, *Document) (Loaded, error) {
 		loads++ // one at a time, and the reader waits for it

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,18 +132,29 @@ type backend struct {
 func backends(t *testing.T, test func(t *testing.T, b backend)) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) { test(t, inProcess(t)) })
-	t.Run("redis-server", func(t *testing.T) {
-		s := startRedis(t)
-		test(t, backend{s.URL(), s.Client()})
-	})
+	t.Run("redis-server", func(t *testing.T) { test(t, realServer(t)) })
 }
 
-// inProcess is the embedded store, for what this process does whichever server it is. The test runs
-// beside others.
+// anyStore is a real server, or the embedded store where none is installed, for what is so in both.
+func anyStore(t *testing.T) backend {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return inProcess(t)
+	}
+	return realServer(t)
+}
+
 func inProcess(t *testing.T) backend {
+	t.Helper()
 	t.Parallel()
 	url := embeddedURL(t)
 	return backend{url, dial(t, strings.TrimPrefix(url, "redis://"))}
+}
+
+func realServer(t *testing.T) backend {
+	t.Helper()
+	s := startRedis(t)
+	return backend{s.URL(), s.Client()}
 }
 
 // startRedis starts a real server for a test that runs beside others.

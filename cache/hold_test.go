@@ -115,7 +115,7 @@ func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {
 }
 
 func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	src.version.Store(2)
 	o := guarded(src, time.Hour)
@@ -136,7 +136,7 @@ func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
 }
 
 func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	src.version.Store(2)
 	_, r := replica(t, b.url, guarded(src, time.Hour))
@@ -150,7 +150,7 @@ func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
 }
 
 func TestAHoldEndsWithItsTime(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	src.version.Store(2)
 	_, r := replica(t, b.url, guarded(src, time.Second))
@@ -176,7 +176,7 @@ func TestNothingIsHeldBackForNoTime(t *testing.T) {
 }
 
 func TestAHoldThatOnlyAnOperatorEndsDoesNotShortenAnother(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	src.version.Store(2)
 	_, r := replica(t, b.url, guarded(src, time.Second))
@@ -193,7 +193,7 @@ func TestAHoldThatOnlyAnOperatorEndsDoesNotShortenAnother(t *testing.T) {
 }
 
 func TestWhatCanNoLongerBeServedHoldsNothingBack(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	src.version.Store(2)
 	o := guarded(src, time.Hour)
@@ -206,7 +206,7 @@ func TestWhatCanNoLongerBeServedHoldsNothingBack(t *testing.T) {
 }
 
 func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	src.version.Store(2)
 	o := guarded(src, time.Hour)
@@ -247,7 +247,7 @@ func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 }
 
 func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	src.version.Store(2)
 	told := make(chan *HeldBack, 100)
@@ -276,7 +276,7 @@ func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
 }
 
 func TestSuspicionsStandWithTheDocument(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := LoaderFunc(func(_ context.Context, _ string, held *Document) (Loaded, error) {
 		if held != nil {
 			return Loaded{NotModified: true, Suspicions: held.Suspicions + "+"}, nil

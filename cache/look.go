@@ -165,9 +165,11 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 
 // tell logs and counts what a look has changed.
 func (r *Reader[V]) tell(prev, e *entry[V], kind string) {
-	if unpinned := prev.pinned() && !e.pinned() && time.Now().Before(prev.doc.PinnedUntil); unpinned && kind == "soft" {
+	switch {
+	case kind == "soft" && prev.pinned() && !e.pinned() && time.Now().Before(prev.doc.PinnedUntil):
 		r.store.log.Info("no longer serving a restored document", "resource", r.key)
-	} else if kind != "" {
+	case kind == "soft" && prev.redisFresh == 0 && e.redisFresh == 0: // read before it was received
+	case kind != "":
 		r.store.purged(r.key, kind, e.pinned())
 	}
 	if e.pinned() && !prev.pinned() {

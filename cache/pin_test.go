@@ -85,7 +85,7 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 }
 
 func TestAPinEnds(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, soft := newSource(), atomic.Int64{}
 	s, r := counted(t, b.url, described(src), &soft)
 	change(t, b, src, r, 1)
@@ -152,7 +152,7 @@ func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
 
 // TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile has a document restored while one is fetched.
 func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, s, r := changed(t, b)
 	release := src.hold()
 	src.version.Store(3)

@@ -159,7 +159,7 @@ func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
 }
 
 func TestManyReadersMakeOneFetch(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	release := src.hold()
 	var readers []*Reader[int64]
@@ -188,7 +188,7 @@ func TestManyReadersMakeOneFetch(t *testing.T) {
 var errDown = errors.New("the source is down")
 
 func TestFailureIsServedStaleAndBacksOffAcrossReplicas(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	o := options(src)
 	o.TTL, o.StaleWhileRevalidate = time.Millisecond, 0
@@ -244,7 +244,7 @@ func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
 }
 
 func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	_, r1 := replica(t, b.url, options(src))
 	get(t, r1)
@@ -289,7 +289,7 @@ func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
 }
 
 func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, other := newSource(), newSource()
 	other.version.Store(100)
 	o := options(src)

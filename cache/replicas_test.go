@@ -87,7 +87,7 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 	t.Parallel()
 	for name, asked := range map[string]bool{"known before the lease": true, "known during the load": false} {
 		t.Run(name, func(t *testing.T) {
-			b := inProcess(t)
+			b := anyStore(t)
 			src, o := newSource(), options(newSource())
 			src.version.Store(2)
 			unable := fmt.Errorf("fetch: %w", untried(time.Hour))
@@ -133,7 +133,7 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 
 // TestWhoIsUnableForgetsNoFailure has failures of others counted on.
 func TestWhoIsUnableForgetsNoFailure(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	l := acquire(t, b.client, time.Minute)
 	_, err := another().Release(t.Context(), b.client, l, lease.Failure{Count: 3, Code: "error"}, time.Millisecond)
 	must(t, err)

@@ -5,7 +5,7 @@ import (
 )
 
 func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	_, r := replica(t, b.url, options(newSource()))
 	warm(t, r)
 	if r.differs(r.memory.Load()) {
@@ -25,7 +25,7 @@ func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
 }
 
 func TestSamplerCallsNoPurgeADifference(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, r := serving(t, b.url)
 	for range 50 {
 		warm(t, r)

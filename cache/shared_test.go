@@ -11,7 +11,7 @@ import (
 // TestALookFromBeforeAPurgeIsNotShared has a request begin, after a purge was received, beside a
 // look that has read Redis before it.
 func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, r := serving(t, b.url)
 	warm(t, r)
 	src.version.Store(2)
@@ -45,7 +45,7 @@ func TestAFlightFromBeforeAPurgeIsNotShared(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]bool{"its fill was before it": true, "its fill was refused": false} {
 		t.Run(name, func(t *testing.T) {
-			b := inProcess(t)
+			b := anyStore(t)
 			src, r := serving(t, b.url)
 			warm(t, r)
 			src.version.Store(2)
@@ -82,7 +82,7 @@ func TestAFlightFromBeforeAPurgeIsNotShared(t *testing.T) {
 // TestASoftlyPurgedFillIsStaleForWhoAsksAfterwards has a request begin, after a soft purge was
 // received, beside the load that began before it.
 func TestASoftlyPurgedFillIsStaleForWhoAsksAfterwards(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, r := serving(t, b.url)
 	release := src.hold()
 	first := getLater(t, r)

@@ -50,7 +50,7 @@ func (s *sighted) has(t *testing.T, want ...string) {
 // failures and the recovery, whichever process they are of; and one that starts sees a purge that
 // nobody did.
 func TestEveryProcessSeesWhatHappensToADocument(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, client := newSource(), b.client
 	process := func() (*Reader[int64], *sighted) {
 		s := &sighted{}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, r := serving(t, b.url)
 	if s := r.Snapshot(); s.State != StateMissing || s.Document != nil {
 		t.Errorf("before the first read: %+v", s)
@@ -36,7 +36,7 @@ func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 
 // A look at Redis that was slow to return does not take back what was stored since it was made.
 func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	var r *Reader[int64]
 	var late func() *entry[int64]
@@ -98,7 +98,7 @@ func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
 }
 
 func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, r := serving(t, b.url)
 	get(t, r)
 	src.fail(errDown)

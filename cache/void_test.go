@@ -13,7 +13,7 @@ import (
 )
 
 func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	first := make(chan struct{})
 	ended := make(chan error, 1)
@@ -46,7 +46,7 @@ func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
 }
 
 func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src := newSource()
 	store, r := replica(t, b.url, options(src))
 	_, other := replica(t, b.url, options(src))
@@ -77,7 +77,7 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 
 // TestASoftPurgeLetsTheLoadUnderWayEnd has what it brings stored as stale, and loaded once more.
 func TestASoftPurgeLetsTheLoadUnderWayEnd(t *testing.T) {
-	b := inProcess(t)
+	b := anyStore(t)
 	src, r := serving(t, b.url)
 	warm(t, r)
 	src.version.Store(2)

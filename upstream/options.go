@@ -172,15 +172,15 @@ func folderPath(raw string) (string, error) {
 	return dir, nil
 }
 
-// normalizing is part of every fingerprint: raise it when Normalize begins to make something else
-// of the same answer.
+// normalizing is part of every fingerprint, as the fields of the documents are: raise it when
+// Normalize begins to make something else of the same answer.
 const normalizing = "2"
 
 // fingerprint hashes what decides which document comes out: where from, how it is mapped, and what
 // is sent. Secrets do not count, so that they cannot be guessed from it.
 func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe) string {
 	s := o.Shared
-	decides := []any{normalizing, from, s.Headers, s.Query, s.Def, s.Media, s.Draft, s.Map, s.Ignore, s.Relations}
+	decides := []any{normalizing, shape.Types(), from, s.Headers, s.Query, s.Def, s.Media, s.Draft, s.Map, s.Ignore, s.Relations}
 	for _, r := range shape.Resources() {
 		decides = append(decides, recipes[r].Describe()...)
 	}

@@ -119,6 +119,21 @@ func (r running) reloadBusy(t *testing.T, cfg config.Config) (reloaded <-chan er
 	return done
 }
 
+// begin sends a request for the banners without its one byte of content, and returns once the
+// server waits for that.
+func begin(t *testing.T, conn net.Conn) *bufio.Reader {
+	t.Helper()
+	_, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+	testkit.Must(t, err)
+	from := bufio.NewReader(conn)
+	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
+		if line, err := from.ReadString('\n'); err != nil || line != want {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	return from
+}
+
 // A request that takes longer than shutdown.timeout is answered across a reload, and its connection
 // is not left with the service that has ended.
 func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testing.T) {
@@ -128,19 +143,14 @@ func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testin
 	vitrine := startWith(t, cfg, t.Output())
 	vitrine.allAnswer(t, "hit")
 	conn := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
-	const request = "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"
-	half := len(request) / 2
-	if _, err := io.WriteString(conn, request[:half]); err != nil {
-		t.Fatal(err)
-	}
+	from := begin(t, conn)
 	reloaded := vitrine.reloadBusy(t, cfg)
 	select {
 	case err := <-reloaded:
 		t.Fatalf("the service before ended with a request under way: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	from := bufio.NewReader(conn)
-	for i, sent := range []string{request[half:], request} {
+	for i, sent := range []string{"x", "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
 		}
@@ -168,17 +178,15 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 	vitrine := startWith(t, cfg, t.Output())
 	vitrine.allAnswer(t, "hit")
 	conn := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
-	if _, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	from := begin(t, conn)
 	vitrine.reloadBusy(t, cfg)
 	stopped := make(chan error, 1)
 	go func() { stopped <- vitrine.stop() }()
 	testkit.Receive(t, vitrine.present.Load().running.Done()) // that service has no requests, and so ends at once
-	if _, err := io.WriteString(conn, "Host: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "x"); err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	response, err := http.ReadResponse(from, nil)
 	testkit.Must(t, err)
 	if _, err := io.Copy(io.Discard, response.Body); err != nil || !response.Close {
 		t.Errorf("%v, %v, closes: %t", response.Header, err, response.Close)
@@ -222,19 +230,14 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 		ended <- p.run(ctx, asked, func() (config.Config, error) { loads.Add(1); return cfg, nil })
 	}()
 	conn := testkit.Dial(t, "tcp", first.public.Addr().String())
-	if _, err := io.WriteString(conn, "GET /gvapp/"); err != nil {
-		t.Fatal(err)
-	}
-	if err := isWellAt("http://" + first.public.Addr().String() + "/gvapp/"); err != nil { // the half is there by now
-		t.Fatal(err)
-	}
+	begin(t, conn)
 	for range 4 {
 		asked <- syscall.SIGHUP
 	}
 	if n := loads.Load(); n != 1 {
 		t.Errorf("loaded %d times with a request under way", n)
 	}
-	if _, err := io.WriteString(conn, " HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "x"); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the reload that waits", func() bool { return loads.Load() == 2 })

@@ -94,6 +94,9 @@ func printStatus(s *screen, base string, st *operator.Status) {
 		if t.Last != nil {
 			s.printf(", told %s of %s %s ago", t.Last.Event, t.Last.Resource, since(t.Last.At))
 		}
+		if t.Pending > 0 {
+			s.printf(", %d pending", t.Pending)
+		}
 		if t.Error != "" {
 			s.printf(": %s", t.Error)
 		}

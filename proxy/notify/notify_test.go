@@ -296,6 +296,25 @@ func TestAnEventThatIsRepeatedHasTheSameID(t *testing.T) {
 	}
 }
 
+// TestAFailureThatIsRepeatedHasTheSameID: only the process that fetched knows the reason in full.
+func TestAFailureThatIsRepeatedHasTheSameID(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	for i, why := range []string{"status 500 at page 3", "status 500"} {
+		sight := filled(2, 1)
+		sight.Document, sight.Failures, sight.Err = nil, 2, errors.New(why)
+		f.notifiers[i].Seen(sight)
+		testkit.Eventually(t, "a process tells it", func() bool { return len(f.server.received()) > i })
+		f.ends[i]()
+	}
+	var first, last notify.Event
+	got := f.server.received()
+	testkit.Must(t, errors.Join(json.Unmarshal([]byte(got[0].body), &first), json.Unmarshal([]byte(got[1].body), &last)))
+	if first.ID != last.ID || first.Reason == last.Reason {
+		t.Errorf("%+v and %+v", first, last)
+	}
+}
+
 // TestATargetAtAnotherAddressIsToldWhatTheOneBeforeWas: a process with the configuration of before,
 // which is about to end, tells that one meanwhile.
 func TestATargetAtAnotherAddressIsToldWhatTheOneBeforeWas(t *testing.T) {

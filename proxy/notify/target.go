@@ -210,14 +210,14 @@ func (t *target) eventOf(n *notice, q *queue, name string, claim cache.Claim) Ev
 	case n.Topic == topicHealth:
 		e.Seq /= 2
 	case n.Topic == topicHeld:
-		change = strconv.FormatInt(n.at.UnixMilli(), 10)
+		change = strconv.FormatInt(n.at.UnixMilli(), 10) + n.reason
 	case name == source.EventChanged:
 		change = n.Value
 		if told := claim.ToldValue; n.document != nil && q.document != nil && (told == "" || told == q.value) {
 			e.Changes = changed(t.o.Compare(shape.Resource(n.Resource), q.document, n.document))
 		}
 	}
-	e.ID = digest(n.Resource, name, n.Set, n.reason, change)
+	e.ID = digest(n.Resource, name, n.Set, change)
 	return e
 }
 

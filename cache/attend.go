@@ -65,10 +65,10 @@ func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 const samplePause = 2 * time.Second
 
 // sample compares, at intervals, what memory serves with what Redis holds. No answer depends on it:
-// it is there to find unknown mistakes, and, without tracking, to notice what others have written.
+// it is there to find unknown mistakes, and to notice what others have written beside the hash.
 func (r *Reader[V]) sample() {
 	for watch.Sleep(r.store.ctx, watch.Jitter(samplePause)) {
-		if !r.watched.Listening() {
+		if r.beside.Swap(false) || !r.watched.Listening() {
 			watch.Signal(r.wake)
 		}
 		if e := r.memory.Load(); r.differs(e) && r.drop(e) {

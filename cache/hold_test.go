@@ -76,10 +76,21 @@ func TestADocumentThatTheGuardObjectsToIsHeldBackOnEveryReplica(t *testing.T) {
 		for _, r := range []*Reader[int64]{one, other} {
 			eventually(t, "nothing is held back", func() bool { return r.Snapshot().HeldBack == nil })
 		}
-		if books := b.client.HGetAll(t.Context(), "vitrine:lease:{vitrine:banners}").Val(); books["held_since"] != "" {
-			t.Errorf("the books have %v", books)
+		if now := b.client.HGetAll(t.Context(), books).Val(); now["held_since"] != "" {
+			t.Errorf("the books have %v", now)
 		}
 	})
+}
+
+// TestAHoldIsShownWhereTheCopyIsStillFresh has it recorded a moment before the copy of a replica
+// that nobody asks is due.
+func TestAHoldIsShownWhereTheCopyIsStillFresh(t *testing.T) {
+	b := anyStore(t)
+	_, r := replica(t, b.url, options(newSource()))
+	warm(t, r)
+	seq := b.client.HGet(t.Context(), key, "seq").Val()
+	must(t, b.client.HSet(t.Context(), books, "held_since", time.Now().UnixMilli(), "held_seq", seq, "held_reason", "it lost too much").Err())
+	eventually(t, "it is shown", func() bool { return r.Snapshot().HeldBack != nil })
 }
 
 func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {

@@ -125,6 +125,7 @@ type Reader[V any] struct {
 	pause     atomic.Pointer[pause]      // after a failed load; nil after a successful one
 	held      atomic.Pointer[lease.Hold] // what is held back; nil for nothing
 	skew      atomic.Int64               // Redis's clock less this process's, ms
+	beside    atomic.Bool                // the books changed, and nobody has looked since
 	size      atomic.Int64               // of the last body that was loaded, bytes
 	nextAsk   atomic.Int64               // when a read may ask for a refresh again
 	refusal   atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
@@ -177,8 +178,8 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 }
 
 // notify is called when a key changed, and when the link to Redis was lost or is back. Who waits
-// for another process looks again, and so does the attendant; if only the books changed, where the
-// copy is not fresh: another process may want it fetched, or hold its successor back.
+// for another process looks again, and so does the attendant; if only the books changed, later where
+// the copy is fresh: another process may want it fetched, or hold its successor back.
 func (r *Reader[V]) notify(e watch.Event) {
 	switch e {
 	case watch.Changed:
@@ -190,9 +191,11 @@ func (r *Reader[V]) notify(e watch.Event) {
 		r.part()
 	}
 	watch.Signal(r.changed)
-	if e != watch.Beside || r.memory.Load().standing(watch.Now()) != copyFresh {
-		watch.Signal(r.wake)
+	if e == watch.Beside && r.memory.Load().standing(watch.Now()) == copyFresh {
+		r.beside.Store(true)
+		return
 	}
+	watch.Signal(r.wake)
 }
 
 // refuse records that Redis answered a write with an error. A Redis that refuses is still

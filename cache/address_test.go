@@ -1,9 +1,13 @@
 package cache
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +33,67 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 	}
 	warm(t, r)
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return two.Client().Del(t.Context(), key).Err() })
+}
+
+// TestASessionWithTheOldServerConfirmsNoLook has a look be answered by the other server behind the
+// address while the session with the old one goes on, in which another replica's lease was
+// announced: nobody has purged the copy.
+func TestASessionWithTheOldServerConfirmsNoLook(t *testing.T) {
+	one, two := startRedis(t), redistest.Start(t)
+	way := newRelay(t, one.Addr)
+	noticed, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(sync.OnceFunc(func() { close(release) }))
+	var once sync.Once
+	log := slog.New(stopAt{slog.DiscardHandler, "another redis process answers at this address", func() {
+		once.Do(func() { close(noticed); <-release })
+	}})
+	store, err := Open(t.Context(), Options{URL: way.url(), Logger: log})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	src := newSource()
+	r, err := NewReader(store, "banners", options(src))
+	must(t, err)
+	eventually(t, "purges are received", store.Listening)
+	warm(t, r)
+	src.fail(errDown)
+	must(t, one.Client().HSet(t.Context(), "vitrine:lease:{"+key+"}", "wanted_until", 0).Err())
+	received(t, r)
+	way.lead(two.Addr)
+	testkit.Receive(t, noticed)
+	began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
+	rec, err := r.hash.Look(t.Context(), two.Client(), prev.etag())
+	must(t, err)
+	learned := make(chan error, 1)
+	go func() {
+		_, err := r.learn(began, prev, &rec, mark, false)
+		learned <- err
+	}()
+	received(t, r)
+	received(t, r)
+	release <- struct{}{}
+	if err := testkit.Receive(t, learned); !errors.Is(err, errParted) {
+		t.Errorf("what the other server holds was learned: %v", err)
+	}
+	eventually(t, "the loss is said", func() bool {
+		a := get(t, r) // never an error
+		return a.Value == 1 && a.Status.Detail == DetailRedisLost
+	})
+}
+
+// stopAt calls a function for one message.
+type stopAt struct {
+	slog.Handler
+	message string
+	call    func()
+}
+
+func (stopAt) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s stopAt) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == s.message {
+		s.call()
+	}
+	return nil
 }
 
 // TestADemotedMasterIsNotTrusted makes a replica of the server, whose master cannot be reached. It

@@ -28,12 +28,13 @@ type Server struct {
 	addr string
 
 	pool atomic.Pointer[redis.Client]
-	run  atomic.Pointer[string] // run_id of the process, or "" if unknown
+	run  atomic.Pointer[string] // run_id of the process that the newest connection leads to, or "" if unknown
 	away atomic.Int64           // since when it cannot be read; 0: it can
 
 	// The listening connection: see session.go.
-	answered  atomic.Int64 // when the last answered ping was sent; never while not connected
-	begun     atomic.Int64 // when the last session did
+	answered  atomic.Int64           // when the last answered ping was sent; never while not connected
+	heard     atomic.Pointer[string] // run_id of the process that is listened to, or "" if unknown
+	begun     atomic.Int64           // when the last session did
 	roundTrip atomic.Int64
 	deaf      bool // the server refuses tracking
 	far       bool // the round trip is too long for the bound
@@ -116,33 +117,35 @@ func (s *Server) renew(old *redis.Client) {
 // identify checks, on each new connection, which process answers at the address. If it changed, all
 // older connections lead to the wrong one and are closed.
 func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
-	changed, err := s.exchanged(ctx, cn)
-	if changed {
+	run, err := process(ctx, cn)
+	if s.exchanged(run) {
 		s.relisten()
 	}
 	return err
 }
 
-// exchanged is identify for the listening connection, which need not be replaced: it is new itself.
-func (s *Server) exchanged(ctx context.Context, cn *redis.Conn) (changed bool, err error) {
+// process is the run_id of the process at the other end, or "" if it does not say.
+func process(ctx context.Context, cn *redis.Conn) (run string, err error) {
 	text, err := cn.Info(ctx, "server").Result()
-	if err != nil {
-		if Replied(err) { // not permitted: unknown then
-			return false, nil
-		}
-		return false, err
+	if err != nil && !Replied(err) { // else it is not permitted
+		return "", err
 	}
 	_, rest, _ := strings.Cut(text, "run_id:")
-	run, _, _ := strings.Cut(rest, "\r\n")
+	run, _, _ = strings.Cut(rest, "\r\n")
+	return run, nil
+}
+
+// exchanged notes which process answers on a new connection, and reports whether it is another.
+func (s *Server) exchanged(run string) bool {
 	if run == "" {
-		return false, nil
+		return false
 	}
 	if old := s.run.Swap(&run); *old != "" && *old != run {
 		s.w.o.Log.Warn("another redis process answers at this address", "redis", s.addr)
 		s.renew(s.pool.Load())
-		return true, nil
+		return true
 	}
-	return false, nil
+	return false
 }
 
 // reach asks for the role on a new connection. A master that was demoted, and is cut from its
@@ -234,6 +237,13 @@ func Jitter(d time.Duration) time.Duration {
 
 // listening reports whether changes are received.
 func (s *Server) listening() bool { return s.answered.Load() != never }
+
+// same reports whether the process that is listened to is the one that new connections lead to. If
+// not, the session is about to end.
+func (s *Server) same() bool {
+	heard := *s.heard.Load()
+	return heard == "" || heard == *s.run.Load()
+}
 
 // current reports whether every change acknowledged before now minus the trust has been received.
 func (s *Server) current(now time.Duration) bool {

@@ -240,9 +240,12 @@ func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
 		return dial(ctx, network, addr)
 	}
 	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
-		if _, err := s.exchanged(ctx, cn); err != nil {
+		run, err := process(ctx, cn)
+		if err != nil {
 			return err
 		}
+		s.heard.Store(&run)
+		s.exchanged(run) // this connection is new itself
 		// If HELLO is refused, go-redis continues in RESP2, in which tracking can be switched on
 		// and pings are answered, but no push ever arrives.
 		hello, err := cn.Hello(ctx, o.Protocol, "", "", "").Result()
@@ -297,6 +300,7 @@ func newServer(w *Watch, addr string) *Server {
 	s.ctx, s.cancel = context.WithCancel(w.ctx)
 	unknown := ""
 	s.run.Store(&unknown)
+	s.heard.Store(&unknown)
 	s.answered.Store(never)
 	s.pool.Store(s.newPool())
 	s.tasks.Go(s.probe)

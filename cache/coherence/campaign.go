@@ -3,6 +3,7 @@ package coherence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -84,7 +85,8 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 	if burst == 0 {
 		burst = 5
 	}
-	var newest, replaced int64 // answered; how often it had been replaced then
+	var newest, replaced int64 // answered from a copy; how often it had been replaced then
+	var held cache.Status      // of the last answer with that
 	var last, away time.Time   // of the last answer, and of the first of those up to it that said that Redis is away
 	for ctx.Err() == nil {
 		began := o.now()
@@ -101,14 +103,16 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			case err != nil && c.replaced[o.replica].Load() != replaced:
 				continue
 			case err != nil && (failing || c.failing()):
-				o.c.failed(o.replica, newest, last, away, c.Origins[key], err)
+				o.c.failed(o.replica, newest, held, last, away, c.Origins[key], err)
 				Pause(ctx, time.Millisecond)
 				continue
 			case err != nil:
 				t.Errorf("%s: %s: %v", o.replica, key, err)
 				return
 			}
-			newest, last = max(newest, version), time.Now()
+			if last = time.Now(); version >= newest && isKept(status) {
+				newest, held = version, status
+			}
 			c.sources[o.replica].Store(status.Detail, true)
 			if status.Detail == cache.DetailRedisLost && c.Forgets {
 				continue
@@ -238,9 +242,15 @@ func (c *Campaign) Replaced(replica string) { c.replaced[replica].Add(1) }
 func (c *Campaign) Settle(t testing.TB) {
 	t.Helper()
 	c.Hush()
+	unsettled := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(unsettled)
+		}
+	}()
 	testkit.Eventually(t, "all hold copies that nobody has purged", func() bool {
 		for range 300 {
-			if c.settled(t.Context()) {
+			if unsettled = c.unsettled(t.Context()); unsettled == "" {
 				return true
 			}
 			Pause(t.Context(), time.Millisecond)
@@ -252,15 +262,16 @@ func (c *Campaign) Settle(t testing.TB) {
 	})
 }
 
-func (c *Campaign) settled(ctx context.Context) bool {
-	for _, r := range c.Replicas {
+// unsettled says who holds no such copy; "" if all do.
+func (c *Campaign) unsettled(ctx context.Context) string {
+	for name, r := range c.Replicas {
 		for key, checker := range c.checkers {
-			if version, _, err := r.Get(ctx, key); err != nil || !checker.isClean(version) {
-				return false
+			if version, status, err := r.Get(ctx, key); err != nil || !checker.isClean(version) {
+				return fmt.Sprintf("%s: %s: version %d, which may have been purged (%+v, %v)", name, key, version, status, err)
 			}
 		}
 	}
-	return true
+	return ""
 }
 
 // Untrusted has copies count as purged until the end: something is done to Redis that may be one.

@@ -96,7 +96,7 @@ func (c *checker) isClean(version int64) bool {
 
 // failed notes an error of a replica that had answered with a version, last at that time, and with
 // Redis away ever since then, if that is not zero.
-func (c *checker) failed(replica string, version int64, last, away time.Time, o *Origin, err error) {
+func (c *checker) failed(replica string, version int64, held cache.Status, last, away time.Time, o *Origin, err error) {
 	// What another has stored may be newer: a replica that was told so drops its copy if it cannot
 	// look.
 	excused := o.loadedElsewhere(replica).After(last.Add(-lookTime))
@@ -110,10 +110,14 @@ func (c *checker) failed(replica string, version int64, last, away time.Time, o 
 	case excused:
 		c.excused++
 	default:
-		c.lost = append(c.lost, fmt.Sprintf("%s answered version %d until %v ago, which nobody has purged, and now (%v): %v",
-			replica, version, time.Since(last).Round(time.Millisecond), time.Since(c.start).Round(time.Millisecond), err))
+		c.lost = append(c.lost, fmt.Sprintf("%s answered version %d (%+v) until %v ago, which nobody has purged, and now (%v): %v",
+			replica, version, held, time.Since(last).Round(time.Millisecond), time.Since(c.start).Round(time.Millisecond), err))
 	}
 }
+
+// isKept says that an answer came from a copy that stays. A purge can come between a lease and its
+// load: what is loaded then is given to who waits for it, is not said to be stored, and is not held.
+func isKept(st cache.Status) bool { return st.Fwd == "" || st.Stored || st.Detail != "" }
 
 // lookTime is longer than a replica tries to look at a change before it takes its link for lost.
 const lookTime = 400 * time.Millisecond

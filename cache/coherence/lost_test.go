@@ -89,3 +89,36 @@ func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
 		t.Errorf("who waited got version %d, whose load began before the purge that was received; want 2", got)
 	}
 }
+
+// TestWhatAPurgeMadeVoidIsNotHeld has a purge come between each of two leases and its load. Who
+// waits gets the second document, which nobody has purged since its fetch began; it is not stored,
+// and nothing is there to serve when the CMS fails.
+func TestWhatAPurgeMadeVoidIsNotHeld(t *testing.T) {
+	server, src, begun := redistest.Start(t), NewOrigin(0), make(chan struct{})
+	origins, c := map[string]*Origin{"banners": src}, &Campaign{}
+	n := StartFleet(t, server.URL(), 1, origins, Setup{Name: "replica 1", Timeout: Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
+		Failing(key, o)
+		load := o.Loader
+		o.Loader = cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
+			<-begun
+			if src.Loads.Load() < 2 {
+				over := c.Untrusted()
+				must(t, server.Client().Del(t.Context(), Prefix+key).Err())
+				over()
+			}
+			loaded, err := load.Load(ctx, key, held)
+			c.Fail(src.Loads.Load() > 1)
+			return loaded, err
+		})
+	}})
+	c.Origins, c.Replicas = origins, Named(n)
+	c.Begin(t)
+	close(begun)
+	testkit.Eventually(t, "the CMS fails", func() bool { return src.Loads.Load() > 5 })
+	if v := c.End(); len(v.Lost) > 0 {
+		t.Error(v.Lost[0])
+	}
+	if _, _, err := n[0].Get(t.Context(), "banners"); !errors.Is(err, ErrDown) {
+		t.Errorf("got %v", err)
+	}
+}

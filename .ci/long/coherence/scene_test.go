@@ -225,7 +225,8 @@ func replicated(client *redis.Client) coherence.Purger {
 	}
 }
 
-// removing purges, and says that a document that was not there was not purged.
+// removing purges, and says that a document that was not there was not purged, and that nothing was
+// if no key of vitrine's was there.
 func removing(client *redis.Client) coherence.Purger {
 	return func(ctx context.Context, kind, key string) ([]string, error) {
 		return remove(ctx, client.TxPipeline(), kind, key)
@@ -233,21 +234,25 @@ func removing(client *redis.Client) coherence.Purger {
 }
 
 func remove(ctx context.Context, one redis.Pipeliner, kind, key string) (purged []string, err error) {
-	size, there, held := one.DBSize(ctx), map[string]*redis.IntCmd{}, map[string]*redis.BoolCmd{}
+	there, held, beside := map[string]*redis.BoolCmd{}, map[string]*redis.BoolCmd{}, map[string]*redis.IntCmd{}
 	for _, k := range coherence.Keys {
-		there[k], held[k] = one.Exists(ctx, coherence.Prefix+k), one.HExists(ctx, coherence.Prefix+k, "body")
+		full := coherence.Prefix + k
+		// A hash without a number is an operator's own.
+		there[k], held[k], beside[k] = one.HExists(ctx, full, "seq"), one.HExists(ctx, full, "body"), one.Exists(ctx, coherence.Prefix+"lease:{"+full+"}")
 	}
 	all, _ := coherence.Operator(one)(ctx, kind, key)
 	if _, err := one.Exec(ctx); err != nil {
 		return nil, err
 	}
+	found := false
 	for _, k := range all {
+		found = found || there[k].Val() || len(all) > 1 && beside[k].Val() > 0
 		if held[k].Val() {
 			purged = append(purged, k)
 		}
 	}
 	switch {
-	case len(all) > 1 && size.Val() == 0, len(all) == 1 && there[key].Val() == 0: // nobody can tell it from one of another database
+	case !found: // nobody can tell it from one of what is not vitrine's
 		return nil, coherence.ErrNothing
 	case len(purged) == 0:
 		return nil, errNotHeld

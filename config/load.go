@@ -206,14 +206,15 @@ func (v values) resolve() (errs []error) {
 func (v values) read(s Setting, file given) error {
 	target, _ := Lookup(s.holds)
 	text, err := readSecret(file.text)
-	if err == nil { // the message about the content of the file names the file's setting
-		err = target.parse(target.field(new(Config)), text)
-		if errors.Is(err, errUnsaid) {
-			err = errors.New("the file does not contain " + target.Allowed())
-		}
+	if err != nil {
+		err = refuse(s, file, err)
+	} else if wrong := target.parse(target.field(new(Config)), text); wrong != nil {
+		// The setting is that of the file, and what is allowed that of its content.
+		s.rule.allowed = "a file with " + target.Allowed()
+		err = refuse(s, file, wrong)
 	}
 	if err != nil {
-		err, text = refuse(s, file, err), target.Default
+		text = target.Default
 	}
 	v[s.holds] = given{text: text, origin: file.origin}
 	return err

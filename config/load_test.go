@@ -145,7 +145,7 @@ func TestEachMistakeInAFileIsNamedWithItsLine(t *testing.T) {
 
 func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 	empty := write(t, "\n")
-	unusable := write(t, "hunter2:not an address")
+	unusable, short := write(t, "hunter2:not an address"), write(t, "sesame")
 	for name, test := range map[string]struct {
 		environ []string
 		flags   map[string]string
@@ -181,7 +181,11 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		},
 		"unusable secret": {
 			environ: []string{"VITRINE_REDIS_URL_FILE=" + unusable},
-			want:    `VITRINE_REDIS_URL_FILE (environment): want a file that can be read and is not empty, got "` + unusable + `": the file does not contain embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH`,
+			want:    `VITRINE_REDIS_URL_FILE (environment): want a file with embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "` + unusable + `"`,
+		},
+		"secret too short": {
+			environ: []string{"VITRINE_HOOK_SECRET_FILE=" + short},
+			want:    `VITRINE_HOOK_SECRET_FILE (environment): want a file with 8 to 512 printable ASCII characters without spaces, got "` + short + `": it has 6 characters`,
 		},
 		"collision with a default": {
 			flags: map[string]string{"listen": ":9090"},

@@ -72,6 +72,7 @@ type Present struct {
 	Source   string    // the fingerprint of where it came from
 	HeldBack *HeldBack // nil for nothing; Until is zero for what ends with the copy held
 	Accepted bool      // an operator has accepted the next document
+	Failure  string    // the code of the last attempt to fetch, by any process, if it failed
 	Now      time.Time
 }
 
@@ -94,6 +95,9 @@ func (s *Store) Present(ctx context.Context, key string) (p Present, err error) 
 	p = Present{Source: rec.Source, Accepted: rec.Accept, Now: at(rec.Now)}
 	if h := rec.Hold; h.Since > 0 {
 		p.HeldBack = &HeldBack{Since: at(h.Since), Until: at(h.Until), Reason: h.Reason, Before: h.Before, Now: h.Now}
+	}
+	if rec.Failure.Count > 0 && rec.Failure.Code != lease.CodeHeld {
+		p.Failure = rec.Failure.Code
 	}
 	if rec.Holds == lease.Document && ETag(rec.Body) == rec.ETag {
 		p.Document = &Document{

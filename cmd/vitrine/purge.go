@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"vitrine/cache"
 	"vitrine/cache/embedded"
@@ -43,6 +44,10 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		if c.History {
 			purge = func() (bool, error) { return store.Forget(ctx, string(r)) }
 		}
+		present, err := store.Present(ctx, string(r))
+		if err != nil {
+			return fmt.Errorf("purge %s at %s: %w", r, store.Addr(), err)
+		}
 		held, err := purge()
 		if err != nil {
 			return fmt.Errorf("purge %s at %s: %w", r, store.Addr(), err)
@@ -54,11 +59,34 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		if c.History {
 			line += "; its history is forgotten"
 		}
+		for _, obstacle := range obstacles(present, string(r), c.Soft) {
+			line += "\n  " + obstacle
+		}
 		if _, err := fmt.Fprintln(p.stdout, line); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// obstacles say why a purge does not have the CMS's present document served, and what changes that.
+// A hard purge ends a pin and a hold.
+func obstacles(p cache.Present, resource string, soft bool) (all []string) {
+	if d := p.Document; soft && d != nil && p.Now.Before(d.PinnedUntil) {
+		return []string{fmt.Sprintf("but pinned by %s: nothing is fetched until %s, or: vitrine restore %s latest",
+			d.PinnedBy, d.PinnedUntil.UTC().Format(time.RFC3339), resource)}
+	}
+	if h := p.HeldBack; soft && h != nil && !p.Accepted {
+		all = append(all, fmt.Sprintf("but the CMS's document was held back (%s), and may be again; to accept it: vitrine accept %s", h.Reason, resource))
+	}
+	if p.Failure != "" {
+		until := "visitors get errors until one succeeds"
+		if soft && p.Document != nil {
+			until = "the old copy is served until one succeeds"
+		}
+		all = append(all, fmt.Sprintf("but the last fetch failed (%s): %s; to see why: vitrine check", p.Failure, until))
+	}
+	return all
 }
 
 // openStore opens the store that is configured, for a command that needs no other setting. An

@@ -103,7 +103,7 @@ func (p *process) serve(ctx context.Context, asked <-chan os.Signal, load func()
 			}
 			p.meter.Reloaded(err == nil)
 			if err != nil {
-				s.log.ErrorContext(ctx, "configuration not reloaded", "error", err)
+				s.log.ErrorContext(ctx, "configuration not reloaded", "serving", "as before", "error", err)
 			}
 			continue
 		}

@@ -78,7 +78,8 @@ func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 	cms, server := upstreamtest.New(t), redistest.Start(t)
 	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + server.URL(), "VITRINE_UPSTREAM_RETRIES=0"}
-	vitrine := start(t, environ...)
+	log := new(testkit.Buffer)
+	vitrine := startWith(t, settings(t, environ...), log)
 	vitrine.allAnswer(t, "hit")
 	before := vitrine.present.Load()
 	for name, wrong := range map[string]string{
@@ -98,6 +99,9 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 		if got := vitrine.get(t, shape.Banners).header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=86") {
 			t.Errorf("%s: Cache-Control: %s", name, got)
 		}
+	}
+	if text := log.String(); strings.Contains(text, "nothing is held") || !strings.Contains(text, `serving="the copy held, which is fresh"`) {
+		t.Errorf("the copy that stays in service is not told: %s", text)
 	}
 	// With Redis there, a CMS that is away is no reason to refuse.
 	testkit.Must(t, vitrine.reload(settings(t, append(environ, "VITRINE_STALE_IF_ERROR=1h")...)))

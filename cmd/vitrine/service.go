@@ -154,7 +154,12 @@ func (s *service) openReaders() error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", r, err)
 		}
-		held := reader.Snapshot
+		held := func() cache.Snapshot[*represent.Document] {
+			if now := s.present.Load(); now != nil && now != s { // which visitors get, until this one takes over
+				return now.readers[r].Snapshot()
+			}
+			return reader.Snapshot()
+		}
 		s.loaders[r].held.Store(&held)
 		s.readers[r] = reader
 	}

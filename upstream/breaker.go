@@ -23,6 +23,8 @@ type Breaker struct {
 	State    string    `json:"state"` // "closed", "open", "half-open"
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures"` // in a row, of those that count
+
+	Opened time.Time `json:"opened,omitzero"` // last: by failures, or by a probe that failed
 }
 
 // Open reports whether the CMS gets no requests but probes.
@@ -36,6 +38,8 @@ type breaker struct {
 	mu    sync.Mutex // guards the fields below; gobreaker reports under its own lock
 	since time.Time  // of its state
 	until time.Time  // the CMS's Retry-After
+
+	opened time.Time
 }
 
 func newBreaker(name string, log *slog.Logger) *breaker {
@@ -50,6 +54,9 @@ func newBreaker(name string, log *slog.Logger) *breaker {
 		OnStateChange: func(name string, from, to gobreaker.State) {
 			b.mu.Lock()
 			b.since = time.Now()
+			if to == gobreaker.StateOpen {
+				b.opened = b.since
+			}
 			b.mu.Unlock()
 			level := slog.LevelInfo
 			if to == gobreaker.StateOpen && from == gobreaker.StateClosed {

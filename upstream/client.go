@@ -202,7 +202,7 @@ func (c *Client) Breaker() Breaker {
 	state, failures := c.breaker.State().String(), int(c.breaker.Counts().ConsecutiveFailures)
 	c.breaker.mu.Lock()
 	defer c.breaker.mu.Unlock()
-	return Breaker{State: state, Since: c.breaker.since, Failures: failures}
+	return Breaker{State: state, Since: c.breaker.since, Failures: failures, Opened: c.breaker.opened}
 }
 
 // Recall informs the client of a document fetched before, perhaps by another process, and of what

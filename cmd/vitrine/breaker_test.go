@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
+	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -80,4 +83,34 @@ func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+// The replica with the open breaker does not ask the CMS; what the other one has fetched is newer.
+func TestACMSThatAnotherReplicaFetchesFromIsNotDown(t *testing.T) {
+	redis, cms := redistest.Start(t), upstreamtest.New(t)
+	cms.Fail(500)
+	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + redis.URL(), "VITRINE_UPSTREAM_RETRIES=0"}
+	first := start(t, environ...)
+	testkit.Eventually(t, "the breaker opens", func() bool {
+		for _, r := range shape.Resources() {
+			first.get(t, r)
+		}
+		return first.status().Upstream.BreakerOpen
+	})
+	cms.Recover()
+	second := start(t, environ...)
+	testkit.Eventually(t, "the CMS is said to answer", func() bool {
+		for _, r := range shape.Resources() {
+			second.get(t, r)
+			first.get(t, r)
+		}
+		var told operator.Status
+		got, err := ask(http.DefaultClient, "http://"+first.operator.Addr().String()+"/api/status")
+		testkit.Must(t, err)
+		testkit.Must(t, json.Unmarshal([]byte(got.body), &told))
+		if !told.Upstream.BreakerOpen {
+			t.Fatal("the breaker has closed")
+		}
+		return told.Upstream.Level == metrics.Good
+	})
 }

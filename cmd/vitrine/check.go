@@ -243,7 +243,7 @@ func (v checkView) show(r report) {
 	}
 	for _, resource := range shape.Resources() {
 		if h := r.Redis.HeldBack[resource]; h != nil {
-			v.line("held back", "%s since %s: %s; to accept it: %s", resource, h.Since.UTC().Format(time.DateTime), h.Reason, h.Command)
+			v.line("held back", "%s since %s, %s: %s; to accept it: %s", resource, h.Since.UTC().Format(time.RFC3339), h.Ends(), h.Reason, h.Command)
 		}
 	}
 	bad := 0
@@ -274,7 +274,11 @@ func (v checkView) sum(r report, bad int) string {
 	case suspicious > 0:
 		return "All resources would be served, but something looks wrong."
 	case len(r.Redis.Lacks) > 0:
-		return "All resources would be served, but Redis lacks something."
+		var lacks []string
+		for _, lack := range r.Redis.Lacks {
+			lacks = append(lacks, lack.What)
+		}
+		return "All resources would be served, but Redis lacks something: " + strings.Join(lacks, ", ") + "."
 	case r.Upstream == "sample:":
 		return "All resources would be served, from the bundled sample: no CMS is configured."
 	default:

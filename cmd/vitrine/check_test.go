@@ -106,7 +106,7 @@ func TestCheckSaysWhatRedisLacks(t *testing.T) {
 	for _, want := range []string{
 		"\n  tracking   NOPERM ", ": every answer is checked against Redis, which is slower\n",
 		"\n  eviction   maxmemory-policy volatile-ttl: ", "\n  persistence appendonly no: ",
-		"\nAll resources would be served, but Redis lacks something.\n",
+		"\nAll resources would be served, but Redis lacks something: tracking, eviction, persistence.\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())

@@ -113,7 +113,7 @@ func (c *compareReport) print(s *screen, r shape.Resource) {
 	case c.Error != "":
 		s.printf("%-10s FAILED  %s\n", r, c.Error)
 	case !c.Served:
-		s.printf("%-10s new     nothing is served yet\n", r)
+		s.printf("%-10s new     Redis holds nothing to compare with; replicas may serve a copy\n", r)
 	case c.Same:
 		s.printf("%-10s same\n", r)
 	case c.HeldBack != "" && !c.Accepted:

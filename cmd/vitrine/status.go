@@ -120,7 +120,7 @@ func (s *service) checks() map[string]func(context.Context) error {
 func (s *service) look() metrics.State {
 	state := metrics.State{
 		RedisUp: s.store.Up(), Tracking: s.store.Listening(), Refusing: s.store.Refusing() != "", RoundTrip: s.store.RoundTrip(),
-		BreakerOpen: s.client.Breaker().Open(), Connections: s.proxy.Connections(), MaxConnections: maxConnections(s.cfg.Limits),
+		Connections: s.proxy.Connections(), MaxConnections: maxConnections(s.cfg.Limits),
 	}
 	state.Pending = map[string]int{}
 	for _, t := range s.notifier.Status() {
@@ -129,6 +129,8 @@ func (s *service) look() metrics.State {
 	if s.certificate != nil {
 		state.CertificateEnds = s.certificate.NotAfter()
 	}
+	breaker := s.client.Breaker()
+	state.BreakerOpen = breaker.Open()
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
 		document := &state.Documents[metrics.TargetOf(r)]
@@ -137,6 +139,7 @@ func (s *service) look() metrics.State {
 			document.HeldBack = h.Reason
 		}
 		if d := held.Document; d != nil {
+			state.Elsewhere = state.Elsewhere || !held.Failing && d.FetchedAt.After(breaker.Opened) && !time.Now().Before(d.PinnedUntil)
 			document.Held, document.ETag, document.Bytes, document.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
 		}
 	}

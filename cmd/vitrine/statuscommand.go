@@ -112,7 +112,7 @@ func printStatus(s *screen, base string, st *operator.Status) {
 			left := seconds(h.Left)
 			switch {
 			case h.Pinned != nil:
-				s.printf("pinned by %s until %s", h.Pinned.By, h.Pinned.Until.UTC().Format(time.RFC3339))
+				s.printf("pinned by %s until %s (vitrine restore %s latest ends that)", h.Pinned.By, h.Pinned.Until.UTC().Format(time.RFC3339), name)
 			case !h.Stale:
 				s.printf("fresh for %s", left)
 			case r.State == operator.StateIdle:
@@ -125,14 +125,18 @@ func printStatus(s *screen, base string, st *operator.Status) {
 			s.printf(", %s old, %s, changed %s ago", seconds(h.Age), operator.Count(h.Bytes, "byte", "bytes"), since(h.ChangedAt))
 		}
 		if f := r.LastFetch; f != nil {
-			s.printf("; fetched %s ago: %s", since(f.At), f.Summary())
+			who := "fetched"
+			if r.FetchedElsewhere() {
+				who = "fetched by another replica since; by this one"
+			}
+			s.printf("; %s %s ago: %s", who, since(f.At), f.Summary())
 		}
 		if r.Failing && (r.LastFetch == nil || r.LastFetch.Error == "") {
 			s.printf("; another replica's fetch failed")
 		}
 		s.printf("\n")
 		if h := r.HeldBack; h != nil {
-			s.printf("%-10s held back for %s: %s; to accept it: %s\n", "", since(h.Since), h.Reason, h.Command)
+			s.printf("%-10s held back for %s, %s: %s; to accept it: %s\n", "", since(h.Since), h.Ends(), h.Reason, h.Command)
 		}
 		for _, suspicion := range r.Suspicions {
 			s.printf("%-10s suspicious: %s\n", "", suspicion.String())

@@ -77,7 +77,7 @@ func verdictOf(st *Status) []sentence {
 	switch {
 	case st.Draining:
 		say(warn, "This process is stopping.")
-	case st.Upstream.BreakerOpen:
+	case st.Upstream.BreakerOpen && st.Upstream.Level == metrics.Down:
 		say(bad, "The CMS keeps failing; the circuit breaker is open.")
 	case len(failing) == len(shape.Resources()):
 		say(bad, "The CMS cannot be fetched from.")
@@ -93,7 +93,7 @@ func verdictOf(st *Status) []sentence {
 	for _, r := range shape.Resources() {
 		resource := st.Resources[r]
 		if h := resource.Held; h != nil && h.Pinned != nil {
-			say(neutral, fmt.Sprintf("%s: an earlier version is pinned by %s until %s; nothing is fetched.", capital(r), h.Pinned.By, clock(h.Pinned.Until, st.Now)))
+			say(neutral, fmt.Sprintf("%s: an earlier version is pinned by %s until %s; nothing is fetched. To end that: vitrine restore %s latest", capital(r), h.Pinned.By, clock(h.Pinned.Until, st.Now), r))
 		}
 		if h := resource.HeldBack; h != nil {
 			say(warn, capital(string(r))+": the CMS's document is held back ("+h.Reason+"). To accept it: "+h.Command)

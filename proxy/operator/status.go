@@ -93,6 +93,20 @@ func (r *Resource) state() string {
 	return StateIdle
 }
 
+// FetchedElsewhere reports whether another replica has fetched the document since this one failed.
+func (r *Resource) FetchedElsewhere() bool {
+	h, f := r.Held, r.LastFetch
+	return h != nil && h.Pinned == nil && !r.Failing && f != nil && f.Error != "" && h.FetchedAt.After(f.At)
+}
+
+// Ends is until when a document is held back.
+func (h *HeldBack) Ends() string {
+	if h.Until == nil {
+		return "until accepted"
+	}
+	return "until " + h.Until.UTC().Format(time.RFC3339) + " unless accepted"
+}
+
 // softlyPurged reports whether an operator, and not time, has ended the copy's freshness.
 func (h *Held) softlyPurged() bool { return h.FreshUntil.Before(h.FetchedAt) }
 

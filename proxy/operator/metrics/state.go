@@ -16,6 +16,7 @@ type State struct {
 	Refusing          bool // Redis refused the last write
 	RoundTrip         time.Duration
 	BreakerOpen       bool // the CMS is not asked for now
+	Elsewhere         bool // another replica has fetched since the breaker opened
 	Documents         [Other]Document
 	Pending           map[string]int // notices, by target
 
@@ -43,7 +44,7 @@ func (s *State) levels() (cms, redis Level) {
 	}
 	cms, redis = Good, Good
 	switch {
-	case s.BreakerOpen || failing == len(s.Documents):
+	case s.BreakerOpen && !s.Elsewhere || failing == len(s.Documents):
 		cms = Down
 	case failing > 0:
 		cms = Degraded

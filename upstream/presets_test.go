@@ -71,3 +71,24 @@ func TestARelationThatPocketBaseHidesIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The others answer with fewer records, or with none: recorded with rules for all of 20 artworks, for
+// one, and for none.
+func TestRecordsThatPocketBaseHidesAreALoss(t *testing.T) {
+	recorded := filepath.Join("presets", "testdata", "pocketbase")
+	fetch := func(artworks string) []byte {
+		dir := t.TempDir()
+		testkit.Must(t, os.CopyFS(dir, os.DirFS(filepath.Join(recorded, "full"))))
+		text, err := os.ReadFile(filepath.Join(recorded, artworks, "catalogue.artwork.http"))
+		testkit.Must(t, errors.Join(err, os.WriteFile(filepath.Join(dir, "catalogue.artwork.http"), text, 0o600)))
+		return mustFetch(t, newClient(t, "file:"+dir, func(o *options) { o.Preset = "pocketbase" }), shape.Catalogue).Document.Body
+	}
+	for artworks, want := range map[string]shape.Loss{
+		"few":  {Reason: "1 artwork, 20 before", Before: 20, Now: 1},
+		"none": {Reason: "no artworks, 20 before", Before: 20, Lasting: true},
+	} {
+		if got := shape.Judge(shape.Catalogue, fetch("full"), fetch(artworks), 0.5); got == nil || *got != want {
+			t.Errorf("%s: %+v, want %+v", artworks, got, want)
+		}
+	}
+}

@@ -5,7 +5,7 @@ package main
 
 import (
 	"fmt"
-	"log"
+	"os"
 	"strings"
 
 	"github.com/pocketbase/pocketbase"
@@ -24,7 +24,8 @@ func main() {
 		return e.Next()
 	})
 	if err := app.Start(); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -46,7 +45,7 @@ func sitDown(t *testing.T) *desk {
 	port := d.redis.Addr[strings.LastIndexByte(d.redis.Addr, ':')+1:]
 	for name, script := range map[string]string{
 		"redis-cli": fmt.Sprintf(`[ "$1" = -p ] && shift 2; exec %s -e -p %s "$@"`, cli, port),
-		"pidof":     "echo " + strconv.Itoa(vitrine.Pid()),
+		"pidof":     fmt.Sprintf("echo %d %[1]d", vitrine.Pid()), // as of two replicas
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)

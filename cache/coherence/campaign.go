@@ -3,7 +3,6 @@ package coherence
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
-	"vitrine/cmd/testkit"
 )
 
 // A Campaign is steady reads on all replicas, and purges at random moments.
@@ -28,13 +26,12 @@ type Campaign struct {
 	Purge    Purger
 	Kinds    []string // none: it only reads
 	Bound    time.Duration
-	// Forgets says that answers marked as lost are exempt: a purge of a Redis that has come back
-	// without the document, made before a replica has looked, looks to that one like a loss.
-	Forgets bool
 
-	// Quiet has nobody purge. Unheld says that purges do not count, because Redis forgets some, and
-	// Apart that no flush is made, because a replica that is cut off takes it for a loss.
-	Quiet, Unheld, Apart atomic.Bool
+	// Quiet has nobody purge. Unheld says that purges do not count, because Redis forgets some;
+	// Forgets that stale answers marked as lost are exempt: a purge of a Redis that has come back
+	// without the document, made before a replica has looked, looks to that one like a loss. Apart
+	// has nobody flush, because a replica that is cut off takes that for a loss.
+	Quiet, Unheld, Forgets, Apart atomic.Bool
 
 	Acked    atomic.Int64
 	worked   atomic.Int64             // since when the CMS does, Unix nanoseconds
@@ -95,7 +92,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			if n := c.replaced[o.replica].Load(); n != replaced {
 				newest, replaced = 0, n
 			}
-			failing := c.failing()
+			failing, forgets := c.failing(), c.Forgets.Load()
 			version, status, err := r.Get(ctx, key)
 			switch {
 			case ctx.Err() != nil:
@@ -114,7 +111,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 				newest, held = version, status
 			}
 			c.sources[o.replica].Store(status.Detail, true)
-			if status.Detail == cache.DetailRedisLost && c.Forgets {
+			if status.Detail == cache.DetailRedisLost && status.Stale && (forgets || c.Forgets.Load()) {
 				continue
 			}
 			if status.Detail == cache.DetailRedisAway {
@@ -147,9 +144,6 @@ func (c *Campaign) purgeOften(ctx context.Context, key string) {
 	}
 	for ctx.Err() == nil {
 		kind := c.Kinds[chance.IntN(len(c.Kinds))]
-		if kind == "FLUSHDB" && c.Apart.Load() {
-			kind = "DEL"
-		}
 		took := c.purgeOnce(ctx, kind, key)
 		gap := time.Duration(chance.Int64N(int64(most)))
 		if chance.IntN(10) == 0 {
@@ -166,6 +160,9 @@ func (c *Campaign) purgeOften(ctx context.Context, key string) {
 func (c *Campaign) purgeOnce(ctx context.Context, kind, key string) time.Duration {
 	c.purging.RLock()
 	defer c.purging.RUnlock()
+	if kind == "FLUSHDB" && c.Apart.Load() {
+		kind = "DEL"
+	}
 	versions, unheld := map[string]int64{}, c.Unheld.Load()
 	for k, o := range c.Origins { // before the purge, for all that it may reach
 		if k == key || kind == "FLUSHDB" {
@@ -211,6 +208,13 @@ func (c *Campaign) Hush() {
 	defer c.purging.Unlock()
 }
 
+// PartSoon has nobody flush from now on, and returns when no purge is under way.
+func (c *Campaign) PartSoon() {
+	c.Apart.Store(true)
+	c.purging.Lock()
+	defer c.purging.Unlock()
+}
+
 // PurgeAll removes each document once.
 func (c *Campaign) PurgeAll(ctx context.Context) {
 	for key := range c.Origins {
@@ -237,42 +241,6 @@ func (c *Campaign) failing() bool {
 
 // Replaced says that another process answers for the replica, which holds nothing of the old one's.
 func (c *Campaign) Replaced(replica string) { c.replaced[replica].Add(1) }
-
-// Settle has every replica hold a copy of each document that nobody has purged. Nobody purges then.
-func (c *Campaign) Settle(t testing.TB) {
-	t.Helper()
-	c.Hush()
-	unsettled := ""
-	defer func() {
-		if t.Failed() {
-			t.Log(unsettled)
-		}
-	}()
-	testkit.Eventually(t, "all hold copies that nobody has purged", func() bool {
-		for range 300 {
-			if unsettled = c.unsettled(t.Context()); unsettled == "" {
-				return true
-			}
-			Pause(t.Context(), time.Millisecond)
-		}
-		for key := range c.Origins {
-			c.purgeOnce(t.Context(), "DEL", key)
-		}
-		return false
-	})
-}
-
-// unsettled says who holds no such copy; "" if all do.
-func (c *Campaign) unsettled(ctx context.Context) string {
-	for name, r := range c.Replicas {
-		for key, checker := range c.checkers {
-			if version, status, err := r.Get(ctx, key); err != nil || !checker.isClean(version) {
-				return fmt.Sprintf("%s: %s: version %d, which may have been purged (%+v, %v)", name, key, version, status, err)
-			}
-		}
-	}
-	return ""
-}
 
 // Untrusted has copies count as purged until the end: something is done to Redis that may be one.
 func (c *Campaign) Untrusted() (end func()) {

@@ -81,7 +81,7 @@ func (s *scene) round(what trouble, mode int) {
 		})
 	}
 	s.careful.Store(mode != purging)
-	c.Apart.Store(mode != purging || what.parts || what.away || what.usual)
+	c.Apart.Store(mode != purging)
 	if !refused {
 		s.purges(20)
 	}
@@ -110,6 +110,11 @@ func (s *scene) round(what trouble, mode int) {
 			}
 		})
 	}
+	if what.parts || what.away || what.usual {
+		c.PartSoon()
+		coherence.Pause(t.Context(), 2*coherence.Bound) // the last flush is received
+	}
+	c.Forgets.Store(what.loses)
 	what.come(s)
 	for name := range c.Replicas {
 		if what.away && mode == purging && (what.all || name == "replica 1") {
@@ -140,9 +145,11 @@ func (s *scene) round(what trouble, mode int) {
 	for name, r := range c.Replicas {
 		eventually(t, name+" receives purges", r.(*slot).node.Load().Store.Listening)
 	}
-	if what.loses {
-		coherence.Pause(t.Context(), 2*coherence.Bound) // all have looked
-	}
+	coherence.Pause(t.Context(), 2*coherence.Bound)
+	s.answered(what) // all listen
+	eventually(t, "all have fetched what was lost", func() bool { return !c.HasLost(t.Context()) })
+	c.Forgets.Store(false)
+	c.Apart.Store(false)
 	c.Unheld.Store(false)
 	c.Quiet.Store(false)
 	if !refused {

@@ -69,7 +69,7 @@ func (s *scene) fleet(what trouble, seed uint64) {
 	origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
 	origins["catalogue"].Size = what.size
 	s.chance = rand.New(rand.NewPCG(seed, 0))
-	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound, Forgets: what.loses}
+	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound}
 	for i, limit := range []time.Duration{5 * time.Second, 2 * time.Second, 100 * time.Second, 5 * time.Second} {
 		name := []string{"replica 1", "replica 2", "replica 3", "replica 4"}[i]
 		setup, url := coherence.Setup{Name: name, Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {

@@ -1,0 +1,59 @@
+package coherence
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"vitrine/cache"
+	"vitrine/cmd/testkit"
+)
+
+// Settle has every replica hold a copy of each document that nobody has purged. Nobody purges then.
+func (c *Campaign) Settle(t testing.TB) {
+	t.Helper()
+	c.Hush()
+	unsettled := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(unsettled)
+		}
+	}()
+	testkit.Eventually(t, "all hold copies that nobody has purged", func() bool {
+		for range 300 {
+			if unsettled = c.unsettled(t.Context()); unsettled == "" {
+				return true
+			}
+			Pause(t.Context(), time.Millisecond)
+		}
+		for key := range c.Origins {
+			c.purgeOnce(t.Context(), "DEL", key)
+		}
+		return false
+	})
+}
+
+// unsettled says who holds no such copy; "" if all do.
+func (c *Campaign) unsettled(ctx context.Context) string {
+	for name, r := range c.Replicas {
+		for key, checker := range c.checkers {
+			if version, status, err := r.Get(ctx, key); err != nil || !checker.isClean(version) {
+				return fmt.Sprintf("%s: %s: version %d, which may have been purged (%+v, %v)", name, key, version, status, err)
+			}
+		}
+	}
+	return ""
+}
+
+// HasLost says that a replica holds a copy that Redis has lost.
+func (c *Campaign) HasLost(ctx context.Context) bool {
+	for _, r := range c.Replicas {
+		for key := range c.Origins {
+			if _, status, _ := r.Get(ctx, key); status.Detail == cache.DetailRedisLost {
+				return true
+			}
+		}
+	}
+	return false
+}

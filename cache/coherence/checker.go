@@ -105,6 +105,10 @@ func (c *checker) failed(replica string, version int64, held cache.Status, last,
 	// A purge that it was told of, and could not look at, cannot be told from one of what it loaded
 	// alone.
 	excused = excused || !away.IsZero() && slices.ContainsFunc(c.hard, func(at time.Time) bool { return away.Sub(at).Abs() < lookTime })
+	// Nor can a soft one.
+	excused = excused || !away.IsZero() && slices.ContainsFunc(c.purges, func(p purged) bool {
+		return p.soft && c.start.Add(p.acked).After(last.Add(-lookTime))
+	})
 	switch {
 	case version < c.clean:
 	case excused:

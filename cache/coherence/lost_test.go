@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -87,6 +88,34 @@ func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
 	release()
 	if got := testkit.Receive(t, waiting); got != 2 {
 		t.Errorf("who waited got version %d, whose load began before the purge that was received; want 2", got)
+	}
+}
+
+// TestASoftPurgeThatNobodyCouldLookAtDropsTheCopy has Redis hang as soon as it is announced: it may
+// have been a hard one.
+func TestASoftPurgeThatNobodyCouldLookAtDropsTheCopy(t *testing.T) {
+	t.Parallel()
+	server, src := redistest.Start(t), NewOrigin(0)
+	n := StartFleet(t, server.URL(), 1, map[string]*Origin{"banners": src}, Setup{Options: Long})[0]
+	want(t, n, 1)
+	src.Down.Store(true)
+	_, err := server.Client().TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.HSet(t.Context(), Prefix+"banners", "fresh_until", 0)
+		p.Do(t.Context(), "CLIENT", "PAUSE", "60000", "ALL")
+		return nil
+	})
+	must(t, err)
+	eventually(t, "the copy is dropped", func() bool {
+		_, _, err := n.Get(t.Context(), "banners")
+		return errors.Is(err, ErrDown)
+	})
+	c := newChecker(Bound)
+	c.acknowledged(1, "HSET", true)
+	for away, excused := range map[time.Time]int{{}: 0, time.Now(): 1} {
+		c.excused, c.lost = 0, nil
+		if c.failed("replica 1", 1, cache.Status{}, time.Now(), away, src, ErrDown); c.excused != excused || len(c.lost) != 1-excused {
+			t.Errorf("with Redis away since %v: %d excused, %q", away, c.excused, c.lost)
+		}
 	}
 }
 

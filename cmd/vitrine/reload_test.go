@@ -110,6 +110,24 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 	}
 }
 
+// The second service has no copies where Redis is away, but those of its folder.
+func TestWithoutRedisAReloadNeedsTheCMSOrAFolder(t *testing.T) {
+	for name, folder := range map[string]string{"neither": "", "a folder": t.TempDir()} {
+		cms, server := upstreamtest.New(t), redistest.Start(t)
+		cfg := settings(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+server.URL(),
+			"VITRINE_UPSTREAM_RETRIES=0", "VITRINE_LAST_GOOD="+folder)
+		vitrine := startWith(t, cfg, io.Discard)
+		vitrine.allAnswer(t, "hit")
+		server.Kill()
+		testkit.Must(t, vitrine.reload(cfg))
+		cms.Down()
+		if err := vitrine.reload(cfg); (err == nil) != (folder != "") {
+			t.Errorf("%s: %v", name, err)
+		}
+		vitrine.allAnswer(t, "hit")
+	}
+}
+
 // reloadBusy reloads, with stale-if-error=25200, until the next service answers. The one before may
 // still have requests.
 func (r running) reloadBusy(t *testing.T, cfg config.Config) (reloaded <-chan error) {

@@ -52,7 +52,7 @@ func (r *Reader[V]) loadFrom(ctx context.Context, f *flight[V], before *entry[V]
 		p.mark = before.mark
 		r.failed(f, p)
 	default:
-		if o := r.objection(f, before, e); o != nil && r.holdAlone(f, r.heldPause(r.failures(), before), o) {
+		if o := r.objection(f, before, e); o != nil && r.holdAlone(f, r.heldPause(r.failures(), before, before.mark), o) {
 			return
 		}
 		if at := r.knownChange(e.doc.ETag); at > 0 {

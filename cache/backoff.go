@@ -77,7 +77,7 @@ func (r *Reader[V]) paused(now time.Duration) error {
 func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 	switch {
 	case rec.Failure.Count > 0:
-		p := &pause{count: rec.Failure.Count, until: watch.Now() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
+		p := &pause{count: rec.Failure.Count, until: mark.At() + rec.Left, err: r.o.CodeError(rec.Failure.Code), mark: mark}
 		if rec.Failure.Code == lease.CodeHeld {
 			p.err = ErrHeld
 		}

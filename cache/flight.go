@@ -280,9 +280,14 @@ func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cau
 // failed ends the flight with a failure, after which no load is tried for a while.
 func (r *Reader[V]) failed(f *flight[V], p pause) {
 	p.until = watch.Now() + p.length
+	r.rest(p)
+	f.err = &RetryError{After: p.length, Err: p.err}
+}
+
+// rest has no load tried until the pause is over.
+func (r *Reader[V]) rest(p pause) {
 	r.pause.Store(&p)
 	r.see(false)
-	f.err = &RetryError{After: p.length, Err: p.err}
 }
 
 // refresh starts a flight that nobody waits for, unless all pause after a failure. It is called on

@@ -38,7 +38,7 @@ type HeldBack struct {
 // nothing, or if there is no such copy of the same source. One that ends before the CMS would be
 // asked again is none: visitors would get an error.
 func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
-	if r.o.Guard == nil || f.renewed || !held.holds(watch.Now()+r.lastChance()) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
+	if r.o.Guard == nil || f.renewed || held.doc == nil || watch.Now() >= r.holdsUntil(held) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
 		return nil
 	}
 	o := r.o.Guard(held.doc, e.doc)
@@ -51,8 +51,8 @@ func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 // holdBack records with the lease that its document is held back, as giveUp does a failure. It
 // reports false if the document is to be stored all the same.
 func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held, e *entry[V], o *Objection) bool {
-	p := r.heldPause(l.Failure.Count, held)
-	p.mark = r.watched.Mark()
+	p := r.heldPause(l.Failure.Count, held, r.watched.Mark())
+	last := time.Now().UnixMilli() + r.skew.Load() - (watch.Now() - r.holdsUntil(held)).Milliseconds()
 	var length time.Duration
 	if !o.Lasting {
 		length = r.o.GuardHold
@@ -61,7 +61,7 @@ func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, h
 	var hold lease.Hold
 	_, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (_ bool, err error) {
 		outcome, hold, err = r.hash.HoldBack(context.WithoutCancel(ctx), c, l, lease.Failure{Count: p.count, Code: lease.CodeHeld}, p.length,
-			lease.Hold{Reason: o.Reason, Before: o.Before, Now: o.Now}, length)
+			lease.Hold{Reason: o.Reason, Before: o.Before, Now: o.Now}, length, last)
 		return false, err
 	})
 	switch {
@@ -80,7 +80,7 @@ func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, h
 	r.store.fetched(r.key, outcomeHeld, f.took, nil)
 	r.setHold(hold)
 	if outcome == lease.Released {
-		r.failed(f, p)
+		r.rest(p)
 	}
 	return true
 }
@@ -99,20 +99,24 @@ func (r *Reader[V]) holdAlone(f *flight[V], p pause, o *Objection) bool {
 	}
 	r.store.fetched(r.key, outcomeHeld, f.took, nil)
 	r.setHold(hold)
-	r.failed(f, p)
+	r.rest(p)
 	return true
 }
 
 // heldPause is the pause after a document was held back. It ends just before the copy does: what
-// comes then is taken.
-func (r *Reader[V]) heldPause(count int, held *entry[V]) pause {
-	p := r.after(count, ErrHeld)
-	p.length = max(min(p.length, held.servableUntil-r.lastChance()-watch.Now()), time.Millisecond)
+// comes then is taken. However late that is recorded, whoever waits looks again, and has the copy or
+// fetches: there is a document for everybody.
+func (r *Reader[V]) heldPause(count int, held *entry[V], mark watch.Mark) pause {
+	p, now := r.after(count, ErrHeld), watch.Now()
+	p.length = max(min(p.length, r.holdsUntil(held)-now), time.Millisecond)
+	p.until, p.mark = now+p.length, mark
 	return p
 }
 
-// lastChance is how long before its end a copy holds nothing back any more.
-func (r *Reader[V]) lastChance() time.Duration { return min(r.o.BackoffFirst, leaseMargin) }
+// holdsUntil is until when a copy holds anything back: just before its end.
+func (r *Reader[V]) holdsUntil(e *entry[V]) time.Duration {
+	return e.servableUntil - min(r.o.BackoffFirst, leaseMargin)
+}
 
 // setHold notes what this process holds back, the zero value if nothing, and tells if that is new.
 // No look that has begun replaces it.

@@ -2,11 +2,14 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -216,6 +219,51 @@ func TestWhatCanNoLongerBeServedHoldsNothingBack(t *testing.T) {
 	until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 }) // and get fails on an error
 }
 
+// A process can be paused at any time: here until the copy has ended, before it tells Redis that it
+// holds something back, and after.
+func TestNobodyGetsAnErrorForADocumentThatIsHeldBackTooLate(t *testing.T) {
+	for name, inGuard := range map[string]bool{"before Redis is told": true, "after": false} {
+		t.Run(name, func(t *testing.T) {
+			b := inProcess(t)
+			src := newSource()
+			src.version.Store(2)
+			o := guarded(src, time.Hour)
+			o.StaleWhileRevalidate, o.StaleIfError = 0, time.Second
+			o.BackoffFirst, o.BackoffMost = time.Second/2, time.Hour
+			ended, waiting := make(chan struct{}), make(chan struct{})
+			pause := sync.OnceFunc(func() { close(waiting); <-ended })
+			guard, events := o.Guard, Events{}
+			if inGuard {
+				o.Guard = func(held, loaded *Document) *Objection { pause(); return guard(held, loaded) }
+			} else {
+				events.Held = func(string, *HeldBack) { pause() }
+			}
+			s, err := Open(t.Context(), Options{URL: b.url, Events: events})
+			must(t, err)
+			t.Cleanup(func() { must(t, s.Close()) })
+			r, err := NewReader(s, "banners", o)
+			must(t, err)
+			get(t, r)
+			src.version.Store(101)
+			answers := make(chan error, 2)
+			ask := func() {
+				_, err := r.Get(t.Context())
+				answers <- err
+			}
+			eventually(t, "the copy is stale", func() bool { return r.memory.Load().standing(watch.Now()) == copyStale })
+			go ask()
+			testkit.Receive(t, waiting)
+			eventually(t, "the copy has ended", func() bool { return !r.memory.Load().holds(watch.Now()) })
+			go ask()
+			close(ended)
+			must(t, errors.Join(testkit.Receive(t, answers), testkit.Receive(t, answers)))
+			if a := get(t, r); a.Value != 101 {
+				t.Errorf("version %d is served", a.Value)
+			}
+		})
+	}
+}
+
 func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
 	b := anyStore(t)
 	src := newSource()
@@ -242,7 +290,9 @@ func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 	src := newSource()
 	src.version.Store(2)
 	relayed := newRelay(t, strings.TrimPrefix(url, "redis://"))
-	_, r := replica(t, relayed.url(), guarded(src, time.Hour))
+	o := guarded(src, time.Hour)
+	o.BackoffFirst, o.BackoffMost = time.Second/2, time.Second/2
+	_, r := replica(t, relayed.url(), o)
 	get(t, r)
 	relayed.cut()
 	eventually(t, "Redis is unreachable", func() bool { return !r.store.Up() })
@@ -253,6 +303,14 @@ func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 		}
 		return r.Snapshot().HeldBack != nil
 	})
+	began, loads := time.Now(), src.loads.Load()
+	for time.Since(began) < time.Second {
+		get(t, r)
+		<-time.After(time.Millisecond)
+	}
+	if n := src.loads.Load() - loads; n > 5 { // a pause is at least half of what it may be
+		t.Errorf("%d loads in a second", n)
+	}
 	src.version.Store(4)
 	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 && r.Snapshot().HeldBack == nil })
 }

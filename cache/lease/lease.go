@@ -239,10 +239,10 @@ func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure
 }
 
 // HoldBack is Release after a fetch whose document is not to be stored, for hold.Now and what else
-// it says; length is after what time it is taken all the same, or 0. It returns what is held back
-// since when.
-func (h *Hash) HoldBack(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause time.Duration, held Hold, length time.Duration) (Outcome, Hold, error) {
-	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), length.Milliseconds(), held.Reason, held.Before, held.Now)
+// it says; length is after what time it is taken all the same, or 0, and last when it is at the
+// latest, by the server's clock. It returns what is held back since when.
+func (h *Hash) HoldBack(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause time.Duration, held Hold, length time.Duration, last int64) (Outcome, Hold, error) {
+	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), length.Milliseconds(), held.Reason, held.Before, held.Now, last)
 	return Outcome(r.text(0)), hold(r.from(1)), err
 }
 

@@ -19,7 +19,7 @@ func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 		"at the start":            {},
 		"after a hard purge":      {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", false); return err }},
 		"after a soft purge":      {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", true); return err }},
-		"past its freshness":      {due: func(*Store) error { time.Sleep(300 * time.Millisecond); return nil }},
+		"past its freshness":      {due: func(*Store) error { <-time.After(300 * time.Millisecond); return nil }},
 		"without CLIENT TRACKING": {args: []string{"--rename-command", "CLIENT", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,39 @@ func TestARetiredServerKeepsNoConnection(t *testing.T) {
 	}
 }
 
+// TestASessionWithTheNewServerGoesOn has the exchange of a server be noticed on another connection
+// after the listening one has been made to the new one: ended again, it would take with it what was
+// received and not looked at.
+func TestASessionWithTheNewServerGoesOn(t *testing.T) {
+	one, _ := store(t)
+	w := open(t, one.Addr())
+	lost := make(chan struct{}, 10)
+	k := w.Key("k", "p:lease:{p:k}", func(e Event) {
+		if e == Lost {
+			lost <- struct{}{}
+		}
+	})
+	testkit.Eventually(t, "changes are received", w.Listening)
+	for len(lost) > 0 {
+		<-lost
+	}
+	s, before := k.server.Load(), "before"
+	s.run.Store(&before)
+	if err := s.reach(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // pings
+		since := Now()
+		testkit.Eventually(t, "a ping is answered", func() bool { return k.ReceivedSince(since) })
+	}
+	if len(lost) > 0 {
+		t.Error("the session with the new server has ended")
+	}
+	s.heard.Store(&before)
+	s.poke()
+	testkit.Receive(t, lost)
+}
+
 // TestAMasterWithoutANameIsTheOneThatWasAsked, as in a Cluster whose preferred endpoint type is
 // unknown-endpoint.
 func TestAMasterWithoutANameIsTheOneThatWasAsked(t *testing.T) {

@@ -115,11 +115,11 @@ func (s *Server) renew(old *redis.Client) {
 }
 
 // identify checks, on each new connection, which process answers at the address. If it changed, all
-// older connections lead to the wrong one and are closed.
+// older connections lead to the wrong one and are closed; a session with the new one goes on.
 func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
 	run, err := process(ctx, cn)
 	if s.exchanged(run) {
-		s.relisten()
+		s.poke()
 	}
 	return err
 }

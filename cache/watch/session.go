@@ -147,6 +147,9 @@ func (b *beats) run(ctx context.Context) error {
 		case <-b.s.poked:
 		case <-timer.C:
 		}
+		if !b.s.same() {
+			return errAgain
+		}
 		pause := b.s.w.pace(b.s.w.heartbeat, idleBeat)
 		if err := b.ping(ctx); err != nil {
 			return err

@@ -54,7 +54,7 @@ func stocked(t *testing.T) Options {
 			}
 			for r, body := range documents {
 				st.Resources[r] = Resource{
-					HeldBack:   &HeldBack{Since: now, Reason: "no banners, 9 before" + hostile, Command: "redis-cli HSET vitrine:banners accept 1" + hostile},
+					HeldBack:   &HeldBack{Since: now, Until: &now, Reason: "no banners, 9 before" + hostile, Command: "redis-cli HSET vitrine:banners accept 1" + hostile},
 					Suspicions: []upstream.Suspicion{{Kind: upstream.Unpaged, Path: "rules", Count: 8, Shown: hostile}},
 					LastFetch:  &Fetch{At: now, Error: hostile, Attempts: 3}, Held: &Held{
 						ETag: `"a"`, Bytes: len(body), Items: items[r], Age: 20, Left: 40,
@@ -105,7 +105,7 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	s := newServer(t, stocked(t))
 	body := fetch(s, "/").Body.String()
 	for _, want := range []string{
-		"rules[0].id: want an integer", "Banners purged.", "Banners changed:", "Banners: the CMS&#39;s document is held back (no banners, 9 before", "To accept it: redis-cli HSET vitrine:banners accept 1", "A newer document is held back: ", "Look at the rules: rules: 8 items taken for all", "Banners: an earlier version is pinned by ", "nothing is fetched until then.", "something else", "The replicas do not hold the same content.", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
+		"rules[0].id: want an integer", "Banners purged.", "Banners changed:", "Banners: the CMS&#39;s document is held back (no banners, 9 before", "To accept it: redis-cli HSET vitrine:banners accept 1", "A newer document is held back: ", "Look at the rules: rules: 8 items taken for all", "Banners: an earlier version is pinned by ", "nothing is fetched until then.", "something else", "The replicas do not hold the same content.", "To end that: vitrine restore banners latest", "now, until ", "34 items", "20 s old", "1 d 2 h ago", "3 attempts",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
@@ -121,6 +121,25 @@ func TestThePageTellsRefusalsDisagreementAndFailures(t *testing.T) {
 	body = resp.Body.String()
 	if resp.Code != 200 || !strings.Contains(body, `vitrine_refused_documents_total{resource="rules"} 1`) || !strings.Contains(body, "go_goroutines") {
 		t.Errorf("%d %s", resp.Code, body)
+	}
+}
+
+// A fetch that failed here is no alarm once another replica has fetched, though the breaker is open.
+func TestThePageTellsWhatAnotherReplicaHasFetchedSince(t *testing.T) {
+	o := stocked(t)
+	status := o.Status
+	o.Status = func() Status {
+		st := status()
+		st.Upstream.BreakerOpen = true
+		for r, resource := range st.Resources {
+			resource.LastFetch.At, resource.Held.Pinned = resource.Held.FetchedAt.Add(-time.Second), nil
+			st.Resources[r] = resource
+		}
+		return st
+	}
+	body := fetch(newServer(t, o), "/").Body.String()
+	if !strings.Contains(body, "; another replica has fetched since") || strings.Contains(body, `<div class="bad">`) || strings.Contains(body, "The CMS keeps failing") {
+		t.Error(body)
 	}
 }
 

@@ -36,15 +36,16 @@ func Open(path string, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// reopen opens the path again, and keeps the open file if that fails.
+// reopen opens the path again, and keeps the open file if that fails. Once the new file is there,
+// nothing more is written to the old one.
 func (f *File) reopen() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	// Without waiting: a named pipe that nobody reads would hold up the start, and a signal to end it.
 	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, fileMode)
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	old := f.file
 	if f.file = file; old != nil {
 		return old.Close()

@@ -141,8 +141,8 @@ func (s *Server) exchanged(run string) bool {
 		return false
 	}
 	if old := s.run.Swap(&run); *old != "" && *old != run {
-		s.w.o.Log.Warn("another redis process answers at this address", "redis", s.addr)
 		s.renew(s.pool.Load())
+		s.w.o.Log.Warn("another redis process answers at this address", "redis", s.addr)
 		return true
 	}
 	return false

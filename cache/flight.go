@@ -234,7 +234,6 @@ func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration) {
 	e.setTimes(&r.o, watch.Now(), 0, fresh)
 	f.with(e, at, fresh)
 	r.admit(e)
-	r.setHold(lease.Hold{})
 	r.see(false)
 }
 

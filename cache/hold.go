@@ -26,9 +26,9 @@ type Objection struct {
 
 // HeldBack is a document that is held back, with the reason and counts of its [Objection].
 type HeldBack struct {
-	// Since is when the first such document in a row was fetched. Until is when the next one is taken
-	// all the same: after GuardHold, or when the copy held can no longer be served. Both are on this
-	// process's clock.
+	// Since is when the first such document in a row was fetched, on Redis's clock, so that all
+	// processes tell the same. Until is when the next one is taken all the same, on this process's
+	// clock: after GuardHold, or when the copy held can no longer be served.
 	Since, Until time.Time
 	Reason       string
 	Before, Now  int
@@ -67,15 +67,19 @@ func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, h
 	switch {
 	case err == nil && outcome == lease.Accepted:
 		return false
-	case err == nil && outcome == lease.Lost:
-		r.refused(f, e)
+	case err == nil && outcome == lease.Lost: // purged, or recorded without a reply: nobody gets it
+		r.store.fetched(r.key, outcomeLost, f.took, nil)
+		f.void = true
 		return true
-	case watch.Replied(err):
-		r.refuse("release", err)
-		_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
-	}
-	if err != nil { // it is held back by this process alone
-		return r.holdAlone(f, p, o)
+	case err != nil: // it is held back by this process alone
+		if !r.holdAlone(f, p, o) {
+			return false
+		}
+		if watch.Replied(err) {
+			r.refuse("release", err)
+			_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
+		}
+		return true
 	}
 	r.store.fetched(r.key, outcomeHeld, f.took, nil)
 	r.setHold(hold)
@@ -118,36 +122,47 @@ func (r *Reader[V]) holdsUntil(e *entry[V]) time.Duration {
 	return e.servableUntil - min(r.o.BackoffFirst, leaseMargin)
 }
 
-// setHold notes what this process holds back, the zero value if nothing, and tells if that is new.
-// No look that has begun replaces it.
+// setHold notes what this process holds back. No look that has begun replaces it.
 func (r *Reader[V]) setHold(hold lease.Hold) {
 	r.mu.Lock()
 	r.overtake()
-	tell := r.swapHold(hold)
+	r.putHold(hold)
 	r.mu.Unlock()
-	tell()
+	r.tellHold()
 }
 
-// swapHold is called with mu held, and what it returns without.
-func (r *Reader[V]) swapHold(hold lease.Hold) (tell func()) {
-	var now *lease.Hold
+// putHold is called with mu held, and followed by tellHold without. The zero value holds nothing
+// back.
+func (r *Reader[V]) putHold(hold lease.Hold) {
 	if hold.Since > 0 {
-		now = &hold
+		r.held.Store(&hold)
+	} else {
+		r.held.Store(nil)
 	}
-	before := r.held.Swap(now)
-	if before == now || before != nil && now != nil && *before == *now || r.store.events.Held == nil {
-		return func() {}
-	}
-	return func() { r.store.events.Held(r.key, r.heldBack(now, r.memory.Load())) }
 }
 
-// heldBack is a hold on this process's clock, nil if there is none.
+// tellHold tells what is held back by now, if that is new.
+func (r *Reader[V]) tellHold() {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	held := r.held.Load()
+	var now lease.Hold
+	if held != nil {
+		now = *held
+	}
+	if now != r.told && r.store.events.Held != nil {
+		r.store.events.Held(r.key, r.heldBack(held, r.memory.Load()))
+	}
+	r.told = now
+}
+
+// heldBack is what is known of a hold, nil if there is none.
 func (r *Reader[V]) heldBack(hold *lease.Hold, e *entry[V]) *HeldBack {
 	if hold == nil {
 		return nil
 	}
 	at := func(server int64) time.Time { return time.UnixMilli(server - r.skew.Load()) }
-	h := &HeldBack{Since: at(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
+	h := &HeldBack{Since: time.UnixMilli(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
 	if now := watch.Now(); e.holds(now) {
 		h.Until = time.Now().Add(e.servableUntil - now)
 	}

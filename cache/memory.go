@@ -129,13 +129,12 @@ func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 		r.overtake()
 	}
 	r.put(e)
-	tell := func() {}
 	if hold.Since > 0 || r.refusal.Load() == nil {
-		tell = r.swapHold(hold)
+		r.putHold(hold)
 	}
 	r.mu.Unlock()
 	r.save()
-	tell()
+	r.tellHold()
 	return true
 }
 
@@ -146,16 +145,18 @@ func (r *Reader[V]) overtake() {
 }
 
 // admit admits what this process has stored, or keeps since Redis does not hold it, unless part
-// would drop it. No look that has begun enters after that.
+// would drop it. Nothing is held back any more, and no look that has begun enters after that.
 func (r *Reader[V]) admit(e *entry[V]) {
-	defer r.save() // when mu is free
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.overtake()
 	if r.watched.Parted(&e.mark) {
 		e = e.emptied()
 	}
 	r.put(e)
+	r.putHold(lease.Hold{})
+	r.mu.Unlock()
+	r.save()
+	r.tellHold()
 }
 
 // put is called with mu held.

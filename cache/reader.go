@@ -136,6 +136,9 @@ type Reader[V any] struct {
 	uncarried atomic.Bool                // that failed the last time, which is logged once
 	voids     int                        // loads in a row that a hard purge made void; for the present flight alone
 
+	telling sync.Mutex // guards told: what was told last of what is held back
+	told    lease.Hold
+
 	mu     sync.Mutex // guards the fields below
 	asking *asking[V]
 	flight *flight[V]

@@ -56,7 +56,7 @@ func (r *Reader[V]) see(purged bool) {
 			s.Purged = purged
 		}
 	}
-	if p := r.pause.Load(); p != nil {
+	if p := r.pause.Load(); p != nil && !p.isHeld() {
 		s.Failures, s.Err = p.count, p.err
 	}
 	last := r.sights.last

@@ -112,6 +112,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			}
 			c.sources[o.replica].Store(status.Detail, true)
 			if status.Detail == cache.DetailRedisLost && status.Stale && (forgets || c.Forgets.Load()) {
+				away = time.Time{}
 				continue
 			}
 			if status.Detail == cache.DetailRedisAway {

@@ -107,7 +107,7 @@ func (c *checker) failed(replica string, version int64, held cache.Status, last,
 	excused = excused || !away.IsZero() && slices.ContainsFunc(c.hard, func(at time.Time) bool { return away.Sub(at).Abs() < lookTime })
 	// Nor can a soft one.
 	excused = excused || !away.IsZero() && slices.ContainsFunc(c.purges, func(p purged) bool {
-		return p.soft && c.start.Add(p.acked).After(last.Add(-lookTime))
+		return p.soft && away.Sub(c.start.Add(p.acked)).Abs() < lookTime
 	})
 	switch {
 	case version < c.clean:

@@ -46,11 +46,11 @@ func (c *Campaign) unsettled(ctx context.Context) string {
 	return ""
 }
 
-// HasLost says that a replica holds a copy that Redis has lost.
+// HasLost says that a replica holds a copy that Redis has lost, or has an error.
 func (c *Campaign) HasLost(ctx context.Context) bool {
 	for _, r := range c.Replicas {
 		for key := range c.Origins {
-			if _, status, _ := r.Get(ctx, key); status.Detail == cache.DetailRedisLost {
+			if _, status, err := r.Get(ctx, key); err != nil || status.Detail == cache.DetailRedisLost {
 				return true
 			}
 		}

@@ -64,16 +64,19 @@ func heldBackIn(ctx context.Context, cfg config.Config) map[shape.Resource]*oper
 // logHeld logs that a document is held back, by whichever replica, or that none is any longer, and
 // has targets told.
 func (s *service) logHeld(key string, h *cache.HeldBack) {
-	if !s.isPresent() {
+	at, reason := time.Now(), ""
+	if h != nil {
+		at, reason = h.Since, h.Reason
+	}
+	s.notifier.Held(key, at, reason)
+	if !s.isPresent() { // it tells targets what the one before may not have told, and logs nothing
 		return
 	}
 	log := s.log.With("resource", key)
 	if h == nil {
-		s.notifier.Held(key, time.Now(), "")
 		log.Info("no document is held back any more")
 		return
 	}
-	s.notifier.Held(key, h.Since, h.Reason)
 	log.Warn("holding back the CMS's document", "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339),
 		"until", h.Until.UTC().Format(time.RFC3339), "serving", "the copy held", "accept", acceptWith(s.cfg, s.store.Addr(), shape.Resource(key)))
 }

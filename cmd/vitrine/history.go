@@ -8,6 +8,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/proxy/operator"
+	"vitrine/upstream/plain"
 )
 
 // historyCommand lists what is kept of the resources, or prints a version.
@@ -73,7 +74,7 @@ func servedNow(v cache.Version, held *cache.Document) string {
 	case held.PinnedUntil.IsZero():
 		return "  served"
 	}
-	return "  served, pinned by " + held.PinnedBy + " until " + held.PinnedUntil.UTC().Format(time.RFC3339)
+	return "  served, pinned by " + plain.Clip(held.PinnedBy, 100) + " until " + held.PinnedUntil.UTC().Format(time.RFC3339)
 }
 
 // restoreCommand serves a version of the history, or ends that.

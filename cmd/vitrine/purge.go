@@ -10,6 +10,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/embedded"
 	"vitrine/config"
+	"vitrine/upstream/plain"
 )
 
 // purgeCommand purges as an operator would with redis-cli.
@@ -44,10 +45,9 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		if c.History {
 			purge = func() (bool, error) { return store.Forget(ctx, string(r)) }
 		}
-		present, err := store.Present(ctx, string(r))
-		if err != nil {
-			return fmt.Errorf("purge %s at %s: %w", r, store.Addr(), err)
-		}
+		soon, cancel := context.WithTimeout(ctx, maxRead)
+		present, _ := store.Present(soon, string(r)) // without it the purge is made all the same
+		cancel()
 		held, err := purge()
 		if err != nil {
 			return fmt.Errorf("purge %s at %s: %w", r, store.Addr(), err)
@@ -69,22 +69,25 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 	return nil
 }
 
+// maxRead is how long a purge may wait for what is said about it.
+const maxRead = time.Second
+
 // obstacles say why a purge does not have the CMS's present document served, and what changes that.
 // A hard purge ends a pin and a hold.
 func obstacles(p cache.Present, resource string, soft bool) (all []string) {
 	if d := p.Document; soft && d != nil && p.Now.Before(d.PinnedUntil) {
 		return []string{fmt.Sprintf("but pinned by %s: nothing is fetched until %s, or: vitrine restore %s latest",
-			d.PinnedBy, d.PinnedUntil.UTC().Format(time.RFC3339), resource)}
+			plain.Clip(d.PinnedBy, 100), d.PinnedUntil.UTC().Format(time.RFC3339), resource)}
 	}
 	if h := p.HeldBack; soft && h != nil && !p.Accepted {
-		all = append(all, fmt.Sprintf("but the CMS's document was held back (%s), and may be again; to accept it: vitrine accept %s", h.Reason, resource))
+		all = append(all, fmt.Sprintf("but the CMS's document was held back (%s), and may be again; to accept it: vitrine accept %s", plain.Clip(h.Reason, 200), resource))
 	}
 	if p.Failure != "" {
 		until := "visitors get errors until one succeeds"
 		if soft && p.Document != nil {
 			until = "the old copy is served until one succeeds"
 		}
-		all = append(all, fmt.Sprintf("but the last fetch failed (%s): %s; to see why: vitrine check", p.Failure, until))
+		all = append(all, fmt.Sprintf("but the last fetch failed (%s): %s; to see why: vitrine check", plain.Clip(p.Failure, 100), until))
 	}
 	return all
 }

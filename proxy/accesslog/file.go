@@ -47,6 +47,7 @@ func (f *File) reopen() error {
 		return err
 	}
 	old := f.file
+	f.torn = false
 	if f.file = file; old != nil {
 		return old.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -213,7 +214,8 @@ func (t *target) eventOf(n *notice, q *queue, name string, claim cache.Claim) Ev
 		change = strconv.FormatInt(n.at.UnixMilli(), 10) + n.reason
 	case name == source.EventChanged:
 		change = n.Value
-		if told := claim.ToldValue; n.document != nil && q.document != nil && (told == "" || told == q.value) {
+		// Only a body that has room for it is worth the comparison.
+		if told := claim.ToldValue; strings.Contains(t.Body, "{json}") && n.document != nil && q.document != nil && (told == "" || told == q.value) {
 			e.Changes = changed(t.o.Compare(shape.Resource(n.Resource), q.document, n.document))
 		}
 	}

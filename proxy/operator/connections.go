@@ -53,25 +53,31 @@ func (cs *connections) changed(nc net.Conn, state http.ConnState) {
 	if !ok {
 		return
 	}
+	if extra := cs.note(c, state); extra != nil {
+		_ = extra.Close() // the server reports its end
+	}
+}
+
+// note returns the connection that has to give way, or nil.
+func (cs *connections) note(c *pacedConn, state http.ConnState) (extra *pacedConn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	delete(cs.placed, c)
 	if state == http.StateClosed || state == http.StateHijacked || c.open.Err() != nil {
-		return
+		return nil
 	}
 	cs.changes++
 	cs.placed[c] = place{state == http.StateActive, cs.changes}
 	if len(cs.placed) <= cs.most {
-		return
+		return nil
 	}
-	var extra *pacedConn
 	for other, p := range cs.placed {
 		if first := cs.placed[extra]; other != c && (extra == nil || p.busy == first.busy && p.since < first.since || !p.busy && first.busy) {
 			extra = other
 		}
 	}
 	delete(cs.placed, extra)
-	_ = extra.Close() // the server reports its end
+	return extra
 }
 
 // A pacedListener makes each connection of another listener a pacedConn.

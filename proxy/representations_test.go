@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -97,6 +98,21 @@ func TestSmallBodiesHaveNoVariants(t *testing.T) {
 		}
 		if got.Header.Get("Vary") != vary || got.Header.Get("Content-Encoding") != coding {
 			t.Errorf("%d bytes: %v", size, got.Header)
+		}
+	}
+}
+
+func TestHeadHasTheFieldsOfGet(t *testing.T) {
+	r := newRig(t, Options{})
+	r.holdRecorded(t, shape.Banners, "singlebanner-get")
+	for _, fields := range []string{"", "\nAccept-Encoding: br", "\nAccept: application/json; indent=2", "\nAccept: image/png", "\nIf-None-Match: *"} {
+		get := r.send(t, "GET /gvapp/singlebanner?ordering=-id HTTP/1.1\nHost: x\nX-Request-Id: 1"+fields)
+		head := r.send(t, "HEAD /gvapp/singlebanner?ordering=-id HTTP/1.1\nHost: x\nX-Request-Id: 1"+fields)
+		get.Header.Del("Date")
+		head.Header.Del("Date")
+		if head.StatusCode != get.StatusCode || len(head.body) != 0 || head.ContentLength != get.ContentLength && get.StatusCode != http.StatusNotModified ||
+			strings.ReplaceAll(fmt.Sprint(head.Header), "ttl=59", "ttl=60") != strings.ReplaceAll(fmt.Sprint(get.Header), "ttl=59", "ttl=60") {
+			t.Errorf("%q: HEAD %d %d %v\nGET %d %d %v", fields, head.StatusCode, head.ContentLength, head.Header, get.StatusCode, get.ContentLength, get.Header)
 		}
 	}
 }

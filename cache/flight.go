@@ -171,7 +171,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 		return
 	}
 	f.replaced = held.doc
-	if o := r.objection(f, held, e); o != nil && r.holdBack(ctx, f, l, held, e, o) {
+	if o := r.objection(f, held, e); o != nil && r.holdBack(ctx, f, l, held, o) {
 		return
 	}
 	filling := lease.Filling{

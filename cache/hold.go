@@ -50,7 +50,7 @@ func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 
 // holdBack records with the lease that its document is held back, as giveUp does a failure. It
 // reports false if the document is to be stored all the same.
-func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held, e *entry[V], o *Objection) bool {
+func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], o *Objection) bool {
 	p := r.heldPause(l.Failure.Count, held, r.watched.Mark())
 	last := time.Now().UnixMilli() + r.skew.Load() - (watch.Now() - r.holdsUntil(held)).Milliseconds()
 	var length time.Duration

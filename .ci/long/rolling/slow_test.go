@@ -52,7 +52,6 @@ func TestReloadsWhileTheCMSIsSlowFailNoRequestAndLeaveNoConnectionBehind(t *test
 	var all []kept
 	for range 10 {
 		conn := testkit.Dial(t, "tcp", public)
-		defer conn.Close()
 		all = append(all, kept{conn, bufio.NewReader(conn)})
 	}
 	allows := func(c kept, origin string) bool {

@@ -19,7 +19,7 @@ var garbage = []string{
 	"99999999999999", "999999999999999", "99999999999999999999", "-99999999999999", "true", "failed:", "failed:x:y", "failed:1:error", "\x00\xff",
 }
 
-var fields = []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "source", "set", "seq", "pinned_until", "pinned_by", "restore", "suspicions", "accept", "held_since", "held_until", "held_seq", "held_reason", "lease", "lease_until", "lease_length", "lease_seq"}
+var fields = []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "source", "set", "seq", "pinned_until", "pinned_by", "restore", "suspicions", "accept", "held_since", "held_until", "held_seq", "held_reason", "held_before", "held_now", "wanted_until", "lease", "lease_until", "lease_length", "lease_seq"}
 
 // FuzzFieldsWrittenByAnybody writes a value to a field and counts what that costs: with nobody
 // asking, and with a visitor. It ends in a document that is served and stored, whatever was

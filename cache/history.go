@@ -134,19 +134,20 @@ func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (out
 // go. Where Redis does not answer, it tries again: the next document may come before the next fill
 // of this one.
 func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Document) {
-	for range 3 {
+	for tries := 1; ; tries++ {
 		err := r.rememberOnce(ctx, filled, replaced)
-		if err == nil {
+		switch {
+		case err == nil:
 			r.unkept.Store(false)
 			return
-		}
-		if watch.Replied(err) {
+		case watch.Replied(err):
 			if !r.unkept.Swap(true) {
 				r.store.log.Warn("cannot keep the history", "resource", r.key, "error", err)
 			}
 			return
+		case tries == 3 || !watch.Sleep(ctx, carryPause):
+			return
 		}
-		watch.Sleep(ctx, carryPause)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,14 +150,21 @@ func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
 	}
 }
 
-func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
-	b := anyStore(t)
+// holding is a replica that holds version 2, and that back: 101 and later lastingly.
+func holding(t *testing.T, b backend, hold time.Duration, version int64) (*source, *Reader[int64]) {
+	t.Helper()
 	src := newSource()
 	src.version.Store(2)
-	_, r := replica(t, b.url, guarded(src, time.Hour))
+	_, r := replica(t, b.url, guarded(src, hold))
 	get(t, r)
-	src.version.Store(101)
+	src.version.Store(version)
 	until(t, r, "it is held back", isHeld)
+	return src, r
+}
+
+func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
+	b := anyStore(t)
+	holding(t, b, time.Hour, 101)
 	must(t, b.client.HSet(t.Context(), "vitrine:banners", "accept", 1).Err())
 	eventually(t, "it is stored", func() bool {
 		return b.client.HGet(t.Context(), "vitrine:banners", "body").Val() == string(body(101))
@@ -164,13 +172,7 @@ func TestADocumentIsAcceptedWithoutVisitors(t *testing.T) {
 }
 
 func TestAHoldEndsWithItsTime(t *testing.T) {
-	b := anyStore(t)
-	src := newSource()
-	src.version.Store(2)
-	_, r := replica(t, b.url, guarded(src, time.Second))
-	get(t, r)
-	src.version.Store(3)
-	until(t, r, "it is held back", isHeld)
+	src, r := holding(t, anyStore(t), time.Second, 3)
 	held := src.loads.Load()
 	until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 3 })
 	if src.loads.Load() == held {
@@ -190,13 +192,7 @@ func TestNothingIsHeldBackForNoTime(t *testing.T) {
 }
 
 func TestAHoldThatOnlyAnOperatorEndsDoesNotShortenAnother(t *testing.T) {
-	b := anyStore(t)
-	src := newSource()
-	src.version.Store(2)
-	_, r := replica(t, b.url, guarded(src, time.Second))
-	get(t, r)
-	src.version.Store(101)
-	until(t, r, "it is held back", isHeld)
+	src, r := holding(t, anyStore(t), time.Second, 101)
 	since := r.Snapshot().HeldBack.Since
 	eventually(t, "that takes longer than the other may", func() bool { return time.Since(since) > time.Second })
 	src.version.Store(3)
@@ -313,6 +309,27 @@ func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 	}
 	src.version.Store(4)
 	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 && r.Snapshot().HeldBack == nil })
+}
+
+func TestADocumentHeldBackIsSeenAsNoFailure(t *testing.T) {
+	b := anyStore(t)
+	src := newSource()
+	src.version.Store(2)
+	var failures atomic.Int64
+	s, err := Open(t.Context(), Options{URL: b.url, Events: Events{Seen: func(s Sight) { failures.Add(int64(s.Failures)) }}})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	o := guarded(src, time.Hour)
+	o.BackoffMost = time.Millisecond
+	r, err := NewReader(s, "banners", o)
+	must(t, err)
+	get(t, r)
+	src.version.Store(101)
+	until(t, r, "it is held back", isHeld)
+	until(t, r, "it is fetched again, twice", func(Answer[int64]) bool { return src.loads.Load() >= 4 })
+	if n := failures.Load(); n > 0 {
+		t.Errorf("%d failures are seen", n)
+	}
 }
 
 func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {

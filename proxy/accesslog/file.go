@@ -47,7 +47,6 @@ func (f *File) reopen() error {
 		return err
 	}
 	old := f.file
-	f.torn = false
 	if f.file = file; old != nil {
 		return old.Close()
 	}

@@ -35,7 +35,7 @@ type Term struct {
 // repeated field counts.
 func ParseOrdering(encoded []byte) (o Ordering) {
 	var scratch [256]byte // enough for each field once; a longer value costs an allocation
-	value := AppendDecoded(scratch[:0], encoded)
+	value := appendDecoded(scratch[:0], encoded)
 	var seen [shape.BannerFieldCount]bool
 	for len(value) > 0 && int(o.n) < len(o.terms) {
 		var term []byte

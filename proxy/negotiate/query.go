@@ -41,8 +41,8 @@ func decodesTo(encoded []byte, want string) bool {
 	return len(encoded) == 0
 }
 
-// AppendDecoded appends the decoded form of encoded.
-func AppendDecoded(dst, encoded []byte) []byte {
+// appendDecoded appends the decoded form of encoded, in which + is a space.
+func appendDecoded(dst, encoded []byte) []byte {
 	for len(encoded) > 0 {
 		c, width := decodeByte(encoded)
 		dst = append(dst, c)

@@ -23,10 +23,10 @@ func TestTheLastOfARepeatedParameterCounts(t *testing.T) {
 		{"Ordering=a&orderings=b&rdering=c&=d", "", ""},
 	} {
 		q := ParseQuery([]byte(tc.raw))
-		if got := string(AppendDecoded(nil, q.Format)); got != tc.format {
+		if got := string(appendDecoded(nil, q.Format)); got != tc.format {
 			t.Errorf("%q: format %q, want %q", tc.raw, got, tc.format)
 		}
-		if got := string(AppendDecoded(nil, q.Ordering)); got != tc.ordering {
+		if got := string(appendDecoded(nil, q.Ordering)); got != tc.ordering {
 			t.Errorf("%q: ordering %q, want %q", tc.raw, got, tc.ordering)
 		}
 	}
@@ -49,10 +49,10 @@ func FuzzParseQuery(f *testing.F) {
 		if err != nil || strings.Contains(raw, ";") {
 			return
 		}
-		if got, want := string(AppendDecoded(nil, q.Format)), last(want["format"]); got != want {
+		if got, want := string(appendDecoded(nil, q.Format)), last(want["format"]); got != want {
 			t.Errorf("%q: format %q, want %q", raw, got, want)
 		}
-		if got, want := string(AppendDecoded(nil, q.Ordering)), last(want["ordering"]); got != want {
+		if got, want := string(appendDecoded(nil, q.Ordering)), last(want["ordering"]); got != want {
 			t.Errorf("%q: ordering %q, want %q", raw, got, want)
 		}
 	})

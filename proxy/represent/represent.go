@@ -97,13 +97,26 @@ type want struct {
 	coding negotiate.Encoding
 }
 
+// name tells wants apart: a byte for each term, and those of the indentation and the coding.
+func (w *want) name() string {
+	name := make([]byte, 0, shape.BannerFieldCount+2)
+	for _, t := range w.key.Ordering.Terms() {
+		b := t.Field << 1
+		if t.Descending {
+			b++
+		}
+		name = append(name, b)
+	}
+	return string(append(name, w.key.Indent, byte(w.coding)))
+}
+
 // build answers a want that is not held, once for all requests that want it meanwhile.
 func (d *Document) build(w want) (*Representation, Lease) {
 	type built struct {
 		rep  *Representation
 		form *form // leased by a writer; nil for none
 	}
-	v, _, _ := d.derived.building.Do(fmt.Sprint(w), func() (any, error) {
+	v, _, _ := d.derived.building.Do(w.name(), func() (any, error) {
 		rep, form := d.make(w, d.derived.askedBefore(w))
 		return built{rep, form}, nil
 	})

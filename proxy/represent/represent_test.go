@@ -272,7 +272,7 @@ func TestWhoWaitsForABuilderThatPanicsPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		go func() {
 			defer func() { _ = recover() }() // it is the waiter's that counts
-			_, _, _ = d.derived.building.Do(fmt.Sprint(w), func() (any, error) {
+			_, _, _ = d.derived.building.Do(w.name(), func() (any, error) {
 				<-time.After(time.Second)
 				panic("cannot build")
 			})

@@ -47,6 +47,12 @@ func (c *Content) Publish() {
 func (c *Content) Purge(t testing.TB, redis *redistest.Server) {
 	t.Helper()
 	c.Publish()
+	c.Remove(t, redis)
+}
+
+// Remove removes the document from Redis: nothing older than what was published last is served.
+func (c *Content) Remove(t testing.TB, redis *redistest.Server) {
+	t.Helper()
 	testkit.Must(t, testkit.Retry(func() error { return redis.Client().Del(context.Background(), "vitrine:banners").Err() }))
 	c.since.Store(time.Now().Add(PurgeBound).UnixNano())
 	c.floor.Store(c.Version.Load())

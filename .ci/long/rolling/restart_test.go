@@ -110,7 +110,7 @@ func visitors(t *testing.T, address string, judge func(body []byte, began time.T
 	}
 }
 
-// Under load, a configuration is reloaded 100 times and the program is replaced five times, and no
+// Under load, a configuration is reloaded 20 times and the program is replaced five times, and no
 // request fails, nor is anything fetched that was fetched before.
 func TestReloadsAndUpgradesFailNoRequest(t *testing.T) {
 	redis, cms := redistest.Start(t), upstreamtest.New(t)

@@ -73,12 +73,19 @@ func TestReloadsWhileTheCMSIsSlowFailNoRequestAndLeaveNoConnectionBehind(t *test
 		return answer.Header.Get("Access-Control-Allow-Origin") == origin
 	}
 	for n := range 20 * harness.Volume(t) {
-		content.Purge(t, redis)
+		content.Publish()
+		fetching := make(chan struct{}, 1)
 		banners := upstreamtest.JSON(content.Banners())
 		content.CMS.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case fetching <- struct{}{}:
+			default:
+			}
 			<-time.After(200 * time.Millisecond)
 			banners.ServeHTTP(w, r)
 		}))
+		content.Remove(t, redis)
+		testkit.Receive(t, fetching) // for visitors who wait for it across the reload
 		configure(n + 1)
 		vitrine.Signal(syscall.SIGHUP)
 		testkit.Eventually(t, "reload "+origin(n+1), func() bool { return t.Failed() || strings.Contains(log.String(), `"to":"`+origin(n+1)+`"`) })

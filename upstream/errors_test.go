@@ -1,12 +1,20 @@
 package upstream
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
+	"vitrine/upstream/shape"
 )
 
 func TestCodeAndFromCodeAreInverse(t *testing.T) {
@@ -35,5 +43,62 @@ func TestRetryAfterIsFoundInAnyDepth(t *testing.T) {
 	}
 	if got := exchange.RetryAfter(errors.New("other")); got != 0 {
 		t.Errorf("of another error: %v", got)
+	}
+}
+
+// TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats has answers with an API key in a link, in the
+// place of an id, where a program fails, and in an error, and a request that the error quotes. The
+// key is one of the configuration, or a token that a login got.
+func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
+	const secret = "hunter2-0123456789-0123456789-0123456789-0123456789"
+	for _, answer := range []struct {
+		status             int
+		body, items, style string
+	}{
+		{200, `{"results":[{%s}],"next":"?api_key=KEY"}`, ".results", ""},
+		{200, `{"results":[{"id":"KEY"}]}`, ".results", ""},
+		{200, `{"results":[{%s}]}`, ".results", source.PagingPage},
+		{200, `{"results":"KEY"}`, ".results | map(.)", ""},
+		{200, `{"results":"KEY"}`, ".results | error", ""},
+		{403, `{"error":{"name":"KEY","message":"KEY is wrong"}}`, ".results", ""},
+		{503, `{"error":{"name":"KEY","message":"KEY is wrong"}}`, ".results", ""},
+		{403, `{"error":{"name":"KEY","message":"KEY is wrong"}}`, ".results", "login"},
+		{200, `{"results":[{"id":"KEY"}]}`, ".results", "login"},
+	} {
+		var log bytes.Buffer
+		client := newClient(t, "http://cms", func(o *options) {
+			o.Preset, o.Shared.Secrets, o.Logger = "custom", []string{secret}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			if answer.style == "login" {
+				answer.style, o.Shared.Secrets = "", nil
+				o.Shared.Login = &source.Login{Path: "login", Form: map[string]string{"name": "me"}}
+			}
+			o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+				if req.Method == http.MethodPost {
+					return &http.Response{StatusCode: http.StatusOK, Request: req, Body: io.NopCloser(strings.NewReader(`{"access_token":"` + secret + `"}`))}, nil
+				}
+				body := strings.ReplaceAll(strings.Replace(answer.body, "%s", bannerOf(1, "a"), 1), "KEY", secret)
+				return &http.Response{
+					StatusCode: answer.status, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
+				}, nil
+			})
+			o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
+				Parts: []source.Part{{Path: "banners", Items: answer.items, Query: url.Values{"k": {secret}}, Paging: source.Paging{Style: answer.style, Param: "page"}}},
+			}}
+		})
+		got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+		explained, failed := client.Explain(t.Context(), shape.Banners)
+		shown := fmt.Sprint(err, got.Suspicions, failed, log.String())
+		for _, e := range explained {
+			shown += e.Error
+		}
+		if status, ok := errors.AsType[*StatusError](err); ok {
+			shown += status.Said
+		}
+		if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
+			shown += refused.Got
+		}
+		if err == nil && len(got.Suspicions) == 0 || strings.Contains(shown, "hunter") || !strings.Contains(shown, "****") {
+			t.Errorf("%s: %s", answer.body, shown)
+		}
 	}
 }

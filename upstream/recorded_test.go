@@ -1,12 +1,16 @@
 package upstream
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"vitrine/cmd/testkit"
 	"vitrine/config/source"
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -92,6 +96,125 @@ func TestAppendSlashIsFollowed(t *testing.T) {
 		}
 		if last := cms.Last(); last.Path != c.resource.Route() || last.Header.Get("Authorization") != "Token abc" {
 			t.Errorf("%s: went on to %s with %v", c.path, last.Path, last.Header)
+		}
+	}
+}
+
+// meanings is what each recorded error of each CMS is told to be.
+var meanings = map[string]struct {
+	says        string // after "status N"
+	credentials bool   // that vitrine sends some
+	again       bool   // it is asked again
+	trips       bool   // it counts for the breaker
+}{
+	// A stopped database: a 500 of all but Strapi, which says 401 to those without a token.
+	"directus/down-database-lost":       {says: " (INTERNAL_SERVER_ERROR)", again: true, trips: true},
+	"directus/down-database-lost-2":     {says: " (INTERNAL_SERVER_ERROR)", again: true, trips: true},
+	"directus/down-database-lost-token": {says: " (INTERNAL_SERVER_ERROR)", credentials: true, again: true, trips: true},
+	"strapi4/down-database-lost":        {says: " (UnauthorizedError), which a Strapi answers when its database is down", again: true, trips: true},
+	"strapi4/down-database-lost-2":      {says: " (UnauthorizedError), which a Strapi answers when its database is down", again: true, trips: true},
+	"strapi4/down-database-lost-token":  {says: " (InternalServerError)", credentials: true, again: true, trips: true},
+	"strapi5/down-database-lost":        {says: " (UnauthorizedError), which a Strapi answers when its database is down", again: true, trips: true},
+	"strapi5/down-database-lost-2":      {says: " (UnauthorizedError), which a Strapi answers when its database is down", again: true, trips: true},
+	"strapi5/down-database-lost-token":  {says: " (InternalServerError)", credentials: true, again: true, trips: true},
+	"wordpress/down-database-lost":      {says: " (wp_die)", again: true, trips: true},
+	"wordpress/down-database-lost-2":    {says: " (wp_die)", again: true, trips: true},
+
+	// Credentials that are wrong or not enough. Without any, the same words of a Strapi are an
+	// outage.
+	"directus/error-401-bad-token":          {says: " (INVALID_CREDENTIALS), with the credentials that it was sent", credentials: true},
+	"directus/error-401-token-expired":      {says: " (TOKEN_EXPIRED), with the credentials that it was sent", credentials: true},
+	"directus/token-reader-artists":         {says: " (FORBIDDEN), with the credentials that it was sent", credentials: true},
+	"strapi4/error-401-bad-token":           {says: " (UnauthorizedError), with the credentials that it was sent", credentials: true},
+	"strapi5/error-401-bad-token":           {says: " (UnauthorizedError), with the credentials that it was sent", credentials: true},
+	"wordpress/error-401-context-edit":      {says: " (rest_forbidden_context)"},
+	"drf/token-malformed-401":               {says: ", with the credentials that it was sent", credentials: true},
+	"directus/error-403-collection":         {says: " (FORBIDDEN)"},
+	"directus/error-403-server-health":      {says: " (FORBIDDEN)"},
+	"strapi4/error-403-collection":          {says: " (ForbiddenError)"},
+	"strapi5/error-403-collection":          {says: " (ForbiddenError)"},
+	"directus/error-429-rate-limit":         {says: " (REQUESTS_EXCEEDED)", trips: true}, // its Retry-After does not fit into the time
+	"directus/error-403-bad-id":             {says: " (FORBIDDEN)"},                      // as is all that does not exist
+	"directus/error-403-unknown-field":      {says: " (FORBIDDEN)"},
+	"directus/error-403-unknown-item":       {says: " (FORBIDDEN)"},
+	"wordpress/error-400-draft-status":      {says: " (rest_invalid_param)"},
+	"directus/error-404-route":              {says: " (ROUTE_NOT_FOUND)"},
+	"strapi4/error-404-item":                {says: " (NotFoundError)"},
+	"strapi4/error-404-route":               {says: " (NotFoundError)"},
+	"strapi5/error-404-route":               {says: " (NotFoundError)"},
+	"wordpress/error-404-item":              {says: " (rest_post_invalid_id)"},
+	"wordpress/error-404-route":             {says: " (rest_no_route)"},
+	"strapi4/artists-pagination-mixed":      {says: " (ValidationError)"},
+	"strapi5/artists-pagination-mixed":      {says: " (PaginationError)"},
+	"strapi4/error-400-bad-filter":          {says: " (ValidationError)"},
+	"strapi4/error-400-bad-sort":            {says: " (ValidationError)"},
+	"strapi5/error-400-bad-filter":          {says: " (ValidationError)"},
+	"strapi5/error-400-bad-operator":        {says: " (ValidationError)"},
+	"strapi5/error-400-bad-populate":        {says: " (ValidationError)"},
+	"strapi5/error-400-bad-sort":            {says: " (ValidationError)"},
+	"directus/error-400-bad-filter":         {says: " (INVALID_QUERY)"},
+	"directus/error-400-bad-filter-op":      {says: " (INVALID_QUERY)"},
+	"directus/error-400-bad-limit":          {says: " (INVALID_QUERY)"},
+	"directus/v2-limit-over-max":            {says: " (INVALID_QUERY)"},
+	"wordpress/error-400-per-page":          {says: " (rest_invalid_param)"},
+	"wordpress/orderby-meta-400":            {says: " (rest_invalid_param)"},
+	"drf/paged-singlebanner-page9-404":      {},
+	"strapi4/error-404-unknown-collection":  {says: " (NotFoundError)"},
+	"strapi5/error-404-unknown-collection":  {says: " (NotFoundError)"},
+	"strapi5/error-404-item-by-numeric-id":  {says: " (NotFoundError)"},
+	"directus/error-403-unknown-collection": {says: " (FORBIDDEN)"},
+	"directus/error-403-unknown-item-admin": {says: " (FORBIDDEN), with the credentials that it was sent", credentials: true},
+	"wordpress/posts-page9-past-end-400":    {says: " (rest_post_invalid_page_number)"}, // the end of a walk, where one is under way
+}
+
+func TestEveryRecordedErrorIsToldForWhatItIs(t *testing.T) {
+	for _, cms := range []string{"drf", "directus", "strapi4", "strapi5", "wordpress"} {
+		for _, name := range upstreamtest.Recordings(t, cms) {
+			raw := upstreamtest.Recording(t, name)
+			resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
+			testkit.Must(t, err)
+			_ = resp.Body.Close()
+			if resp.StatusCode < 400 {
+				continue // a document, or a part of one
+			}
+			want, ok := meanings[name]
+			if !ok {
+				t.Errorf("%s, status %d: nobody says what it means", name, resp.StatusCode)
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				server := upstreamtest.New(t)
+				server.Record(shape.Banners, raw)
+				client := newClient(t, server.URL, func(o *options) {
+					if want.credentials {
+						o.Authorization = "Bearer lab"
+					}
+				})
+				got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+				wantError(t, err, ErrAnswer, strings.Join([]string{"status ", resp.Status[:3], want.says}, ""))
+				if again := got.Attempts > 1; again != want.again {
+					t.Errorf("%d attempts, want again %t", got.Attempts, want.again)
+				}
+				if exchange.Judge(err).Trips != want.trips {
+					t.Errorf("counts for the breaker: %t", !want.trips)
+				}
+				if got.Status != resp.StatusCode || len(got.Document.Body) != 0 {
+					t.Errorf("status %d, %d bytes", got.Status, len(got.Document.Body))
+				}
+			})
+		}
+	}
+}
+
+func TestRecordedErrorsAreNoDocumentsWithStatus200Either(t *testing.T) {
+	for name := range meanings {
+		_, body, _ := bytes.Cut(upstreamtest.Recording(t, name), []byte("\r\n\r\n"))
+		server := upstreamtest.New(t)
+		server.Handle(shape.Banners, upstreamtest.JSON(string(body)))
+		got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+		found, ok := errors.AsType[*exchange.FaultError](err)
+		if !ok || found.Kind != exchange.FaultPage || got.Attempts != 1 {
+			t.Errorf("%s with status 200: %v after %d attempts", name, err, got.Attempts)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -182,5 +184,13 @@ func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {
 		if !regexp.MustCompile(want[i]).MatchString(line) {
 			t.Errorf("line %d is %s\nwant %s", i+1, line, want[i])
 		}
+	}
+}
+
+func TestSocketsThatSystemdCannotHavePassedAreRefused(t *testing.T) {
+	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+	t.Setenv("LISTEN_FDS", "1000000000") // more than there is memory for
+	if l, err := inherited(); err == nil || l != nil {
+		t.Errorf("%v, %v", l, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +131,90 @@ func TestErrorsAreJSON(t *testing.T) {
 		code, body := ask(t, tc.method, url+tc.path)
 		if code != tc.want || code >= 400 && !strings.HasSuffix(body["detail"].(string), ".") {
 			t.Errorf("%s %s: %d %v, want %d", tc.method, tc.path, code, body, tc.want)
+		}
+	}
+}
+
+// TestHealthChecksAreAnsweredWhateverElseIsOpen has strangers take all connections and more, and
+// hold them in one step of a request.
+func TestHealthChecksAreAnsweredWhateverElseIsOpen(t *testing.T) {
+	const many = 8
+	for name, sent := range map[string]string{
+		"silent":              "",
+		"idle":                "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"half a header":       "GET /livez HTTP/1.1\r\nHost: local",
+		"half a body":         "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+		"half a delivery":     "POST /hooks/content HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+		"an answer in making": "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"an unread answer":    strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, Options{OpenAPI: make([]byte, 100<<10), ReadyTimeout: time.Minute, Checks: map[string]func(context.Context) error{
+				"rules": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+			}, Hook: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })})
+			s.connections.most = many
+			url := serve(t, s)
+			for range 2 * many {
+				conn := testkit.Dial(t, "tcp", strings.TrimPrefix(url, "http://"))
+				if _, err := io.WriteString(conn, sent); err != nil {
+					t.Fatal(err)
+				}
+			}
+			client := http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+			resp, err := client.Get(url + "/livez")
+			testkit.Must(t, err)
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Error(resp.Status)
+			}
+		})
+	}
+}
+
+// TestEveryFieldOfTheStatusIsDocumented walks the types of /api/status and looks each name up in
+// docs/status.md.
+func TestEveryFieldOfTheStatusIsDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/status.md")
+	testkit.Must(t, err)
+	names := map[string]bool{}
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			walk(typ.Elem())
+		case reflect.Struct:
+			if typ == reflect.TypeFor[time.Time]() {
+				return
+			}
+			for i := range typ.NumField() {
+				name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+				if name != "" {
+					names[name] = true
+				}
+				walk(typ.Field(i).Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Status]())
+	if len(names) < 60 {
+		t.Errorf("only %d names were found", len(names))
+	}
+	for name := range names {
+		if !strings.Contains(string(doc), "`"+name+"`") && !strings.Contains(string(doc), "### "+name+"\n") {
+			t.Errorf("docs/status.md does not name %s", name)
+		}
+	}
+}
+
+func TestProfilesAreThereOnlyWhenSwitchedOnAndWithTheToken(t *testing.T) {
+	for profiles, want := range map[bool]int{false: 404, true: 200} {
+		_, url := start(t, Options{Profiles: profiles, Token: "open-sesame"})
+		const path = "/debug/pprof/goroutine?debug=1"
+		if resp := askAs(t, url+path, "Bearer another"); resp.status != 401 {
+			t.Errorf("on %v, without the token: %d", profiles, resp.status)
+		}
+		if resp := askAs(t, url+path, "Bearer open-sesame"); resp.status != want || profiles != strings.Contains(resp.body, "goroutine profile") {
+			t.Errorf("on %v: %d", profiles, resp.status)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // megabytes is a catalogue of about 5 MB: the recorded one, over and over.
@@ -46,5 +48,28 @@ func TestFiveMegabytesAreNormalizedFrugally(t *testing.T) {
 	}
 	if got := after.TotalAlloc - before.TotalAlloc; got > 5*uint64(len(in)) {
 		t.Errorf("allocated %d bytes for a document of %d, want at most five times that", got, len(in))
+	}
+}
+
+// TestNumbersAreReadInTimeLinearInTheirDigits has integers of two million digits.
+func TestNumbersAreReadInTimeLinearInTheirDigits(t *testing.T) {
+	zeros := strings.Repeat("0", 2_000_000)
+	for number, want := range map[string]string{
+		"1." + zeros:                          "1",
+		"1" + zeros + "e-2000000":             "1",
+		"0." + zeros[1:] + "7e2000000":        "7",
+		"-1." + zeros + "1":                   "",
+		"1" + zeros:                           "",
+		"1" + zeros + "e-9999999999999999999": "",
+		"0." + zeros + "e9999999999999999999": "0",
+	} {
+		began := time.Now()
+		doc, err := Normalize(Banners, []byte(`[{"id":`+number+`}]`))
+		if took := time.Since(began); took > 20*time.Second {
+			t.Fatalf("%.20s…: %v", number, took)
+		}
+		if want == "" && err == nil || want != "" && (err != nil || !strings.HasPrefix(string(doc.Body), `[{"id":`+want+`,`)) {
+			t.Errorf("%.20s…: %.60s, %.200v", number, doc.Body, err)
+		}
 	}
 }

@@ -1,0 +1,183 @@
+package exchange
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"unicode"
+
+	"vitrine/upstream/upstreamtest"
+)
+
+// TestOnlyABodyThatIsReturnedTakesOfTheLimit has each way to refuse a body give back what it took,
+// for the next attempt and for the other responses of the document.
+func TestOnlyABodyThatIsReturnedTakesOfTheLimit(t *testing.T) {
+	const most = 10_000
+	pack := func(s string, level int) string {
+		var b bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&b, level)
+		_, _ = io.WriteString(w, s)
+		_ = w.Close()
+		return b.String()
+	}
+	document := "[" + strings.Repeat(" ", 5000) + "]"
+	packed := pack(document, gzip.BestCompression)
+	for _, c := range []struct {
+		name, encoding, body, kind string
+		announced                  int64
+		want                       int // bytes; 0 for none
+	}{
+		{name: "a document", body: document, announced: -1, want: len(document)},
+		{name: "one that is announced", body: document, announced: int64(len(document)), want: len(document)},
+		{name: "one that is packed", encoding: "gzip", body: packed, announced: int64(len(packed)), want: len(document)},
+		{name: "cut short", body: document[:4000], announced: -1},
+		{name: "cut short, packed", encoding: "gzip", body: packed[:len(packed)-9], announced: -1},
+		{name: "a checksum that is wrong", encoding: "gzip", body: packed[:len(packed)-1], announced: -1},
+		{name: "not packed", encoding: "gzip", body: document, announced: -1},
+		{name: "another coding", encoding: "br", body: document, announced: -1},
+		{name: "too large", body: strings.Repeat(" ", 3*most), announced: -1},
+		{name: "announced to be too large", body: document, announced: most + 1},
+		{name: "too large once unpacked", encoding: "gzip", body: pack(strings.Repeat(" ", 100*most), 9), announced: -1},
+		{name: "too large while it is packed", encoding: "gzip", body: strings.Repeat(pack("", 9), most), announced: -1},
+		{name: "of another type", body: document, kind: "text/plain", announced: -1},
+		{name: "a page", body: "<html>" + document, announced: -1},
+		{name: "an error", body: `{"error":{"status":500,"name":"InternalServerError","message":"x"}}`, announced: -1},
+		{name: "nothing", announced: 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := &counted{Reader: iotest.HalfReader(strings.NewReader(c.body))}
+			resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: c.announced, Body: io.NopCloser(in)}
+			if c.kind != "" {
+				resp.Header.Set("Content-Type", c.kind)
+			}
+			if c.encoding != "" {
+				resp.Header.Set("Content-Encoding", c.encoding)
+			}
+			left := new(atomic.Int64)
+			left.Store(most)
+			body, err := readBody(resp, Limit{Left: left, Most: most})
+			if len(body) != c.want || (err == nil) != (c.want > 0) {
+				t.Errorf("%d bytes, %v", len(body), err)
+			}
+			if n := most - left.Load(); n != int64(len(body)) {
+				t.Errorf("%d bytes taken for %d", n, len(body))
+			}
+			if in.n > most+(64<<10) {
+				t.Errorf("%d bytes read, of at most %d", in.n, most)
+			}
+		})
+	}
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	n int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += n
+	return n, err
+}
+
+// TestARecordingHidesSecretsInEveryEncoding has values that a CMS repeats in the ways in which it
+// writes texts and links.
+func TestARecordingHidesSecretsInEveryEncoding(t *testing.T) {
+	const secret = `a+b/c d&"é<1>=`
+	quoted, _ := json.Marshal(secret)
+	escaped := strings.Trim(string(quoted), `"`)
+	for name, repeated := range map[string]string{
+		"as it is":          secret,
+		"a query":           url.QueryEscape(secret),
+		"a path":            url.PathEscape(secret),
+		"lower case":        strings.ToLower(url.QueryEscape(secret)),
+		"JSON":              escaped,
+		"JSON of PHP":       strings.ReplaceAll(escaped, "/", `\/`),
+		"JSON of Python":    strings.ReplaceAll(escaped, "é", `\u00e9`),
+		"a query in JSON":   strings.ReplaceAll(url.QueryEscape(secret), "%", `\u0025`),
+		"HTML":              "a+b/c d&amp;&quot;é&lt;1&gt;=",
+		"HTML by numbers":   "a&#43;b/c d&#38;&#34;&#xE9;&#60;1&#62;=",
+		"base64":            base64.StdEncoding.EncodeToString([]byte("user:" + secret)),
+		"base64, in a link": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("user:" + secret))),
+		"user and password": "user:" + secret,
+	} {
+		header := "Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+secret))
+		got := string(Redact([]byte(`{"next":"?k=`+repeated+`&n=2"}`), []string{header, secret}))
+		if want := `{"next":"?k=********&n=2"}`; got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := string(Redact([]byte(`{"id":123}`), []string{"123", ""})); got != `{"id":123}` {
+		t.Errorf("a short value is everywhere: %s", got)
+	}
+}
+
+func FuzzContentType(f *testing.F) {
+	for _, s := range []string{
+		"", "application/json", "application/json; charset=utf-8", "text/html", "application/ld+json;charset=latin1",
+		"application/json; charset*=utf-8''x", "a/b; c=\"\\", "application/json;charset=utf-8;charset=utf-16",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, kind string) {
+		h := http.Header{"Content-Type": {kind}}
+		err := checkType(h)
+		if err == nil {
+			media, params, err := mime.ParseMediaType(kind)
+			if err != nil || !strings.HasSuffix(media, "json") || isHTML(media) ||
+				!slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii"}, strings.ToLower(params["charset"])) {
+				t.Errorf("accepted %q", kind)
+			}
+			return
+		}
+		if len(err.Error()) > 1000 {
+			t.Errorf("%d bytes to refuse %q", len(err.Error()), kind)
+		}
+	})
+}
+
+// FuzzWhatAnAnswerSays holds that any body is taken, or refused as content with nothing of it in
+// the words but one.
+func FuzzWhatAnAnswerSays(f *testing.F) {
+	for _, cms := range []string{"drf", "directus", "strapi4", "strapi5", "wordpress"} {
+		for _, name := range upstreamtest.Recordings(f, cms) {
+			if strings.Contains(name, "error") || strings.Contains(name, "down") {
+				_, body, _ := strings.Cut(string(upstreamtest.Recording(f, name)), "\r\n\r\n")
+				f.Add([]byte(body))
+			}
+		}
+	}
+	for _, s := range []string{"", "\xef\xbb\xbf", "[", "{}", "<p>", `{"error":{"name":"a b","code":"X"}}`, `{"errors":[]}`, `{"error":"\u001b[31m"}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		said, is := readEnvelope(body)
+		if !is && said != (envelope{}) || said.name != "" && !wordPattern.MatchString(said.name) {
+			t.Fatalf("%q: %+v, %t", body, said, is)
+		}
+		err := checkBody(body)
+		if err == nil {
+			return
+		}
+		found, ok := errors.AsType[*FaultError](err)
+		if !ok || found.Kind != FaultDamaged && found.Kind != FaultPage {
+			t.Fatalf("%q: %#v", body, err)
+		}
+		if text := fmt.Sprint(err); len(text) > 200 || strings.ContainsFunc(text, unicode.IsControl) {
+			t.Fatalf("%q: %q", body, text)
+		}
+	})
+}

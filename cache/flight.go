@@ -110,10 +110,11 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	} // otherwise Redis was not reached: look again
 }
 
-// await waits until a key changes or the lease expires. Without tracking it polls; a connection
-// that is lost counts as a change.
+// await waits until a key changes or the lease expires; a connection that is lost counts as a
+// change. It ends earlier for another look, since Redis may refuse by now to have the lease back,
+// and without tracking announces nothing.
 func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
-	left += time.Millisecond
+	left = min(left+time.Millisecond, leaseMargin)
 	if !r.watched.Listening() {
 		left = min(left, watch.Jitter(r.store.bound))
 	}

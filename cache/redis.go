@@ -53,8 +53,22 @@ func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Filling) (w
 }
 
 // release gives the lease back, with word of a failure if the pause is not 0. If that fails, the
-// lease expires.
+// lease expires; a Redis that refuses even to have it back, without such word, is asked again until
+// then.
 func (r *Reader[V]) release(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {
+	outcome, err = r.releaseOnce(ctx, l, p)
+	if p.length == 0 && watch.Replied(err) {
+		until := watch.Now() + r.leaseLength()
+		r.store.goTask(func() {
+			for err := err; err != nil && watch.Now() < until && watch.Sleep(r.store.ctx, carryPause); {
+				_, err = r.releaseOnce(r.store.ctx, l, p)
+			}
+		})
+	}
+	return outcome, err
+}
+
+func (r *Reader[V]) releaseOnce(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {
 	ctx = context.WithoutCancel(ctx)
 	failure := lease.Failure{Count: p.count}
 	if p.err != nil {

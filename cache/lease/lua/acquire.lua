@@ -16,7 +16,12 @@ if current and not accepted and now < h.fresh and now < h.fetched + ARGV[5] then
 
 local soft = h.fresh == 0 -- an operator's HSET fresh_until 0: the failure before does not count
 local own = string.sub(h.lease, 1, #ARGV[8]) == ARGV[8]
-if h.left > 0 and not own and not (h.failed and soft) then return reply(h.failed and 'failed' or 'held', '', 0) end
+if h.left > 0 and not own and not (h.failed and soft) then
+  if h.failed then return reply('failed', '', 0) end
+  clear(history)
+  redis.call('HDEL', history, '') -- removes nothing; refused where a release would be: nobody waits then
+  return reply('held', '', 0)
+end
 
 local set, seq, wrote = h.set ~= '' and h.set or ARGV[2], h.seq, 0
 if h.doc == 0 then seq = seq + 1 end

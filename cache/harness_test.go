@@ -184,9 +184,7 @@ func openStore(t testing.TB, url string) *Store {
 	s, err := Open(t.Context(), Options{URL: url})
 	must(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.Close())
 	})
 	return s
 }

@@ -29,9 +29,7 @@ func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, err)
 		f.Add(content)
 	}
 	f.Add([]byte("ttl: &t {default: 1s}\nupstream: &u {resources: *u, url: file:.}\nredis: {url: unix:///a@b, prefix: 'a@b'}\n"))

@@ -204,9 +204,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	if got := testkit.Receive(t, answered); got.StatusCode != http.StatusOK || got.Header.Get("Connection") == "" && !got.Close {
 		t.Errorf("%d %v", got.StatusCode, got.Header)
 	}
-	if err := testkit.Receive(t, stopped); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, testkit.Receive(t, stopped))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	if err := r.server.Serve(ln); err != nil {

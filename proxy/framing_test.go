@@ -145,16 +145,12 @@ func TestA100IsSentOnAConnectionThatWasIdleForLongerThanAWriteTakes(t *testing.T
 		if i > 0 {
 			<-time.After(400 * time.Millisecond)
 		}
-		if _, err := io.WriteString(conn, sent); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, conn, sent)
 		if i > 0 {
 			if got, err := from.Peek(len(continues)); string(got) != continues {
 				t.Fatalf("%q, %v", got, err)
 			}
-			if _, err := io.WriteString(conn, "abc"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Write(t, conn, "abc")
 		}
 		if got := readReply(t, from, "GET").StatusCode; got != http.StatusOK {
 			t.Errorf("request %d: status %d", i, got)

@@ -25,9 +25,7 @@ func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
 	r := newRig(t, Options{MaxConnections: 2})
 	held := []net.Conn{r.dial(t), r.dial(t)}
 	for _, c := range held { // an answer shows that the connection is being served
-		if _, err := io.WriteString(c, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, c, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
 		if got := readReply(t, bufio.NewReader(c), "GET"); got.StatusCode != http.StatusOK {
 			t.Fatalf("status %d within the limit", got.StatusCode)
 		}
@@ -65,9 +63,7 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	go func() { _ = r.server.Serve(secure) }()
 	held := r.dial(t)
 	defer held.Close()
-	if _, err := io.WriteString(held, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, held, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
 	readReply(t, bufio.NewReader(held), "GET")
 	conns := make([]net.Conn, silent)
 	for i := range conns {
@@ -101,9 +97,7 @@ func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 			t.Parallel()
 			conn := r.dial(t)
 			defer conn.Close()
-			if _, err := io.WriteString(conn, sent); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Write(t, conn, sent)
 			from := bufio.NewReader(conn)
 			if strings.HasPrefix(name, "one whole") {
 				if got := readReply(t, from, "GET"); got.StatusCode != http.StatusOK {
@@ -153,9 +147,7 @@ func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 		t.Parallel()
 		conn := r.dial(t)
 		defer conn.Close()
-		if _, err := io.WriteString(conn, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, conn, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
 		from := bufio.NewReader(conn)
 		if got := readReply(t, from, "GET"); got.StatusCode != http.StatusOK || got.Close {
 			t.Fatalf("%d %v", got.StatusCode, got.Header)
@@ -210,9 +202,7 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 		go func() { served <- r.server.Serve(ln) }()
 	}
 	defer func() {
-		if err := errors.Join(r.server.Shutdown(context.Background()), testkit.Receive(t, served), testkit.Receive(t, served)); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, errors.Join(r.server.Shutdown(context.Background()), testkit.Receive(t, served), testkit.Receive(t, served)))
 	}()
 
 	for _, tc := range []struct {
@@ -251,9 +241,7 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	large := "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n" + accept + "\r\n\r\n"
 	c := r.dial(t)
 	defer c.Close()
-	if _, err := io.WriteString(c, large); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, c, large)
 	answered := make(chan int)
 	go func() {
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -290,9 +278,7 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 		for range n + 1 {
 			c := r.dial(t)
 			t.Cleanup(func() { _ = c.Close() })
-			if _, err := io.WriteString(c, unfinished); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Write(t, c, unfinished)
 		}
 	}
 	for range 10 {
@@ -330,9 +316,7 @@ func TestALogThatWaitsKeepsNoPlace(t *testing.T) {
 			defer close(out.end)
 			conn := r.dial(t)
 			defer conn.Close()
-			if _, err := io.WriteString(conn, c.request); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Write(t, conn, c.request)
 			select {
 			case <-out.writing:
 			case <-time.After(10 * time.Second):

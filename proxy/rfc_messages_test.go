@@ -3,12 +3,13 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"io"
 	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"vitrine/cmd/testkit"
 )
 
 func TestRFC9112Messages(t *testing.T) {
@@ -17,9 +18,7 @@ func TestRFC9112Messages(t *testing.T) {
 	exchange := func(t *testing.T, sent string, methods ...string) (all []reply, open bool) {
 		conn := r.dial(t)
 		defer conn.Close()
-		if _, err := io.WriteString(conn, sent); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, conn, sent)
 		from := bufio.NewReader(conn)
 		for _, m := range methods {
 			all = append(all, readReply(t, from, m))

@@ -106,12 +106,8 @@ func newRig(t testing.TB, o Options) *rig {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := r.server.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := testkit.Receive(t, served); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, r.server.Shutdown(ctx))
+		testkit.Check(t, testkit.Receive(t, served))
 	})
 	return r
 }
@@ -138,9 +134,7 @@ func (r *rig) send(t testing.TB, request string) reply {
 	defer conn.Close()
 	head, body, _ := strings.Cut(request, "\n\n")
 	head = strings.ReplaceAll(strings.TrimSuffix(head, "\n"), "\n", "\r\n") + "\r\n\r\n"
-	if _, err := io.WriteString(conn, head+body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, conn, head+body)
 	method, _, _ := strings.Cut(request, " ")
 	return readReply(t, bufio.NewReader(conn), method)
 }

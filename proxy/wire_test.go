@@ -42,12 +42,8 @@ func serveOnSocket(t *testing.T, r *rig, config *tls.Config) {
 	go func() { served <- r.server.Serve(socket.Listen(config)) }()
 	r.addr = socket.Addr().String()
 	t.Cleanup(func() {
-		if err := socket.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := testkit.Receive(t, served); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, socket.Close())
+		testkit.Check(t, testkit.Receive(t, served))
 	})
 }
 
@@ -111,9 +107,7 @@ func testSystemCalls(t *testing.T, r *rig, conn net.Conn, sizes []int, countRead
 				if fields == "condition" {
 					sent = "If-None-Match: " + tag + "\r\n"
 				}
-				if _, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n"+sent+"\r\n"); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Write(t, conn, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n"+sent+"\r\n")
 				got := readReply(t, from, http.MethodGet)
 				if fields == "" {
 					tag = got.Header.Get("ETag")

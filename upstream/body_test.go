@@ -163,9 +163,7 @@ func packed(t *testing.T, body string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	zw := gzip.NewWriter(&out)
-	if _, err := io.WriteString(zw, body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, zw, body)
 	testkit.Must(t, zw.Close())
 	return out.Bytes()
 }

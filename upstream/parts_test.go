@@ -14,6 +14,8 @@ import (
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
+
+	"vitrine/cmd/testkit"
 )
 
 // of makes a client of a preset with the given catalogue.
@@ -125,9 +127,7 @@ func TestMissingRelationIsAFaultWhereTheCMSWouldHaveSentNull(t *testing.T) {
 			})
 			_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
 			if c.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, err)
 				return
 			}
 			wantError(t, err, ErrAnswer, c.want)

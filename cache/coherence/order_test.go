@@ -111,9 +111,7 @@ func inBackground(t *testing.T, n *Node) <-chan int64 {
 	got := make(chan int64, 1)
 	go func() {
 		version, _, err := n.Get(t.Context(), "banners")
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		got <- version
 	}()
 	return got
@@ -139,9 +137,7 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 		go func() {
 			asking <- struct{}{}
 			version, _, err := d.two.Get(t.Context(), "banners")
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 			after <- version
 		}()
 	}

@@ -284,9 +284,7 @@ func TestAFullStoreIsReadAndPurged(t *testing.T) {
 		"EXPIRE": do("EXPIRE", "1", "0"), "UNLINK": do("UNLINK", "2"), "by script": script("return redis.call('DEL', '3')"), "DEL": do("DEL", "vitrine:banners"),
 	})
 	full.memory.most = 1 << 20
-	if err := do("FLUSHALL")(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, do("FLUSHALL")())
 	testkit.Eventually(t, "there is room again", func() bool { return store() == nil })
 }
 
@@ -342,9 +340,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n"))
 	f.Add([]byte("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*4\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nBCAST\r\n"))
 	s, err := Start("127.0.0.1:0", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	f.Cleanup(s.Close)
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		conn := dial(t, s).(*net.TCPConn)

@@ -49,9 +49,7 @@ func TestADocumentIsReadAsItWasWrittenAndPrivate(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	for range 2 {
-		if err := f.Remove(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, f.Remove())
 	}
 	if _, err := f.Load(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after removing: %v", err)
@@ -96,9 +94,7 @@ func TestProcessesCanShareAFolder(t *testing.T) {
 		}
 	})
 	for _, w := range writers {
-		if err := w.Wait(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, w.Wait())
 	}
 	reading.Store(false)
 	reader.Wait()
@@ -129,9 +125,7 @@ func TestCleanRemovesWhatACrashHasLeft(t *testing.T) {
 		testkit.Must(t, os.WriteFile(path, nil, 0o600))
 		testkit.Must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age)))
 	}
-	if err := At(folder, "banners").Clean(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, At(folder, "banners").Clean())
 	var names []string
 	files, err := os.ReadDir(folder)
 	testkit.Must(t, err)
@@ -193,18 +187,14 @@ func TestWhatIsNotAFileIsNeitherReadNorWrittenTo(t *testing.T) {
 			if name == "a folder" {
 				_ = os.Remove(f.Path()) // which nothing can be renamed to
 			}
-			if err := f.Save(document("[]")); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, f.Save(document("[]")))
 			if _, err := f.Load(); err != nil {
 				t.Error(err)
 			}
 			if text, err := os.ReadFile(elsewhere); err != nil || string(text) != "mine" {
 				t.Errorf("it was written to: %q, %v", text, err)
 			}
-			if err := f.Remove(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, f.Remove())
 		})
 	}
 }
@@ -213,13 +203,9 @@ func TestWhatIsNotAFileIsNeitherReadNorWrittenTo(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	place := At(f.TempDir(), "banners")
 	for _, body := range []string{"[]", "", "[\n1\n]\n"} {
-		if err := place.Save(document(body)); err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, place.Save(document(body)))
 		content, err := os.ReadFile(place.Path())
-		if err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, err)
 		f.Add(content)
 	}
 	f.Add([]byte("\n\n"))

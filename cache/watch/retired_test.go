@@ -44,9 +44,7 @@ func TestASessionWithTheNewServerGoesOn(t *testing.T) {
 	}
 	s, before := k.server.Load(), "before"
 	s.run.Store(&before)
-	if err := s.reach(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.reach())
 	for range 3 { // pings
 		since := Now()
 		testkit.Eventually(t, "a ping is answered", func() bool { return k.ReceivedSince(since) })

@@ -6,6 +6,7 @@ package testkit
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +29,21 @@ func Must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Check fails the test with the error, if it is one, and lets it go on.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Write sends text, or ends the test.
+func Write(t testing.TB, to io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(to, text)
+	Must(t, err)
 }
 
 // Eventually waits until ok returns true.

@@ -26,21 +26,19 @@ func (r running) scrape(t *testing.T) string {
 // want waits for a line in the metrics.
 func (r running) want(t *testing.T, line string) {
 	t.Helper()
-	if err := testkit.Retry(func() error {
+	testkit.Must(t, testkit.Retry(func() error {
 		if !strings.Contains(r.scrape(t), line+"\n") {
 			return fmt.Errorf("no %s in the metrics", line)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Fail(500)
 	r := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_RETRIES=0")
-	if err := testkit.Retry(func() error {
+	testkit.Must(t, testkit.Retry(func() error {
 		for _, resource := range shape.Resources() {
 			got := r.get(t, resource)
 			if got.status == http.StatusServiceUnavailable && strings.HasSuffix(got.cacheStatus, "; detail=breaker-open") {
@@ -51,9 +49,7 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 			}
 		}
 		return fmt.Errorf("nobody is told that the breaker is open")
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	r.want(t, "vitrine_breaker_open 1")
 	if told := r.status().Upstream; !told.BreakerOpen || told.Breaker.State != "open" || told.Breaker.Failures != 0 && told.Breaker.Failures != 5 {
 		t.Errorf("status tells %+v", told)

@@ -70,9 +70,7 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	vitrine := startWith(t, cfg, log)
 	vitrine.get(t, shape.Banners)
 	slow := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
-	if _, err := io.WriteString(slow, "GET /cms/rules/ HTTP/1.1\r\nHost: x\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, slow, "GET /cms/rules/ HTTP/1.1\r\nHost: x\r\n")
 	reloaded := make(chan error, 1)
 	go func() { reloaded <- vitrine.reload(cfg) }()
 	testkit.Eventually(t, "another service", func() bool { return vitrine.present.Load() != vitrine.service })
@@ -83,14 +81,12 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	}
 	host, err := os.Hostname()
 	testkit.Must(t, err)
-	if err := testkit.Retry(func() error {
+	testkit.Must(t, testkit.Retry(func() error {
 		if text := log.String(); !strings.Contains(text, `msg="purge made by vitrine purge" resource=banners by=`) || !strings.Contains(text, "@"+host) {
 			return errors.New(text)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if n := strings.Count(log.String(), `msg="purge received" resource=banners`); n != 1 {
 		t.Errorf("logged %d times: %s", n, log)
 	}
@@ -100,7 +96,5 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	if _, err := io.WriteString(slow, "\r\n"); err != nil {
 		t.Error(err)
 	}
-	if err := testkit.Receive(t, reloaded); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, testkit.Receive(t, reloaded))
 }

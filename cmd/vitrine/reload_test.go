@@ -31,15 +31,13 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	if _, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false); err != nil { // that of before is closed
 		t.Fatal(err)
 	}
-	if err := testkit.Retry(func() error {
+	testkit.Must(t, testkit.Retry(func() error {
 		vitrine.get(t, shape.Banners)
 		if cms.Count(shape.Banners) == fetched {
 			return errors.New("not fetched yet")
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if got := cms.Last().Header.Get("Authorization"); got != "Token new" {
 		t.Errorf("fetched with %q", got)
 	}
@@ -62,17 +60,13 @@ func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 	if err != nil || got.status != http.StatusRequestURITooLong {
 		t.Errorf("status %d, %v", got.status, err)
 	}
-	if err := isWellAt("http://" + operator + "/readyz"); err != nil {
-		t.Error(err)
-	}
-	if err := testkit.Retry(func() error {
+	testkit.Check(t, isWellAt("http://"+operator+"/readyz"))
+	testkit.Check(t, testkit.Retry(func() error {
 		if _, err := ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()); err == nil {
 			return errors.New("the address before still answers")
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
@@ -173,9 +167,7 @@ func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testin
 	case <-time.After(300 * time.Millisecond):
 	}
 	for i, sent := range []string{"x", "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"} {
-		if _, err := io.WriteString(conn, sent); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, conn, sent)
 		response, err := http.ReadResponse(from, nil) //nolint:bodyclose // the connection is closed
 		if err != nil {
 			t.Fatalf("request %d: %v", i, err)
@@ -205,17 +197,13 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- vitrine.stop() }()
 	testkit.Receive(t, vitrine.present.Load().running.Done()) // that service has no requests, and so ends at once
-	if _, err := io.WriteString(conn, "x"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, conn, "x")
 	response, err := http.ReadResponse(from, nil)
 	testkit.Must(t, err)
 	if _, err := io.Copy(io.Discard, response.Body); err != nil || !response.Close {
 		t.Errorf("%v, %v, closes: %t", response.Header, err, response.Close)
 	}
-	if err := errors.Join(response.Body.Close(), testkit.Receive(t, stopped)); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, errors.Join(response.Body.Close(), testkit.Receive(t, stopped)))
 }
 
 func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
@@ -259,14 +247,10 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	if n := loads.Load(); n != 1 {
 		t.Errorf("loaded %d times with a request under way", n)
 	}
-	if _, err := io.WriteString(conn, "x"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, conn, "x")
 	testkit.Eventually(t, "the reload that waits", func() bool { return loads.Load() == 2 })
 	cancel()
-	if err := testkit.Receive(t, ended); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, testkit.Receive(t, ended))
 	if n := loads.Load(); n != 2 {
 		t.Errorf("loaded %d times for four hangups, of which three came at once", n)
 	}

@@ -30,14 +30,12 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	go func() { stopped <- vitrine.stop() }()
 	// Draining is told while the request is under way, or was before anybody could ask: then the
 	// address is closed already.
-	if err := testkit.Retry(func() error {
+	testkit.Check(t, testkit.Retry(func() error {
 		if got, err := ask(http.DefaultClient, ready); err == nil && got.status != http.StatusServiceUnavailable {
 			return errors.New("still ready")
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	release()
 	if got := testkit.Receive(t, answered); got != "200 <nil>" {
 		t.Errorf("the request under way got %s", got)

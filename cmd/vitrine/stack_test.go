@@ -132,7 +132,7 @@ func isWellAt(url string) error {
 func (r running) allAnswer(t *testing.T, want string) {
 	t.Helper()
 	for _, resource := range shape.Resources() {
-		if err := testkit.Retry(func() error {
+		testkit.Must(t, testkit.Retry(func() error {
 			got := r.get(t, resource)
 			if got.status != http.StatusOK {
 				t.Fatalf("%s: status %d, want 200 throughout: %s", resource, got.status, got.body)
@@ -141,9 +141,7 @@ func (r running) allAnswer(t *testing.T, want string) {
 				return fmt.Errorf("%s: Cache-Status %q, want %s in it", resource, got.cacheStatus, want)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -158,15 +156,13 @@ func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
 	cms.Set(shape.Banners, `[{"id":"x"}]`)
 	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
 	var told operator.Status
-	if err := testkit.Retry(func() error {
+	testkit.Must(t, testkit.Retry(func() error {
 		told = vitrine.status()
 		if told.Resources[shape.Banners].LastFetch == nil || told.Resources[shape.Rules].Held == nil {
 			return errors.New("not fetched yet")
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	banners, rules := told.Resources[shape.Banners], told.Resources[shape.Rules]
 	if banners.Held != nil || !strings.Contains(banners.LastFetch.Error, `banners[0].id: want`) {
 		t.Errorf("banners, which were refused: %+v", banners)

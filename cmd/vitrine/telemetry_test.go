@@ -62,7 +62,7 @@ func TestLookingFetchesNothing(t *testing.T) {
 	vitrine := start(t, "VITRINE_TTL=1s")
 	vitrine.allAnswer(t, "hit")
 	var before operator.Status
-	if err := testkit.Retry(func() (err error) {
+	testkit.Must(t, testkit.Retry(func() (err error) {
 		before, err = operatorStatus(vitrine)
 		for r, now := range before.Resources {
 			if now.State != operator.StateIdle {
@@ -70,9 +70,7 @@ func TestLookingFetchesNothing(t *testing.T) {
 			}
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for range 10 {
 		after, err := operatorStatus(vitrine)
 		testkit.Must(t, err)
@@ -91,9 +89,7 @@ func TestTheAccessLogIsSwitchedOnWhateverTheLevelOfTheRest(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "access.log")
 		vitrine := start(t, "VITRINE_LOG_ACCESS="+access, "VITRINE_LOG_ACCESS_PATH="+path, "VITRINE_LOG_LEVEL=error", "VITRINE_LOG_FORMAT=json")
 		vitrine.get(t, shape.Rules)
-		if err := vitrine.stop(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, vitrine.stop())
 		if got, err := os.ReadFile(path); err != nil || strings.Count(string(got), "\n") != 1 || !strings.Contains(string(got), want) {
 			t.Errorf("%s: %v, logged %s", access, err, got)
 		}

@@ -51,12 +51,10 @@ func TestAFileIsReopenedAfterItWasRotated(t *testing.T) {
 		t.Fatal(err)
 	}
 	go f.Watch(t.Context())
-	if err := testkit.Retry(func() error {
+	testkit.Must(t, testkit.Retry(func() error {
 		_, err := os.Stat(path)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	write("three\n")
 	for file, want := range map[string]string{path: "three\n", path + ".1": "one\ntwo\n"} {
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {

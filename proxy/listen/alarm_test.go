@@ -3,6 +3,8 @@ package listen
 import (
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 func TestAnAlarmIsLeftAloneWhileItIsAsGoodAndNeverGoesOffTooEarly(t *testing.T) {
@@ -15,13 +17,11 @@ func TestAnAlarmIsLeftAloneWhileItIsAsGoodAndNeverGoesOffTooEarly(t *testing.T) 
 		if !at.IsZero() {
 			ns = at.UnixNano()
 		}
-		if err := a.set(ns, func(d time.Time) error {
+		testkit.Must(t, a.set(ns, func(d time.Time) error {
 			sets++
 			last = d
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		switch {
 		case at.IsZero() && !last.IsZero(), !at.IsZero() && last.Before(at):
 			t.Fatalf("goes off at %v, want %v or later", last, at)

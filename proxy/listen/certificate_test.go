@@ -333,7 +333,5 @@ func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 	for range n {
 		l.handshakes.Give()
 	}
-	if err := testkit.Receive(t, shaken); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, testkit.Receive(t, shaken))
 }

@@ -133,9 +133,7 @@ func TestWritingLargeAnswersHoldsUpNoHeartbeat(t *testing.T) {
 		for i := range 45 { // with 90 descriptors
 			served, client := pair(t)
 			clients.Go(func() {
-				if err := served.write([][]byte{large[:700], large[700:]}); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, served.write([][]byte{large[:700], large[700:]}))
 				_ = served.Close()
 			})
 			clients.Go(func() {

@@ -54,15 +54,11 @@ func TestASocketThatACrashLeftBehindIsReplaced(t *testing.T) {
 	leftOver(t, path)
 	l, err := Open(t.Context(), "unix:"+path, quiet)
 	testkit.Must(t, err)
-	if err := answers(l, path); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, answers(l, path))
 	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o666 {
 		t.Errorf("%v, %v: want a socket that everybody may connect to", info.Mode(), err)
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, l.Close())
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after closing: %v", err)
 	}
@@ -156,16 +152,12 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	conn.Close()
-	if err := v.Drain(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, v.Drain(t.Context()))
 	_ = v.http.Shutdown()
 	if err := testkit.Receive(t, v.ended); err != nil {
 		t.Log(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	if n := strings.Count(log.String(), "cannot accept connections"); n != 1 || !strings.Contains(log.String(), "failures=6") {
 		t.Errorf("logged:\n%s", &log)
 	}
@@ -197,9 +189,7 @@ func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
 	first := make(chan net.Conn, 1)
 	go func() {
 		c, err := l.Accept()
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		first <- c
 	}()
 	testkit.Receive(t, n.accepted)
@@ -214,12 +204,8 @@ func TestAConnectionAcceptedBeforeTheEndIsServed(t *testing.T) {
 		t.Fatalf("the connection is lost: %v", err)
 	}
 	served.Close()
-	if err := testkit.Receive(t, drained); err != nil {
-		t.Error(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, testkit.Receive(t, drained))
+	testkit.Check(t, s.Close())
 }
 
 // Systemd holds the socket too: what a start that fails has not accepted waits for the next one.

@@ -186,9 +186,7 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 			stop.Store(true)
 			asking.Wait()
 			idle.Close()
-			if err := present.Drain(t.Context()); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, present.Drain(t.Context()))
 			_ = present.http.Shutdown()
 			if err := testkit.Receive(t, present.ended); err != nil {
 				t.Log(err)
@@ -217,15 +215,11 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 	if _, err := conns[0].answer(); !errors.Is(err, io.EOF) {
 		t.Errorf("the idle connection: %v, want EOF", err)
 	}
-	if err := conns[1].ask(strings.Replace(aRequest[9:], "Host", "Connection: close\r\nHost", 1)); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, conns[1].ask(strings.Replace(aRequest[9:], "Host", "Connection: close\r\nHost", 1)))
 	if got, err := conns[1].answer(); got != "v" || err != nil {
 		t.Errorf("the request under way: %q, %v", got, err)
 	}
-	if err := testkit.Receive(t, drained); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, testkit.Receive(t, drained))
 	_ = v.http.Shutdown()
 	if err := testkit.Receive(t, v.ended); err != nil {
 		t.Log(err)
@@ -260,9 +254,7 @@ func TestConnectionsThatAHandOverLeavesBehindAreClosed(t *testing.T) {
 				t.Errorf("answered by %q", got)
 			}
 			for _, v := range []*service{present, next} {
-				if err := v.Drain(t.Context()); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, v.Drain(t.Context()))
 				_ = v.http.Shutdown()
 				if err := testkit.Receive(t, v.ended); err != nil {
 					t.Log(err) // as in the other tests

@@ -71,9 +71,7 @@ func exchange(t *testing.T, url, request string) string {
 	t.Helper()
 	conn := testkit.Dial(t, "tcp", strings.TrimPrefix(url, "http://"))
 	defer conn.Close()
-	if _, err := io.WriteString(conn, strings.ReplaceAll(request, "\n", "\r\n")+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, conn, strings.ReplaceAll(request, "\n", "\r\n")+"\r\n\r\n")
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	testkit.Must(t, err)
 	return strings.Fields(line)[1]
@@ -126,9 +124,7 @@ func TestAConnectionsOwnAddressIsAHost(t *testing.T) {
 				t.Errorf("%s: %s, want %s", host, got, want)
 			}
 		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, server.Close())
 		if err := testkit.Receive(t, served); err != nil {
 			t.Log(err)
 		}

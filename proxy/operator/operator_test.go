@@ -50,12 +50,8 @@ func serve(t *testing.T, s *Server) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := testkit.Receive(t, served); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.Shutdown(ctx))
+		testkit.Check(t, testkit.Receive(t, served))
 	})
 	return "http://" + ln.Addr().String()
 }
@@ -156,9 +152,7 @@ func TestHealthChecksAreAnsweredWhateverElseIsOpen(t *testing.T) {
 			url := serve(t, s)
 			for range 2 * many {
 				conn := testkit.Dial(t, "tcp", strings.TrimPrefix(url, "http://"))
-				if _, err := io.WriteString(conn, sent); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Write(t, conn, sent)
 			}
 			client := http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 			resp, err := client.Get(url + "/livez")

@@ -53,13 +53,9 @@ func FuzzOrder(f *testing.F) {
 		f.Add(s)
 	}
 	body, err := os.ReadFile("../../upstream/sample/banners.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	d, err := shape.Normalize(shape.Banners, body)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	b := banners{d.Body, d.Banners()}
 	f.Fuzz(func(t *testing.T, encoded string) {
 		o := negotiate.ParseOrdering([]byte(encoded))

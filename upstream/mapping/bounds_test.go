@@ -80,9 +80,7 @@ func TestProgramsDoNotAnswerForTheMemoryOfOthers(t *testing.T) {
 	defer stopLarge()
 	taken := make([]byte, 200<<20)
 	<-time.After(50 * time.Millisecond)
-	if err := context.Cause(small); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, context.Cause(small))
 	runtime.KeepAlive(taken)
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"vitrine/upstream/sample"
 	"vitrine/upstream/shape"
+
+	"vitrine/cmd/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,9 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func read(t *testing.T, r shape.Resource) []byte {
 	t.Helper()
 	body, err := sample.FS.ReadFile(string(r) + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return body
 }
 
@@ -41,9 +41,7 @@ func TestSampleIsInTheDocumentedShapeAlready(t *testing.T) {
 			t.Errorf("%s: %d repairs: %v", r, n, doc.Repairs.LogValue())
 		}
 		var compact bytes.Buffer
-		if err := json.Compact(&compact, in); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Compact(&compact, in))
 		if !bytes.Equal(doc.Body, compact.Bytes()) {
 			t.Errorf("%s: normalizing changes more than the blanks", r)
 		}
@@ -57,9 +55,7 @@ func TestSampleShowsEveryFieldWithContent(t *testing.T) {
 	filled := map[string]bool{}
 	for _, r := range shape.Resources() {
 		var doc any
-		if err := json.Unmarshal(read(t, r), &doc); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(read(t, r), &doc))
 		mark(filled, string(r), doc)
 	}
 	for path, ok := range filled {
@@ -94,9 +90,7 @@ func mark(filled map[string]bool, path string, value any) {
 func compact(t *testing.T, text string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := json.Compact(&out, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Compact(&out, []byte(text)))
 	return out.String()
 }
 

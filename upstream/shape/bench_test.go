@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vitrine/cmd/testkit"
 )
 
 // megabytes is a catalogue of about 5 MB: the recorded one, over and over.
@@ -15,20 +17,14 @@ func megabytes(tb testing.TB) []byte {
 	tb.Helper()
 	one := recorded(tb, "gvapp-get")
 	var lists map[string][]json.RawMessage
-	if err := json.Unmarshal(one, &lists); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, json.Unmarshal(one, &lists))
 	for name, items := range lists {
 		lists[name] = slices.Repeat(items, 5<<20/len(one))
 	}
 	all, err := json.Marshal(lists)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	doc, err := Normalize(Catalogue, all)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	return doc.Body
 }
 
@@ -40,9 +36,7 @@ func TestFiveMegabytesAreNormalizedFrugally(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	doc, err := Normalize(Catalogue, in)
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !bytes.Equal(doc.Body, in) {
 		t.Error("a documented catalogue was changed")
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 func TestChangesAreSaidInNumbersAndNames(t *testing.T) {
@@ -61,21 +63,15 @@ func TestChangesAreSaidInNumbersAndNames(t *testing.T) {
 // TestChangesAreWhatWasDone takes recorded items away and puts some in, and has each list say so.
 func TestChangesAreWhatWasDone(t *testing.T) {
 	doc, err := Normalize(Catalogue, recorded(t, "gvapp-get"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var lists map[string][]map[string]any
-	if err := json.Unmarshal(doc.Body, &lists); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(doc.Body, &lists))
 	for name, items := range lists {
 		lists[name] = append(items[1:], map[string]any{"id": 1 << 40})
 	}
 	changed, _ := json.Marshal(lists)
 	next, err := Normalize(Catalogue, changed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got := Compare(Catalogue, doc.Body, next.Body)
 	if len(got) != 3 {
 		t.Fatalf("%+v", got)

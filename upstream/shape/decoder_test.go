@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // normalized is Normalize where no refusal is expected.
@@ -191,9 +193,7 @@ func TestTextIsEscapedAsTheCMSEscapes(t *testing.T) {
 		` !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_` + "`abcdefghijklmnopqrstuvwxyz{|}~\x7f" +
 		"é’ \u2027" + `\u2028\u2029` + "\u202a\u205f \ufeff\ufffd\uffff🎨 \u00e2\u0080\u00a8\""
 	raw, err := json.Marshal(all.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	doc := normalized(t, Banners, fmt.Sprintf(`[{"id":1,"title_en":%s}]`, raw))
 	if !strings.Contains(string(doc.Body), want) {
 		t.Errorf("got  %s\nwant %s", doc.Body, want)
@@ -224,9 +224,7 @@ func TestRepairsAreBounded(t *testing.T) {
 func TestADocumentIsBoundedAsItIsWritten(t *testing.T) {
 	in := []byte("[" + strings.Repeat(`{"id":1},`, 10_000) + `{"id":1}]`)
 	whole, err := Read(Banners, in, Options{MaxBytes: 100 * len(in)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := Read(Banners, in, Options{MaxBytes: len(whole.Body)}); err != nil {
 		t.Error(err)
 	}

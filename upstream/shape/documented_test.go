@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // The tables of sections 2.1 to 2.12 of docs/interface.md, typed from it: each field, in order,
@@ -182,9 +184,7 @@ func TestEveryDocumentedFieldIsPresentInDocumentedOrder(t *testing.T) {
 				in = `{}`
 			}
 			doc, err := Normalize(p.resource, []byte(in))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if err := conforms(t, documentType(p.resource), doc.Body); err != nil {
 				t.Errorf("%s\nis %s\n%v", in, doc.Body, err)
 			}
@@ -205,9 +205,7 @@ func TestFieldsComeOutInDocumentedOrderHoweverTheyCame(t *testing.T) {
 		}
 		in := fmt.Sprintf(p.document, "{"+strings.Join(reversed, ",")+"}")
 		doc, err := Normalize(p.resource, []byte(in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := conforms(t, documentType(p.resource), doc.Body); err != nil {
 			t.Errorf("%s: %v", p.name, err)
 		}

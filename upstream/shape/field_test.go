@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // outcome is what becomes of a value: out, after a repair of some kind ("" for none), or a refusal
@@ -215,12 +217,8 @@ func holdAgainst(t *testing.T, r Resource, in, path, field string, o outcome, go
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conforms(t, documentType(r), doc.Body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, conforms(t, documentType(r), doc.Body))
 	if want := fmt.Sprintf(`"%s":%s`, field, o.out); !strings.Contains(string(doc.Body), want) {
 		t.Errorf("got %s\nwant in it %s", doc.Body, want)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"vitrine/cmd/testkit"
 )
 
 func FuzzCatalogue(f *testing.F) {
@@ -31,9 +33,7 @@ func fuzz(f *testing.F, r Resource, recordings ...string) {
 		f.Add(recorded(f, name))
 	}
 	golden, err := os.ReadFile(filepath.Join("testdata", "golden", string(r)+".in.json"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	f.Add(golden)
 	seen := map[string]bool{} // one field of each type is enough to begin with
 	for _, p := range places {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // many are n items of a list, each with the given fields after its id.
@@ -84,9 +86,7 @@ func half(n int, one, other string) string {
 func normal(t *testing.T, r Resource, text string) []byte {
 	t.Helper()
 	doc, err := Normalize(r, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return doc.Body
 }
 
@@ -113,13 +113,9 @@ func TestJudgeSurvivesWhatIsNoDocument(t *testing.T) {
 func TestCountsOfTheSample(t *testing.T) {
 	for _, r := range Resources() {
 		body, err := os.ReadFile("../sample/" + string(r) + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		doc, err := Normalize(r, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		counts, err := CountLists(r, doc.Body)
 		if err != nil || len(counts) != len(doc.Lists) {
 			t.Fatal(counts, err)

@@ -10,15 +10,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"vitrine/cmd/testkit"
 )
 
 // recorded returns the body of an answer of the CMS, as it was received.
 func recorded(tb testing.TB, name string) []byte {
 	tb.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "drf", name+".http"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	_, body, ok := bytes.Cut(b, []byte("\r\n\r\n"))
 	if !ok {
 		tb.Fatalf("%s has no body", name)
@@ -58,9 +58,7 @@ func TestRecordingsComeOutByteForByte(t *testing.T) {
 			}
 			want := wholeSecond.ReplaceAll(compact, []byte(`$1.000000Z"`))
 			doc, err := Normalize(c.resource, in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if !bytes.Equal(doc.Body, want) {
 				t.Errorf("got\n%s\nwant\n%s", doc.Body, want)
 			}
@@ -71,24 +69,18 @@ func TestRecordingsComeOutByteForByte(t *testing.T) {
 			if got := doc.Repairs.Total(); got != padded || doc.Repairs.Of(KindTimestamp).Count != padded {
 				t.Errorf("%d repairs (%v), want %d timestamps", got, doc.Repairs, padded)
 			}
-			if err := conforms(t, documentType(c.resource), doc.Body); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, conforms(t, documentType(c.resource), doc.Body))
 		})
 	}
 }
 
 func TestBannersAreTakenApartAsTheyStandInTheDocument(t *testing.T) {
 	doc, err := Normalize(Banners, recorded(t, "edge-singlebanner"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var want []map[string]any
 	d := json.NewDecoder(bytes.NewReader(doc.Body))
 	d.UseNumber()
-	if err := d.Decode(&want); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Decode(&want))
 	var joined []byte
 	for i, b := range doc.Banners() {
 		joined = append(append(joined, b.JSON...), ',')
@@ -118,16 +110,10 @@ func TestGolden(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			path := filepath.Join("testdata", "golden", string(r))
 			in, err := os.ReadFile(path + ".in.json")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			doc, err := Normalize(r, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := conforms(t, documentType(r), doc.Body); err != nil {
-				t.Error(err)
-			}
+			testkit.Must(t, err)
+			testkit.Check(t, conforms(t, documentType(r), doc.Body))
 			var repairs strings.Builder
 			fmt.Fprintf(&repairs, "%d items, %d repairs\n", doc.Items, doc.Repairs.Total())
 			for _, r := range doc.Repairs {
@@ -146,14 +132,10 @@ func TestGolden(t *testing.T) {
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, got, 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
 	}

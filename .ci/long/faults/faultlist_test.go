@@ -99,9 +99,7 @@ func (tr *trial) faultsOfRedis() []fault {
 	ctx := context.Background()
 	client := tr.redis.Client()
 	check := func(err error) {
-		if err != nil {
-			tr.t.Error(err)
-		}
+		testkit.Check(tr.t, err)
 	}
 	set := func(name, value string) func() {
 		return func() { check(client.ConfigSet(ctx, name, value).Err()) }
@@ -117,9 +115,7 @@ func (tr *trial) faultsOfRedis() []fault {
 			check(client.Save(ctx).Err())
 			tr.redis.Restart()
 		}, func() {
-			if err := testkit.Retry(func() error { return client.Del(ctx, "filler:0").Err() }); err != nil {
-				tr.t.Error(err)
-			}
+			testkit.Check(tr.t, testkit.Retry(func() error { return client.Del(ctx, "filler:0").Err() }))
 			dir := client.ConfigGet(ctx, "dir").Val()["dir"]
 			check(os.Remove(filepath.Join(dir, "dump.rdb")))
 			check(client.Eval(ctx, `for i = 1, 1499 do redis.call('DEL', 'filler:' .. i) end return 0`, nil).Err())

@@ -118,9 +118,7 @@ func (m *matrix) instead(a, b fault) []fault {
 	first.end, second.name = none, "instead "+b.name
 	second.begin = func() {
 		a.end()
-		if err := testkit.Retry(func() error { return m.redis.Client().Ping(m.t.Context()).Err() }); err != nil {
-			m.t.Error(err)
-		}
+		testkit.Check(m.t, testkit.Retry(func() error { return m.redis.Client().Ping(m.t.Context()).Err() }))
 		b.begin()
 	}
 	return []fault{first, second}

@@ -68,15 +68,13 @@ func prometheus(t *testing.T, target string) string {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
 	})
-	if err := testkit.Retry(func() error {
+	testkit.Must(t, testkit.Retry(func() error {
 		connection, err := net.Dial("tcp", address)
 		if err != nil {
 			return err
 		}
 		return connection.Close()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return address
 }
 

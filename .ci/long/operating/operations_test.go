@@ -47,9 +47,7 @@ func sitDown(t *testing.T) *desk {
 		"redis-cli": fmt.Sprintf(`[ "$1" = -p ] && shift 2; exec %s -e -p %s "$@"`, cli, port),
 		"pidof":     fmt.Sprintf("echo %d %[1]d", vitrine.Pid()), // as of two replicas
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 	d.environ = append(append(os.Environ(), settings...), "SECRET=open-sesame", "PATH="+bin+":"+os.Getenv("PATH"))
 	d.addresses = strings.NewReplacer("127.0.0.1:8080", d.public, "127.0.0.1:9090", d.operator)

@@ -14,6 +14,8 @@ import (
 	"github.com/yuin/goldmark/extension"
 
 	"vitrine/ci/long/harness"
+
+	"vitrine/cmd/testkit"
 )
 
 // frame is the width, the type and the cells of GitHub's pages, whose text is 1,012 px wide at
@@ -56,9 +58,7 @@ func TestEveryPageFitsItsWidthInABrowser(t *testing.T) {
 	var names []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md", "bench/README.md"} {
 		found, err := fs.Glob(root, pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		names = append(names, found...)
 	}
 	if len(names) < 30 {

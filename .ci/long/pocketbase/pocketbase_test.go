@@ -72,15 +72,11 @@ func open(t *testing.T) *gallery {
 func (g *gallery) ask(method, path, body string, reply any) {
 	g.Helper()
 	request, err := http.NewRequestWithContext(g.Context(), method, g.cms+path, strings.NewReader(body))
-	if err != nil {
-		g.Fatal(err)
-	}
+	testkit.Must(g, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", g.token)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		g.Fatal(err)
-	}
+	testkit.Must(g, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode/100 == 2 {
@@ -117,9 +113,7 @@ func (g *gallery) run(code int, args ...string) string {
 // hset is what an operator types.
 func (g *gallery) hset(field, value string) {
 	g.Helper()
-	if err := g.redis.Client().HSet(g.Context(), "vitrine:catalogue", field, value).Err(); err != nil {
-		g.Fatal(err)
-	}
+	testkit.Must(g, g.redis.Client().HSet(g.Context(), "vitrine:catalogue", field, value).Err())
 }
 
 // serve waits until both replicas serve so many artworks, and say so in Cache-Status.

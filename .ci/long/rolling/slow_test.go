@@ -30,9 +30,7 @@ func TestReloadsWhileTheCMSIsSlowFailNoRequestAndLeaveNoConnectionBehind(t *test
 	origin := func(n int) string { return fmt.Sprintf("https://n%d.example", n) }
 	configure := func(n int) {
 		t.Helper()
-		if err := os.WriteFile(file, fmt.Appendf(nil, "cors: {origins: [%q]}\n", origin(n)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, fmt.Appendf(nil, "cors: {origins: [%q]}\n", origin(n)), 0o600))
 	}
 	configure(0)
 	var log testkit.Buffer
@@ -56,16 +54,10 @@ func TestReloadsWhileTheCMSIsSlowFailNoRequestAndLeaveNoConnectionBehind(t *test
 	}
 	allows := func(c kept, origin string) bool {
 		t.Helper()
-		if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\nOrigin: "+origin+"\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.SetDeadline(time.Now().Add(testkit.Patience)))
+		testkit.Write(t, c, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\nOrigin: "+origin+"\r\n\r\n")
 		answer, err := http.ReadResponse(c.answers, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer answer.Body.Close()
 		if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusOK || answer.Close {
 			t.Fatalf("%s %v %v", answer.Status, answer.Header, err)

@@ -91,9 +91,7 @@ func besieged(t *testing.T, cms string, secure bool) (*siege, *exec.Cmd) {
 	if secure {
 		cert, key, err := listentest.Certificate("besieged")
 		dir := t.TempDir()
-		if err = errors.Join(err, os.WriteFile(dir+"/cert", cert, 0o600), os.WriteFile(dir+"/key", key, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(err, os.WriteFile(dir+"/cert", cert, 0o600), os.WriteFile(dir+"/key", key, 0o600)))
 		vitrine.Env = append(vitrine.Env, "VITRINE_TLS_CERT_FILE="+dir+"/cert", "VITRINE_TLS_KEY_FILE="+dir+"/key")
 	}
 	vitrine.Stdout, vitrine.Stderr = io.Discard, t.Output()
@@ -150,9 +148,7 @@ func besiege(t *testing.T, cms string, document int, a attack) (got outcome) {
 	select {
 	case err := <-exited:
 		got.ended = time.Since(began)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 	case <-time.After(2 * testkit.Patience):
 		t.Error("SIGTERM does not end it")
 		_ = vitrine.Process.Kill()

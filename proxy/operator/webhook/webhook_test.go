@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -218,9 +217,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	defer server.Close()
 	conn := testkit.Dial(t, "tcp", server.Listener.Addr().String())
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST "+Path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nAuthorization: Bearer "+secret+"\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Write(t, conn, "POST "+Path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nAuthorization: Bearer "+secret+"\r\n\r\n{")
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	testkit.Must(t, err)
 	defer answer.Body.Close()

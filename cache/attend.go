@@ -3,8 +3,55 @@ package cache
 import (
 	"time"
 
+	"vitrine/cache/lastgood"
+	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
+
+// NewReader makes the reader of key, of which a store has one. Its fetches and its attendant end
+// with the store.
+func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := s.claim(key); err != nil {
+		return nil, err
+	}
+	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r.hash = s.hash(key)
+	if o.LastGood != "" { // before anything is notified
+		r.file, r.unsaved = lastgood.At(o.LastGood, key), make(chan struct{}, 1)
+	}
+	r.watched = s.watch.Key(key, lease.Beside(s.prefix, key), r.notify)
+	if o.LastGood != "" {
+		r.recall()
+		s.goTask(r.keepFile)
+	}
+	s.goTask(r.attend)
+	s.goTask(r.sample)
+	return r, nil
+}
+
+// notify is called when a key changed, and when the link to Redis was lost or is back. Who waits
+// for another process looks again, and so does the attendant; if only the books changed, later where
+// the copy is fresh: another process may want it fetched, or hold its successor back.
+func (r *Reader[V]) notify(e watch.Event) {
+	switch e {
+	case watch.Changed:
+		if r.store.events.Invalidated != nil {
+			r.store.events.Invalidated(r.key)
+		}
+	case watch.Beside:
+	case watch.Lost:
+		r.part()
+	}
+	watch.Signal(r.changed)
+	if e == watch.Beside && r.memory.Load().standing(watch.Now()) == copyFresh {
+		r.beside.Store(true)
+		return
+	}
+	watch.Signal(r.wake)
+}
 
 // attend looks at Redis after each change, so that the next read finds memory coherent again, and a
 // document declared stale by an operator is fetched without waiting for a read; so is any that is
@@ -60,9 +107,6 @@ func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 	}
 	return at - now
 }
-
-// samplePause is how often memory is compared with Redis.
-const samplePause = 2 * time.Second
 
 // sample compares, at intervals, what memory serves with what Redis holds. No answer depends on it:
 // it is there to find unknown mistakes, and to notice what others have written beside the hash.

@@ -14,15 +14,6 @@ type Untried interface {
 	TryAfter() time.Duration // when it will, or 0 if that is unknown
 }
 
-// A pause follows a failed attempt to load, by any process.
-type pause struct {
-	count  int           // failures in a row
-	length time.Duration // from the failure on; 0 in one that another process reported
-	until  time.Duration
-	err    error
-	mark   watch.Mark // a change since makes the load due again
-}
-
 // after is the pause after a failure that follows count others in a row. A load that was not tried
 // is not one more, and is due when it will be.
 func (r *Reader[V]) after(count int, cause error) pause {
@@ -93,4 +84,10 @@ func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 	case rec.Lease == "" && r.refusal.Load() == nil:
 		r.pause.Store(nil)
 	}
+}
+
+// rest has no load tried until the pause is over.
+func (r *Reader[V]) rest(p pause) {
+	r.pause.Store(&p)
+	r.see(false)
 }

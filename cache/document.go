@@ -139,3 +139,52 @@ func (e *RetryError) Error() string {
 
 // Unwrap returns the reason.
 func (e *RetryError) Unwrap() error { return e.Err }
+
+// ErrHeld means that the loader gave a document that is held back: the copy held stays in service.
+var ErrHeld = errors.New("the document is held back")
+
+// An Objection is why a document should not replace the one held without somebody being asked.
+type Objection struct {
+	// Reason is one clause, for operators.
+	Reason string
+	// Before and Now count the items of the list that it is about.
+	Before, Now int
+	// Lasting says that time does not help: an operator has to accept it.
+	Lasting bool
+}
+
+// HeldBack is a document that is held back, with the reason and counts of its [Objection].
+type HeldBack struct {
+	// Since is when the first such document in a row was fetched, on Redis's clock, so that all
+	// processes tell the same. Until is when the next one is taken all the same, on this process's
+	// clock: after GuardHold, or when the copy held can no longer be served.
+	Since, Until time.Time
+	Reason       string
+	Before, Now  int
+}
+
+// A Sight is what a process sees of a resource. Each change is seen by every process that reads the
+// resource, some more than once.
+type Sight struct {
+	Key string
+	// Set and Seq are where Redis is in its history of the resource: see [lease.Place]. After a hard
+	// purge Seq is the number of the stub that replaces the document.
+	Set string
+	Seq int64
+	// Document is what Redis holds, or, if Alone, what this process loaded and Redis does not hold.
+	// Nil if there is neither.
+	Document *Document
+	Alone    bool
+	// Purged says that the document was purged (hard), perhaps before this process began.
+	Purged bool
+	// Failures are how many fetches in a row have failed, in all processes, and Err is the last one's.
+	Failures int
+	Err      error
+}
+
+func (s *Sight) etag() string {
+	if s.Document == nil {
+		return ""
+	}
+	return s.Document.ETag
+}

@@ -9,33 +9,6 @@ import (
 	"vitrine/cache/watch"
 )
 
-// flight is one attempt to get a document, shared by every caller in this process that waits for
-// it. It runs on the store's context and keeps only the values of the context it was started with,
-// so that a caller who gives up does not end it for the others.
-type flight[V any] struct {
-	done chan struct{} // closed at the end, after the fields below are set
-
-	entry *entry[V] // nil: look again
-	// at is the time before which a caller must have asked to get entry, or within the trust after
-	// it if no change was received since entry's mark: no purge acknowledged before it is later
-	// than entry's fetch.
-	at        time.Duration
-	status    Status
-	elsewhere bool // another process had the lease
-	void      bool // a hard purge came while it was loaded
-	err       error
-
-	began, took time.Duration // of its load
-	renewed     bool          // the document that Redis holds is current
-	replaced    *Document     // what was held before it, or nil
-
-	// Guarded by the reader's mutex: the lease that Redis had when since came, and what ends the load
-	// under it (see guard).
-	token string
-	since time.Duration
-	end   context.CancelCauseFunc
-}
-
 // fly joins the current flight, or starts one.
 func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
 	r.mu.Lock()
@@ -121,14 +94,6 @@ func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
 	watch.Wait(ctx, r.changed, left)
 }
 
-// retryPause is how often a process that cannot load asks whether another is loading, and how often
-// the attendant asks for a document that is due.
-const retryPause = 100 * time.Millisecond
-
-// wantLasts is for how long a process that cannot load wants another to. Without tracking these
-// notice when they sample.
-const wantLasts = samplePause + time.Second
-
 // leave leaves the load to other processes, and waits for one that has the lease. If none has, it
 // asks them to load, unless they pause after a failure: nobody may be reading there.
 func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
@@ -210,86 +175,6 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	r.keep(f, e, held)
 }
 
-// stored admits what Redis holds now.
-func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled) {
-	outcome := string(wrote.Outcome)
-	if wrote.Outcome == lease.Stored && f.renewed {
-		outcome = outcomeRenewed
-	}
-	r.store.fetched(r.key, outcome, f.took, nil)
-	e.doc.ChangedAt = time.UnixMilli(wrote.ChangedAt)
-	e.place, e.redisFresh, e.fetchedAt = wrote.Place, wrote.FreshUntil, wrote.Now
-	at := e.mark.At()
-	if wrote.Outcome == lease.Soft { // purged softly at any time since the lease was taken
-		at = f.began - r.store.watch.Trust() // who asked later may know of it
-	}
-	f.status.Stored = true
-	r.loaded(f, e, at, ms(max(wrote.FreshUntil-wrote.Now, 0)))
-}
-
-// loaded admits a document that is fresh for so long, and ends the flight with it, for callers who
-// asked before at.
-func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration) {
-	r.pause.Store(nil)
-	r.voids = 0
-	e.setTimes(&r.o, watch.Now(), 0, fresh)
-	f.with(e, at, fresh)
-	r.admit(e)
-	r.see(false)
-}
-
-func (f *flight[V]) with(e *entry[V], at, fresh time.Duration) {
-	wall := time.Now()
-	e.doc.FetchedAt, e.doc.FreshUntil = wall, wall.Add(fresh)
-	f.entry, f.at = e, at
-}
-
-// refused ends the flight after a purge while the document was loaded. If that happens repeatedly,
-// callers who asked before this load began get it: no purge that they could know of came after it.
-func (r *Reader[V]) refused(f *flight[V], e *entry[V]) {
-	r.store.fetched(r.key, outcomeLost, f.took, nil)
-	f.void = true
-	if r.voids++; r.voids > 1 && e != nil {
-		f.with(e, f.began, 0)
-	}
-}
-
-// giveUp records the failure with the lease. A purge makes the load due again.
-func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cause error) {
-	r.store.fetched(r.key, outcomeFailed, f.took, cause)
-	p := r.after(l.Failure.Count, cause)
-	p.mark = r.watched.Mark()
-	told := p
-	if _, untried := errors.AsType[Untried](cause); untried { // another process may be able to, at once
-		told = pause{count: l.Failure.Count}
-		if told.count > 0 {
-			told.length, told.err = time.Millisecond, r.o.CodeError(l.Failure.Code)
-		}
-	}
-	outcome, err := r.release(ctx, l, told)
-	switch {
-	case watch.Replied(err):
-		r.refuse("release", err)
-		_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
-	case err == nil && outcome != lease.Released:
-		return
-	} // otherwise the failure is this process's own
-	r.failed(f, p)
-}
-
-// failed ends the flight with a failure, after which no load is tried for a while.
-func (r *Reader[V]) failed(f *flight[V], p pause) {
-	p.until = watch.Now() + p.length
-	r.rest(p)
-	f.err = &RetryError{After: p.length, Err: p.err}
-}
-
-// rest has no load tried until the pause is over.
-func (r *Reader[V]) rest(p pause) {
-	r.pause.Store(&p)
-	r.see(false)
-}
-
 // refresh starts a flight that nobody waits for, unless all pause after a failure. It is called on
 // every read of a due document, and is cheap.
 func (r *Reader[V]) refresh(ctx context.Context) {
@@ -303,32 +188,58 @@ func (r *Reader[V]) refresh(ctx context.Context) {
 	}
 }
 
-// askPause is the minimum time between two reads that ask for a refresh.
-const askPause = 20 * time.Millisecond
-
-// errVoid ends a load whose fill would be refused.
-var errVoid = errors.New("purged while it was fetched")
-
-// guard lets a look that finds the lease gone end the load that is made under it, so that a purge
-// during a slow fetch does not wait for what nobody may have, and the CMS is not asked twice at
-// once for longer than it takes to receive it. But loads are not thrown away faster than they can
-// end: one that follows another void one goes on.
-func (r *Reader[V]) guard(ctx context.Context, f *flight[V], l lease.Lease) (loading context.Context, end context.CancelCauseFunc) {
-	loading, end = context.WithCancelCause(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.voids == 0 {
-		f.token, f.since, f.end = l.Token, watch.Now(), end
+// loadRefused loads for this process only, while Redis is there and refuses a lease. What it holds
+// is asked first: what is loaded is kept with that place.
+func (r *Reader[V]) loadRefused(ctx context.Context, f *flight[V]) {
+	before, err := r.ask(watch.Now())
+	if err != nil {
+		return // look again
 	}
-	return loading, end
+	r.loadFrom(ctx, f, before, originRefused)
 }
 
-// void ends the current load if a look that began then, after its lease was taken, shows that its
-// fill would be refused, after a hard purge. With a soft purge the document is stored as stale.
-func (r *Reader[V]) void(rec *lease.Record, began time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if f := r.flight; f != nil && f.end != nil && began > f.since && rec.Lease != f.token {
-		f.end(errVoid)
+// loadAlone loads for this process only, while Redis cannot be reached. What is loaded is kept with
+// the place of the copy before, if there is one: nothing else is known.
+func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V]) {
+	before := &entry[V]{}
+	if e := r.alone(); e != nil {
+		copied := *e
+		before = &copied
+	} else if e := r.memory.Load(); e != nil {
+		before.place, before.redisFresh = e.place, e.redisFresh // they are known, whatever became of the copy
+	}
+	before.mark = r.watched.Mark().Unread()
+	r.loadFrom(ctx, f, before, originAlone)
+}
+
+// loadFrom loads what Redis does not get. The pause after a failure is this process's own.
+func (r *Reader[V]) loadFrom(ctx context.Context, f *flight[V], before *entry[V], from origin) {
+	now := watch.Now()
+	if err := r.paused(now); err != nil {
+		f.err = err
+		return
+	}
+	var base *Document
+	if before.holds(now) && before.source == r.o.Source {
+		base = before.doc
+	}
+	e, err := r.load(ctx, f, base)
+	switch {
+	case r.store.ctx.Err() != nil:
+		f.err = errClosed
+	case err != nil:
+		r.store.fetched(r.key, outcomeFailed, f.took, err)
+		p := r.after(r.failures(), err)
+		p.mark = before.mark
+		r.failed(f, p)
+	default:
+		if o := r.objection(f, before, e); o != nil && r.holdAlone(f, r.heldPause(r.failures(), before, before.mark), o) {
+			return
+		}
+		if at := r.knownChange(e.doc.ETag); at > 0 {
+			e.doc.ChangedAt = time.UnixMilli(at)
+		}
+		e.origin = from
+		r.keep(f, e, before)
 	}
 }

@@ -149,32 +149,6 @@ func (r *Reader[V]) asked(ctx context.Context, now time.Duration) (*entry[V], li
 	return e, linkLooked
 }
 
-// alone is the copy that can be used while Redis is unreachable: a change that was received and not
-// looked at may be its purge.
-func (r *Reader[V]) alone() *entry[V] {
-	if e := r.memory.Load(); e != nil && !r.watched.Unseen(&e.mark) {
-		return e
-	}
-	return nil
-}
-
-// detail is what an answer from the copy says while it is fresh.
-func (e *entry[V]) detail(l link) string {
-	switch {
-	case l == linkAway || e.origin == originAlone:
-		return DetailRedisAway
-	case e.origin == originRefused:
-		return DetailRedisRefused
-	case e.origin == originLost:
-		return DetailRedisLost
-	case e.pinned():
-		return DetailPinned
-	case l == linkLooked:
-		return DetailRedis
-	}
-	return DetailMemory
-}
-
 // stale is the status of a stale answer: a problem with Redis comes before any other reason.
 func (r *Reader[V]) stale(detail, reason string) Status {
 	switch {
@@ -186,8 +160,4 @@ func (r *Reader[V]) stale(detail, reason string) Status {
 		reason = DetailIfError
 	}
 	return Status{Stale: true, Detail: reason}
-}
-
-func (e *entry[V]) answer(st Status) Answer[V] {
-	return Answer[V]{Value: e.value, Document: e.doc, Status: st}
 }

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,29 +9,6 @@ import (
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
-
-// ErrHeld means that the loader gave a document that is held back: the copy held stays in service.
-var ErrHeld = errors.New("the document is held back")
-
-// An Objection is why a document should not replace the one held without somebody being asked.
-type Objection struct {
-	// Reason is one clause, for operators.
-	Reason string
-	// Before and Now count the items of the list that it is about.
-	Before, Now int
-	// Lasting says that time does not help: an operator has to accept it.
-	Lasting bool
-}
-
-// HeldBack is a document that is held back, with the reason and counts of its [Objection].
-type HeldBack struct {
-	// Since is when the first such document in a row was fetched, on Redis's clock, so that all
-	// processes tell the same. Until is when the next one is taken all the same, on this process's
-	// clock: after GuardHold, or when the copy held can no longer be served.
-	Since, Until time.Time
-	Reason       string
-	Before, Now  int
-}
 
 // objection is what the guard has against replacing the copy that would be served now; nil if
 // nothing, or if there is no such copy of the same source. One that ends before the CMS would be
@@ -121,59 +97,6 @@ func (r *Reader[V]) heldPause(count int, held *entry[V], mark watch.Mark) pause 
 func (r *Reader[V]) holdsUntil(e *entry[V]) time.Duration {
 	return e.servableUntil - min(r.o.BackoffFirst, leaseMargin)
 }
-
-// setHold notes what this process holds back. No look that has begun replaces it.
-func (r *Reader[V]) setHold(hold lease.Hold) {
-	r.mu.Lock()
-	r.overtake()
-	r.putHold(hold)
-	r.mu.Unlock()
-	r.tellHold()
-}
-
-// putHold is called with mu held, and followed by tellHold without. The zero value holds nothing
-// back.
-func (r *Reader[V]) putHold(hold lease.Hold) {
-	if hold.Since > 0 {
-		r.held.Store(&hold)
-	} else {
-		r.held.Store(nil)
-	}
-}
-
-// tellHold tells what is held back by now, if that is new.
-func (r *Reader[V]) tellHold() {
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	held := r.held.Load()
-	var now lease.Hold
-	if held != nil {
-		now = *held
-	}
-	if now != r.told && r.store.events.Held != nil {
-		r.store.events.Held(r.key, r.heldBack(held, r.memory.Load()))
-	}
-	r.told = now
-}
-
-// heldBack is what is known of a hold, nil if there is none.
-func (r *Reader[V]) heldBack(hold *lease.Hold, e *entry[V]) *HeldBack {
-	if hold == nil {
-		return nil
-	}
-	at := func(server int64) time.Time { return time.UnixMilli(server - r.skew.Load()) }
-	h := &HeldBack{Since: time.UnixMilli(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
-	if now := watch.Now(); e.holds(now) {
-		h.Until = time.Now().Add(e.servableUntil - now)
-	}
-	if until := at(hold.Until); hold.Until > 0 && (h.Until.IsZero() || until.Before(h.Until)) {
-		h.Until = until
-	}
-	return h
-}
-
-// isHeld reports whether a failure is a document held back.
-func (p *pause) isHeld() bool { return p != nil && errors.Is(p.err, ErrHeld) }
 
 // Accept accepts the next document of key, as an operator's HSET accept 1 would. It reports whether
 // there is anything in Redis to replace, and whether a document is held back now.

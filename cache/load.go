@@ -2,20 +2,13 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/watch"
-)
-
-// The outcomes of a load in [Events], beside those of a fill.
-const (
-	outcomeRenewed = "renewed"
-	outcomeLost    = "lost"
-	outcomeAlone   = "alone"
-	outcomeFailed  = "failed"
-	outcomeHeld    = "held"
 )
 
 // A Lender is a context whose values are valid during a call only, such as a request whose memory
@@ -87,12 +80,29 @@ func (r *Reader[V]) prepare(doc *Document) (value V, err error) {
 	return value, err
 }
 
-// knownChange is when the content with this etag last changed, or 0 if unknown here.
-func (r *Reader[V]) knownChange(etag string) int64 {
+// errVoid ends a load whose fill would be refused.
+var errVoid = errors.New("purged while it was fetched")
+
+// guard lets a look that finds the lease gone end the load that is made under it, so that a purge
+// during a slow fetch does not wait for what nobody may have, and the CMS is not asked twice at
+// once for longer than it takes to receive it. But loads are not thrown away faster than they can
+// end: one that follows another void one goes on.
+func (r *Reader[V]) guard(ctx context.Context, f *flight[V], l lease.Lease) (loading context.Context, end context.CancelCauseFunc) {
+	loading, end = context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lastETag == etag {
-		return r.lastAt
+	if r.voids == 0 {
+		f.token, f.since, f.end = l.Token, watch.Now(), end
 	}
-	return 0
+	return loading, end
+}
+
+// void ends the current load if a look that began then, after its lease was taken, shows that its
+// fill would be refused, after a hard purge. With a soft purge the document is stored as stale.
+func (r *Reader[V]) void(rec *lease.Record, began time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.flight; f != nil && f.end != nil && began > f.since && rec.Lease != f.token {
+		f.end(errVoid)
+	}
 }

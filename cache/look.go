@@ -1,21 +1,16 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
-
-// asking is one look at Redis, shared by several goroutines.
-type asking[V any] struct {
-	done  chan struct{}
-	at    time.Duration
-	entry *entry[V]
-	err   error
-}
 
 // ask looks at Redis, or shares a look: one that began after since, unless a change was received
 // after that one and before ask was called.
@@ -74,6 +69,40 @@ func (r *Reader[V]) look() (e *entry[V], err error) {
 		}
 	}
 	return nil, errParted
+}
+
+// acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the
+// look has found, with a mark from before it and the place after it.
+func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
+	began, prev := r.begin(), r.memory.Load()
+	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source}
+	if prev != nil {
+		q.Damaged = prev.damaged
+		if prev.origin != originStored {
+			q.Newer = prev.fetchedAt
+		}
+		if prev.origin == originLost {
+			q.Lost = prev.fetchedAt
+		}
+	}
+	mark, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
+		l, err = r.hash.Acquire(ctx, c, q)
+		return l.Wrote, err
+	})
+	if err != nil {
+		return l, nil, err
+	}
+	began.wrote = l.Outcome == lease.Granted
+	held, err = r.learn(began, prev, &l.Record, mark, false)
+	if err != nil { // the lease is there all the same
+		held = &entry[V]{}
+		if e := r.alone(); e.etag() != "" && e.etag() == l.ETag { // that is known all the same
+			*held = *e
+		}
+		held.mark, held.place = mark, l.Place
+		return l, held, nil
+	}
+	return l, held, nil
 }
 
 // learn admits what was read after mark. Unless this is the last try, it does not take a change
@@ -224,12 +253,6 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damag
 	}
 	e.setTimes(&r.o, now, age, left)
 	return e, nil
-}
-
-// ms is so many milliseconds, or a hundred years, whatever somebody wrote into Redis.
-func ms(n int64) time.Duration {
-	const most = 100 * 365 * 24 * 60 * 60 * 1000
-	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
 // damage reports that Redis holds an unusable document.

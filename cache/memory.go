@@ -7,99 +7,6 @@ import (
 	"vitrine/cache/watch"
 )
 
-// An entry is what this process knows about a resource: a document, or that there is none. It is
-// never modified.
-type entry[V any] struct {
-	doc    *Document // nil: there is none
-	value  V
-	origin origin
-	// place is where Redis was when the document was last confirmed, and mark is from before that: see
-	// watch.Key.
-	place lease.Place
-	mark  watch.Mark
-	// redisFresh is the fresh_until that Redis had: another one below 1 is a soft purge.
-	redisFresh int64
-	// wanted: it is to be fetched without waiting for a read, since an operator has declared it
-	// stale, or accepted what is held back, or this process has the lease and nobody here is
-	// fetching: the reply of its acquire was lost.
-	wanted bool
-	// wantedUntil, on the clock of watch.Now, is until when another process wants this one to fetch
-	// what it cannot.
-	wantedUntil time.Duration
-	// damaged is the etag of a document in Redis that cannot be used, so that the next fetch
-	// replaces it.
-	damaged string
-	// fetchedAt is by Redis's clock, Unix milliseconds: when the document was filled, or, if Redis
-	// does not hold it, when its fetch began.
-	fetchedAt int64
-	source    string
-
-	// On the clock of watch.Now. From ahead on a read refreshes it early; until revalidateUntil,
-	// and then until servableUntil, it can be served stale.
-	ahead, freshUntil, revalidateUntil, servableUntil time.Duration
-}
-
-// etag is that of the copy in memory, if there is one.
-func (e *entry[V]) etag() string {
-	if e == nil || e.doc == nil {
-		return ""
-	}
-	return e.doc.ETag
-}
-
-// holds reports whether there is a document that can still be served.
-func (e *entry[V]) holds(now time.Duration) bool {
-	return e != nil && e.doc != nil && now < e.servableUntil
-}
-
-// standing is how good the copy is.
-func (e *entry[V]) standing(now time.Duration) standing {
-	switch {
-	case !e.holds(now):
-		return copyNone
-	case now < e.ahead:
-		return copyFresh
-	case now < e.freshUntil:
-		return copyEnding
-	case now < e.revalidateUntil:
-		return copyAging
-	}
-	return copyStale
-}
-
-// pinned reports whether an operator has restored the document, which may be over.
-func (e *entry[V]) pinned() bool { return e != nil && e.doc != nil && !e.doc.PinnedUntil.IsZero() }
-
-// setTimes sets the entry's times for a document fetched age ago and fresh for another left.
-func (e *entry[V]) setTimes(o *ReaderOptions[V], now, age, left time.Duration) {
-	natural := now - age + o.TTL
-	e.freshUntil = now + left
-	if e.ahead = min(natural, e.freshUntil); e.pinned() {
-		e.ahead = e.freshUntil
-	}
-	// The stale windows of a document declared stale early end when they would have ended anyway.
-	until := max(natural, e.freshUntil)
-	e.revalidateUntil = until + o.StaleWhileRevalidate
-	e.servableUntil = max(e.revalidateUntil, until+o.StaleIfError)
-	if e.origin == originLost || e.source != o.Source && !e.pinned() {
-		e.dueFrom(now)
-	}
-}
-
-// dueFrom makes the document stale from now on. One that Redis has lost is not served instead of
-// waiting.
-func (e *entry[V]) dueFrom(now time.Duration) {
-	e.ahead, e.freshUntil = min(e.ahead, now), min(e.freshUntil, now)
-	if e.origin == originLost {
-		e.revalidateUntil = min(e.revalidateUntil, now)
-	}
-	doc := *e.doc
-	if at := time.Now(); doc.FreshUntil.After(at) {
-		doc.FreshUntil, doc.PinnedUntil, doc.PinnedBy = at, time.Time{}, ""
-		e.doc = &doc
-	}
-}
-
 // A beginning is that of a look.
 type beginning struct {
 	number uint64 // looks are numbered as they begin
@@ -197,7 +104,87 @@ func (r *Reader[V]) part() {
 	}
 }
 
-// emptied is e without its document. Its place still tells a loss from a purge.
-func (e *entry[V]) emptied() *entry[V] {
-	return &entry[V]{place: e.place, mark: e.mark, redisFresh: e.redisFresh}
+// save has the file written, or removes it at once if memory holds nothing any more: it is gone
+// before anything is fetched after a purge.
+func (r *Reader[V]) save() {
+	if r.unsaved == nil {
+		return
+	}
+	if e := r.memory.Load(); e == nil || e.doc == nil {
+		if err := r.file.Remove(); err == nil {
+			r.unremovable.Store(false)
+		} else if !r.unremovable.Swap(true) {
+			r.store.log.Warn("the last good copy, which may have been purged, cannot be removed", "resource", r.key, "error", err)
+		}
+	}
+	watch.Signal(r.unsaved)
+}
+
+// setHold notes what this process holds back. No look that has begun replaces it.
+func (r *Reader[V]) setHold(hold lease.Hold) {
+	r.mu.Lock()
+	r.overtake()
+	r.putHold(hold)
+	r.mu.Unlock()
+	r.tellHold()
+}
+
+// putHold is called with mu held, and followed by tellHold without. The zero value holds nothing
+// back.
+func (r *Reader[V]) putHold(hold lease.Hold) {
+	if hold.Since > 0 {
+		r.held.Store(&hold)
+	} else {
+		r.held.Store(nil)
+	}
+}
+
+// tellHold tells what is held back by now, if that is new.
+func (r *Reader[V]) tellHold() {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	held := r.held.Load()
+	var now lease.Hold
+	if held != nil {
+		now = *held
+	}
+	if now != r.told && r.store.events.Held != nil {
+		r.store.events.Held(r.key, r.heldBack(held, r.memory.Load()))
+	}
+	r.told = now
+}
+
+// heldBack is what is known of a hold, nil if there is none.
+func (r *Reader[V]) heldBack(hold *lease.Hold, e *entry[V]) *HeldBack {
+	if hold == nil {
+		return nil
+	}
+	at := func(server int64) time.Time { return time.UnixMilli(server - r.skew.Load()) }
+	h := &HeldBack{Since: time.UnixMilli(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
+	if now := watch.Now(); e.holds(now) {
+		h.Until = time.Now().Add(e.servableUntil - now)
+	}
+	if until := at(hold.Until); hold.Until > 0 && (h.Until.IsZero() || until.Before(h.Until)) {
+		h.Until = until
+	}
+	return h
+}
+
+// alone is the copy that can be used while Redis is unreachable: a change that was received and not
+// looked at may be its purge.
+func (r *Reader[V]) alone() *entry[V] {
+	if e := r.memory.Load(); e != nil && !r.watched.Unseen(&e.mark) {
+		return e
+	}
+	return nil
+}
+
+// knownChange is when the content with this etag last changed, or 0 if unknown here.
+func (r *Reader[V]) knownChange(etag string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lastETag == etag {
+		return r.lastAt
+	}
+	return 0
 }

@@ -2,46 +2,14 @@ package cache
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
-
-// acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the
-// look has found, with a mark from before it and the place after it.
-func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
-	began, prev := r.begin(), r.memory.Load()
-	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source}
-	if prev != nil {
-		q.Damaged = prev.damaged
-		if prev.origin != originStored {
-			q.Newer = prev.fetchedAt
-		}
-		if prev.origin == originLost {
-			q.Lost = prev.fetchedAt
-		}
-	}
-	mark, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
-		l, err = r.hash.Acquire(ctx, c, q)
-		return l.Wrote, err
-	})
-	if err != nil {
-		return l, nil, err
-	}
-	began.wrote = l.Outcome == lease.Granted
-	held, err = r.learn(began, prev, &l.Record, mark, false)
-	if err != nil { // the lease is there all the same
-		held = &entry[V]{}
-		if e := r.alone(); e.etag() != "" && e.etag() == l.ETag { // that is known all the same
-			*held = *e
-		}
-		held.mark, held.place = mark, l.Place
-		return l, held, nil
-	}
-	return l, held, nil
-}
 
 // fill stores a document. Its mark is from before that.
 func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Filling) (wrote lease.Filled, mark watch.Mark, err error) {
@@ -96,4 +64,25 @@ func (r *Reader[V]) read(have string) (rec lease.Record, err error) {
 		return err
 	})
 	return rec, err
+}
+
+// refuse records that Redis answered a write with an error. A Redis that refuses is still
+// reachable: it is read, and purges are received.
+func (r *Reader[V]) refuse(operation string, err error) {
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		err = reply
+	}
+	reason, _, _ := strings.Cut(err.Error(), " script: ") // without the place in our script
+	if r.refusal.Swap(&refusal{operation, reason}) == nil {
+		r.store.log.Warn("redis refuses writes: "+reason, "redis", r.store.Addr(), "resource", r.key, "operation", operation) //nolint:sloglint // the reason is what is searched for
+	}
+	r.store.refusing(r.key, reason)
+}
+
+// accepted records a successful write: a lease may fit where a document does not.
+func (r *Reader[V]) accepted(operation string) {
+	if old := r.refusal.Load(); old != nil && (operation == "fill" || old.operation == operation) && r.refusal.CompareAndSwap(old, nil) {
+		r.store.refusing(r.key, "")
+		r.store.log.Info("redis accepts writes again", "redis", r.store.Addr(), "resource", r.key)
+	}
 }

@@ -88,19 +88,3 @@ func (r *Reader[V]) keepFile() {
 		watch.Sleep(r.store.ctx, savePause)
 	}
 }
-
-// save has the file written, or removes it at once if memory holds nothing any more: it is gone
-// before anything is fetched after a purge.
-func (r *Reader[V]) save() {
-	if r.unsaved == nil {
-		return
-	}
-	if e := r.memory.Load(); e == nil || e.doc == nil {
-		if err := r.file.Remove(); err == nil {
-			r.unremovable.Store(false)
-		} else if !r.unremovable.Swap(true) {
-			r.store.log.Warn("the last good copy, which may have been purged, cannot be removed", "resource", r.key, "error", err)
-		}
-	}
-	watch.Signal(r.unsaved)
-}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
@@ -33,16 +32,6 @@ func TestCodeAndFromCodeAreInverse(t *testing.T) {
 	}
 	if got := FromCode("overgrown"); !errors.Is(got, ErrUnreachable) {
 		t.Errorf("an unknown code: %v", got)
-	}
-}
-
-func TestRetryAfterIsFoundInAnyDepth(t *testing.T) {
-	err := fmt.Errorf("again: %w", &exchange.Error{Kind: ErrAnswer, Err: &StatusError{Code: 429, RetryAfter: time.Minute}})
-	if got := exchange.RetryAfter(err); got != time.Minute {
-		t.Errorf("got %v", got)
-	}
-	if got := exchange.RetryAfter(errors.New("other")); got != 0 {
-		t.Errorf("of another error: %v", got)
 	}
 }
 

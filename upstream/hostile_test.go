@@ -257,3 +257,33 @@ func rawServer(t *testing.T, begin, more string) string {
 	})
 	return listener.Addr().String()
 }
+
+// bannerOf is the inside of a banner with all fields.
+func bannerOf(id int, title string) string {
+	return fmt.Sprintf(`"id":%d,"title_en":%q,"title_nl":"","title_fr":"","button_text_en":"","button_text_nl":"","button_text_fr":"",`+
+		`"redirect_link_en":"/en","redirect_link_nl":"","redirect_link_fr":"","language_en":true,"language_nl":false,"language_fr":false,`+
+		`"created_at":"2024-03-01T10:00:00.000000Z","updated_at":"2024-03-01T10:00:00.000000Z"`, id, title)
+}
+
+// TestMemoryTakenWhileTheCMSIsAwaitedIsNotThatOfPrograms has something else take memory meanwhile.
+func TestMemoryTakenWhileTheCMSIsAwaitedIsNotThatOfPrograms(t *testing.T) {
+	var taken []byte
+	client := newClient(t, "http://cms", func(o *options) {
+		o.Preset = "custom"
+		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			taken = make([]byte, 100<<20)
+			<-time.After(50 * time.Millisecond)
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+				Body: io.NopCloser(strings.NewReader("[{" + bannerOf(1, "a") + "}]")),
+			}, nil
+		})
+		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
+			Parts: []source.Part{{Path: "banners", Items: "map(.)"}},
+		}}
+	})
+	if _, err := client.Fetch(t.Context(), shape.Banners, Validators{}); err != nil {
+		t.Error(err)
+	}
+	runtime.KeepAlive(taken)
+}

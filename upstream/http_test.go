@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -259,27 +258,6 @@ func TestFailureLeavesTheConnectionsOfOthersOpen(t *testing.T) {
 	if dials != 1 {
 		t.Errorf("%d connections for one fetch after the other, want 1", dials)
 	}
-}
-
-func TestFetchesRunSideBySide(t *testing.T) {
-	cms := upstreamtest.New(t)
-	client := newClient(t, cms.URL, func(o *options) { o.Retries = 5 })
-	cms.FailNext(5, 503)
-	var fetching sync.WaitGroup
-	for r, name := range map[shape.Resource]string{
-		shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get",
-	} {
-		want := normalized(t, r, name)
-		for range 10 {
-			fetching.Go(func() {
-				got, err := client.Fetch(t.Context(), r, Validators{})
-				if err != nil || !bytes.Equal(got.Document.Body, want) {
-					t.Errorf("%s: %v, or another document", r, err)
-				}
-			})
-		}
-	}
-	fetching.Wait()
 }
 
 func TestTheTraceOfARequestGoesOnToTheCMSUnchanged(t *testing.T) {

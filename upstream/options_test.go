@@ -83,22 +83,6 @@ func TestZeroOptionsMeanWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestNameIsForPeople(t *testing.T) {
-	dir := t.TempDir()
-	for url, want := range map[string]string{
-		"http://cms":             "http://cms",
-		"https://cms:8443/base/": "https://cms:8443/base/",
-		"sample:":                "sample:",
-		"file:" + dir:            "file:" + dir,
-		"file://" + dir:          "file:" + dir,
-		"file:" + dir + "/x/..":  "file:" + dir,
-	} {
-		if got := newClient(t, url, nil).String(); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
-	}
-}
-
 func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 	dir := t.TempDir()
 	base := newClient(t, "http://cms", nil).Fingerprint()
@@ -152,12 +136,5 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 	}
 	if secret(`a"<1`) != secret("hunter2") {
 		t.Error("a secret is in the source")
-	}
-}
-
-func TestFetchKnowsThreeResources(t *testing.T) {
-	_, err := newClient(t, "sample:", nil).Fetch(t.Context(), "banner", Validators{})
-	if err == nil || err.Error() != `fetch: no resource "banner"` || Code(err) != "" {
-		t.Errorf("%v", err)
 	}
 }

@@ -188,22 +188,6 @@ func TestEncodingsAreKeptApart(t *testing.T) {
 	})
 }
 
-// TestIndentationsAreKeptApart: so are the indentations of Accept.
-func TestIndentationsAreKeptApart(t *testing.T) {
-	behind(t, []string{"VITRINE_HTTP_MAX_AGE=1m"}, func(t *testing.T, v *vitrine, _ peer, url string) {
-		for range 2 {
-			for accept, want := range map[string]string{"application/json": "[{", "application/json; indent=4": "[\n    {"} {
-				if got := get(t, url+"/cms/rules/", "Accept", accept); !strings.HasPrefix(string(got.body), want) {
-					t.Errorf("Accept %s: %.20q", accept, got.body)
-				}
-			}
-		}
-		if asked := v.log.take(); len(asked) != 2 {
-			t.Errorf("two indentations reached vitrine %d times", len(asked))
-		}
-	})
-}
-
 // TestAStaleCopyIsServedWhileItIsRevalidated: within stale-while-revalidate nobody waits for
 // vitrine, which gets one request, in the background.
 func TestAStaleCopyIsServedWhileItIsRevalidated(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package peers tests vitrine with the software around it in practice: nginx and Varnish with the
-// configurations of docs/deploy/proxies, curl, and a browser.
+// configurations of docs/deploy/proxies.
 //
 // Each test starts a CMS, vitrine in front of it, and the peer, on free ports. The exchanges
 // between peer and vitrine are counted by a relay between them.
@@ -205,7 +205,6 @@ var (
 	nginxTool   = tool{"nginx", "nginx-light"}
 	varnishTool = tool{"varnishd", "varnish"}
 	gccTool     = tool{"gcc", "gcc libc6-dev"} // varnishd compiles its configuration
-	browserTool = tool{"chromium", "chromium"}
 )
 
 // path returns the program's path, or skips the test.

@@ -137,7 +137,7 @@ func (k *Key) Confirm(ctx context.Context, m *Mark) bool {
 		case k.ReceivedSince(asked):
 			return true
 		}
-		s.poke()
+		Signal(s.poked)
 		if !Sleep(ctx, k.w.heartbeat/16) {
 			return false
 		}
@@ -184,7 +184,7 @@ func (k *Key) call(ctx context.Context, again bool, f func(redis.Cmdable) error)
 		if !moved || Now() > until {
 			return s, err
 		}
-		k.w.poke() // another server has the key, or is about to
+		Signal(k.w.poked) // another server has the key, or is about to
 		if !Sleep(ctx, redirectPause) {
 			return s, err
 		}

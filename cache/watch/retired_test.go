@@ -53,7 +53,7 @@ func TestASessionWithTheNewServerGoesOn(t *testing.T) {
 		t.Error("the session with the new server has ended")
 	}
 	s.heard.Store(&before)
-	s.poke()
+	Signal(s.poked)
 	testkit.Receive(t, lost)
 }
 

@@ -119,7 +119,7 @@ func (s *Server) renew(old *redis.Client) {
 func (s *Server) identify(ctx context.Context, cn *redis.Conn) error {
 	run, err := process(ctx, cn)
 	if s.exchanged(run) {
-		s.poke()
+		Signal(s.poked)
 	}
 	return err
 }
@@ -161,7 +161,7 @@ func (s *Server) reach() error {
 	}
 	if strings.Contains(text, "role:slave") && s.listening() {
 		s.w.o.Log.Warn("redis is not a master any more; checking redis on every request", "redis", s.addr)
-		s.relisten()
+		Signal(s.again)
 	}
 	return err
 }
@@ -217,18 +217,14 @@ func (s *Server) back() {
 
 // notify tells the readers of this server's keys.
 func (s *Server) notify(e Event) {
-	for name, k := range s.w.on(s) {
-		switch {
-		case name != k.name:
-		case e == Lost:
+	for _, k := range s.w.on(s) {
+		if e == Lost {
 			k.lose()
-		default:
+		} else {
 			k.notify(e)
 		}
 	}
 }
-
-func (s *Server) poke() { Signal(s.poked) }
 
 // Jitter spreads d by a quarter to either side.
 func Jitter(d time.Duration) time.Duration {
@@ -249,6 +245,3 @@ func (s *Server) same() bool {
 func (s *Server) current(now time.Duration) bool {
 	return int64(now)-s.answered.Load() <= int64(s.w.trust) && int64(now)-s.w.confirmed.Load() <= int64(topologyWindow)
 }
-
-// relisten ends the session for a new one.
-func (s *Server) relisten() { Signal(s.again) }

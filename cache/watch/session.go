@@ -102,7 +102,7 @@ func refusesTracking(err error) bool {
 // Redis writes the invalidations that a command causes before it writes that command's reply, and a
 // connection keeps its order: when the answer to a ping sent at time t has been read, every change
 // acknowledged before t has been received. That is what memory is trusted on.
-func (s *Server) session(keys map[string]*Key) (gotPush bool, err error) {
+func (s *Server) session(keys []*Key) (gotPush bool, err error) {
 	client := redis.NewClient(s.listenOptions(keys)) // whose only connection is that of b.ps
 	b := &beats{s: s, keys: keys}
 	// The name is free and the processor is not nil, so registering cannot fail.
@@ -125,7 +125,7 @@ func (s *Server) session(keys map[string]*Key) (gotPush bool, err error) {
 type beats struct {
 	s       *Server
 	ps      *redis.PubSub
-	keys    map[string]*Key // by the names of both keys of each
+	keys    []*Key
 	gotPush atomic.Bool
 	begun   bool // the first ping was answered: changes before count as those of the time between sessions
 }
@@ -161,7 +161,7 @@ func (b *beats) run(ctx context.Context) error {
 // receive reads until the connection fails, or seems dead. Pushes are handled inside Receive, in
 // order of arrival.
 func (b *beats) receive(ctx context.Context) error {
-	for first := true; ; {
+	for {
 		silence := max(watchdog, 2*b.s.w.o.Bound)
 		if b.s.w.idle(Now()) {
 			silence += idleBeat
@@ -189,22 +189,20 @@ func (b *beats) receive(ctx context.Context) error {
 		//  3. memory is trusted on this answer;
 		//  4. the server is there;
 		//  5. everybody looks.
-		for name, k := range b.keys {
-			if first && name == k.name {
+		for _, k := range b.keys {
+			if !b.begun {
 				k.begin(b.s)
 			}
-		}
-		for _, k := range b.keys {
 			if k.settle(time.Duration(sent)) {
 				return errUnannounced
 			}
 		}
-		if first {
+		if !b.begun {
 			b.s.begun.Store(int64(Now()))
 		}
 		b.s.answered.Store(sent)
-		if first {
-			first, b.begun = false, true
+		if !b.begun {
+			b.begun = true
 			b.s.back()
 			b.s.notify(Back)
 		}
@@ -231,7 +229,7 @@ func Enough(roundTrip time.Duration) time.Duration {
 
 // listenOptions are for a connection that receives pushes. Tracking is switched on as part of
 // connecting, so that it is never connected without tracking.
-func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
+func (s *Server) listenOptions(keys []*Key) *redis.Options {
 	o := s.Dedicated()
 	o.ReadTimeout, o.WriteTimeout = watchdog, watchdog
 	dial, dialled := o.Dialer, false
@@ -259,7 +257,7 @@ func (s *Server) listenOptions(keys map[string]*Key) *redis.Options {
 			return errReplica
 		}
 		track := []any{"client", "tracking", "on", "bcast"}
-		for _, name := range s.w.tracked(keys) {
+		for _, name := range tracked(keys) {
 			track = append(track, "prefix", name)
 		}
 		return cn.Do(ctx, track...).Err()
@@ -275,24 +273,20 @@ func (b *beats) HandlePushNotification(_ context.Context, _ push.NotificationHan
 	if len(n) > 1 {
 		names, _ = n[1].([]any)
 	}
-	if names == nil { // null, or an unknown form: anything may have changed
-		for name, k := range b.keys {
-			if name == k.name && b.begun {
-				k.change(true)
-			}
+	for _, k := range b.keys {
+		if names == nil && b.begun { // null, or an unknown form: anything may have changed
+			k.change(true)
 		}
-	}
-	for _, name := range names {
-		name, _ := name.(string)
-		switch k := b.keys[name]; {
-		case k == nil:
-		case name == k.name && !b.begun: // begin counts as a change, and has everybody look
-			k.notify(Changed)
-		case name == k.name:
-			k.change(false)
-		default:
-			k.besides.Add(1)
-			k.notify(Beside)
+		for _, name := range names {
+			switch {
+			case name == k.beside:
+				k.besides.Add(1)
+				k.notify(Beside)
+			case name == k.name && b.begun:
+				k.change(false)
+			case name == k.name: // begin counts as a change, and has everybody look
+				k.notify(Changed)
+			}
 		}
 	}
 	return nil

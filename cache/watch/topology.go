@@ -76,7 +76,9 @@ func (v *voters) close() {
 }
 
 // A vote is one voter's answer: the master of each range of slots. A Sentinel names one for all.
-type vote []struct {
+type vote []slots
+
+type slots struct {
 	start, end int
 	addr       string
 }
@@ -151,7 +153,7 @@ func (v *voters) poll(ctx context.Context, addr string) (*vote, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &vote{{end: slotCount - 1, addr: net.JoinHostPort(pair[0], pair[1])}}, nil
+		return &vote{{0, slotCount - 1, net.JoinHostPort(pair[0], pair[1])}}, nil
 	}
 	ranges, err := v.clients[addr].Do(ctx, "cluster", "slots").Slice() // CLUSTER SHARDS needs Redis 7
 	if err != nil {
@@ -178,10 +180,7 @@ func parseSlots(ranges []any, own string) *vote {
 			continue
 		}
 		host, _ := master[0].(string)
-		v = append(v, struct {
-			start, end int
-			addr       string
-		}{int(start), int(end), net.JoinHostPort(cmp.Or(host, own), fmt.Sprint(master[1]))})
+		v = append(v, slots{int(start), int(end), net.JoinHostPort(cmp.Or(host, own), fmt.Sprint(master[1]))})
 	}
 	return &v
 }

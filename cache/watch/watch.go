@@ -72,7 +72,7 @@ type Watch struct {
 	read      atomic.Int64 // when a key was last read, to within readTick
 
 	mu      sync.Mutex      // guards the fields below
-	keys    map[string]*Key // each under its own name and that of the key beside it
+	keys    map[string]*Key // by name
 	others  map[string]bool // the names that Server was called with
 	servers map[string]*Server
 	route   func(key string) (addr string) // nil until the masters are known
@@ -82,6 +82,30 @@ type Watch struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
+}
+
+// Open starts to follow the Redis that o names. It fails on an invalid URL, but not if Redis is
+// unreachable.
+func Open(ctx context.Context, o Options) (*Watch, error) {
+	dial, err := parseURL(o.URL, o.Patience)
+	if err != nil {
+		return nil, err
+	}
+	w := &Watch{
+		o: o, dial: dial, heartbeat: o.Bound * 3 / 10, trust: o.Bound * 9 / 10,
+		keys: map[string]*Key{}, others: map[string]bool{}, servers: map[string]*Server{}, settled: make(chan struct{}), poked: make(chan struct{}, 1),
+	}
+	w.read.Store(never)
+	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	w.confirmed.Store(never)
+	if dial.voter == nil {
+		w.route = func(string) string { return dial.seeds[0] }
+		w.confirmed.Store(forever)
+		close(w.settled)
+	} else {
+		w.tasks.Go(w.followMasters)
+	}
+	return w, nil
 }
 
 // Close ends all connections and waits for their goroutines.
@@ -106,13 +130,13 @@ func (w *Watch) Key(name, beside string, notify func(Event)) *Key {
 	k.changes.Store(1)
 	k.session.Store(math.MaxUint64)
 	w.mu.Lock()
-	w.keys[k.name], w.keys[beside] = k, k
+	w.keys[k.name] = k
 	if w.route != nil {
 		k.server.Store(w.serverAt(w.route(k.name)))
 	}
 	w.mu.Unlock()
 	if s := k.server.Load(); s != nil {
-		s.relisten()
+		Signal(s.again)
 	}
 	return k
 }
@@ -120,12 +144,10 @@ func (w *Watch) Key(name, beside string, notify func(Event)) *Key {
 // tracked are the prefixes of the keys: each key's name, and what the names of those beside them
 // begin with. Of two of which one begins the other it is the shorter, since Redis refuses prefixes
 // that overlap, and with them all tracking.
-func (w *Watch) tracked(keys map[string]*Key) (prefixes []string) {
-	for name, k := range keys {
-		if name != k.name {
-			name, _, _ = strings.Cut(name, "{")
-		}
-		prefixes = append(prefixes, name)
+func tracked(keys []*Key) (prefixes []string) {
+	for _, k := range keys {
+		beside, _, _ := strings.Cut(k.beside, "{")
+		prefixes = append(prefixes, k.name, beside)
 	}
 	slices.Sort(prefixes)
 	shortest := prefixes[:0]
@@ -227,8 +249,8 @@ func (w *Watch) redirect(route func(key string) string) {
 		}
 	}
 	moved := map[*Key]*Server{}
-	for _, k := range w.keys {
-		if s := use(k.name); k.server.Load() != s {
+	for name, k := range w.keys {
+		if s := use(name); k.server.Load() != s {
 			moved[k] = s
 		}
 	}
@@ -241,7 +263,7 @@ func (w *Watch) redirect(route func(key string) string) {
 	}
 	if len(moved) > 0 {
 		for _, s := range used {
-			s.relisten()
+			Signal(s.again)
 		}
 		w.o.Log.Info("redis masters changed", "redis", slices.Sorted(maps.Keys(used)))
 	}
@@ -256,11 +278,14 @@ func (w *Watch) redirect(route func(key string) string) {
 }
 
 // on are the keys of s.
-func (w *Watch) on(s *Server) map[string]*Key {
+func (w *Watch) on(s *Server) (keys []*Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := maps.Clone(w.keys)
-	maps.DeleteFunc(keys, func(_ string, k *Key) bool { return k.server.Load() != s })
+	for _, k := range w.keys {
+		if k.server.Load() == s {
+			keys = append(keys, k)
+		}
+	}
 	return keys
 }
 
@@ -271,9 +296,9 @@ func (w *Watch) NoteRead(now time.Duration) {
 		return
 	}
 	if int64(now)-last > int64(idleAfter) {
-		w.poke()
+		Signal(w.poked)
 		for _, s := range w.all() {
-			s.poke()
+			Signal(s.poked)
 		}
 	}
 }
@@ -288,9 +313,6 @@ func (w *Watch) pace(often, idle time.Duration) time.Duration {
 	}
 	return often
 }
-
-// poke asks for the masters at once.
-func (w *Watch) poke() { Signal(w.poked) }
 
 // Signal wakes the receiver of a channel of capacity 1.
 func Signal(c chan struct{}) {

@@ -24,23 +24,15 @@ const (
 )
 
 // Claim takes the right to tell a target, for so long, unless another process has it or has told.
-func (s *Store) Claim(ctx context.Context, n Notice, lasting time.Duration) (c Claim, err error) {
+func (s *Store) Claim(ctx context.Context, n Notice, lasting time.Duration) (Claim, error) {
 	token := s.token()
-	err = s.do(ctx, n.Resource, func(r redis.Cmdable) (err error) {
-		c, err = s.claims.Claim(ctx, r, n, token, lasting)
-		return err
-	})
-	return c, err
+	return call(ctx, s, n.Resource, func(r redis.Cmdable) (Claim, error) { return s.claims.Claim(ctx, r, n, token, lasting) })
 }
 
 // Told ends a claim: the target was told. Nobody tells it anything else of the resource before
 // pause is over.
 func (s *Store) Told(ctx context.Context, c Claim, pause time.Duration) (Claim, error) {
-	err := s.do(ctx, c.Resource, func(r redis.Cmdable) (err error) {
-		c, err = s.claims.Told(ctx, r, c, pause)
-		return err
-	})
-	return c, err
+	return call(ctx, s, c.Resource, func(r redis.Cmdable) (Claim, error) { return s.claims.Told(ctx, r, c, pause) })
 }
 
 // ToldNot ends a claim: the target could not be told, so many times in a row. Nobody tries again

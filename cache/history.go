@@ -32,21 +32,13 @@ var ErrNoVersion = lease.ErrNoVersion
 
 // History lists what is kept of a resource, newest first: the last ten different documents, at most
 // 10 MiB, each until a week after it was replaced.
-func (s *Store) History(ctx context.Context, key string) (all []Version, err error) {
-	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
-		all, err = s.hash(key).History(ctx, c)
-		return err
-	})
-	return all, err
+func (s *Store) History(ctx context.Context, key string) ([]Version, error) {
+	return call(ctx, s, key, func(c redis.Cmdable) ([]Version, error) { return s.hash(key).History(ctx, c) })
 }
 
 // Version returns the body of one of them, or [ErrNoVersion].
 func (s *Store) Version(ctx context.Context, key, version string) (body []byte, err error) {
-	var packed []byte
-	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
-		packed, err = s.hash(key).Version(ctx, c, version)
-		return err
-	})
+	packed, err := call(ctx, s, key, func(c redis.Cmdable) ([]byte, error) { return s.hash(key).Version(ctx, c, version) })
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +54,7 @@ func (s *Store) Restore(ctx context.Context, key, version string, pin time.Durat
 // Unpin ends what Restore has begun: the next document is fetched at once. It reports whether it
 // was pinned.
 func (s *Store) Unpin(ctx context.Context, key string) (was bool, err error) {
-	_, until, err := s.carry(ctx, key, lease.Restoration{})
+	until, err := s.carry(ctx, key, lease.Restoration{})
 	return until.UnixMilli() > 0, err
 }
 
@@ -78,11 +70,7 @@ type Present struct {
 
 // Present is what Redis holds of key now.
 func (s *Store) Present(ctx context.Context, key string) (p Present, err error) {
-	var rec lease.Record
-	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
-		rec, err = s.hash(key).Look(ctx, c, "")
-		return err
-	})
+	rec, err := call(ctx, s, key, func(c redis.Cmdable) (lease.Record, error) { return s.hash(key).Look(ctx, c, "") })
 	if err != nil {
 		return p, err
 	}
@@ -114,19 +102,15 @@ func (s *Store) restore(ctx context.Context, key string, q lease.Restoration) (u
 		return time.Time{}, err
 	}
 	q.ETag, q.Body, q.Set = ETag(body), body, s.token()
-	outcome, until, err := s.carry(ctx, key, q)
-	if err == nil && outcome == lease.Withdrawn {
-		err = ErrNoVersion
-	}
-	return until, err
+	return s.carry(ctx, key, q)
 }
 
-func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (outcome lease.Outcome, until time.Time, err error) {
-	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
-		outcome, until, err = s.hash(key).Restore(ctx, c, q)
-		return err
-	})
-	return outcome, until, err
+func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (until time.Time, err error) {
+	done, err := call(ctx, s, key, func(c redis.Cmdable) (lease.Pinning, error) { return s.hash(key).Restore(ctx, c, q) })
+	if done.Outcome == lease.Withdrawn {
+		err = ErrNoVersion
+	}
+	return done.Until, err
 }
 
 // remember keeps what this process has filled in the history, after replaced, if that is known. A
@@ -136,16 +120,11 @@ func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (out
 func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Document) {
 	for tries := 1; ; tries++ {
 		err := r.rememberOnce(ctx, filled, replaced)
-		switch {
-		case err == nil:
-			r.unkept.Store(false)
+		if err == nil || watch.Replied(err) {
+			r.warn(&r.unkept, "cannot keep the history", err)
 			return
-		case watch.Replied(err):
-			if !r.unkept.Swap(true) {
-				r.store.log.Warn("cannot keep the history", "resource", r.key, "error", err)
-			}
-			return
-		case tries == 3 || !watch.Sleep(ctx, carryPause):
+		}
+		if tries == 3 || !watch.Sleep(ctx, carryPause) {
 			return
 		}
 	}
@@ -199,25 +178,23 @@ func (r *Reader[V]) carryOut(request string) {
 		q := lease.Restoration{Request: request, Source: r.o.Source, Pin: lease.DefaultPin, By: "redis-cli, through " + s.holder}
 		var err error
 		if request == lease.Latest {
-			_, _, err = s.carry(ctx, r.key, q)
+			_, err = s.carry(ctx, r.key, q)
 		} else {
 			q.Version = request
 			_, err = s.restore(ctx, r.key, q)
 		}
 		if errors.Is(err, ErrNoVersion) {
 			q.Version = "-" // which there never is, even where what is kept is damaged
-			var outcome lease.Outcome
-			if outcome, _, err = s.carry(ctx, r.key, q); outcome == lease.Withdrawn {
+			if _, err = s.carry(ctx, r.key, q); errors.Is(err, ErrNoVersion) {
 				s.log.Warn("cannot restore: no such version in the history", "resource", r.key, "version", request)
+				err = nil
 			}
 		}
-		if failed := err != nil && ctx.Err() == nil; failed {
-			if !r.uncarried.Swap(true) {
-				s.log.Warn("cannot restore for now", "resource", r.key, "error", err)
-			}
+		if ctx.Err() == nil {
+			r.warn(&r.uncarried, "cannot restore for now", err)
+		}
+		if err != nil {
 			watch.Sleep(ctx, carryPause)
-		} else {
-			r.uncarried.Store(false)
 		}
 	}) {
 		r.carrying.Store(false)

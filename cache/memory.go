@@ -111,11 +111,7 @@ func (r *Reader[V]) save() {
 		return
 	}
 	if e := r.memory.Load(); e == nil || e.doc == nil {
-		if err := r.file.Remove(); err == nil {
-			r.unremovable.Store(false)
-		} else if !r.unremovable.Swap(true) {
-			r.store.log.Warn("the last good copy, which may have been purged, cannot be removed", "resource", r.key, "error", err)
-		}
+		r.warn(&r.unremovable, "the last good copy, which may have been purged, cannot be removed", r.file.Remove())
 	}
 	watch.Signal(r.unsaved)
 }

@@ -135,9 +135,10 @@ func TestAReplicaRestoresWhatAnOperatorAsksFor(t *testing.T) {
 		}
 		// After a purge it is served again if that is asked for, and not otherwise.
 		must(t, b.client.Del(t.Context(), key).Err())
-		outcome, _, err := s.carry(t.Context(), "banners", lease.Restoration{Request: first, Version: first, ETag: ETag(body(1)), Body: body(1), Pin: time.Hour, Set: "x"})
-		if must(t, err); outcome != lease.Lost {
-			t.Errorf("a request that was purged: %s", outcome)
+		purged := lease.Restoration{Request: first, Version: first, ETag: ETag(body(1)), Body: body(1), Pin: time.Hour, Set: "x"}
+		done, err := s.hash("banners").Restore(t.Context(), b.client, purged)
+		if must(t, err); done.Outcome != lease.Lost {
+			t.Errorf("a request that was purged: %s", done.Outcome)
 		}
 		eventually(t, "the present version is served", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Value == 2 })
 		must(t, b.client.Del(t.Context(), key).Err())

@@ -37,20 +37,18 @@ type Reader[V any] struct {
 	hash    *lease.Hash
 	watched *watch.Key
 
-	memory    atomic.Pointer[entry[V]]
-	pause     atomic.Pointer[pause]      // after a failed load; nil after a successful one
-	held      atomic.Pointer[lease.Hold] // what is held back; nil for nothing
-	skew      atomic.Int64               // Redis's clock less this process's, ms
-	beside    atomic.Bool                // the books changed, and nobody has looked since
-	size      atomic.Int64               // of the last body that was loaded, bytes
-	nextAsk   atomic.Int64               // when a read may ask for a refresh again
-	refusal   atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
-	wake      chan struct{}              // capacity 1: wakes the attendant
-	changed   chan struct{}              // capacity 1: wakes the flight that waits for another process's
-	unkept    atomic.Bool                // the history could not be written the last time, which is logged once
-	carrying  atomic.Bool                // what an operator wants restored is being restored
-	uncarried atomic.Bool                // that failed the last time, which is logged once
-	voids     int                        // loads in a row that a hard purge made void; for the present flight alone
+	memory   atomic.Pointer[entry[V]]
+	pause    atomic.Pointer[pause]      // after a failed load; nil after a successful one
+	held     atomic.Pointer[lease.Hold] // what is held back; nil for nothing
+	skew     atomic.Int64               // Redis's clock less this process's, ms
+	beside   atomic.Bool                // the books changed, and nobody has looked since
+	size     atomic.Int64               // of the last body that was loaded, bytes
+	nextAsk  atomic.Int64               // when a read may ask for a refresh again
+	refusal  atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
+	wake     chan struct{}              // capacity 1: wakes the attendant
+	changed  chan struct{}              // capacity 1: wakes the flight that waits for another process's
+	carrying atomic.Bool                // what an operator wants restored is being restored
+	voids    int                        // loads in a row that a hard purge made void; for the present flight alone
 
 	telling sync.Mutex // guards told: what was told last of what is held back
 	told    lease.Hold
@@ -68,8 +66,16 @@ type Reader[V any] struct {
 
 	file    lastgood.File // of the last good copy
 	unsaved chan struct{} // capacity 1: wakes keepFile; nil if no copy is kept
-	// unremovable is whether removing the file failed the last time, which is logged once.
-	unremovable atomic.Bool
+
+	// What could not be done the last time: see warn.
+	unkept, uncarried, unwritten, unremovable atomic.Bool
+}
+
+// warn logs an error, unless the same could not be done the last time either.
+func (r *Reader[V]) warn(failing *atomic.Bool, message string, err error) {
+	if was := failing.Swap(err != nil); err != nil && !was {
+		r.store.log.Warn(message, "resource", r.key, "error", err) //nolint:sloglint // the callers' messages are constants
+	}
 }
 
 // leaseLength is how long a lease lasts: for a load, the calls to Redis around it, and the transfer

@@ -56,7 +56,6 @@ func (r *Reader[V]) recall() {
 // at the next start it tells whether the document was purged meanwhile.
 func (r *Reader[V]) keepFile() {
 	var last lastgood.Document
-	failed := false
 	for {
 		select {
 		case <-r.store.ctx.Done():
@@ -79,11 +78,7 @@ func (r *Reader[V]) keepFile() {
 		}
 		last = d
 		d.Body = e.doc.Body
-		err := r.file.Save(&d)
-		if err != nil && !failed {
-			r.store.log.Warn("the last good copy cannot be written", "resource", r.key, "error", err)
-		}
-		failed = err != nil
+		r.warn(&r.unwritten, "the last good copy cannot be written", r.file.Save(&d))
 		r.save() // if it was purged while it was written
 		watch.Sleep(r.store.ctx, savePause)
 	}

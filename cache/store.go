@@ -189,11 +189,7 @@ func (s *Store) Forget(ctx context.Context, key string) (held bool, err error) {
 }
 
 func (s *Store) purge(ctx context.Context, key string, soft, forget bool) (held bool, err error) {
-	err = s.do(ctx, key, func(c redis.Cmdable) error {
-		held, err = s.hash(key).Purge(ctx, c, soft, forget)
-		return err
-	})
-	return held, err
+	return call(ctx, s, key, func(c redis.Cmdable) (bool, error) { return s.hash(key).Purge(ctx, c, soft, forget) })
 }
 
 // do calls f, whose errors say that they are Redis's, with the server of a key.
@@ -203,6 +199,15 @@ func (s *Store) do(ctx context.Context, key string, f func(redis.Cmdable) error)
 		return fmt.Errorf("redis: %w", err)
 	}
 	return server.Do(ctx, true, f)
+}
+
+// call is do for a call with a result.
+func call[T any](ctx context.Context, s *Store, key string, f func(redis.Cmdable) (T, error)) (got T, err error) {
+	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
+		got, err = f(c)
+		return err
+	})
+	return got, err
 }
 
 func (s *Store) hash(key string) *lease.Hash { return lease.New(s.prefix, key, s.holder) }
@@ -220,12 +225,8 @@ func (s *Store) Announce(ctx context.Context, report []byte, lasting time.Durati
 }
 
 // Replicas lists those that have reported themselves within lasting, by name.
-func (s *Store) Replicas(ctx context.Context, lasting time.Duration) (all []Replica, err error) {
-	err = s.do(ctx, rosterKey, func(c redis.Cmdable) (err error) {
-		all, err = s.roster.Read(ctx, c, lasting)
-		return err
-	})
-	return all, err
+func (s *Store) Replicas(ctx context.Context, lasting time.Duration) ([]Replica, error) {
+	return call(ctx, s, rosterKey, func(c redis.Cmdable) ([]Replica, error) { return s.roster.Read(ctx, c, lasting) })
 }
 
 // Withdraw removes this process from the list, before it ends.

@@ -162,11 +162,16 @@ type Restoration struct {
 	Set     string // names the data set, if there is none
 }
 
-// Restore serves a version of the history, pinned, or ends the pin. The time is until when it is
-// pinned.
-func (h *Hash) Restore(ctx context.Context, c redis.Scripter, q Restoration) (Outcome, time.Time, error) {
+// A Pinning is the result of [Hash.Restore]: until when the document is pinned, or was.
+type Pinning struct {
+	Outcome Outcome
+	Until   time.Time
+}
+
+// Restore serves a version of the history, pinned, or ends the pin.
+func (h *Hash) Restore(ctx context.Context, c redis.Scripter, q Restoration) (Pinning, error) {
 	r, err := h.run(ctx, c, restore, q.Request, q.Version, q.ETag, q.Body, q.Source, q.Pin.Milliseconds(), q.By, q.Set)
-	return Outcome(r.text(0)), time.UnixMilli(r.int(1)), err
+	return Pinning{Outcome(r.text(0)), time.UnixMilli(r.int(1))}, err
 }
 
 // pack compresses a body. Its coder is made for each: it is large, and seldom needed.

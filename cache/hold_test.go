@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
@@ -309,6 +310,54 @@ func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 	}
 	src.version.Store(4)
 	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 && r.Snapshot().HeldBack == nil })
+}
+
+// TestAHoldWhoseRecordIsNotAnsweredIsOne has Redis record a hold, and the reply not come: to the
+// first call, or to the second one either.
+func TestAHoldWhoseRecordIsNotAnsweredIsOne(t *testing.T) {
+	t.Parallel()
+	for _, losses := range []int{1, 2} {
+		t.Run(strconv.Itoa(losses), func(t *testing.T) {
+			b := anyStore(t)
+			src := newSource()
+			src.version.Store(2)
+			way := newRelay(t, strings.TrimPrefix(b.url, "redis://"))
+			told := make(chan *HeldBack, 100)
+			s, err := Open(t.Context(), Options{URL: way.url(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
+			must(t, err)
+			t.Cleanup(func() { must(t, s.Close()) })
+			o := guarded(src, time.Hour)
+			o.StaleWhileRevalidate = 0                               // visitors wait
+			o.BackoffFirst, o.BackoffMost = time.Minute, time.Minute // one fetch
+			r, err := NewReader(s, "banners", o)
+			must(t, err)
+			eventually(t, "purges are received", s.Listening)
+			_, other := replica(t, b.url, o)
+			get(t, r)
+			_, err = another().Release(t.Context(), b.client, lease.Lease{}, lease.Failure{}, 0) // its script is there
+			must(t, err)
+			left := way.lose(":held", losses)
+			src.version.Store(101)
+			elapsed := testkit.Stopwatch(t)
+			for _, r := range []*Reader[int64]{r, other} {
+				until(t, r, "it is held back", func(a Answer[int64]) bool {
+					if a.Value != 2 {
+						t.Fatalf("version %d is served: %+v", a.Value, a.Status)
+					}
+					return isHeld(a) && r.Snapshot().HeldBack != nil
+				})
+			}
+			if took := elapsed(); took > 3*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			eventually(t, "no reply is waited for", func() bool { return left() == 0 && !r.Snapshot().Fetching && s.Listening() })
+			until(t, r, "it is still held back", isHeld)
+			now := b.client.HGet(t.Context(), books, "lease").Val()
+			if loads := src.loads.Load(); now != "failed:1:held" || loads != 2 || len(told) != 1 {
+				t.Errorf("the lease is %q after %d loads, and %d holds were told", now, loads, len(told))
+			}
+		})
+	}
 }
 
 func TestADocumentHeldBackIsSeenAsNoFailure(t *testing.T) {

@@ -27,6 +27,8 @@ type relay struct {
 	rate   int               // bytes a second; 0: as many as there are
 	late   time.Duration     // what comes from the server is late by this
 	muted  bool              // clients are told of changes of other keys than they ask for
+	losing string            // after a command with this nothing comes on its connection any more,
+	losses int               // so many times
 }
 
 func newRelay(t testing.TB, target string) *relay {
@@ -99,6 +101,10 @@ func (r *relay) pass(to, from net.Conn, reply bool) {
 		}
 		r.mu.Lock()
 		hole, rate, muted, late := r.holes[from], r.rate, r.muted, r.late
+		if !reply && r.losses > 0 && bytes.Contains(buf[:n], []byte(r.losing)) {
+			r.losses--
+			r.holes[to] = true
+		}
 		r.mu.Unlock()
 		if rate > 0 {
 			now := watch.Now() // a sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too
@@ -172,4 +178,16 @@ func (r *relay) slow(late time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = late
+}
+
+// lose has no reply come to the next commands with a text, so many, and says how many are left.
+func (r *relay) lose(text string, times int) (left func() int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losing, r.losses = text, times
+	return func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.losses
+	}
 }

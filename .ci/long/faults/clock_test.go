@@ -2,7 +2,6 @@ package faults
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,13 +14,9 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// A change is made to a source file before it is compiled. A file of which nothing is known yet is
-// added.
-type change struct{ file, from, to string }
-
 // anHour lets the signals USR1 and USR2 set the clock of a process forward and back by an hour. The
 // monotonic clock runs on, as when a machine's clock is set.
-func anHour(t *testing.T) []change {
+func anHour(t *testing.T) []harness.Change {
 	t.Helper()
 	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", "time").Output()
 	if err != nil {
@@ -29,9 +24,9 @@ func anHour(t *testing.T) []change {
 	}
 	library := filepath.Join(strings.TrimSpace(string(folder)), "time.go")
 	const now = "	sec, nsec, mono := runtimeNow()\n"
-	return []change{
-		{library, "func Now() Time {\n" + now, "var Step int64\n\nfunc Now() Time {\n" + now + "	sec += Step\n"},
-		{filepath.Join(harness.Root, "cmd", "vitrine", "step.go"), "", `package main
+	return []harness.Change{
+		{File: library, From: "func Now() Time {\n" + now, To: "var Step int64\n\nfunc Now() Time {\n" + now + "	sec += Step\n"},
+		{File: filepath.Join(harness.Root, "cmd", "vitrine", "step.go"), To: `package main
 
 import ("os"; "os/signal"; "syscall"; "time")
 
@@ -46,34 +41,6 @@ func init() {
 }
 `},
 	}
-}
-
-// build compiles vitrine with changes that exist nowhere else, and returns the program.
-func build(t *testing.T, changes ...change) (program string) {
-	t.Helper()
-	dir := t.TempDir()
-	replace := map[string]string{}
-	for i, c := range changes {
-		text := []byte(c.to)
-		if c.from != "" {
-			content, err := os.ReadFile(c.file)
-			if err != nil || strings.Count(string(content), c.from) != 1 {
-				t.Fatalf("%s does not have %q once: %v", c.file, c.from, err)
-			}
-			text = []byte(strings.Replace(string(content), c.from, c.to, 1))
-		}
-		file, err := filepath.Abs(c.file)
-		testkit.Must(t, err)
-		replace[file] = filepath.Join(dir, fmt.Sprint(i, ".go"))
-		testkit.Must(t, os.WriteFile(replace[file], text, 0o600))
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	testkit.Must(t, err)
-	list := filepath.Join(dir, "overlay.json")
-	testkit.Must(t, os.WriteFile(list, overlay, 0o600))
-	program = filepath.Join(dir, "vitrine")
-	testkit.Must(t, harness.Build(program, "-overlay", list))
-	return program
 }
 
 // redisWithAClock starts a Redis whose wall clock set sets, by so many hours.

@@ -1,10 +1,10 @@
+// Package faults tries what can go wrong around vitrine, alone and in pairs: docs/failures.md.
 package faults
 
 import (
 	goflag "flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -127,15 +127,10 @@ func (m *matrix) instead(a, b fault) []fault {
 // recover waits until a visitor gets a fresh answer that all replicas share.
 func (m *matrix) recover(name string) time.Duration {
 	ended := time.Now()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	testkit.Eventually(m.t, name+": recovery", func() bool {
-		response, err := client.Get("http://" + m.public + "/gvapp/singlebanner")
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
-		status := response.Header.Get("Cache-Status")
-		return strings.HasPrefix(status, "vitrine; hit; ttl=") && !strings.Contains(status, "ttl=-") && !strings.Contains(status, "redis-")
+		header, err := m.banners()
+		status := header.Get("Cache-Status")
+		return err == nil && strings.HasPrefix(status, "vitrine; hit; ttl=") && !strings.Contains(status, "ttl=-") && !strings.Contains(status, "redis-")
 	})
 	return time.Since(ended)
 }
@@ -257,3 +252,5 @@ func writeFaults(t *testing.T, file string, cells []cell, soak string) {
 	}
 	testkit.Must(t, os.WriteFile(file, []byte(out), 0o644))
 }
+
+func TestMain(m *testing.M) { harness.Main(m) }

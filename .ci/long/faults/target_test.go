@@ -71,37 +71,26 @@ func (h *hook) down() { _ = h.listener.Close() } // nobody listens then
 // certificate makes one that is its own authority, which vitrine trusts or not, until a time from now.
 func (h *hook) certificate(trusted bool, host net.IP, until time.Duration) *tls.Certificate {
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testkit.Must(h.t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), IPAddresses: []net.IP{host},
 		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(until), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testkit.Must(h.t, err)
 	if trusted {
 		file, err := os.OpenFile(h.trusted, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err == nil {
 			err = errors.Join(pem.Encode(file, &pem.Block{Type: "CERTIFICATE", Bytes: der}), file.Close())
 		}
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		testkit.Must(h.t, err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 }
 
 // configuration is a file that names the hook as a target.
 func (h *hook) configuration() string {
-	file := filepath.Join(h.t.TempDir(), "vitrine.yaml")
-	text := fmt.Sprintf("notify:\n  - {name: hook, preset: webhook, url: 'https://%s', events: [changed, purged]}\n", h.address)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		h.t.Fatal(err)
-	}
-	return file
+	return harness.File(h.t, "vitrine.yaml", fmt.Sprintf("notify: [{name: hook, preset: webhook, url: 'https://%s', events: [changed, purged]}]\n", h.address))
 }
 
 // well has the hook accept what it is told.
@@ -185,14 +174,9 @@ func (tr *trial) faultsOfTheTarget() []fault {
 // isTold waits until the hook was told of the document that visitors get.
 func (tr *trial) isTold(name string) {
 	tr.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	testkit.Eventually(tr.t, name+": the target is told of what is served", func() bool {
-		response, err := client.Get("http://" + tr.public + "/gvapp/singlebanner")
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
+		header, err := tr.banners()
 		told := tr.hook.etag.Load()
-		return told != nil && *told == response.Header.Get("ETag")
+		return err == nil && told != nil && *told == header.Get("ETag")
 	})
 }

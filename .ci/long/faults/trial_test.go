@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,9 +17,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-const (
-	faultTTL = 200 * time.Millisecond
-)
+const faultTTL = 200 * time.Millisecond
 
 // A trial is a vitrine under load, with a CMS and a Redis to do harm to.
 type trial struct {
@@ -46,7 +43,7 @@ type trial struct {
 func newTrial(t *testing.T) *trial {
 	tr := &trial{Content: harness.NewContent(t), t: t, operator: harness.FreeAddress(t), details: map[string]bool{}, hook: newHook(t)}
 	tr.redis, tr.setRedis = redisWithAClock(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "400")
-	tr.vitrine = harness.Child{Program: build(t, anHour(t)...), Files: 400, Log: &tr.log}
+	tr.vitrine = harness.Child{Program: harness.BuildChanged(t, anHour(t)...), Files: 400, Log: &tr.log}
 	tr.public, tr.vitrine.Socket = harness.OpenSocket(t)
 	tr.vitrine.Environ = []string{
 		"VITRINE_ADMIN_LISTEN=" + tr.operator, "VITRINE_LOG_FORMAT=json", "VITRINE_CONFIG=" + tr.hook.configuration(),
@@ -68,24 +65,18 @@ func (tr *trial) visit(client *http.Client) {
 		defer tr.mu.Unlock()
 		tr.wrong = append(tr.wrong, fmt.Sprintf(format, args...))
 	}
-	get := func() (code int, status string, body []byte, err error) {
-		response, err := client.Get("http://" + tr.public + "/gvapp/singlebanner")
-		if err != nil {
-			return 0, "", nil, err
-		}
-		defer response.Body.Close()
-		body, err = io.ReadAll(response.Body)
-		return response.StatusCode, response.Header.Get("Cache-Status"), body, err
+	get := func() (int, http.Header, []byte, error) {
+		return harness.Get(client, "http://"+tr.public+"/gvapp/singlebanner")
 	}
-	code, status, body, err := get()
+	code, header, body, err := get()
 	if err != nil && tr.killed.Load() >= began.UnixNano() { // cut off with the process: asked again, as a balancer does
-		code, status, body, err = get()
+		code, header, body, err = get()
 	}
 	if err != nil {
 		complain("%v", err)
 		return
 	}
-	took := time.Since(began)
+	took, status := time.Since(began), header.Get("Cache-Status")
 	tr.answers.Add(1)
 	if code != http.StatusOK {
 		complain("status %d, %.60q, %s", code, body, status)
@@ -101,6 +92,13 @@ func (tr *trial) visit(client *http.Client) {
 	if detail != "" {
 		tr.details[detail] = true
 	}
+}
+
+// banners asks for them over a connection of its own, and returns the header of the answer.
+func (tr *trial) banners() (http.Header, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	_, header, _, err := harness.Get(client, "http://"+tr.public+"/gvapp/singlebanner")
+	return header, err
 }
 
 // load visits until stop is called. It returns when each visitor has a connection.
@@ -141,13 +139,7 @@ func (tr *trial) kill() {
 
 // operatorSays is what the operator's address answers.
 func (tr *trial) operatorSays(path string) (string, error) {
-	client := http.Client{Timeout: 10 * time.Second}
-	response, err := client.Get("http://" + tr.operator + path)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	_, _, body, err := harness.Get(&http.Client{Timeout: 10 * time.Second}, "http://"+tr.operator+path)
 	return string(body), err
 }
 

@@ -37,9 +37,11 @@ func TestAFurtherDocumentTakesAtMostEightPlaces(t *testing.T) {
 	if len(places) > 8 {
 		t.Errorf("it takes %d", len(places))
 	}
-	dir := t.TempDir()
-	testkit.Must(t, harness.Build(filepath.Join(dir, "vitrine"), "-overlay", overlay(t, dir)))
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var changes []harness.Change
+	for _, p := range places {
+		changes = append(changes, harness.Change{File: filepath.Join(harness.Root, p.file), From: p.after, To: p.after + p.add})
+	}
+	t.Setenv("PATH", filepath.Dir(harness.BuildChanged(t, changes...))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	served := harness.Serve(t, "VITRINE_TTL_EXHIBITIONS=10m")
 	for _, want := range []struct{ url, text string }{
 		{served.Public + "/cms/exhibitions/", `[{"id":7,"title":"Licht en lucht"}]`},
@@ -62,40 +64,4 @@ func TestAFurtherDocumentTakesAtMostEightPlaces(t *testing.T) {
 	if err := json.NewDecoder(response.Body).Decode(&description); err != nil || description.Name != "Exhibition List" {
 		t.Errorf("%v, %+v", err, description)
 	}
-}
-
-// overlay writes the changed files to dir, and the list of them that go build -overlay reads.
-func overlay(t *testing.T, dir string) string {
-	t.Helper()
-	root, err := filepath.Abs(harness.Root)
-	testkit.Must(t, err)
-	replace := make(map[string]string)
-	for _, p := range places {
-		file := filepath.Join(root, p.file)
-		changed, known := replace[file]
-		if !known {
-			changed = filepath.Join(dir, strings.ReplaceAll(p.file, "/", "_"))
-			replace[file] = changed
-		}
-		text := p.add
-		if p.after != "" {
-			from := file
-			if known {
-				from = changed
-			}
-			old, err := os.ReadFile(from)
-			testkit.Must(t, err)
-			before, rest, found := strings.Cut(string(old), p.after)
-			if !found || strings.Contains(rest, p.after) {
-				t.Fatalf("%s: %q is not there once", p.file, p.after)
-			}
-			text = before + p.after + p.add + rest
-		}
-		testkit.Must(t, os.WriteFile(changed, []byte(text), 0o600))
-	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	testkit.Must(t, err)
-	path := filepath.Join(dir, "overlay.json")
-	testkit.Must(t, os.WriteFile(path, list, 0o600))
-	return path
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -92,9 +94,8 @@ func OpenSocket(t testing.TB) (address string, socket *os.File) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer listener.Close()
-	if socket, err = listener.(*net.TCPListener).File(); err != nil {
-		t.Fatal(err)
-	}
+	socket, err = listener.(*net.TCPListener).File()
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	return listener.Addr().String(), socket
 }
@@ -140,7 +141,7 @@ func SampleCMS(t testing.TB, address string) {
 	WaitUntilWell(t, "http://"+address+Routes["rules"])
 }
 
-// Get returns an answer's status and body.
+// Get returns an answer's status, header and body.
 func Get(client *http.Client, url string) (status int, header http.Header, body []byte, err error) {
 	response, err := client.Get(url)
 	if err != nil {
@@ -149,4 +150,28 @@ func Get(client *http.Client, url string) (status int, header http.Header, body 
 	defer response.Body.Close()
 	body, err = io.ReadAll(response.Body)
 	return response.StatusCode, response.Header, body, err
+}
+
+// File writes a file into a folder of the test, and returns its path.
+func File(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// ProxyConfiguration is a file of docs/deploy/proxies, with the test's addresses in place of those in
+// the file.
+func ProxyConfiguration(t testing.TB, file string, swap ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(Root, "docs", "deploy", "proxies", file))
+	testkit.Must(t, err)
+	text := string(content)
+	for i := 0; i < len(swap); i += 2 {
+		if !strings.Contains(text, swap[i]) {
+			t.Fatalf("%s does not say %q", file, swap[i])
+		}
+		text = strings.ReplaceAll(text, swap[i], swap[i+1])
+	}
+	return text
 }

@@ -6,6 +6,7 @@ package harness
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -67,6 +68,37 @@ func Build(program string, flags ...string) error {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// A Change is made to a source file before it is compiled: From, which stands there once, becomes To.
+// Without From, To is a file of its own.
+type Change struct{ File, From, To string }
+
+// BuildChanged compiles the program with changes that exist nowhere else, and returns its path.
+func BuildChanged(t testing.TB, changes ...Change) (program string) {
+	t.Helper()
+	dir, texts, replace := t.TempDir(), map[string]string{}, map[string]string{}
+	for _, c := range changes {
+		file, err := filepath.Abs(c.File)
+		testkit.Must(t, err)
+		text, known := texts[file]
+		if c.From != "" && !known {
+			content, err := os.ReadFile(file)
+			testkit.Must(t, err)
+			text = string(content)
+		}
+		if c.From != "" && strings.Count(text, c.From) != 1 {
+			t.Fatalf("%s does not have %q once", c.File, c.From)
+		}
+		texts[file] = strings.Replace(text, c.From, c.To, 1)
+		replace[file] = filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		testkit.Must(t, os.WriteFile(replace[file], []byte(texts[file]), 0o600))
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	testkit.Must(t, err)
+	program = filepath.Join(dir, "vitrine")
+	testkit.Must(t, Build(program, "-overlay", File(t, "overlay.json", string(overlay))))
+	return program
 }
 
 // Volume is how much a test tries: 1 unless LONG_VOLUME has another number. A test multiplies with

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -36,8 +35,7 @@ func TestTheAlertsAreThoseThatTheirTestHolds(t *testing.T) {
 // No query names a metric or a label that is not there.
 func TestEveryQueryOfTheDashboardFindsWhatItAsksFor(t *testing.T) {
 	harness.Need(t, "prometheus", "prometheus")
-	config := filepath.Join(t.TempDir(), "vitrine.yaml")
-	testkit.Must(t, os.WriteFile(config, []byte("notify: [{name: chat, preset: webhook, url: 'http://127.0.0.1:1'}]\n"), 0o600))
+	config := harness.File(t, "vitrine.yaml", "notify: [{name: chat, preset: webhook, url: 'http://127.0.0.1:1'}]\n")
 	vitrine := harness.Serve(t, "VITRINE_ADMIN_TOKEN=open-sesame", "VITRINE_CONFIG="+config)
 	for _, path := range harness.Routes { // a hit of each
 		for range 2 {
@@ -55,12 +53,10 @@ func TestEveryQueryOfTheDashboardFindsWhatItAsksFor(t *testing.T) {
 // prometheus scrapes target until the test ends, and returns its address.
 func prometheus(t *testing.T, target string) string {
 	t.Helper()
-	dir, address := t.TempDir(), harness.FreeAddress(t)
+	address := harness.FreeAddress(t)
 	config := fmt.Sprintf(`{global: {scrape_interval: 200ms}, scrape_configs: [{job_name: vitrine,
 		authorization: {credentials: open-sesame}, static_configs: [{targets: [%q]}]}]}`, target)
-	file := filepath.Join(dir, "prometheus.yml")
-	testkit.Must(t, os.WriteFile(file, []byte(config), 0o600))
-	command := exec.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+dir,
+	command := exec.Command("prometheus", "--config.file="+harness.File(t, "prometheus.yml", config), "--storage.tsdb.path="+t.TempDir(),
 		"--web.listen-address="+address, "--log.level=warn")
 	command.Stderr = t.Output()
 	testkit.Must(t, command.Start())
@@ -68,13 +64,7 @@ func prometheus(t *testing.T, target string) string {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
 	})
-	testkit.Must(t, testkit.Retry(func() error {
-		connection, err := net.Dial("tcp", address)
-		if err != nil {
-			return err
-		}
-		return connection.Close()
-	}))
+	harness.WaitUntilWell(t, "http://"+address+"/-/ready")
 	return address
 }
 

@@ -1,12 +1,17 @@
+// Package operating runs what the documentation tells operators to type, and what watches
+// vitrine: systemd, Prometheus.
 package operating
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"vitrine/cache/redistest"
 	"vitrine/ci/long/harness"
@@ -176,4 +181,36 @@ func TestTheAnswerThatReadmeShowsIsOne(t *testing.T) {
 		return
 	}
 	t.Error("README shows no answer")
+}
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+func TestSystemdPassesThePublicSocketAndHearsWhenItIsServed(t *testing.T) {
+	public, socket := harness.OpenSocket(t)
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
+	testkit.Must(t, err)
+	defer manager.Close()
+
+	vitrine := harness.Child{Socket: socket, Log: t.Output(), Environ: []string{
+		"NOTIFY_SOCKET=" + manager.LocalAddr().String(), "WATCHDOG_USEC=100000", "VITRINE_LISTEN=:1",
+	}}
+	vitrine.Start(t)
+	defer vitrine.Stop()
+
+	waiting := map[string]int{"READY=1": 1, "WATCHDOG=1": 3}
+	for state := make([]byte, 100); len(waiting) > 0; {
+		testkit.Must(t, manager.SetReadDeadline(time.Now().Add(10*time.Second)))
+		n, err := manager.Read(state)
+		if err != nil {
+			t.Fatalf("still waiting for %v: %v", waiting, err)
+		}
+		if name := string(state[:n]); waiting[name] > 1 {
+			waiting[name]--
+		} else {
+			delete(waiting, name)
+		}
+	}
+	if status, _, body, err := harness.Get(http.DefaultClient, "http://"+public+"/gvapp/"); err != nil || status != http.StatusOK || !strings.HasPrefix(string(body), `{"artist":`) {
+		t.Errorf("status %d, %.80q, %v", status, body, err)
+	}
 }

@@ -1,3 +1,4 @@
+// Package page looks at the operator's page in Chromium.
 package page
 
 import (
@@ -311,3 +312,5 @@ func checkOutline(t *testing.T, b *browser, path string) {
 		t.Errorf("%s: headings skip a step, an id is there twice, or a label leads nowhere", path)
 	}
 }
+
+func TestMain(m *testing.M) { harness.Main(m) }

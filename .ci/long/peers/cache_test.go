@@ -3,7 +3,10 @@ package peers
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"vitrine/ci/long/harness"
 	"vitrine/cmd/testkit"
 	"vitrine/upstream/shape"
 )
@@ -249,4 +253,72 @@ func TestErrorsAreNotKept(t *testing.T) {
 		v.cms.Set(shape.Rules, `[]`)
 		testkit.Eventually(t, "the document is served", func() bool { return get(t, url+"/cms/rules/").StatusCode == 200 })
 	})
+}
+
+// nginxMain is a distribution's nginx.conf around conf.d, confined to a folder of the test.
+const nginxMain = `daemon off;
+pid DIR/nginx.pid;
+error_log stderr warn;
+worker_processes 1;
+events { worker_connections 256; }
+http {
+    access_log off;
+    client_body_temp_path DIR/body;
+    proxy_temp_path DIR/proxy;
+    fastcgi_temp_path DIR/fastcgi;
+    uwsgi_temp_path DIR/uwsgi;
+    scgi_temp_path DIR/scgi;
+    include DIR/vitrine.conf;
+}
+`
+
+func startNginx(t *testing.T, v *vitrine) string {
+	t.Helper()
+	program := nginxTool.path(t)
+	dir, addr := t.TempDir(), harness.FreeAddress(t)
+	_, port, err := net.SplitHostPort(addr)
+	testkit.Must(t, err)
+	write(t, dir, "vitrine.conf", harness.ProxyConfiguration(t, "nginx-cache.conf",
+		"/var/cache/nginx/vitrine", filepath.Join(dir, "cache"),
+		"127.0.0.1:8080", v.Addr,
+		"listen 80;", "listen 127.0.0.1:"+port+";"))
+	conf := strings.ReplaceAll(nginxMain, "DIR", dir)
+	if os.Geteuid() == 0 { // otherwise the workers switch to a user who cannot read the test's folder
+		conf = "user root;\n" + conf
+	}
+	run(t, addr, program, "-c", write(t, dir, "nginx.conf", conf), "-e", "stderr", "-p", dir)
+	return "http://" + addr
+}
+
+// TestNginxNamesTheClientItself: what a client writes into X-Forwarded-For does not reach vitrine.
+func TestNginxNamesTheClientItself(t *testing.T) {
+	v := startVitrine(t, nil, nginxTool)
+	url := startNginx(t, v)
+	get(t, url+"/gvapp/", "X-Forwarded-For", "198.51.100.1, 203.0.113.9")
+	asked := v.log.take()
+	if len(asked) != 1 || asked[0].Header.Get("X-Forwarded-For") != "127.0.0.1" {
+		t.Errorf("vitrine was sent %v", asked)
+	}
+}
+
+func startVarnish(t *testing.T, v *vitrine) string {
+	t.Helper()
+	return startVarnishAt(t, v, harness.FreeAddress(t))
+}
+
+func startVarnishAt(t *testing.T, v *vitrine, addr string) string {
+	t.Helper()
+	program := varnishTool.path(t)
+	dir := t.TempDir()
+	host, port, err := net.SplitHostPort(v.Addr)
+	testkit.Must(t, err)
+	text := harness.ProxyConfiguration(t, "varnish.vcl",
+		`.host = "127.0.0.1"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`,
+		"-a :80", "-a "+addr, "/etc/varnish/varnish.vcl", filepath.Join(dir, "varnish.vcl"))
+	write(t, dir, "varnish.vcl", text)
+	_, shown, _ := strings.Cut(text, "\n# varnishd ")
+	shown, _, _ = strings.Cut(shown, "\n")
+	options := strings.Fields(shown)
+	run(t, addr, program, append([]string{"-F", "-j", "none", "-T", "none", "-n", dir}, options...)...)
+	return "http://" + addr
 }

@@ -56,10 +56,9 @@ func startVitrine(t *testing.T, environ []string, tools ...tool) *vitrine {
 	v.Served = harness.Serve(t, append([]string{
 		"VITRINE_UPSTREAM_URL=" + v.cms.URL, "VITRINE_STALE_WHILE_REVALIDATE=0s", "VITRINE_STALE_IF_ERROR=0s",
 	}, environ...)...)
-	var err error
-	if v.relay, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	relay, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	v.relay = relay
 	v.Addr = v.relay.Addr().String()
 	relayed := make(chan struct{})
 	go func() {
@@ -251,22 +250,6 @@ func run(t *testing.T, addr, program string, args ...string) {
 		conn.Close()
 		return true
 	})
-}
-
-// configuration returns a file of docs/deploy/proxies, with the test's addresses in place of those
-// in the file.
-func configuration(t *testing.T, file string, swap ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "proxies", file))
-	testkit.Must(t, err)
-	block := string(text)
-	for i := 0; i < len(swap); i += 2 {
-		if !strings.Contains(block, swap[i]) {
-			t.Fatalf("%s does not say %q", file, swap[i])
-		}
-		block = strings.ReplaceAll(block, swap[i], swap[i+1])
-	}
-	return block
 }
 
 // write creates a file in a folder of the test.

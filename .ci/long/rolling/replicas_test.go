@@ -1,3 +1,4 @@
+// Package rolling reloads, upgrades and restarts vitrine under load.
 package rolling
 
 import (
@@ -5,8 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -59,24 +58,12 @@ func (r *replicas) roll() {
 	}
 }
 
-// fromDocs writes a configuration of docs/deploy/proxies, with the addresses of this test.
-func (r *replicas) fromDocs(file string, swap ...string) (path string) {
-	r.t.Helper()
-	content, err := os.ReadFile(filepath.Join(harness.Root, "docs", "deploy", "proxies", file))
-	testkit.Must(r.t, err)
-	text := string(content)
+// servers are the addresses of the replicas in place of those of the pages.
+func (r *replicas) servers() (swap []string) {
 	for i := range r.children {
 		swap = append(swap, fmt.Sprintf("10.0.0.%d:8080", i+1), r.public[i])
 	}
-	for i := 0; i < len(swap); i += 2 {
-		if !strings.Contains(text, swap[i]) {
-			r.t.Fatalf("%s does not say %q", file, swap[i])
-		}
-		text = strings.ReplaceAll(text, swap[i], swap[i+1])
-	}
-	path = filepath.Join(r.t.TempDir(), file)
-	testkit.Must(r.t, os.WriteFile(path, []byte(text), 0o600))
-	return path
+	return swap
 }
 
 // balance runs a balancer at address until the test ends.
@@ -103,20 +90,18 @@ var balancers = map[string]func(r *replicas) (address string){
 			_, port, _ := net.SplitHostPort(r.operator[i])
 			swap = append(swap, fmt.Sprintf("10.0.0.%d:8080 port 9090", i+1), fmt.Sprintf("10.0.0.%d:8080 port %s", i+1, port))
 		}
-		r.balance(address, "haproxy", "-db", "-f", r.fromDocs("haproxy.cfg", swap...))
+		r.balance(address, "haproxy", "-db", "-f", harness.File(r.t, "haproxy.cfg", harness.ProxyConfiguration(r.t, "haproxy.cfg", append(swap, r.servers()...)...)))
 		return address
 	},
 	"nginx": func(r *replicas) string {
 		harness.Need(r.t, "nginx", "nginx-light")
 		address, dir := harness.FreeAddress(r.t), r.t.TempDir()
 		conf := fmt.Sprintf("daemon off; pid %[1]s/pid; error_log stderr crit; worker_processes 2; events {}\nhttp { access_log off; client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5; include %[2]s; }\n",
-			dir, r.fromDocs("nginx-balancer.conf", "listen 80", "listen "+address))
+			dir, harness.File(r.t, "vitrine.conf", harness.ProxyConfiguration(r.t, "nginx-balancer.conf", append(r.servers(), "listen 80", "listen "+address)...)))
 		if os.Geteuid() == 0 { // otherwise the workers switch to a user who cannot read the test's folder
 			conf = "user root; " + conf
 		}
-		main := filepath.Join(dir, "nginx.conf")
-		testkit.Must(r.t, os.WriteFile(main, []byte(conf), 0o600))
-		r.balance(address, "nginx", "-c", main, "-e", "stderr", "-p", dir)
+		r.balance(address, "nginx", "-c", harness.File(r.t, "nginx.conf", conf), "-e", "stderr", "-p", dir)
 		return address
 	},
 }
@@ -141,9 +126,7 @@ func (r *replicas) underLoad(address string, f func()) {
 		}
 	}
 	r.t.Logf("%d requests were answered in %v; %d purges; %d fetches, %d allowed", asked.Load(), took, r.purges, r.CMS.Count(shape.Banners)-fetches[shape.Banners], most)
-	if text := r.log.String(); strings.Contains(text, "cut off") {
-		r.t.Errorf("logged:\n%s", text)
-	}
+	loggedNoFailure(r.t, &r.log)
 }
 
 // Each of four replicas behind a balancer is restarted under load, twice: no request fails, none is
@@ -160,3 +143,5 @@ func TestRollingRestartsBehindABalancerFailNoRequest(t *testing.T) {
 		})
 	}
 }
+
+func TestMain(m *testing.M) { harness.Main(m) }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,8 +109,7 @@ func (c *heavyCMS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // visitors got.
 func peak(t *testing.T, config string, change func()) (bytes, written, status int) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "vitrine.yaml")
-	testkit.Must(t, os.WriteFile(file, []byte(config), 0o600))
+	file := harness.File(t, "vitrine.yaml", config)
 	redis, public := redistest.Start(t), harness.FreeAddress(t)
 	var log testkit.Buffer
 	vitrine := harness.Child{Log: &log, Args: []string{"serve", "--config", file}, Environ: []string{

@@ -247,11 +247,7 @@ func TestTheLastGoodFileOfARefusedDocumentIsKept(t *testing.T) {
 func TestTheOnlyCopySurvivesWhatIsNoPurge(t *testing.T) {
 	server, src := startRedis(t, "--maxmemory", "1"), newSource()
 	var purges int
-	store, err := Open(t.Context(), Options{URL: server.URL(), Events: Events{Purged: func(string, string) { purges++ }}})
-	must(t, err)
-	r, err := NewReader(store, "banners", options(src))
-	must(t, err)
-	eventually(t, "purges are received", store.Listening)
+	store, r := replicaWith(t, Options{URL: server.URL(), Events: Events{Purged: func(string, string) { purges++ }}}, options(src))
 	eventually(t, "it is refused", func() bool { return get(t, r).Status.Detail == DetailRedisRefused })
 	src.fail(errDown)
 	client := server.Client()
@@ -321,17 +317,12 @@ func TestABrokenConnectionIsNoRefusal(t *testing.T) {
 	server, src := startRedis(t), newSource()
 	way := newRelay(t, server.Addr)
 	var log testkit.Buffer
-	store, err := Open(t.Context(), Options{URL: way.url(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
 	big := padded(src, 4<<20)
-	r, err := NewReader(store, "banners", options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+	store, r := replicaWith(t, Options{URL: way.url(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
 		way.throttle(8 << 20)
 		time.AfterFunc(100*time.Millisecond, func() { way.cut(); way.throttle(0); way.heal() })
 		return big.Load(ctx, k, held)
 	})))
-	must(t, err)
-	eventually(t, "purges are received", store.Listening)
 	if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisRefused {
 		t.Errorf("%+v", a.Status)
 	}
@@ -343,11 +334,7 @@ func TestABrokenConnectionIsNoRefusal(t *testing.T) {
 // TestARefusalIsOfOneResource has room for one document and none for the other: that is said once.
 func TestARefusalIsOfOneResource(t *testing.T) {
 	var log testkit.Buffer
-	store, err := Open(t.Context(), Options{URL: embeddedURL(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
-	big, err := NewReader(store, "banners", options(newSource()))
-	must(t, err)
+	store, big := readerWith(t, Options{URL: embeddedURL(t), Logger: slog.New(slog.NewTextHandler(&log, nil))}, options(newSource()))
 	small, err := NewReader(store, "rules", options(newSource()))
 	must(t, err)
 	for range 3 {

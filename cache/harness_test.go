@@ -46,9 +46,9 @@ type source struct {
 	entered chan int64    // the version that each load has read, while there is a gate
 }
 
-func newSource() *source {
+func newSource(version ...int64) *source {
 	s := &source{entered: make(chan int64, 100)}
-	s.version.Store(1)
+	s.version.Store(append(version, 1)[0])
 	return s
 }
 
@@ -181,21 +181,36 @@ func dial(t testing.TB, addr string) *redis.Client {
 
 func openStore(t testing.TB, url string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Options{URL: url})
+	return openWith(t, Options{URL: url})
+}
+
+func openWith(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), o)
 	must(t, err)
-	t.Cleanup(func() {
-		testkit.Check(t, s.Close())
-	})
+	t.Cleanup(func() { testkit.Check(t, s.Close()) })
 	return s
 }
 
 // replica is a store of its own on the URL, receiving purges, with a reader of "banners".
 func replica(t testing.TB, url string, o ReaderOptions[int64]) (*Store, *Reader[int64]) {
 	t.Helper()
-	s := openStore(t, url)
+	return replicaWith(t, Options{URL: url}, o)
+}
+
+func replicaWith(t testing.TB, of Options, o ReaderOptions[int64]) (*Store, *Reader[int64]) {
+	t.Helper()
+	s, r := readerWith(t, of, o)
+	eventually(t, "purges are received", s.Listening)
+	return s, r
+}
+
+// readerWith is a replica that need not receive purges.
+func readerWith(t testing.TB, of Options, o ReaderOptions[int64]) (*Store, *Reader[int64]) {
+	t.Helper()
+	s := openWith(t, of)
 	r, err := NewReader(s, "banners", o)
 	must(t, err)
-	eventually(t, "purges are received", s.Listening)
 	return s, r
 }
 

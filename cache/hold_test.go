@@ -47,8 +47,7 @@ func isHeld(a Answer[int64]) bool { return a.Status.Stale && a.Status.Detail == 
 
 func TestADocumentThatTheGuardObjectsToIsHeldBackOnEveryReplica(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		src.version.Store(2)
+		src := newSource(2)
 		_, one := replica(t, b.url, guarded(src, time.Hour))
 		_, other := replica(t, b.url, guarded(src, time.Hour))
 		get(t, one)
@@ -111,8 +110,7 @@ func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {
 			"DEL": func(*Store) { must(t, b.client.Del(t.Context(), "vitrine:banners").Err()) },
 		} {
 			must(t, b.client.FlushDB(t.Context()).Err())
-			src := newSource()
-			src.version.Store(2)
+			src := newSource(2)
 			o := guarded(src, time.Hour)
 			o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour // only acceptance makes it fetch again
 			s, r := replica(t, b.url, o)
@@ -132,8 +130,7 @@ func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {
 
 func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	o := guarded(src, time.Hour)
 	o.TTL = time.Minute
 	_, r := replica(t, b.url, o)
@@ -154,8 +151,7 @@ func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
 // holding is a replica that holds version 2, and that back: 101 and later lastingly.
 func holding(t *testing.T, b backend, hold time.Duration, version int64) (*source, *Reader[int64]) {
 	t.Helper()
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	_, r := replica(t, b.url, guarded(src, hold))
 	get(t, r)
 	src.version.Store(version)
@@ -182,8 +178,7 @@ func TestAHoldEndsWithItsTime(t *testing.T) {
 }
 
 func TestNothingIsHeldBackForNoTime(t *testing.T) {
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	_, r := replica(t, embeddedURL(t), guarded(src, 0))
 	get(t, r)
 	src.version.Store(3)
@@ -205,8 +200,7 @@ func TestAHoldThatOnlyAnOperatorEndsDoesNotShortenAnother(t *testing.T) {
 
 func TestWhatCanNoLongerBeServedHoldsNothingBack(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	o := guarded(src, time.Hour)
 	o.StaleWhileRevalidate, o.StaleIfError = 0, 1200*time.Millisecond
 	o.BackoffFirst, o.BackoffMost = time.Second/2, time.Hour
@@ -222,8 +216,7 @@ func TestNobodyGetsAnErrorForADocumentThatIsHeldBackTooLate(t *testing.T) {
 	for name, inGuard := range map[string]bool{"before Redis is told": true, "after": false} {
 		t.Run(name, func(t *testing.T) {
 			b := inProcess(t)
-			src := newSource()
-			src.version.Store(2)
+			src := newSource(2)
 			o := guarded(src, time.Hour)
 			o.StaleWhileRevalidate, o.StaleIfError = 0, time.Second
 			o.BackoffFirst, o.BackoffMost = time.Second/2, time.Hour
@@ -235,11 +228,7 @@ func TestNobodyGetsAnErrorForADocumentThatIsHeldBackTooLate(t *testing.T) {
 			} else {
 				events.Held = func(string, *HeldBack) { pause() }
 			}
-			s, err := Open(t.Context(), Options{URL: b.url, Events: events})
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
-			r, err := NewReader(s, "banners", o)
-			must(t, err)
+			_, r := readerWith(t, Options{URL: b.url, Events: events}, o)
 			get(t, r)
 			src.version.Store(101)
 			answers := make(chan error, 2)
@@ -263,8 +252,7 @@ func TestNobodyGetsAnErrorForADocumentThatIsHeldBackTooLate(t *testing.T) {
 
 func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	o := guarded(src, time.Hour)
 	o.LastGood = t.TempDir()
 	s, r := replica(t, b.url, o)
@@ -284,8 +272,7 @@ func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
 
 func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 	url := embeddedURL(t)
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	relayed := newRelay(t, strings.TrimPrefix(url, "redis://"))
 	o := guarded(src, time.Hour)
 	o.BackoffFirst, o.BackoffMost = time.Second/2, time.Second/2
@@ -362,16 +349,11 @@ func TestAHoldWhoseRecordIsNotAnsweredIsOne(t *testing.T) {
 
 func TestADocumentHeldBackIsSeenAsNoFailure(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	var failures atomic.Int64
-	s, err := Open(t.Context(), Options{URL: b.url, Events: Events{Seen: func(s Sight) { failures.Add(int64(s.Failures)) }}})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
 	o := guarded(src, time.Hour)
 	o.BackoffMost = time.Millisecond
-	r, err := NewReader(s, "banners", o)
-	must(t, err)
+	_, r := readerWith(t, Options{URL: b.url, Events: Events{Seen: func(s Sight) { failures.Add(int64(s.Failures)) }}}, o)
 	get(t, r)
 	src.version.Store(101)
 	until(t, r, "it is held back", isHeld)
@@ -383,14 +365,9 @@ func TestADocumentHeldBackIsSeenAsNoFailure(t *testing.T) {
 
 func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	src.version.Store(2)
+	src := newSource(2)
 	told := make(chan *HeldBack, 100)
-	s, err := Open(t.Context(), Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	r, err := NewReader(s, "banners", guarded(src, time.Hour))
-	must(t, err)
+	_, r := readerWith(t, Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, guarded(src, time.Hour))
 	get(t, r)
 	src.version.Store(101)
 	until(t, r, "it is held back", isHeld)

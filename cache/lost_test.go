@@ -96,12 +96,7 @@ func TestNothingEntersThatWasPurgedBeforeTheLinkWasLost(t *testing.T) {
 			} else {
 				events.Fetched = func(string, string, time.Duration, error) { hold() }
 			}
-			s, err := Open(t.Context(), Options{URL: server.URL(), Events: events})
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
-			r, err := NewReader(s, "banners", o)
-			must(t, err)
-			eventually(t, "purges are received", s.Listening)
+			s, r := replicaWith(t, Options{URL: server.URL(), Events: events}, o)
 			first := make(chan struct{})
 			go func() {
 				defer close(first)

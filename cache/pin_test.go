@@ -19,17 +19,11 @@ func pinnedAt(r *Reader[int64], t *testing.T, version int64) bool {
 // counted is a replica that counts soft purges.
 func counted(t *testing.T, url string, o ReaderOptions[int64], soft *atomic.Int64) (*Store, *Reader[int64]) {
 	t.Helper()
-	s, err := Open(t.Context(), Options{URL: url, Events: Events{Purged: func(_, kind string) {
+	return replicaWith(t, Options{URL: url, Events: Events{Purged: func(_, kind string) {
 		if kind == "soft" {
 			soft.Add(1)
 		}
-	}}})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	r, err := NewReader(s, "banners", o)
-	must(t, err)
-	eventually(t, "purges are received", s.Listening)
-	return s, r
+	}}}, o)
 }
 
 func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {

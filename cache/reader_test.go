@@ -290,8 +290,7 @@ func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
 
 func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
 	b := anyStore(t)
-	src, other := newSource(), newSource()
-	other.version.Store(100)
+	src, other := newSource(1), newSource(100)
 	o := options(src)
 	_, r := replica(t, b.url, o)
 	get(t, r)

@@ -54,11 +54,7 @@ func TestEveryProcessSeesWhatHappensToADocument(t *testing.T) {
 	src, client := newSource(), b.client
 	process := func() (*Reader[int64], *sighted) {
 		s := &sighted{}
-		store, err := Open(t.Context(), Options{URL: b.url, Events: Events{Seen: s.see}})
-		must(t, err)
-		t.Cleanup(func() { _ = store.Close() })
-		r, err := NewReader(store, "banners", options(src))
-		must(t, err)
+		_, r := readerWith(t, Options{URL: b.url, Events: Events{Seen: s.see}}, options(src))
 		return r, s
 	}
 	first, a := process()
@@ -106,11 +102,7 @@ func TestEveryProcessSeesWhatHappensToADocument(t *testing.T) {
 
 func TestADocumentLoadedAloneIsSeenAsSuch(t *testing.T) {
 	src, s := newSource(), &sighted{}
-	store, err := Open(t.Context(), Options{URL: "redis://127.0.0.1:1", Timeout: 100 * time.Millisecond, Events: Events{Seen: s.see}})
-	must(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	r, err := NewReader(store, "banners", options(src))
-	must(t, err)
+	_, r := readerWith(t, Options{URL: "redis://127.0.0.1:1", Timeout: 100 * time.Millisecond, Events: Events{Seen: s.see}}, options(src))
 	get(t, r)
 	s.has(t, "0 "+ETag(body(1))+" alone")
 }

@@ -21,35 +21,6 @@ import (
 	"vitrine/upstream/shape"
 )
 
-func TestPathsAreRedirectedToTheRightOne(t *testing.T) {
-	r := newRig(t, Options{})
-	for _, tc := range []struct {
-		target   string
-		status   int
-		location string
-	}{
-		{"/gvapp", 301, "/gvapp/"},
-		{"/gvapp?a=%20&b=//x", 301, "/gvapp/?a=%20&b=//x"},
-		{"/cms/rules?format=json", 301, "/cms/rules/?format=json"},
-		{"/gvapp/singlebanner/", 301, "/gvapp/singlebanner"},
-		{"/gvapp/singlebanner/?ordering=-id", 301, "/gvapp/singlebanner?ordering=-id"},
-		{"/gvap%70", 301, "/gvapp/"},
-		{"/%67vapp/", 200, ""},
-		{"/gvapp/?u=http://example.com//x", 200, ""},
-		{"http://example.org/gvapp/", 200, ""},
-		{"http://example.org/gvapp?a=b", 301, "/gvapp/?a=b"},
-		{"/gvapp/singlebanner//", 404, ""},
-		{"/gvapp/x", 404, ""},
-		{"/gvapp+/", 404, ""},
-		{"/cms/", 404, ""},
-	} {
-		got := r.get(t, tc.target)
-		if got.StatusCode != tc.status || got.Header.Get("Location") != tc.location {
-			t.Errorf("%s: %d %q, want %d %q", tc.target, got.StatusCode, got.Header.Get("Location"), tc.status, tc.location)
-		}
-	}
-}
-
 func TestOptionsOfBannersNamesTheOrderingFields(t *testing.T) {
 	got := newRig(t, Options{}).send(t, "OPTIONS /gvapp/singlebanner HTTP/1.1\nHost: x")
 	recorded := readRecorded(t, "singlebanner-options")

@@ -62,7 +62,6 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	testkit.Must(t, err)
 	go func() { _ = r.server.Serve(secure) }()
 	held := r.dial(t)
-	defer held.Close()
 	testkit.Write(t, held, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
 	readReply(t, bufio.NewReader(held), "GET")
 	conns := make([]net.Conn, silent)
@@ -86,37 +85,38 @@ const clientPatience = 500 * time.Millisecond
 
 func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 	r := newRig(t, Options{ReadTimeout: clientPatience, IdleTimeout: clientPatience})
-	for name, sent := range map[string]string{
-		"half a request line":   "GET /gvapp/ HT",
-		"a header without end":  "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n",
-		"a body without end":    "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na",
-		"a chunk without end":   "GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\na",
-		"one whole and one not": "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\nGET /gvapp/ HT",
+	const whole, late = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusRequestTimeout
+	for name, tc := range map[string]struct {
+		sent    string
+		answers []int // and then it is closed
+	}{
+		"half a request line":   {"GET /gvapp/ HT", []int{late}},
+		"a header without end":  {"GET /gvapp/ HTTP/1.1\r\nHost: x\r\n", []int{late}},
+		"a body without end":    {"GET /gvapp/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na", []int{late}},
+		"a chunk without end":   {"GET /gvapp/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\na", []int{late}},
+		"one whole and one not": {whole + "GET /gvapp/ HT", []int{http.StatusOK, late}},
+		"nothing":               {"", nil}, // which is idle from the start
+		"idle":                  {whole, []int{http.StatusOK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := r.dial(t)
-			defer conn.Close()
-			testkit.Write(t, conn, sent)
+			testkit.Write(t, conn, tc.sent)
 			from := bufio.NewReader(conn)
-			if strings.HasPrefix(name, "one whole") {
-				if got := readReply(t, from, "GET"); got.StatusCode != http.StatusOK {
-					t.Fatalf("%d", got.StatusCode)
+			for _, status := range tc.answers {
+				got := readReply(t, from, "GET")
+				if got.StatusCode != status || status == late && (string(got.body) != `{"detail":"Request not received in time."}` || !got.Close) {
+					t.Errorf("%d %v %s", got.StatusCode, got.Header, got.body)
 				}
 			}
-			got := readReply(t, from, "GET")
-			if got.StatusCode != http.StatusRequestTimeout || string(got.body) != `{"detail":"Request not received in time."}` || !got.Close {
-				t.Errorf("%d %v %s", got.StatusCode, got.Header, got.body)
-			}
-			if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
-				t.Errorf("left open: %v", err)
+			if rest, err := io.ReadAll(from); err != nil || len(rest) != 0 {
+				t.Errorf("the connection ends with %q, %v", rest, err)
 			}
 		})
 	}
 	t.Run("drop by drop", func(t *testing.T) {
 		t.Parallel()
 		conn := r.dial(t)
-		defer conn.Close()
 		drops := time.NewTicker(clientPatience / 10)
 		defer drops.Stop()
 		closed := make(chan struct{})
@@ -133,27 +133,6 @@ func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 			case <-drops.C:
 				_, _ = io.WriteString(conn, "G") // the server may have given up already
 			}
-		}
-	})
-	t.Run("nothing", func(t *testing.T) { // which is idle from the start
-		t.Parallel()
-		conn := r.dial(t)
-		defer conn.Close()
-		if rest, err := io.ReadAll(conn); err != nil || len(rest) != 0 {
-			t.Errorf("a connection without a request ends with %q, %v", rest, err)
-		}
-	})
-	t.Run("idle", func(t *testing.T) {
-		t.Parallel()
-		conn := r.dial(t)
-		defer conn.Close()
-		testkit.Write(t, conn, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
-		from := bufio.NewReader(conn)
-		if got := readReply(t, from, "GET"); got.StatusCode != http.StatusOK || got.Close {
-			t.Fatalf("%d %v", got.StatusCode, got.Header)
-		}
-		if rest, err := io.ReadAll(from); err != nil || len(rest) != 0 {
-			t.Errorf("an idle connection ends with %q, %v", rest, err)
 		}
 	})
 }
@@ -174,7 +153,6 @@ func TestATargetThatFillsTheBufferIs414WhateverCameBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := r.dial(t)
-			defer conn.Close()
 			_, _ = io.WriteString(conn, tc.request) // the server may stop reading before the end
 			from := bufio.NewReader(conn)
 			if strings.HasPrefix(name, "after") {
@@ -240,7 +218,6 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	accept := "Accept: */*" + strings.Repeat(", a/b", largeRequest/4)
 	large := "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n" + accept + "\r\n\r\n"
 	c := r.dial(t)
-	defer c.Close()
 	testkit.Write(t, c, large)
 	answered := make(chan int)
 	go func() {
@@ -276,9 +253,7 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 		large, strings.TrimSuffix(large, "\r\n"), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + accept,
 	} {
 		for range n + 1 {
-			c := r.dial(t)
-			t.Cleanup(func() { _ = c.Close() })
-			testkit.Write(t, c, unfinished)
+			testkit.Write(t, r.dial(t), unfinished)
 		}
 	}
 	for range 10 {
@@ -315,7 +290,6 @@ func TestALogThatWaitsKeepsNoPlace(t *testing.T) {
 			r := newRig(t, c.options(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 			defer close(out.end)
 			conn := r.dial(t)
-			defer conn.Close()
 			testkit.Write(t, conn, c.request)
 			select {
 			case <-out.writing:

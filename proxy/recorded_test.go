@@ -128,7 +128,7 @@ var notReplayed = map[string]string{
 	"With the session and auth middleware of startproject (CMS_SESSIONS=1)": "docs/interface.md, section 1: Vary is Accept; sessions are the CMS's",
 	"ConditionalGetMiddleware (and Last-Modified)":                          "its validators are its own; TestRFC9110Semantics has conditions, section 13",
 
-	"singlebanner-slash-404": "docs/interface.md, section 3: banners with a slash is 301; see TestPathsAreRedirectedToTheRightOne",
+	"singlebanner-slash-404": "docs/interface.md, section 3: banners with a slash is 301; see TestRFC3986Targets",
 	"singlebanner-options":   "docs/interface.md, section 3: for banners the ordering fields too; see TestOptionsOfBannersNamesTheOrderingFields",
 	"host-urls-rules":        "the document of another host: what the CMS says in it is passed on",
 	"crash-500":              "docs/failures.md: a CMS that fails is 502, or a stale copy",

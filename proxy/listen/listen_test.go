@@ -152,11 +152,7 @@ func TestAcceptingGoesOnAfterAnyError(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	conn.Close()
-	testkit.Check(t, v.Drain(t.Context()))
-	_ = v.http.Shutdown()
-	if err := testkit.Receive(t, v.ended); err != nil {
-		t.Log(err)
-	}
+	v.end(t)
 	testkit.Check(t, s.Close())
 	if n := strings.Count(log.String(), "cannot accept connections"); n != 1 || !strings.Contains(log.String(), "failures=6") {
 		t.Errorf("logged:\n%s", &log)

@@ -52,6 +52,16 @@ func serve(s *Socket, config *tls.Config, name string) *service {
 	return v
 }
 
+// end drains it, and waits for its end.
+func (v *service) end(t *testing.T) {
+	t.Helper()
+	testkit.Check(t, v.Drain(t.Context()))
+	_ = v.http.Shutdown()
+	if err := testkit.Receive(t, v.ended); err != nil {
+		t.Log(err) // the listener is closed
+	}
+}
+
 // client is one connection, on which it asks.
 type client struct {
 	net.Conn
@@ -186,11 +196,7 @@ func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
 			stop.Store(true)
 			asking.Wait()
 			idle.Close()
-			testkit.Check(t, present.Drain(t.Context()))
-			_ = present.http.Shutdown()
-			if err := testkit.Receive(t, present.ended); err != nil {
-				t.Log(err)
-			}
+			present.end(t)
 			t.Logf("%d requests answered", answered.Load())
 		})
 	}
@@ -220,10 +226,7 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 		t.Errorf("the request under way: %q, %v", got, err)
 	}
 	testkit.Check(t, testkit.Receive(t, drained))
-	_ = v.http.Shutdown()
-	if err := testkit.Receive(t, v.ended); err != nil {
-		t.Log(err)
-	}
+	v.end(t)
 }
 
 // A connection that stays busy longer than a hand-over waits is closed, whatever it does.
@@ -253,13 +256,8 @@ func TestConnectionsThatAHandOverLeavesBehindAreClosed(t *testing.T) {
 			if got, err := c.answer(); err == nil {
 				t.Errorf("answered by %q", got)
 			}
-			for _, v := range []*service{present, next} {
-				testkit.Check(t, v.Drain(t.Context()))
-				_ = v.http.Shutdown()
-				if err := testkit.Receive(t, v.ended); err != nil {
-					t.Log(err) // as in the other tests
-				}
-			}
+			present.end(t)
+			next.end(t)
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"unicode"
 
 	"vitrine/cmd/testkit"
-	"vitrine/proxy/notify"
 )
 
 // What a target can do to who tells it: each costs a bounded number of requests, and bytes, and
@@ -46,8 +45,7 @@ func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newReceiver(t)
 			r.reply(test.answer)
-			sender := notify.NewSender(targets(t, "  - {name: own, method: POST, url: '"+r.URL+"', path: '?key={token}', token: hunter1, secret: hunter2, headers: {X-Key: '{secret}'}}\n")[0])
-			defer sender.Close()
+			sender := newSender(t, "  - {name: own, method: POST, url: '"+r.URL+"', path: '?key={token}', token: hunter1, secret: hunter2, headers: {X-Key: '{secret}'}}\n")
 			err := sender.Send(t.Context(), event)
 			if err == nil || !strings.Contains(err.Error(), test.reason) || strings.Contains(err.Error(), "hunter") || !strings.HasPrefix(err.Error(), "POST "+r.URL+": ") {
 				t.Errorf("got %v, want %s", err, test.reason)
@@ -130,8 +128,7 @@ func TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal(t *t
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, asked := raw(t, test.answer)
-			sender := notify.NewSender(targets(t, "  - {name: own, method: POST, url: '"+url+"', token: hunter1, headers: {X-Key: '{token}'}}\n")[0])
-			defer sender.Close()
+			sender := newSender(t, "  - {name: own, method: POST, url: '"+url+"', token: hunter1, headers: {X-Key: '{token}'}}\n")
 			within := 20 * time.Second
 			if test.endless {
 				within = 500 * time.Millisecond
@@ -156,15 +153,14 @@ func TestASecretIsMaskedHoweverItIsWritten(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = fmt.Fprint(w, r.URL.RawQuery, " ", url.PathEscape(`hun "<ter>&1`), " ", r.Header.Get("X-Key"))
 	})
-	sender := notify.NewSender(targets(t, `  - name: own
+	sender := newSender(t, `  - name: own
     method: POST
     url: '`+r.URL+`'
     path: '?key={token}'
     token: 'hun "<ter>&1'
     headers: {X-Key: '{"key":"{token}"}', Content-Type: application/json}
     body: '{"key":"{token}"}'
-`)[0])
-	defer sender.Close()
+`)
 	shown, err := sender.Dump(event)
 	if err != nil || strings.Contains(shown, "ter") || strings.Count(shown, "********") != 3 {
 		t.Errorf("%v\n%s", err, shown)
@@ -186,8 +182,7 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 			}
 		}
 	})
-	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")[0])
-	defer sender.Close()
+	sender := newSender(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")
 	testkit.Must(t, sender.Send(t.Context(), event))
 	select {
 	case <-ended:
@@ -202,8 +197,7 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 func TestACertificateThatIsWrongIsRefused(t *testing.T) {
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(secure.Close)
-	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+secure.URL+"'}\n")[0])
-	defer sender.Close()
+	sender := newSender(t, "  - {name: own, preset: webhook, url: '"+secure.URL+"'}\n")
 	if err := sender.Send(t.Context(), event); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Error(err)
 	}
@@ -214,8 +208,7 @@ func TestASlowTargetIsGivenUpWithTheContext(t *testing.T) {
 	release := make(chan struct{})
 	r.reply(func(http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	sender := notify.NewSender(targets(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")[0])
-	defer sender.Close()
+	sender := newSender(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := sender.Send(ctx, event); err == nil || !strings.Contains(err.Error(), "deadline exceeded") {

@@ -1,137 +1,24 @@
 package notify_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/embedded"
 	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/proxy/notify"
 	"vitrine/upstream/shape"
 )
 
-const bound = 10 * time.Millisecond
-
-// A fleet is some processes on one store, and the server of their target.
-type fleet struct {
-	t         *testing.T
-	url       string // of the store
-	stop      func() // the store
-	server    *receiver
-	notifiers []*notify.Notifier
-	stores    []*cache.Store
-	ends      []func()
-
-	mu     sync.Mutex // guards counts
-	counts map[string]int
-}
-
-func newFleet(t *testing.T, size int, item string) *fleet {
-	redis, err := embedded.Start("127.0.0.1:0", slog.New(slog.DiscardHandler))
-	testkit.Must(t, err)
-	f := &fleet{t: t, stop: sync.OnceFunc(redis.Close), url: redis.URL(), server: newReceiver(t), counts: map[string]int{}}
-	t.Cleanup(func() {
-		for _, end := range f.ends {
-			end()
-		}
-		f.stop()
-	})
-	for range size {
-		f.join(item)
-	}
-	return f
-}
-
-// join adds a process.
-func (f *fleet) join(item string) {
-	f.t.Helper()
-	store, err := cache.Open(f.t.Context(), cache.Options{URL: f.url})
-	testkit.Must(f.t, err)
-	n := notify.New(notify.Options{
-		Targets: targets(f.t, "  - {name: it, url: '"+f.server.URL+"', "+item+"}\n"), Bound: bound, Pause: 100 * time.Millisecond,
-		Count: func(_, outcome string) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.counts[outcome]++
-		},
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n.Run(ctx, store)
-	}()
-	f.notifiers, f.stores = append(f.notifiers, n), append(f.stores, store)
-	f.ends = append(f.ends, sync.OnceFunc(func() {
-		cancel()
-		testkit.Receive(f.t, done)
-		_ = store.Close()
-	}))
-}
-
-// all has every process see s.
-func (f *fleet) all(s cache.Sight) {
-	for _, n := range f.notifiers {
-		n.Seen(s)
-	}
-}
-
-// told are the events received, in order, by name and number.
-func (f *fleet) told() (all []string) {
-	for _, r := range f.server.received() {
-		var e notify.Event
-		if err := json.Unmarshal([]byte(r.body), &e); err != nil {
-			f.t.Error(err)
-		}
-		all = append(all, fmt.Sprintf("%s %s %d %s", e.Resource, e.Event, e.Seq, e.ETag))
-	}
-	return all
-}
-
-// settled waits until nothing is pending in any process.
-func (f *fleet) settled() {
-	f.t.Helper()
-	testkit.Eventually(f.t, "nothing is pending", func() bool {
-		return !slices.ContainsFunc(f.notifiers, func(n *notify.Notifier) bool { return n.Status()[0].Pending > 0 })
-	})
-}
-
-func (f *fleet) want(want ...string) {
-	f.t.Helper()
-	f.settled()
-	if got := f.told(); !slices.Equal(got, want) {
-		f.t.Errorf("told %q\nwant %q", got, want)
-	}
-}
-
-// filled is the sight of a document with that number and content.
-func filled(seq int64, id int) cache.Sight {
-	body := []byte(fmt.Sprintf(`[{"id":%d}]`, id))
-	if seq == 0 {
-		body = nil
-	}
-	return cache.Sight{Key: "banners", Set: "S", Seq: seq, Document: &cache.Document{Body: body, ETag: cache.ETag(body)}}
-}
-
-func purged(seq int64) cache.Sight {
-	return cache.Sight{Key: "banners", Set: "S", Seq: seq, Purged: true}
-}
-
-func tag(id int) string { return filled(1, id).Document.ETag }
-
 const hook = "preset: webhook"
+
+func forbidden(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 
 func TestEachChangeIsToldOnceForTheFleetInOrder(t *testing.T) {
 	f := newFleet(t, 4, hook)
@@ -156,15 +43,8 @@ func TestEachChangeIsToldOnceForTheFleetInOrder(t *testing.T) {
 
 func TestAPurgeIsToldOnceAndSoIsADifferentDocumentAfterIt(t *testing.T) {
 	f := newFleet(t, 3, hook)
-	f.all(filled(2, 1))
-	f.settled()
-	f.all(purged(3))
-	f.settled()
-	f.all(filled(4, 1)) // the same content: whoever was told of the purge has it
-	f.settled()
-	f.all(purged(5))
-	f.settled()
-	f.all(filled(6, 2))
+	f.each(filled(2, 1), purged(3), filled(4, 1)) // the same content: whoever was told of the purge has it
+	f.each(purged(5), filled(6, 2))
 	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners purged 5 ", "banners changed 6 "+tag(2))
 }
 
@@ -172,17 +52,13 @@ func TestAPurgeIsToldOnceAndSoIsADifferentDocumentAfterIt(t *testing.T) {
 // older.
 func TestACacheIsNotToldOfTheDocumentAfterAPurge(t *testing.T) {
 	f := newFleet(t, 2, hook+", cache: true, events: [changed, purged]")
-	for _, s := range []cache.Sight{filled(2, 1), purged(3), filled(4, 2), filled(5, 3), purged(6), filled(8, 4)} {
-		f.all(s)
-		f.settled()
-	}
+	f.each(filled(2, 1), purged(3), filled(4, 2), filled(5, 3), purged(6), filled(8, 4))
 	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners changed 5 "+tag(3), "banners purged 6 ", "banners changed 8 "+tag(4))
 }
 
 func TestAPurgeIsToldEvenIfTheSameDocumentIsBackBeforeThat(t *testing.T) {
 	f := newFleet(t, 2, hook+", events: [purged]")
-	f.all(filled(2, 1))
-	f.settled()
+	f.each(filled(2, 1))
 	f.all(purged(3))
 	f.all(filled(4, 1))
 	f.want("banners purged 3 ")
@@ -192,8 +68,7 @@ func TestAPurgeIsToldEvenIfTheSameDocumentIsBackBeforeThat(t *testing.T) {
 // had claimed.
 func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	f.all(filled(2, 1))
-	f.settled()
+	f.each(filled(2, 1))
 	var claim cache.Claim
 	key := notify.Key(source.Target{Name: "it", URL: f.server.URL})
 	testkit.Eventually(t, "the pause after the first notice is over", func() (granted bool) {
@@ -201,8 +76,7 @@ func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 		claim, err = f.stores[0].Claim(t.Context(), cache.Notice{Resource: "banners", Target: key, Topic: "content", Set: "S", Seq: 3, Value: tag(2)}, 500*time.Millisecond)
 		return err == nil && claim.Outcome == cache.ClaimGranted
 	})
-	f.ends[0]() // and is never heard of again
-	f.notifiers = f.notifiers[1:]
+	f.end()
 	f.all(filled(3, 2))
 	f.want("banners changed 2 "+tag(1), "banners changed 3 "+tag(2))
 	if late, err := f.stores[1].Told(t.Context(), claim, 0); err != nil || late.Outcome != "lost" {
@@ -214,13 +88,10 @@ func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 // telling.
 func TestAProcessThatStartsTellsWhatNobodyDid(t *testing.T) {
 	f := newFleet(t, 1, hook)
-	f.all(filled(2, 1))
-	f.settled()
-	f.ends[0]()
-	f.notifiers = nil
+	f.each(filled(2, 1))
+	f.end()
 	f.join(hook)
-	f.all(filled(2, 1)) // the same: nothing to tell
-	f.settled()
+	f.each(filled(2, 1)) // the same: nothing to tell
 	f.all(filled(5, 2))
 	f.want("banners changed 2 "+tag(1), "banners changed 5 "+tag(2))
 }
@@ -229,7 +100,7 @@ func TestAProcessThatStartsTellsWhatNobodyDid(t *testing.T) {
 // processes share.
 func TestATargetThatWasDownIsToldTheLatestState(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	f.server.reply(forbidden)
 	for seq := int64(1); seq < 20; seq++ {
 		f.all(filled(seq, int(seq)))
 	}
@@ -262,13 +133,11 @@ func TestADocumentThatIsBackIsToldIfAnotherWasServedBetween(t *testing.T) {
 		return s
 	}
 	f := newFleet(t, 2, hook)
-	f.all(at(2, 1))
-	f.settled()
-	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	f.each(at(2, 1))
+	f.server.reply(forbidden)
 	f.all(at(3, 2))
 	testkit.Eventually(t, "it could not be told", func() bool { return len(f.server.received()) > 1 })
-	f.ends[0]() // whoever knows of it may be gone
-	f.notifiers = f.notifiers[1:]
+	f.end() // whoever knows of it may be gone
 	f.all(at(4, 1))
 	f.server.reply(func(http.ResponseWriter, *http.Request) {})
 	f.settled()
@@ -280,18 +149,13 @@ func TestADocumentThatIsBackIsToldIfAnotherWasServedBetween(t *testing.T) {
 // TestAnEventThatIsRepeatedHasTheSameID: by another process too, after the document was renewed.
 func TestAnEventThatIsRepeatedHasTheSameID(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	f.server.reply(forbidden)
 	f.notifiers[0].Seen(filled(2, 1))
 	testkit.Eventually(t, "a process tells it", func() bool { return len(f.server.received()) > 0 })
-	f.ends[0]()
-	f.notifiers = f.notifiers[1:]
+	f.end()
 	f.server.reply(func(http.ResponseWriter, *http.Request) {})
-	f.all(filled(3, 1))
-	f.settled()
-	var first, last notify.Event
-	got := f.server.received()
-	testkit.Must(t, errors.Join(json.Unmarshal([]byte(got[0].body), &first), json.Unmarshal([]byte(got[len(got)-1].body), &last)))
-	if len(got) < 2 || first.ID != last.ID || len(first.ID) != 24 {
+	f.each(filled(3, 1))
+	if first, last := f.firstAndLast(); len(f.server.received()) < 2 || first.ID != last.ID || len(first.ID) != 24 {
 		t.Errorf("%+v and %+v", first, last)
 	}
 }
@@ -299,7 +163,7 @@ func TestAnEventThatIsRepeatedHasTheSameID(t *testing.T) {
 // TestAFailureThatIsRepeatedHasTheSameID: only the process that fetched knows the reason in full.
 func TestAFailureThatIsRepeatedHasTheSameID(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	f.server.reply(forbidden)
 	for i, why := range []string{"status 500 at page 3", "status 500"} {
 		sight := filled(2, 1)
 		sight.Document, sight.Failures, sight.Err = nil, 2, errors.New(why)
@@ -307,10 +171,7 @@ func TestAFailureThatIsRepeatedHasTheSameID(t *testing.T) {
 		testkit.Eventually(t, "a process tells it", func() bool { return len(f.server.received()) > i })
 		f.ends[i]()
 	}
-	var first, last notify.Event
-	got := f.server.received()
-	testkit.Must(t, errors.Join(json.Unmarshal([]byte(got[0].body), &first), json.Unmarshal([]byte(got[1].body), &last)))
-	if first.ID != last.ID || first.Reason == last.Reason {
+	if first, last := f.firstAndLast(); first.ID != last.ID || first.Reason == last.Reason {
 		t.Errorf("%+v and %+v", first, last)
 	}
 }
@@ -351,14 +212,12 @@ func TestAStormOfPurgesIsOneNoticeInEachPause(t *testing.T) {
 func TestFailingIsToldOnceAndSoIsTheRecovery(t *testing.T) {
 	f := newFleet(t, 3, hook)
 	failed := func(seq int64, count int) {
-		f.all(cache.Sight{Key: "rules", Set: "S", Seq: seq, Failures: count, Err: fmt.Errorf("status %d", 500+count)})
-		f.settled()
+		f.each(cache.Sight{Key: "rules", Set: "S", Seq: seq, Failures: count, Err: fmt.Errorf("status %d", 500+count)})
 	}
 	well := func(seq int64) {
 		s := filled(seq, 1)
 		s.Key = "rules"
-		f.all(s)
-		f.settled()
+		f.each(s)
 	}
 	well(2)
 	failed(2, 1)
@@ -389,17 +248,14 @@ func TestWhatIsHeldBackIsToldOnce(t *testing.T) {
 // TestWithoutRedisEachProcessTellsWhatItSees: at least once, and no process twice.
 func TestWithoutRedisEachProcessTellsWhatItSees(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	f.all(filled(2, 1))
-	f.settled()
+	f.each(filled(2, 1))
 	f.stop()
 	for range 2 {
 		s := filled(2, 2) // loaded alone
 		s.Alone = true
-		f.all(s)
-		f.settled()
+		f.each(s)
 	}
-	f.all(filled(3, 3)) // filled just before
-	f.settled()
+	f.each(filled(3, 3)) // filled just before
 	told := f.told()
 	slices.Sort(told[1:3])
 	slices.Sort(told[3:])
@@ -418,14 +274,9 @@ func TestTheWebhookSaysWhatChangedInNumbers(t *testing.T) {
 		s.Document = &cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)}
 		return s
 	}
-	f.all(doc(1, `[{"id":1},{"id":2},{"id":3}]`))
-	f.settled()
-	f.all(doc(2, `[{"id":1,"redirect_link_fr":"x"},{"id":4},{"id":5}]`))
-	f.settled()
-	var e notify.Event
-	got := f.server.received()
-	testkit.Must(t, json.Unmarshal([]byte(got[1].body), &e))
-	if want := (notify.Changed{Added: 2, Removed: 2, Changed: 1}); e.Changes["banners"] != want {
-		t.Errorf("%s", got[1].body)
+	f.each(doc(1, `[{"id":1},{"id":2},{"id":3}]`))
+	f.each(doc(2, `[{"id":1,"redirect_link_fr":"x"},{"id":4},{"id":5}]`))
+	if _, e := f.firstAndLast(); e.Changes["banners"] != (notify.Changed{Added: 2, Removed: 2, Changed: 1}) {
+		t.Errorf("%+v", e)
 	}
 }

@@ -1,21 +1,28 @@
 package notify_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"vitrine/cache"
+	"vitrine/cache/embedded"
 	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/config/source"
@@ -61,6 +68,14 @@ func (r *receiver) received() []request {
 	return append([]request{}, r.got...)
 }
 
+// newSender is for one target, until the test ends.
+func newSender(t *testing.T, item string) *notify.Sender {
+	t.Helper()
+	s := notify.NewSender(targets(t, item)[0])
+	t.Cleanup(s.Close)
+	return s
+}
+
 // targets are those of a configuration file.
 func targets(t *testing.T, yaml string) []source.Target {
 	t.Helper()
@@ -93,9 +108,7 @@ func TestEachPresetSendsTheRequestThatIsDocumented(t *testing.T) {
 		t.Run(test.preset, func(t *testing.T) {
 			r := newReceiver(t)
 			test.item = strings.TrimPrefix(strings.Replace(test.item, "reason: none", "", 1)+", url: '"+r.URL+"'", ", ")
-			target := targets(t, "  - {name: it, preset: "+test.preset+", "+test.item+"}\n")[0]
-			sender := notify.NewSender(target)
-			defer sender.Close()
+			sender := newSender(t, "  - {name: it, preset: "+test.preset+", "+test.item+"}\n")
 			testkit.Must(t, sender.Send(t.Context(), event))
 			got := r.received()[0]
 			if got.Method != test.method || strings.TrimPrefix(got.RequestURI, "/?") != strings.TrimPrefix(test.uri, "/?") || got.body != test.body || got.Header.Get(test.field) != test.value {
@@ -136,3 +149,134 @@ func TestATargetOfOnesOwnIsWrittenInTheSameKeys(t *testing.T) {
 		t.Errorf("%s %s %v", got.Method, got.RequestURI, got.Header)
 	}
 }
+
+const bound = 10 * time.Millisecond
+
+// A fleet is some processes on one store, and the server of their target.
+type fleet struct {
+	t         *testing.T
+	url       string // of the store
+	stop      func() // the store
+	server    *receiver
+	notifiers []*notify.Notifier
+	stores    []*cache.Store
+	ends      []func()
+
+	mu     sync.Mutex // guards counts
+	counts map[string]int
+}
+
+func newFleet(t *testing.T, size int, item string) *fleet {
+	redis, err := embedded.Start("127.0.0.1:0", slog.New(slog.DiscardHandler))
+	testkit.Must(t, err)
+	f := &fleet{t: t, stop: sync.OnceFunc(redis.Close), url: redis.URL(), server: newReceiver(t), counts: map[string]int{}}
+	t.Cleanup(func() {
+		for _, end := range f.ends {
+			end()
+		}
+		f.stop()
+	})
+	for range size {
+		f.join(item)
+	}
+	return f
+}
+
+// join adds a process.
+func (f *fleet) join(item string) {
+	f.t.Helper()
+	store, err := cache.Open(f.t.Context(), cache.Options{URL: f.url})
+	testkit.Must(f.t, err)
+	n := notify.New(notify.Options{
+		Targets: targets(f.t, "  - {name: it, url: '"+f.server.URL+"', "+item+"}\n"), Bound: bound, Pause: 100 * time.Millisecond,
+		Count: func(_, outcome string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.counts[outcome]++
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.Run(ctx, store)
+	}()
+	f.notifiers, f.stores = append(f.notifiers, n), append(f.stores, store)
+	f.ends = append(f.ends, sync.OnceFunc(func() {
+		cancel()
+		testkit.Receive(f.t, done)
+		_ = store.Close()
+	}))
+}
+
+// all has every process see s.
+func (f *fleet) all(s cache.Sight) {
+	for _, n := range f.notifiers {
+		n.Seen(s)
+	}
+}
+
+// each has every process see one after the other, and tell of it.
+func (f *fleet) each(sights ...cache.Sight) {
+	f.t.Helper()
+	for _, s := range sights {
+		f.all(s)
+		f.settled()
+	}
+}
+
+// end ends the first process, which is never heard of again.
+func (f *fleet) end() {
+	f.ends[0]()
+	f.notifiers = f.notifiers[1:]
+}
+
+// firstAndLast are the first event received and the last.
+func (f *fleet) firstAndLast() (first, last notify.Event) {
+	f.t.Helper()
+	got := f.server.received()
+	testkit.Must(f.t, errors.Join(json.Unmarshal([]byte(got[0].body), &first), json.Unmarshal([]byte(got[len(got)-1].body), &last)))
+	return first, last
+}
+
+// told are the events received, in order, by name and number.
+func (f *fleet) told() (all []string) {
+	for _, r := range f.server.received() {
+		var e notify.Event
+		testkit.Check(f.t, json.Unmarshal([]byte(r.body), &e))
+		all = append(all, fmt.Sprintf("%s %s %d %s", e.Resource, e.Event, e.Seq, e.ETag))
+	}
+	return all
+}
+
+// settled waits until nothing is pending in any process.
+func (f *fleet) settled() {
+	f.t.Helper()
+	testkit.Eventually(f.t, "nothing is pending", func() bool {
+		return !slices.ContainsFunc(f.notifiers, func(n *notify.Notifier) bool { return n.Status()[0].Pending > 0 })
+	})
+}
+
+func (f *fleet) want(want ...string) {
+	f.t.Helper()
+	f.settled()
+	if got := f.told(); !slices.Equal(got, want) {
+		f.t.Errorf("told %q\nwant %q", got, want)
+	}
+}
+
+// filled is the sight of a document with that number and content.
+func filled(seq int64, id int) cache.Sight {
+	body := []byte(fmt.Sprintf(`[{"id":%d}]`, id))
+	if seq == 0 {
+		body = nil
+	}
+	return cache.Sight{Key: "banners", Set: "S", Seq: seq, Document: &cache.Document{Body: body, ETag: cache.ETag(body)}}
+}
+
+func purged(seq int64) cache.Sight {
+	return cache.Sight{Key: "banners", Set: "S", Seq: seq, Purged: true}
+}
+
+func tag(id int) string { return filled(1, id).Document.ETag }

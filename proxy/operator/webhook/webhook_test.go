@@ -58,6 +58,17 @@ func newRig(t *testing.T, o Options) *rig {
 	return r
 }
 
+// run has it purge until end is called.
+func (r *rig) run(t *testing.T) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Run(ctx) }()
+	return func() {
+		cancel()
+		testkit.Receive(t, ended)
+	}
+}
+
 // deliver sends body with the given fields, "Name: value".
 func (r *rig) deliver(body string, fields ...string) int {
 	request := httptest.NewRequest(http.MethodPost, "/hooks/content", strings.NewReader(body))
@@ -120,9 +131,7 @@ func TestADeliveryPurgesWhatItConcernsOnceForMany(t *testing.T) {
 			return nil
 		},
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); r.Run(ctx) }()
+	end := r.run(t)
 	authorized := "Authorization: Bearer " + secret
 	if got := r.deliver("banner", authorized); got != 202 {
 		t.Fatal(got)
@@ -143,8 +152,7 @@ func TestADeliveryPurgesWhatItConcernsOnceForMany(t *testing.T) {
 	if got := r.deliver("broken", authorized); got != 400 || r.counts["unreadable"] != 1 {
 		t.Errorf("broken: %d %v", got, r.counts)
 	}
-	cancel()
-	testkit.Receive(t, ended)
+	end()
 	if len(entered) > 0 {
 		t.Errorf("%d more purges", len(entered))
 	}
@@ -158,22 +166,15 @@ func TestADeliveryThatMatchesNothingDelaysNoOther(t *testing.T) {
 		return []shape.Resource{shape.Banners}, nil
 	}})
 	r.pause = time.Hour
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); r.Run(ctx) }()
+	end := r.run(t)
 	authorized := "Authorization: Bearer " + secret
 	if got := r.deliver("{}", authorized); got != 202 {
 		t.Fatal(got)
 	}
 	testkit.Eventually(t, "the delivery is received", func() bool { return len(r.wake) == 0 })
 	r.deliver(`{"model":"banner"}`, authorized)
-	select {
-	case <-r.purged:
-	case <-time.After(30 * time.Second):
-		t.Error("no purge")
-	}
-	cancel()
-	testkit.Receive(t, ended)
+	testkit.Receive(t, r.purged)
+	end()
 }
 
 func TestAPurgeThatFailsIsDoneAgain(t *testing.T) {
@@ -187,15 +188,12 @@ func TestAPurgeThatFailsIsDoneAgain(t *testing.T) {
 		}
 		return nil
 	}})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); r.Run(ctx) }()
+	end := r.run(t)
 	r.deliver("{}", "Authorization: Bearer "+secret)
 	for range 6 { // three that fail, and three again
 		testkit.Receive(t, tries)
 	}
-	cancel()
-	testkit.Receive(t, ended)
+	end()
 }
 
 func TestADeliveryIsBounded(t *testing.T) {
@@ -216,7 +214,6 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	server := httptest.NewServer(r)
 	defer server.Close()
 	conn := testkit.Dial(t, "tcp", server.Listener.Addr().String())
-	defer conn.Close()
 	testkit.Write(t, conn, "POST "+Path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nAuthorization: Bearer "+secret+"\r\n\r\n{")
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	testkit.Must(t, err)

@@ -21,10 +21,10 @@ import (
 // that there are stay: an address that fails over, a name, a balancer.
 func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 	one, two := startRedis(t), redistest.Start(t)
-	way := newRelay(t, one.Addr)
-	src, r := serving(t, way.url())
+	way := redistest.NewRelay(t, one.Addr)
+	src, r := serving(t, way.URL())
 	warm(t, r)
-	way.lead(two.Addr)
+	way.Lead(two.Addr)
 	elapsed := testkit.Stopwatch(t)
 	src.version.Store(2)
 	eventually(t, "what the other server holds counts", func() bool { return get(t, r).Value == 2 })
@@ -40,7 +40,7 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 // announced: nobody has purged the copy.
 func TestASessionWithTheOldServerConfirmsNoLook(t *testing.T) {
 	one, two := startRedis(t), redistest.Start(t)
-	way := newRelay(t, one.Addr)
+	way := redistest.NewRelay(t, one.Addr)
 	noticed, release := make(chan struct{}), make(chan struct{})
 	t.Cleanup(sync.OnceFunc(func() { close(release) }))
 	var once sync.Once
@@ -48,12 +48,12 @@ func TestASessionWithTheOldServerConfirmsNoLook(t *testing.T) {
 		once.Do(func() { close(noticed); <-release })
 	}})
 	src := newSource()
-	_, r := replicaWith(t, Options{URL: way.url(), Logger: log}, options(src))
+	_, r := replicaWith(t, Options{URL: way.URL(), Logger: log}, options(src))
 	warm(t, r)
 	src.fail(errDown)
 	must(t, one.Client().HSet(t.Context(), "vitrine:lease:{"+key+"}", "wanted_until", 0).Err())
 	received(t, r)
-	way.lead(two.Addr)
+	way.Lead(two.Addr)
 	testkit.Receive(t, noticed)
 	began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
 	rec, err := r.hash.Look(t.Context(), two.Client(), prev.etag())
@@ -106,10 +106,10 @@ func TestADemotedMasterIsNotTrusted(t *testing.T) {
 // of these keys: an own write that does not come back shows it.
 func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
 	server := startRedis(t)
-	way := newRelay(t, server.Addr)
-	way.mute()
+	way := redistest.NewRelay(t, server.Addr)
+	way.Mute()
 	src := newSource()
-	store, r := replica(t, way.url(), options(src))
+	store, r := replica(t, way.URL(), options(src))
 	get(t, r) // a write of its own
 	eventually(t, "it is noticed", func() bool { return !store.Listening() })
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
@@ -119,9 +119,9 @@ func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
 // middlebox does that forgets flows, while new ones work.
 func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	server := startRedis(t)
-	way := newRelay(t, server.Addr)
+	way := redistest.NewRelay(t, server.Addr)
 	src := newSource()
-	store, r := replica(t, way.url(), options(src))
+	store, r := replica(t, way.URL(), options(src))
 	warm(t, r)
 	calls := make(chan error, 10)
 	for range cap(calls) { // ten connections in the pool
@@ -132,7 +132,7 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	for range cap(calls) {
 		must(t, testkit.Receive(t, calls))
 	}
-	way.hole()
+	way.Hole()
 	src.version.Store(2)
 	must(t, server.Client().Del(t.Context(), key).Err())
 	elapsed := testkit.Stopwatch(t)
@@ -146,15 +146,15 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 // Redis may be silent.
 func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 	t.Parallel()
-	for name, relayTo := range map[string]func(testing.TB, string) *relay{"TCP": newRelay, "TLS": newSecureRelay} {
+	for name, relayTo := range map[string]func(testing.TB, string) *redistest.Relay{"TCP": redistest.NewRelay, "TLS": redistest.NewSecureRelay} {
 		t.Run(name, func(t *testing.T) {
 			server := startRedis(t)
 			way := relayTo(t, server.Addr)
 			src := newSource()
 			o := options(padded(src, 2<<20))
-			store, r := replica(t, way.url(), o)
-			_, other := replica(t, way.url(), o)
-			way.throttle(4 << 20) // half a second for each way
+			store, r := replica(t, way.URL(), o)
+			_, other := replica(t, way.URL(), o)
+			way.Throttle(4 << 20) // half a second for each way
 			for _, r := range []*Reader[int64]{r, other} {
 				if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisAway || a.Status.Detail == DetailRedisRefused {
 					t.Errorf("got %+v", a.Status)
@@ -176,13 +176,13 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 // over from the other while a document is on its way to Redis.
 func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 	server := startRedis(t)
-	way := newRelay(t, server.Addr)
+	way := redistest.NewRelay(t, server.Addr)
 	src := newSource()
 	o := options(padded(src, 2<<20))
 	o.FetchTimeout = 300 * time.Millisecond
-	_, r := replica(t, way.url(), o)
-	_, other := replica(t, way.url(), o)
-	way.throttle(1 << 20)
+	_, r := replica(t, way.URL(), o)
+	_, other := replica(t, way.URL(), o)
+	way.Throttle(1 << 20)
 	for _, r := range []*Reader[int64]{r, other} {
 		eventually(t, "it is stored", func() bool {
 			_, _ = r.Get(t.Context())
@@ -198,8 +198,8 @@ func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 // moment.
 func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	server := startRedis(t, "--lua-time-limit", "10")
-	way := newRelay(t, server.Addr)
-	store, r := replica(t, way.url(), options(newSource()))
+	way := redistest.NewRelay(t, server.Addr)
+	store, r := replica(t, way.URL(), options(newSource()))
 	warm(t, r)
 	busy := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: -1})
 	defer func() { _ = busy.Close() }()
@@ -212,8 +212,8 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 		err := server.Client().Get(t.Context(), "x").Err()
 		return err != nil && strings.Contains(err.Error(), "BUSY")
 	})
-	way.cut()
-	way.heal()
+	way.Cut()
+	way.Heal()
 	eventually(t, "it is noticed", func() bool { return !store.Listening() })
 	must(t, server.Client().ScriptKill(t.Context()).Err())
 	testkit.Receive(t, done)

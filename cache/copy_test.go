@@ -21,17 +21,17 @@ import (
 // document be purged, and the CMS fail.
 func TestAPurgeWhileAReplicaStartsCutOffCounts(t *testing.T) {
 	server, src := startRedis(t), newSource()
-	way := newRelay(t, server.Addr)
+	way := redistest.NewRelay(t, server.Addr)
 	_, a := replica(t, server.URL(), options(src))
 	warm(t, a)
-	way.cut()
-	b := alone(t, way.url(), options(src))
+	way.Cut()
+	b := alone(t, way.URL(), options(src))
 	if got := get(t, b); got.Status.Detail != DetailRedisAway {
 		t.Fatalf("%+v", got.Status)
 	}
 	src.fail(errDown)
 	must(t, server.Client().Del(t.Context(), key).Err())
-	way.heal()
+	way.Heal()
 	eventually(t, "the other is back", func() bool { return b.watched.Up() && b.watched.Listening() })
 	for _, r := range []*Reader[int64]{a, b} {
 		eventually(t, "the purge counts", func() bool { _, err := r.Get(t.Context()); return err != nil })
@@ -48,18 +48,18 @@ func TestAPurgeWhileAReplicaStartsCutOffCounts(t *testing.T) {
 // CMS is down, and the link be slow, half open or cut, or Redis hang, just then.
 func TestAnothersLeaseWithdrawsNothing(t *testing.T) {
 	t.Parallel()
-	for name, trouble := range map[string]func(*redistest.Server, *relay){
-		"slow":      func(_ *redistest.Server, way *relay) { way.slow(450 * time.Millisecond) },
-		"half open": func(_ *redistest.Server, way *relay) { way.hole() },
-		"cut":       func(_ *redistest.Server, way *relay) { way.cut() },
-		"hung":      func(s *redistest.Server, _ *relay) { s.Pause() },
+	for name, trouble := range map[string]func(*redistest.Server, *redistest.Relay){
+		"slow":      func(_ *redistest.Server, way *redistest.Relay) { way.Slow(450 * time.Millisecond) },
+		"half open": func(_ *redistest.Server, way *redistest.Relay) { way.Hole() },
+		"cut":       func(_ *redistest.Server, way *redistest.Relay) { way.Cut() },
+		"hung":      func(s *redistest.Server, _ *redistest.Relay) { s.Pause() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, src := startRedis(t), newSource()
-			way := newRelay(t, server.Addr)
+			way := redistest.NewRelay(t, server.Addr)
 			o := options(src)
 			o.TTL, o.StaleWhileRevalidate = 50*time.Millisecond, 0
-			_, r := replica(t, way.url(), o)
+			_, r := replica(t, way.URL(), o)
 			warm(t, r)
 			src.fail(errDown)
 			client := server.Client()
@@ -315,12 +315,12 @@ func TestALeaseLastsAsItsHolderSays(t *testing.T) {
 // TestABrokenConnectionIsNoRefusal cuts the connection on which a big document is stored.
 func TestABrokenConnectionIsNoRefusal(t *testing.T) {
 	server, src := startRedis(t), newSource()
-	way := newRelay(t, server.Addr)
+	way := redistest.NewRelay(t, server.Addr)
 	var log testkit.Buffer
 	big := padded(src, 4<<20)
-	store, r := replicaWith(t, Options{URL: way.url(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
-		way.throttle(8 << 20)
-		time.AfterFunc(100*time.Millisecond, func() { way.cut(); way.throttle(0); way.heal() })
+	store, r := replicaWith(t, Options{URL: way.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
+		way.Throttle(8 << 20)
+		time.AfterFunc(100*time.Millisecond, func() { way.Cut(); way.Throttle(0); way.Heal() })
 		return big.Load(ctx, k, held)
 	})))
 	if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisRefused {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
+	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
@@ -273,12 +274,12 @@ func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
 func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 	url := embeddedURL(t)
 	src := newSource(2)
-	relayed := newRelay(t, strings.TrimPrefix(url, "redis://"))
+	relayed := redistest.NewRelay(t, strings.TrimPrefix(url, "redis://"))
 	o := guarded(src, time.Hour)
 	o.BackoffFirst, o.BackoffMost = time.Second/2, time.Second/2
-	_, r := replica(t, relayed.url(), o)
+	_, r := replica(t, relayed.URL(), o)
 	get(t, r)
-	relayed.cut()
+	relayed.Cut()
 	eventually(t, "Redis is unreachable", func() bool { return !r.store.Up() })
 	src.version.Store(101)
 	until(t, r, "it is held back", func(a Answer[int64]) bool {
@@ -308,9 +309,9 @@ func TestAHoldWhoseRecordIsNotAnsweredIsOne(t *testing.T) {
 			b := anyStore(t)
 			src := newSource()
 			src.version.Store(2)
-			way := newRelay(t, strings.TrimPrefix(b.url, "redis://"))
+			way := redistest.NewRelay(t, strings.TrimPrefix(b.url, "redis://"))
 			told := make(chan *HeldBack, 100)
-			s, err := Open(t.Context(), Options{URL: way.url(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
+			s, err := Open(t.Context(), Options{URL: way.URL(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
 			must(t, err)
 			t.Cleanup(func() { must(t, s.Close()) })
 			o := guarded(src, time.Hour)
@@ -323,7 +324,7 @@ func TestAHoldWhoseRecordIsNotAnsweredIsOne(t *testing.T) {
 			get(t, r)
 			_, err = another().Release(t.Context(), b.client, lease.Lease{}, lease.Failure{}, 0) // its script is there
 			must(t, err)
-			left := way.lose(":held", losses)
+			left := way.Lose(":held", losses)
 			src.version.Store(101)
 			elapsed := testkit.Stopwatch(t)
 			for _, r := range []*Reader[int64]{r, other} {

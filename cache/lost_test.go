@@ -66,14 +66,14 @@ func TestAPurgeWhileCutOffIsOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-			way := newRelay(t, server.Addr)
-			src, r := serving(t, way.url())
+			way := redistest.NewRelay(t, server.Addr)
+			src, r := serving(t, way.URL())
 			warm(t, r)
 			src.fail(errDown)
-			way.cut()
+			way.Cut()
 			eventually(t, "it is noticed", func() bool { return get(t, r).Status.Detail == DetailRedisAway })
 			must(t, purge(t, server))
-			way.heal()
+			way.Heal()
 			eventually(t, "the purge counts", func() bool { _, err := r.Get(t.Context()); return err != nil })
 		})
 	}

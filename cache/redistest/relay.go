@@ -1,8 +1,7 @@
-package cache
+package redistest
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"net"
 	"net/http/httptest"
@@ -10,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
-// relay is a way to a server that can be cut, and that can lead to another server.
-type relay struct {
+// A Relay is a way to a server that can be cut, and that can lead to another server.
+type Relay struct {
 	listener net.Listener
 	secure   bool // its clients speak TLS
 	tasks    sync.WaitGroup
@@ -31,44 +30,49 @@ type relay struct {
 	losses int               // so many times
 }
 
-func newRelay(t testing.TB, target string) *relay {
+// NewRelay leads to a target, "" for nowhere, until the test ends.
+func NewRelay(t testing.TB, target string) *Relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	return relayOn(t, l, target)
 }
 
-// newSecureRelay ends TLS on the way.
-func newSecureRelay(t testing.TB, target string) *relay {
+// NewSecureRelay is NewRelay, and ends TLS on the way.
+func NewSecureRelay(t testing.TB, target string) *Relay {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates})
-	must(t, err)
+	testkit.Must(t, err)
 	r := relayOn(t, l, target)
 	r.secure = true
 	return r
 }
 
-func relayOn(t testing.TB, l net.Listener, target string) *relay {
-	r := &relay{listener: l, target: target, conns: map[net.Conn]bool{}, holes: map[net.Conn]bool{}}
+func relayOn(t testing.TB, l net.Listener, target string) *Relay {
+	r := &Relay{listener: l, target: target, conns: map[net.Conn]bool{}, holes: map[net.Conn]bool{}}
 	r.tasks.Go(r.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
-		r.cut()
+		r.Cut()
 		r.tasks.Wait()
 	})
 	return r
 }
 
-func (r *relay) url() string {
+// Addr is HOST:PORT.
+func (r *Relay) Addr() string { return r.listener.Addr().String() }
+
+// URL is the setting that leads to it.
+func (r *Relay) URL() string {
 	if r.secure {
-		return "rediss://" + r.listener.Addr().String() + "?skip_verify=true"
+		return "rediss://" + r.Addr() + "?skip_verify=true"
 	}
-	return "redis://" + r.listener.Addr().String()
+	return "redis://" + r.Addr()
 }
 
-func (r *relay) accept() {
+func (r *Relay) accept() {
 	for {
 		client, err := r.listener.Accept()
 		if err != nil {
@@ -90,10 +94,15 @@ func (r *relay) accept() {
 	}
 }
 
-func (r *relay) pass(to, from net.Conn, reply bool) {
-	defer func() { _, _ = to.Close(), from.Close() }()
+func (r *Relay) pass(to, from net.Conn, reply bool) {
+	defer func() {
+		_, _ = to.Close(), from.Close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.conns, from)
+	}()
 	buf := make([]byte, 16<<10)
-	var due time.Duration // when all that was read should have passed
+	var due time.Time // when all that was read should have passed
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
@@ -107,15 +116,18 @@ func (r *relay) pass(to, from net.Conn, reply bool) {
 		}
 		r.mu.Unlock()
 		if rate > 0 {
-			now := watch.Now() // a sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too
-			due = max(due, now-time.Second/4) + time.Duration(n)*time.Second/time.Duration(rate)
-			watch.Sleep(context.Background(), due-now)
+			// A sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too.
+			if least := time.Now().Add(-time.Second / 4); due.Before(least) {
+				due = least
+			}
+			due = due.Add(time.Duration(n) * time.Second / time.Duration(rate))
+			<-time.After(time.Until(due))
 		}
 		if hole {
 			continue
 		}
 		if reply {
-			watch.Sleep(context.Background(), late)
+			<-time.After(late)
 		}
 		passing := buf[:n]
 		if muted {
@@ -129,8 +141,8 @@ func (r *relay) pass(to, from net.Conn, reply bool) {
 	}
 }
 
-// cut closes all connections, and lets nobody connect.
-func (r *relay) cut() {
+// Cut closes all connections, and lets nobody connect.
+func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.target != "" {
@@ -141,17 +153,18 @@ func (r *relay) cut() {
 	}
 }
 
-func (r *relay) heal() { r.lead(r.last) }
+// Heal leads to where it led before it was cut.
+func (r *Relay) Heal() { r.Lead(r.last) }
 
-// lead takes new connections elsewhere. Those that there are stay.
-func (r *relay) lead(target string) {
+// Lead takes new connections elsewhere. Those that there are stay.
+func (r *Relay) Lead(target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.target = target
 }
 
-// hole lets nothing pass any more on the connections that there are, and everything on new ones.
-func (r *relay) hole() {
+// Hole lets nothing pass any more on the connections that there are, and everything on new ones.
+func (r *Relay) Hole() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.conns {
@@ -159,29 +172,29 @@ func (r *relay) hole() {
 	}
 }
 
-// mute has new connections track other keys, so that no change of theirs is announced.
-func (r *relay) mute() {
+// Mute has new connections track other keys, so that no change of theirs is announced.
+func (r *Relay) Mute() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.muted = true
 }
 
-// throttle lets so many bytes pass in a second, on each connection and in each direction.
-func (r *relay) throttle(rate int) {
+// Throttle lets so many bytes pass in a second, on each connection and in each direction.
+func (r *Relay) Throttle(rate int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rate = rate
 }
 
-// slow has what comes from the server be late.
-func (r *relay) slow(late time.Duration) {
+// Slow has what comes from the server be late.
+func (r *Relay) Slow(late time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = late
 }
 
-// lose has no reply come to the next commands with a text, so many, and says how many are left.
-func (r *relay) lose(text string, times int) (left func() int) {
+// Lose has no reply come to the next commands with a text, so many, and says how many are left.
+func (r *Relay) Lose(text string, times int) (left func() int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.losing, r.losses = text, times
@@ -190,4 +203,11 @@ func (r *relay) lose(text string, times int) (left func() int) {
 		defer r.mu.Unlock()
 		return r.losses
 	}
+}
+
+// Conns is how many connections there are, each of which has two ends here.
+func (r *Relay) Conns() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.conns)
 }

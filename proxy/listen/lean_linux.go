@@ -14,7 +14,7 @@ import (
 // A lean is a connection's socket without a buffer while its service waits for a request: a read of
 // a single byte reads everything available, in one system call.
 //
-// The socket does not block, and a call copies at most [rawBytes], so it is over in microseconds,
+// The socket does not block, and a call copies less than [rawBytes], so it is over in microseconds,
 // and Go's scheduler need not be told of it. That saves a sixth of the time of a hit, and with few
 // requests the thread that otherwise wakes to watch each call. The scheduler cannot give the
 // processor to others meanwhile, so whatever is larger is written in the usual way. The race
@@ -35,9 +35,6 @@ type readBuffer struct {
 }
 
 var readBuffers = sync.Pool{New: func() any { return new(readBuffer) }}
-
-// rawBytes is the most that is written without telling the scheduler.
-const rawBytes = 64 << 10
 
 func newLean(c net.Conn) *lean {
 	l := &lean{Conn: c}
@@ -99,45 +96,38 @@ func call(number, fd uintptr, p unsafe.Pointer, n int) (done int, failed syscall
 	}
 }
 
+// rawBytes is from how many bytes on the scheduler is told of a write.
+const rawBytes = 64 << 10
+
 // Write writes all of p.
 func (l *lean) Write(p []byte) (int, error) {
-	if len(p) > rawBytes || l.raw == nil {
-		return l.Conn.Write(p)
-	}
-	v, _ := vectors.Get().(*vector)
-	defer v.release()
-	v.add(p)
-	if err := v.write(l.raw); err != nil {
+	if err := l.write([][]byte{p}); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
 // write writes all of pieces, at most 1,024 (IOV_MAX), in one system call as far as the system
-// accepts them.
+// accepts them, but many bytes in turns.
 func (l *lean) write(pieces [][]byte) error {
-	v, _ := vectors.Get().(*vector)
-	defer v.release()
 	size := 0
 	for _, p := range pieces {
-		v.add(p)
 		size += len(p)
 	}
-	if size <= rawBytes && l.raw != nil {
-		return v.write(l.raw)
+	if size >= rawBytes || l.raw == nil {
+		return writeInTurns(l.Conn, pieces)
 	}
-	v.buffers = pieces
-	_, err := v.buffers.WriteTo(l.Conn)
-	return err
+	v, _ := vectors.Get().(*vector)
+	defer v.release()
+	return v.write(l.raw, pieces)
 }
 
 // A vector has pieces to write.
 type vector struct {
-	pieces  []syscall.Iovec
-	left    []syscall.Iovec // of pieces
-	failed  syscall.Errno
-	wait    func(fd uintptr) bool // send, bound once
-	buffers net.Buffers           // instead of pieces
+	pieces []syscall.Iovec
+	left   []syscall.Iovec // of pieces
+	failed syscall.Errno
+	wait   func(fd uintptr) bool // send, bound once
 }
 
 var vectors = sync.Pool{New: func() any {
@@ -146,16 +136,14 @@ var vectors = sync.Pool{New: func() any {
 	return v
 }}
 
-// add adds a piece. None is empty, so that the first of those left never is.
-func (v *vector) add(p []byte) {
-	if len(p) > 0 {
-		piece := syscall.Iovec{Base: &p[0]}
-		piece.SetLen(len(p))
-		v.pieces = append(v.pieces, piece)
+func (v *vector) write(to syscall.RawConn, pieces [][]byte) error {
+	for _, p := range pieces {
+		if len(p) > 0 { // so that the first of those left never is empty
+			piece := syscall.Iovec{Base: &p[0]}
+			piece.SetLen(len(p))
+			v.pieces = append(v.pieces, piece)
+		}
 	}
-}
-
-func (v *vector) write(to syscall.RawConn) error {
 	v.left = v.pieces
 	if err := to.Write(v.wait); err != nil {
 		return err
@@ -190,6 +178,6 @@ func (v *vector) send(fd uintptr) bool {
 
 func (v *vector) release() {
 	clear(v.pieces)
-	v.pieces, v.left, v.failed, v.buffers = v.pieces[:0], nil, 0, nil
+	v.pieces, v.left, v.failed = v.pieces[:0], nil, 0
 	vectors.Put(v)
 }

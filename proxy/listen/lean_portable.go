@@ -14,8 +14,4 @@ func newLean(c net.Conn) *lean { return &lean{c} }
 func (l *lean) buffered() bool { return false }
 
 // write writes all of pieces.
-func (l *lean) write(pieces [][]byte) error {
-	buffers := net.Buffers(pieces)
-	_, err := buffers.WriteTo(l.Conn)
-	return err
-}
+func (l *lean) write(pieces [][]byte) error { return writeInTurns(l.Conn, pieces) }

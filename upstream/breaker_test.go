@@ -67,7 +67,7 @@ func failures(t *testing.T, c *Client, s *scripted, n int) {
 	t.Helper()
 	s.answer(503, "")
 	for i := range n {
-		_, err := c.Fetch(t.Context(), shape.Resources()[i%3], Validators{})
+		_, err := c.Fetch(t.Context(), shape.Resources()[i%3], Held{})
 		wantError(t, err, ErrAnswer, "status 503")
 	}
 }
@@ -89,7 +89,7 @@ func TestBreakerOpensAfterFailuresOfAnyResourceAndClosesByAProbe(t *testing.T) {
 		wantState(t, c, "closed")
 		failures(t, c, s, 1)
 		wantState(t, c, "open")
-		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := c.Fetch(t.Context(), shape.Banners, Held{})
 		wantError(t, err, ErrOpen, "fetch banners: GET http://cms: circuit breaker open after repeated failures")
 		if Code(err) != "open" || !errors.Is(FromCode("open"), ErrOpen) || exchange.RetryAfter(err) != 10*time.Second {
 			t.Errorf("code %q, again after %v", Code(err), exchange.RetryAfter(err))
@@ -122,7 +122,7 @@ func TestAnswersThatSayNothingOfAnOutageKeepTheBreakerClosed(t *testing.T) {
 		}{{404, ""}, {400, ""}, {302, ""}, {200, `{"not":"a list"}`}, {200, `"text"`}} {
 			failures(t, c, s, 4)
 			s.answer(c2.code, c2.body)
-			_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+			_, err := c.Fetch(t.Context(), shape.Banners, Held{})
 			wantError(t, err, ErrAnswer, "")
 		}
 		wantState(t, c, "closed")
@@ -137,7 +137,7 @@ func TestCancelledFetchesCountForNothing(t *testing.T) {
 		for range 3 {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			_, err := c.Fetch(ctx, shape.Banners, Validators{})
+			_, err := c.Fetch(ctx, shape.Banners, Held{})
 			wantCancelled(t, err)
 		}
 		wantState(t, c, "closed")
@@ -153,7 +153,7 @@ func TestOneProbeAtATime(t *testing.T) {
 		var probes sync.WaitGroup
 		for _, r := range shape.Resources() {
 			probes.Go(func() {
-				_, err := c.Fetch(t.Context(), r, Validators{})
+				_, err := c.Fetch(t.Context(), r, Held{})
 				if after := exchange.RetryAfter(err); after != 0 {
 					t.Errorf("again after %v, though the probe may end at once", after)
 				}
@@ -172,11 +172,11 @@ func TestRetryAfterIsKeptBetweenFetches(t *testing.T) {
 		c, s := newScripted(t)
 		s.answer(429, "")
 		s.after = "60"
-		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := c.Fetch(t.Context(), shape.Banners, Held{})
 		wantError(t, err, ErrAnswer, "status 429")
 		for range 5 { // of whichever resource
 			pass(10 * time.Second)
-			_, err := c.Fetch(t.Context(), shape.Rules, Validators{})
+			_, err := c.Fetch(t.Context(), shape.Rules, Held{})
 			wantError(t, err, ErrOpen, "fetch rules: GET http://cms: paused, as the CMS asked (Retry-After)")
 			if after := exchange.RetryAfter(err); after <= 0 || after > 50*time.Second {
 				t.Errorf("again after %v", after)
@@ -199,7 +199,7 @@ func TestRetryAfterOfARefusalPausesNothing(t *testing.T) {
 			c, s := newScripted(t)
 			s.answer(status, "")
 			s.after = "3600"
-			_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+			_, err := c.Fetch(t.Context(), shape.Banners, Held{})
 			wantError(t, err, ErrAnswer, "status "+strconv.Itoa(status))
 			s.answer(200, "[]")
 			mustFetch(t, c, shape.Rules)
@@ -216,7 +216,7 @@ func TestPanicIsOneFailedFetchWithItsStackInTheLog(t *testing.T) {
 	var logged bytes.Buffer
 	c := newClient(t, "http://cms", func(o *options) { o.Transport, o.Logger = faulty{}, logTo(&logged) })
 	for range 3 {
-		_, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := c.Fetch(t.Context(), shape.Banners, Held{})
 		wantError(t, err, ErrAnswer, `fetch banners: read banners: internal error: a fault\x1b[2J`)
 	}
 	if !strings.Contains(logged.String(), "panic during a fetch") || !strings.Contains(logged.String(), "RoundTrip") {
@@ -228,7 +228,7 @@ func TestWhatACMSSaysHasNoControlCharactersInErrors(t *testing.T) {
 	for _, next := range []string{"http://127.0.0.1/%1b%5B2J%0Agvapp", "http://evil%1b[2J\n/x", "http://e\u202evil/x"} {
 		cms := upstreamtest.New(t)
 		cms.Set(shape.Banners, `{"results":[{"id":1}],"next":`+strconv.Quote(next)+`}`)
-		_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
 		if err == nil || strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q", err)
 		}

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -48,13 +47,21 @@ type StatusError = exchange.StatusError
 // Validators make a request conditional.
 type Validators = exchange.Validators
 
-// Client fetches resources from one upstream. It is safe for concurrent use.
+// Held is the copy that a fetch may confirm, and that a new document is compared with. The zero
+// value is none.
+type Held struct {
+	Validators
+	Body       []byte // as [shape.Normalize] wrote it; of anything else nothing is known
+	Suspicions []Suspicion
+}
+
+// Client fetches resources from one upstream. It keeps nothing between two fetches, and is safe for
+// concurrent use.
 type Client struct {
 	cms         *exchange.Client
 	recipes     map[shape.Resource]*list.Recipe
 	fingerprint string
 	timeout     time.Duration
-	last        sync.Map // what is known of the latest document, by resource: a known
 	tracer      trace.Tracer
 	breaker     *breaker
 	log         *slog.Logger
@@ -63,7 +70,7 @@ type Client struct {
 // Result is one fetch. After an error Document, NotModified and Validators are zero, and the rest
 // is as far as the fetch got.
 type Result struct {
-	NotModified bool           // the CMS confirmed the copy of the given validators; there is no Document
+	NotModified bool           // the CMS confirmed the copy held; there is no Document
 	Document    shape.Document // as documented, with its repairs
 	Validators  Validators     // for the next fetch
 	Status      int            // of the last response; 0 if there was none
@@ -79,10 +86,10 @@ type Result struct {
 // Steps are the parts of a fetch, in order.
 type Steps struct{ Fetch, Map, Normalize time.Duration }
 
-// Fetch fetches r, or learns that the copy with the validators held is current. Its error is one of
-// the sentinels (see [Code]), or ctx's if ctx was cancelled. A deadline of ctx before the client's
-// own timeout is ErrTimeout too.
-func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (Result, error) {
+// Fetch fetches r, or learns that the copy held is current. Its error is one of the sentinels (see
+// [Code]), or ctx's if ctx was cancelled. A deadline of ctx before the client's own timeout is
+// ErrTimeout too.
+func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Held) (Result, error) {
 	if !r.Valid() {
 		return Result{}, fmt.Errorf("fetch: no resource %q", r)
 	}
@@ -92,6 +99,9 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 	result := Result{Upstream: c.String()}
 	err := c.fetch(ctx, r, held, &result)
 	result.Duration = time.Since(start)
+	if len(result.Document.Body) > largeBody {
+		runtime.GC() // the fetch's garbage is several times the document
+	}
 	if err != nil {
 		err = c.hide(fmt.Errorf("fetch %s: %w", r, c.whoseDeadline(ctx, err)))
 	}
@@ -112,10 +122,10 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Validators) (
 }
 
 // fetch does the steps of a fetch.
-func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, result *Result) (err error) {
+func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result *Result) (err error) {
 	defer exchange.Recover("make the document", &err)
 	start := time.Now()
-	got, err := c.read(ctx, r, held)
+	got, err := c.read(ctx, r, held.Validators)
 	result.Status, result.Attempts, result.Pages, result.Bytes = got.Status, got.Attempts, got.Pages, got.Bytes
 	result.Steps.Fetch, result.Steps.Map = time.Since(start)-got.Mapping, got.Mapping
 	if err != nil {
@@ -137,7 +147,7 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Validators, r
 		}
 	}
 	result.NotModified, result.Validators = got.NotModified, got.Validators
-	result.Suspicions = suspect(&c.last, r, got, result.Document)
+	result.Suspicions = suspect(r, held, got, result.Document)
 	return nil
 }
 
@@ -203,17 +213,6 @@ func (c *Client) Breaker() Breaker {
 	c.breaker.mu.Lock()
 	defer c.breaker.mu.Unlock()
 	return Breaker{State: state, Since: c.breaker.since, Failures: failures, Opened: c.breaker.opened}
-}
-
-// Recall informs the client of a document fetched before, perhaps by another process, and of what
-// was suspicious about it. The next one is compared with it. Body is a result of [shape.Normalize];
-// of any other nothing is known.
-func (c *Client) Recall(r shape.Resource, body []byte, suspicions []Suspicion) {
-	document, err := shape.Normalize(r, body)
-	if err != nil {
-		suspicions = nil
-	}
-	c.last.Store(r, known{document.Lists, suspicions})
 }
 
 // Fingerprint identifies the upstream and the mapping: short, hexadecimal, and without secrets.

@@ -51,7 +51,7 @@ func TestBodyMakesAPOSTWithPagingInsideOfIt(t *testing.T) {
 	if len(bodies) != 1 || bodies[0] != "POST text/plain; charset=utf-8 *[_type == 'banner']" {
 		t.Errorf("posted %q", bodies)
 	}
-	_, err := paged(t, cms, "custom", source.Part{Path: "gone", Body: source.Body{Text: "x"}}).Fetch(t.Context(), shape.Banners, Validators{})
+	_, err := paged(t, cms, "custom", source.Part{Path: "gone", Body: source.Body{Text: "x"}}).Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrAnswer, "POST "+cms.URL+"/gone: status 404, an HTML page")
 }
 
@@ -116,7 +116,7 @@ func TestLoginByJSON(t *testing.T) {
 	endless := newClient(t, cms.URL, func(o *options) {
 		o.Shared = source.Shared{Login: &source.Login{Path: "auth", Body: source.Body{Value: map[string]any{"identity": "me", "password": "hush"}}, Token: `[range(1e12) | "x" * 100000]`}}
 	})
-	if _, err := endless.Fetch(t.Context(), shape.Banners, Validators{}); errors.Is(err, ErrTimeout) || err == nil {
+	if _, err := endless.Fetch(t.Context(), shape.Banners, Held{}); errors.Is(err, ErrTimeout) || err == nil {
 		t.Errorf("a program that grows: %v", err)
 	}
 	for _, wrong := range []source.Login{{}, {Path: "x"}, {Path: "x", URL: "http://y", Form: map[string]string{"a": "b"}}, {URL: "/x", Body: source.Body{Text: "x"}}} {
@@ -150,7 +150,7 @@ func TestLoginYieldsATokenThatIsRenewedWhenItIsRefused(t *testing.T) {
 		o.Shared = source.Shared{Login: oauth("wrong")}
 	})
 	cms.HandlePath("/token", upstreamtest.JSON(`{"error":"invalid_client","error_description":"wrong"}`, "Content-Type", "application/json"))
-	_, err := wrong.Fetch(t.Context(), shape.Banners, Validators{})
+	_, err := wrong.Fetch(t.Context(), shape.Banners, Held{})
 	if err == nil || strings.Contains(err.Error(), "wrong") || !strings.Contains(err.Error(), ": log in: ") {
 		t.Errorf("%v", err)
 	}

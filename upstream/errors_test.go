@@ -74,7 +74,7 @@ func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
 				Parts: []source.Part{{Path: "banners", Items: answer.items, Query: url.Values{"k": {secret}}, Paging: source.Paging{Style: answer.style, Param: "page"}}},
 			}}
 		})
-		got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+		got, err := client.Fetch(t.Context(), shape.Banners, Held{})
 		explained, failed := client.Explain(t.Context(), shape.Banners)
 		shown := fmt.Sprint(err, got.Suspicions, failed, log.String())
 		for _, e := range explained {

@@ -52,7 +52,7 @@ func TestUnchangedFileIsNotModified(t *testing.T) {
 		t.Fatalf("validators %+v", first.Validators)
 	}
 	for _, held := range []Validators{first.Validators, {ETag: first.Validators.ETag}, {LastModified: first.Validators.LastModified}} {
-		got, err := client.Fetch(t.Context(), shape.Rules, held)
+		got, err := client.Fetch(t.Context(), shape.Rules, Held{Validators: held})
 		if err != nil || !got.NotModified || got.Status != 304 || got.Validators != first.Validators || got.Document.Body != nil {
 			t.Errorf("held %+v: %+v, %v", held, got, err)
 		}
@@ -68,7 +68,7 @@ func TestEditIsSeenWithinTheSameSecond(t *testing.T) {
 	write(t, dir, "rules.json", "\n\n")
 	write(t, dir, "rules.json", `[{"id":1}]`)
 	testkit.Must(t, os.Chtimes(filepath.Join(dir, "rules.json"), stamp, stamp))
-	got, err := client.Fetch(t.Context(), shape.Rules, first.Validators)
+	got, err := client.Fetch(t.Context(), shape.Rules, Held{Validators: first.Validators})
 	if err != nil || got.NotModified || got.Document.Items != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -82,7 +82,7 @@ func TestFolderFaultsAreNamed(t *testing.T) {
 	client := newClient(t, "file:"+dir, func(o *options) { o.MaxBytes = 1000 })
 	op := "fetch rules: read " + filepath.Join(dir, "rules.json") + ": "
 	fetch := func() error {
-		_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+		_, err := client.Fetch(t.Context(), shape.Rules, Held{})
 		return err
 	}
 	remove := func() {
@@ -140,7 +140,7 @@ func TestSampleIsFetchedWithoutRepairs(t *testing.T) {
 		if got.Document.Items == 0 || got.Document.Repairs.Total() != 0 || got.Validators.ETag == "" {
 			t.Errorf("%s: %d items, %d repairs, %+v", r, got.Document.Items, got.Document.Repairs.Total(), got.Validators)
 		}
-		again, err := client.Fetch(t.Context(), r, got.Validators)
+		again, err := client.Fetch(t.Context(), r, Held{Validators: got.Validators})
 		if err != nil || !again.NotModified {
 			t.Errorf("%s again: %+v, %v", r, again, err)
 		}
@@ -160,8 +160,8 @@ func TestRecordedAnswersInAFolderAreTakenAsFromHTTP(t *testing.T) {
 	if !bytes.Equal(got.Document.Body, normalized(t, shape.Catalogue, "gzip-identity")) || got.Pages != 1 || got.Bytes == 0 {
 		t.Errorf("%d pages, %d bytes, or not the recorded document", got.Pages, got.Bytes)
 	}
-	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Rules, Held{})
 	wantError(t, err, ErrAnswer, "read "+filepath.Join(dir, "rules.http")+": status 500, an HTML page")
-	_, err = client.Fetch(t.Context(), shape.Banners, Validators{})
+	_, err = client.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrAnswer, "not a recorded HTTP response")
 }

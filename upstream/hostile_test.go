@@ -75,7 +75,7 @@ func TestWhatACMSSendsIsReadInTimeLinearInIt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 			defer cancel()
 			began := time.Now()
-			_, err := client.Fetch(ctx, shape.Catalogue, Validators{})
+			_, err := client.Fetch(ctx, shape.Catalogue, Held{})
 			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
@@ -92,7 +92,7 @@ func TestWhatSurroundsAListTakesLittleMemory(t *testing.T) {
 	body := `{"results":[],"next":null,"count":[` + strings.Repeat("{},", 8<<20/3) + `{}]}`
 	client := newClient(t, "http://cms", func(o *options) { o.Transport = answering{body: body} })
 	var err error
-	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Validators{}) }); n > 6*len(body) {
+	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Held{}) }); n > 6*len(body) {
 		t.Errorf("%d bytes allocated for %d", n, len(body))
 	}
 	wantError(t, err, ErrAnswer, "want values that take at most a few times the memory of their JSON, got more")
@@ -108,7 +108,7 @@ func TestAnAnnouncedLengthReservesNoMemory(t *testing.T) {
 	}))
 	client := newClient(t, cms.URL, nil)
 	var err error
-	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Validators{}) }); n > 16<<20 {
+	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Held{}) }); n > 16<<20 {
 		t.Errorf("%d bytes allocated", n)
 	}
 	if err == nil {
@@ -144,7 +144,7 @@ func TestThePartsOfADocumentShareItsLimitWhileTheyAreRead(t *testing.T) {
 			}, nil
 		})
 	})
-	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrAnswer, "the body is larger than 4194304 bytes")
 	if n := sent.Load(); n > 5<<20 {
 		t.Errorf("%d bytes were read", n)
@@ -204,7 +204,7 @@ func TestAllThatIsReadOfAResponseEndsWithTheFetch(t *testing.T) {
 			client := newClient(t, "http://"+cms, func(o *options) { o.Timeout = timeout })
 			done := make(chan error, 1)
 			go func() {
-				_, err := client.Fetch(context.Background(), shape.Rules, Validators{ETag: `"held"`})
+				_, err := client.Fetch(context.Background(), shape.Rules, Held{Validators: Validators{ETag: `"held"`}})
 				done <- err
 			}()
 			select {
@@ -282,7 +282,7 @@ func TestMemoryTakenWhileTheCMSIsAwaitedIsNotThatOfPrograms(t *testing.T) {
 			Parts: []source.Part{{Path: "banners", Items: "map(.)"}},
 		}}
 	})
-	if _, err := client.Fetch(t.Context(), shape.Banners, Validators{}); err != nil {
+	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
 		t.Error(err)
 	}
 	runtime.KeepAlive(taken)

@@ -45,7 +45,7 @@ func TestPathsMayBeSetWithTheirQuery(t *testing.T) {
 	client := newClient(t, cms.URL, func(o *options) {
 		o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{{Path: "/banners?key=hush&limit=-1"}}}}
 	})
-	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrAnswer, "")
 	if got := cms.Last(); got.Path != "/banners" || got.Query != "key=hush&limit=-1" {
 		t.Errorf("asked for %s?%s", got.Path, got.Query)
@@ -88,7 +88,7 @@ func TestRequestSaysWhatIsAccepted(t *testing.T) {
 func TestValidatorsThatAreNoHeadersAreNotSent(t *testing.T) {
 	cms := upstreamtest.New(t)
 	held := Validators{ETag: "\"a\"\r\nX-Evil: 1", LastModified: strings.Repeat("x", 1<<10+1)}
-	got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, held)
+	got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Held{Validators: held})
 	if err != nil || got.NotModified {
 		t.Fatal(got.NotModified, err)
 	}
@@ -97,7 +97,7 @@ func TestValidatorsThatAreNoHeadersAreNotSent(t *testing.T) {
 	}
 	// Nothing was asked, so a 304 is an answer to nothing.
 	cms.Fail(304)
-	_, err = newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, held)
+	_, err = newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Held{Validators: held})
 	wantError(t, err, ErrAnswer, "status 304")
 }
 
@@ -106,19 +106,19 @@ func TestValidatorsOfAnAnswerAreGivenBack(t *testing.T) {
 	client := newClient(t, cms.URL, nil)
 	cms.Handle(shape.Banners, upstreamtest.JSON("[]", "Last-Modified", "Tue, 12 Dec 2023 23:15:49 GMT"))
 	first := mustFetch(t, client, shape.Banners)
-	second, err := client.Fetch(t.Context(), shape.Banners, first.Validators)
+	second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
 	if err != nil || !second.NotModified || second.Validators != first.Validators {
 		t.Errorf("%+v, %v; want the copy renewed", second, err)
 	}
 	// A 304 that repeats no validators leaves those that were held.
 	cms.Fail(304)
-	third, err := client.Fetch(t.Context(), shape.Banners, second.Validators)
+	third, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: second.Validators})
 	if err != nil || !third.NotModified || third.Validators != first.Validators {
 		t.Errorf("%+v, %v; want the validators kept", third, err)
 	}
 	cms.Recover()
 	cms.Set(shape.Banners, "[ ]")
-	fourth, err := client.Fetch(t.Context(), shape.Banners, third.Validators)
+	fourth, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: third.Validators})
 	if err != nil || fourth.NotModified || fourth.Validators == first.Validators || fourth.Validators.LastModified != "" {
 		t.Errorf("%+v, %v; want a new copy with its own validators", fourth, err)
 	}
@@ -140,7 +140,7 @@ func TestRedirectElsewhereIsRefusedAndCarriesNothing(t *testing.T) {
 		cms := upstreamtest.New(t)
 		cms.Handle(shape.Catalogue, redirect(302, c.location))
 		client := newClient(t, cms.URL, func(o *options) { o.Authorization = "Bearer abc" })
-		got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+		got, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 		wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+"/gvapp/: "+c.suffix)
 		if strings.Contains(err.Error(), "hush") {
 			t.Errorf("the error tells too much: %v", err)
@@ -177,7 +177,7 @@ func TestAPostIsNotRedirectedToAGet(t *testing.T) {
 func TestRedirectsAreBounded(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Handle(shape.Catalogue, redirect(301, "/gvapp/"))
-	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrAnswer, "status 301: more than 5 redirects")
 	if n := cms.Count(shape.Catalogue); n != 6 {
 		t.Errorf("%d requests, want %d", n, 6)
@@ -213,7 +213,7 @@ func TestRedirectFromHTTPSBackToHTTPIsRefused(t *testing.T) {
 	client := newClient(t, "https://example.com", func(o *options) {
 		o.Transport = dialing(t, tls.Client(), map[string]string{"example.com:80": plain.URL, "example.com:443": tls.URL})
 	})
-	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrAnswer, "status 302: redirected to another host, http://example.com")
 	if len(plain.Requests()) != 0 {
 		t.Error("it was followed")
@@ -252,7 +252,7 @@ func TestFailureLeavesTheConnectionsOfOthersOpen(t *testing.T) {
 	client := newClient(t, cms.URL, func(o *options) { o.Transport = transport })
 	mustFetch(t, client, shape.Banners)
 	cms.FailNext(4, 503)
-	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Rules, Held{})
 	wantError(t, err, ErrAnswer, "status 503")
 	mustFetch(t, client, shape.Banners)
 	if dials != 1 {
@@ -270,7 +270,7 @@ func TestTheTraceOfARequestGoesOnToTheCMSUnchanged(t *testing.T) {
 			carrier["tracestate"] = state
 		}
 		ctx := propagation.TraceContext{}.Extract(t.Context(), carrier)
-		if _, err := client.Fetch(ctx, shape.Rules, Validators{}); err != nil {
+		if _, err := client.Fetch(ctx, shape.Rules, Held{}); err != nil {
 			t.Fatal(err)
 		}
 		if h := cms.Last().Header; h.Get("traceparent") != parent || h.Get("tracestate") != state {

@@ -86,7 +86,7 @@ func overlay[T any](to *T, over T) {
 // mustFetch fetches r with nothing held.
 func mustFetch(t *testing.T, c *Client, r shape.Resource) Result {
 	t.Helper()
-	got, err := c.Fetch(t.Context(), r, Validators{})
+	got, err := c.Fetch(t.Context(), r, Held{})
 	testkit.Must(t, err)
 	return got
 }

@@ -68,7 +68,7 @@ func TestDocumentIsWholeOrNotAtAll(t *testing.T) {
 	cms.HandlePath("/artists", upstreamtest.JSON(`[{"id":1}]`))
 	cms.HandlePath("/artworks", upstreamtest.Status(http.StatusForbidden))
 	cms.HandlePath("/galleries", upstreamtest.JSON(`[{"id":1}]`))
-	_, err := of(t, cms, "drf", threeLists).Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err := of(t, cms, "drf", threeLists).Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/artworks: status 403")
 }
 
@@ -81,7 +81,7 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 		o.MaxBytes = 1000
 		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: threeLists}
 	})
-	_, err := small.Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err := small.Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrAnswer, "the body is larger than 1000 bytes")
 
 	release := cms.Block()
@@ -90,7 +90,7 @@ func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
 		o.Timeout = 50 * time.Millisecond
 		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: threeLists}
 	})
-	_, err = slow.Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err = slow.Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrTimeout, "no complete response within 50ms")
 }
 
@@ -101,7 +101,7 @@ func TestProgramErrorsShowProgramAndInput(t *testing.T) {
 		Parts: []source.Part{{Name: "artist", Path: "artists", Map: "rename({\"naam\": \"name\"})\n| .tag = (.tags | map(ascii_downcase))\n| del(.tags)"}},
 		Map:   "{artist: .artist}",
 	})
-	_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrAnswer, `catalogue.artist[1]: upstream.resources.catalogue.parts[0].map: cannot iterate over: number (7)`)
 	if !errors.Is(err, mapping.ErrProgram) || !errors.Is(err, shape.ErrRefused) {
 		t.Error("is no refusal by a program")
@@ -125,7 +125,7 @@ func TestMissingRelationIsAFaultWhereTheCMSWouldHaveSentNull(t *testing.T) {
 			client := of(t, cms, c.preset, source.Resource{
 				Parts: []source.Part{{Name: c.name, Paging: source.Paging{Total: "-", Style: source.PagingNone}}}, Map: "{artist: (.artist // [])} + .",
 			})
-			_, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+			_, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 			if c.want == "" {
 				testkit.Check(t, err)
 				return
@@ -149,7 +149,7 @@ func TestUnexpandedJunctionsAreRefused(t *testing.T) {
 		o.Preset = "directus"
 		o.Resources = map[shape.Resource]source.Resource{shape.Rules: {Parts: []source.Part{{Paging: source.Paging{Style: source.PagingNone}}}}}
 	})
-	_, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Rules, Held{})
 	wantError(t, err, ErrAnswer, "rules[0].exlude_pages[0]: want an object, got an id: the relation is not expanded, or not permitted")
 }
 
@@ -166,7 +166,7 @@ func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {
 				client := of(t, cms, c.preset, source.Resource{
 					Parts: []source.Part{{Name: "artist", Map: strings.TrimPrefix(program+" | .gallery_artists = null", " | ")}}, Map: ".",
 				})
-				got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+				got, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 				if program == "" {
 					wantError(t, err, ErrAnswer, c.want+": want a published item (a program can leave drafts out), got a draft")
 					continue

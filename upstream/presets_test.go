@@ -71,7 +71,7 @@ func TestAPresetIsOneFileAndItsAnswers(t *testing.T) {
 func TestARelationThatPocketBaseHidesIsRefused(t *testing.T) {
 	client := newClient(t, "file:"+filepath.Join("presets", "testdata", "pocketbase", "hidden"), func(o *options) { o.Preset = "pocketbase" })
 	for _, r := range []shape.Resource{shape.Catalogue, shape.Rules} {
-		if _, err := client.Fetch(t.Context(), r, Validators{}); err == nil || !strings.Contains(err.Error(), "is not expanded, or not permitted") {
+		if _, err := client.Fetch(t.Context(), r, Held{}); err == nil || !strings.Contains(err.Error(), "is not expanded, or not permitted") {
 			t.Errorf("%s: %v", r, err)
 		}
 	}

@@ -60,7 +60,7 @@ func TestRecordedValidatorsRenewTheCopyHeld(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
 			cms.Record(shape.Catalogue, upstreamtest.Recording(t, c.name))
-			got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, c.held)
+			got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Catalogue, Held{Validators: c.held})
 			testkit.Must(t, err)
 			if !got.NotModified || got.Status != http.StatusNotModified || got.Document.Body != nil {
 				t.Errorf("got %+v", got)
@@ -190,7 +190,7 @@ func TestEveryRecordedErrorIsToldForWhatItIs(t *testing.T) {
 						o.Authorization = "Bearer lab"
 					}
 				})
-				got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+				got, err := client.Fetch(t.Context(), shape.Banners, Held{})
 				wantError(t, err, ErrAnswer, strings.Join([]string{"status ", resp.Status[:3], want.says}, ""))
 				if again := got.Attempts > 1; again != want.again {
 					t.Errorf("%d attempts, want again %t", got.Attempts, want.again)
@@ -211,7 +211,7 @@ func TestRecordedErrorsAreNoDocumentsWithStatus200Either(t *testing.T) {
 		_, body, _ := bytes.Cut(upstreamtest.Recording(t, name), []byte("\r\n\r\n"))
 		server := upstreamtest.New(t)
 		server.Handle(shape.Banners, upstreamtest.JSON(string(body)))
-		got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+		got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
 		found, ok := errors.AsType[*exchange.FaultError](err)
 		if !ok || found.Kind != exchange.FaultPage || got.Attempts != 1 {
 			t.Errorf("%s with status 200: %v after %d attempts", name, err, got.Attempts)

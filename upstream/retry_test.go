@@ -43,7 +43,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		cms := upstreamtest.New(t)
 		cms.Fail(503)
 		client := newClient(t, cms.URL, func(o *options) { o.Retries = retries })
-		got, err := client.Fetch(t.Context(), shape.Rules, Validators{})
+		got, err := client.Fetch(t.Context(), shape.Rules, Held{})
 		wantError(t, err, ErrAnswer, "fetch rules: GET "+cms.URL+"/cms/rules/: status 503")
 		if n := cms.Count(shape.Rules); n != retries+1 || got.Attempts != n {
 			t.Errorf("%d retries: %d requests, %d attempts", retries, n, got.Attempts)
@@ -62,7 +62,7 @@ func TestFinalFailureIsNotRetried(t *testing.T) {
 	} {
 		cms := upstreamtest.New(t)
 		cms.Handle(shape.Banners, h)
-		_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
 		wantError(t, err, ErrAnswer, "")
 		if n := cms.Count(shape.Banners); n != 1 {
 			t.Errorf("%v: %d requests, want 1", err, n)
@@ -74,7 +74,7 @@ func TestRetryAfterThatDoesNotFitIsReportedAtOnce(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		cms := upstreamtest.New(t)
 		cms.Fail(status, "Retry-After", "3600")
-		got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+		got, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
 		wantError(t, err, ErrAnswer, fmt.Sprintf("status %d", status))
 		if exchange.RetryAfter(err) != time.Hour {
 			t.Errorf("%v carries %v, want 1h", err, exchange.RetryAfter(err))
@@ -100,7 +100,7 @@ func TestWaitThatDoesNotFitIsNotBegun(t *testing.T) {
 	client := newClient(t, cms.URL, func(o *options) {
 		o.Timeout, o.RetryWait, o.MaxRetryWait = 5*time.Second, time.Minute, time.Minute
 	})
-	got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	got, err := client.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrAnswer, "status 500")
 	if got.Attempts != 1 || got.Duration > 4*time.Second {
 		t.Errorf("%d attempts in %v, want the failure at once", got.Attempts, got.Duration)
@@ -111,7 +111,7 @@ func TestUnreachableIsRetriedAndSaysSo(t *testing.T) {
 	cms := upstreamtest.New(t)
 	client := newClient(t, cms.URL, nil)
 	cms.Down()
-	got, err := client.Fetch(t.Context(), shape.Catalogue, Validators{})
+	got, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrUnreachable, "connection refused")
 	if got.Attempts != 3 {
 		t.Errorf("%d attempts, want 3", got.Attempts)
@@ -126,7 +126,7 @@ func TestUnreachableIsRetriedAndSaysSo(t *testing.T) {
 func TestHangupIsUnreachable(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Handle(shape.Rules, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Rules, Validators{})
+	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Rules, Held{})
 	wantError(t, err, ErrUnreachable, "EOF")
 }
 
@@ -139,7 +139,7 @@ func TestTimeoutIsOverTheWholeFetch(t *testing.T) {
 		t.Fatalf("%d attempts", warm.Attempts)
 	}
 	cms.Block()
-	got, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	got, err := client.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrTimeout, "fetch banners: GET "+cms.URL+"/gvapp/singlebanner: no complete response within 1s")
 	if got.Attempts != 1 || got.Duration > 5*time.Second {
 		t.Errorf("%d attempts in %v", got.Attempts, got.Duration)
@@ -151,7 +151,7 @@ func TestTimeoutRemembersTheAttemptBefore(t *testing.T) {
 	hang := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 	cms.Next(upstreamtest.Status(502), hang)
 	client := newClient(t, cms.URL, func(o *options) { o.Timeout = time.Second })
-	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrTimeout, "no complete response within 1s (previous attempt: status 502)")
 }
 
@@ -164,7 +164,7 @@ func TestBodyThatStallsIsATimeout(t *testing.T) {
 		<-req.Context().Done()
 	}))
 	client := newClient(t, cms.URL, func(o *options) { o.Timeout = time.Second })
-	_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+	_, err := client.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrTimeout, "no complete response within 1s")
 }
 
@@ -173,7 +173,7 @@ func TestCallersDeadlineIsATimeoutToo(t *testing.T) {
 	cms.Block()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := newClient(t, cms.URL, nil).Fetch(ctx, shape.Banners, Validators{})
+	_, err := newClient(t, cms.URL, nil).Fetch(ctx, shape.Banners, Held{})
 	wantError(t, err, ErrTimeout, "no complete response before the caller's deadline")
 }
 
@@ -188,7 +188,7 @@ func TestCancellingIsNoFailureOfTheUpstream(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() {
-			_, err := client.Fetch(ctx, shape.Banners, Validators{})
+			_, err := client.Fetch(ctx, shape.Banners, Held{})
 			failed <- err
 		}()
 		cms.WaitCount(shape.Banners, before+1)
@@ -202,14 +202,14 @@ func TestCancellingIsNoFailureOfTheUpstream(t *testing.T) {
 			o.Timeout, o.RetryWait, o.MaxRetryWait = time.Hour, time.Minute, time.Minute
 			o.Logger = slog.New(onLog{cancel}) // told of the wait just before it begins
 		})
-		_, err := slow.Fetch(ctx, shape.Banners, Validators{})
+		_, err := slow.Fetch(ctx, shape.Banners, Held{})
 		wantCancelled(t, err)
 	})
 	t.Run("before it began", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, url := range []string{cms.URL, "sample:"} {
-			_, err := newClient(t, url, nil).Fetch(ctx, shape.Banners, Validators{})
+			_, err := newClient(t, url, nil).Fetch(ctx, shape.Banners, Held{})
 			wantCancelled(t, err)
 		}
 	})
@@ -224,7 +224,7 @@ func wantCancelled(t *testing.T, err error) {
 
 func TestCertificateFaultIsNotRetried(t *testing.T) {
 	server := newTLS(t, upstreamtest.JSON("[]"))
-	got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Validators{})
+	got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrUnreachable, "certificate signed by unknown authority")
 	if got.Attempts != 1 {
 		t.Errorf("%d attempts, want 1", got.Attempts)
@@ -234,7 +234,7 @@ func TestCertificateFaultIsNotRetried(t *testing.T) {
 func TestPlainPortBehindHTTPSIsNotRetried(t *testing.T) {
 	cms := upstreamtest.New(t)
 	https := strings.Replace(cms.URL, "http:", "https:", 1)
-	got, err := newClient(t, https, nil).Fetch(t.Context(), shape.Banners, Validators{})
+	got, err := newClient(t, https, nil).Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrUnreachable, "")
 	if got.Attempts != 1 {
 		t.Errorf("%v: %d attempts, want 1", err, got.Attempts)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
@@ -63,20 +62,11 @@ func (s Suspicion) String() string {
 	return string(s.Kind)
 }
 
-// known is what is known of a document.
-type known struct {
-	lists      []shape.List
-	suspicions []Suspicion
-}
-
-// suspect compares a fetch with the previous document, and keeps what is known of the new one. A
-// list that became empty is reported as long as it stays empty. What the CMS confirms is as
+// suspect finds what is suspicious about a fetch beside the copy held. What the CMS confirms is as
 // suspicious as it was.
-func suspect(documents *sync.Map, r shape.Resource, got list.Result, now shape.Document) (found []Suspicion) {
-	last, _ := documents.Load(r)
-	held, _ := last.(known) // nothing at first
+func suspect(r shape.Resource, held Held, got list.Result, now shape.Document) (found []Suspicion) {
 	if got.NotModified {
-		return held.suspicions
+		return held.Suspicions
 	}
 	if got.Drafts > 0 {
 		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.Drafts})
@@ -88,17 +78,30 @@ func suspect(documents *sync.Map, r shape.Resource, got list.Result, now shape.D
 	for _, u := range got.Unpaged {
 		found = append(found, Suspicion{Kind: Unpaged, Path: u.Path, Count: u.Items, Shown: u.Shown})
 	}
-	for _, before := range held.lists {
-		if before.Items > 0 && slices.Contains(now.Lists, shape.List{Path: before.Path}) {
-			found = append(found, Suspicion{Kind: Emptied, Path: before.Path, Count: before.Items})
+	return append(found, emptied(r, held, now.Lists)...)
+}
+
+// emptied finds the lists without items that have some in the copy held. Such a list is reported as
+// long as it stays empty.
+func emptied(r shape.Resource, held Held, now []shape.List) (found []Suspicion) {
+	isEmpty := func(path string) bool { return slices.Contains(now, shape.List{Path: path}) }
+	if !slices.ContainsFunc(now, func(l shape.List) bool { return l.Items == 0 }) {
+		return nil
+	}
+	before, err := shape.CountLists(r, held.Body)
+	if err != nil {
+		return nil // nothing is held
+	}
+	for _, b := range before {
+		if b.Items > 0 && isEmpty(b.Path) {
+			found = append(found, Suspicion{Kind: Emptied, Path: b.Path, Count: b.Items})
 		}
 	}
-	for _, s := range held.suspicions {
-		if s.Kind == Emptied && slices.Contains(now.Lists, shape.List{Path: s.Path}) && !slices.Contains(found, s) {
+	for _, s := range held.Suspicions {
+		if s.Kind == Emptied && isEmpty(s.Path) {
 			found = append(found, s)
 		}
 	}
-	documents.Store(r, known{now.Lists, found})
 	return found
 }
 

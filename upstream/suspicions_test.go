@@ -155,9 +155,9 @@ func TestErrorsNameTheURLOfThePartThatFailed(t *testing.T) {
 			o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Parts: parts}}
 		})
 	}
-	_, err := client(func([]source.Part) {}).Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err := client(func([]source.Part) {}).Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrAnswer, "fetch catalogue: GET "+cms.URL+`/b: catalogue.artwork[1].id: want an integer, got "x"`)
-	_, err = client(func(parts []source.Part) { parts[2].Map = "need(\"name\")" }).Fetch(t.Context(), shape.Catalogue, Validators{})
+	_, err = client(func(parts []source.Part) { parts[2].Map = "need(\"name\")" }).Fetch(t.Context(), shape.Catalogue, Held{})
 	if err == nil || !strings.HasPrefix(err.Error(), "fetch catalogue: GET "+cms.URL+"/c: catalogue.gallery[0]: ") {
 		t.Error(err)
 	}
@@ -171,7 +171,7 @@ func TestErrorsNameTheURLOfThePartThatFailed(t *testing.T) {
 				{Name: "artist", Path: "a"}, {Name: "artwork", Path: "b"}, {Name: "gallery", Path: "c"},
 			}}}
 		})
-		_, err := joined.Fetch(t.Context(), shape.Catalogue, Validators{})
+		_, err := joined.Fetch(t.Context(), shape.Catalogue, Held{})
 		wantError(t, err, ErrAnswer, "fetch catalogue: "+want)
 	}
 }
@@ -194,7 +194,7 @@ func TestACompressedErrorOrPageIsRead(t *testing.T) {
 			_, _ = packed.Write([]byte(c.body))
 			_ = packed.Close()
 		}))
-		_, err := paged(t, cms, "custom", source.Part{Path: "rows"}).Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := paged(t, cms, "custom", source.Part{Path: "rows"}).Fetch(t.Context(), shape.Banners, Held{})
 		wantError(t, err, ErrAnswer, c.want)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.Said != "No permission." {
 			t.Errorf("%+v", status)
@@ -225,7 +225,7 @@ func TestWhatAnyCMSSaysOfAnErrorIsKept(t *testing.T) {
 				"sort": {"id"}, "key": {"k%y-of-the-cms"}, "a": {"s3"}, "b": {"xs3"},
 			}}}}}
 		})
-		_, err := client.Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := client.Fetch(t.Context(), shape.Banners, Held{})
 		status, ok := errors.AsType[*StatusError](err)
 		if !ok || status.Said != want {
 			t.Errorf("%s: %+v, want %q", body, status, want)

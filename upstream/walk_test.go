@@ -20,7 +20,7 @@ import (
 // ids fetches the banners and returns their ids.
 func ids(t *testing.T, c *Client) ([]int64, error) {
 	t.Helper()
-	got, err := c.Fetch(t.Context(), shape.Banners, Validators{})
+	got, err := c.Fetch(t.Context(), shape.Banners, Held{})
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func TestAListThatEndsPastItsLastPageHasNoValidators(t *testing.T) {
 			t.Errorf("%s: %d items, %+v", style, first.Document.Items, first.Validators)
 		}
 		second.Store("[" + bannerList(3, 1) + "]")
-		got, err := client.Fetch(t.Context(), shape.Banners, first.Validators)
+		got, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
 		if err != nil || got.Document.Items != 3 {
 			t.Errorf("%s: %d items, %v", style, got.Document.Items, err)
 		}
@@ -310,7 +310,7 @@ func TestPagedListHasNoValidators(t *testing.T) {
 	if first.Validators.ETag == "" {
 		t.Error("a list of one page has none")
 	}
-	second, err := client.Fetch(t.Context(), shape.Banners, first.Validators)
+	second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
 	if err != nil || !second.NotModified {
 		t.Errorf("%+v, %v; want the copy confirmed", second, err)
 	}
@@ -336,7 +336,7 @@ func TestWhatDependsOnTheTimeIsNotAskedForConditionally(t *testing.T) {
 		if first.Validators.ETag == "" == conditional {
 			t.Errorf("%s: validators %v", program, first.Validators)
 		}
-		second, err := client.Fetch(t.Context(), shape.Banners, Validators{ETag: `"same"`}) // kept from before
+		second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: Validators{ETag: `"same"`}}) // kept from before
 		if err != nil || second.NotModified != conditional {
 			t.Errorf("%s: not modified %v, %v", program, second.NotModified, err)
 		}
@@ -357,7 +357,7 @@ func TestErrorsNameThePageOfTheItem(t *testing.T) {
 		`if .id == 6 then error("no") else {id: 1} end`:     `/rows (page 3): banners[5]: `,                   //
 		`select(.id == 4) | ., {id: 2}, {id: "y"}, {id: 3}`: `/rows (page 2): banners[2].id: want an integer`, // four of one
 	} {
-		_, err := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging, Map: program}).Fetch(t.Context(), shape.Banners, Validators{})
+		_, err := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging, Map: program}).Fetch(t.Context(), shape.Banners, Held{})
 		if err == nil || !strings.HasPrefix(err.Error(), "fetch banners: GET "+cms.URL+want) {
 			t.Errorf("%s: %v, want %s", program, err, want)
 		}
@@ -415,7 +415,7 @@ func TestALinkOfAPostedListIsPosted(t *testing.T) {
 			}},
 		}}
 	})
-	if _, err := client.Fetch(t.Context(), shape.Banners, Validators{}); err != nil {
+	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
 		t.Error(err)
 	}
 	if got, want := strings.Join(asked, "\n"), "POST ?lang=nl {\"q\":1}\nPOST ?page=2 {\"q\":1}"; got != want {

@@ -108,7 +108,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 		return errors.Join(err, recorder.err)
 	}
 	if c.Print != "" {
-		result, err := client.Fetch(ctx, shape.Resource(c.Print), upstream.Validators{})
+		result, err := client.Fetch(ctx, shape.Resource(c.Print), upstream.Held{})
 		if err == nil {
 			_, err = p.stdout.Write(result.Document.Body)
 		}
@@ -179,7 +179,7 @@ func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 
 // fetchOnce fetches one resource like a miss of serve.
 func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Resource) fetchedReport {
-	result, err := client.Fetch(ctx, resource, upstream.Validators{})
+	result, err := client.Fetch(ctx, resource, upstream.Held{})
 	r := fetchedReport{
 		OK:           err == nil,
 		Status:       result.Status,

@@ -64,7 +64,7 @@ func serve(t *testing.T, cms *upstreamtest.CMS, path string, recordings ...[2]st
 // document fetches r and decodes what would be served.
 func document(t *testing.T, client *upstream.Client, r shape.Resource) any {
 	t.Helper()
-	got, err := client.Fetch(t.Context(), r, upstream.Validators{})
+	got, err := client.Fetch(t.Context(), r, upstream.Held{})
 	testkit.Must(t, err)
 	if len(got.Suspicions) > 0 {
 		t.Errorf("%s: suspicions %v", r, got.Suspicions)
@@ -299,7 +299,7 @@ func TestGuidesBringWhatTheySay(t *testing.T) {
 			g := readGuide(t, name)
 			client := g.client(t, g.serve(t))
 			for r, want := range g.documents {
-				got, err := client.Fetch(t.Context(), r, upstream.Validators{})
+				got, err := client.Fetch(t.Context(), r, upstream.Held{})
 				testkit.Must(t, err)
 				if len(got.Suspicions) > 0 {
 					t.Errorf("%s: %v", r, got.Suspicions)
@@ -322,7 +322,7 @@ func TestGuidesBringWhatTheySay(t *testing.T) {
 func TestCustomGuideQuotesTheErrorOfAKeyThatIsMissing(t *testing.T) {
 	g := readGuide(t, "custom")
 	g.answers["GET /v1/makers?"] = strings.ReplaceAll(g.answers["GET /v1/makers?"], `"naam"`, `"name"`)
-	_, err := g.client(t, g.serve(t)).Fetch(t.Context(), shape.Catalogue, upstream.Validators{})
+	_, err := g.client(t, g.serve(t)).Fetch(t.Context(), shape.Catalogue, upstream.Held{})
 	if err == nil || !strings.HasSuffix(err.Error(), g.message) {
 		t.Errorf("got   %v\nguide %s", err, g.message)
 	}

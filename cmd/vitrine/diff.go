@@ -71,7 +71,7 @@ func (c *compareReport) compare(ctx context.Context, cfg config.Config, client *
 	if err != nil {
 		return fmt.Errorf("%s at %s: %w", r, store.Addr(), err)
 	}
-	result, err := client.Fetch(ctx, r, upstream.Validators{})
+	result, err := client.Fetch(ctx, r, upstream.Held{})
 	if err != nil {
 		c.Error = err.Error()
 	}

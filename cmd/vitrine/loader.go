@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,9 +69,8 @@ type loader struct {
 	now      func() time.Time
 	cms      *outage // shared by the loaders of one CMS
 
-	held  atomic.Pointer[func() cache.Snapshot[*represent.Document]] // nil until there is a reader
-	known atomic.Pointer[string]                                     // the ETag of the document that the client knows
-	last  atomic.Pointer[operator.Fetch]                             // nil before the first
+	held atomic.Pointer[func() cache.Snapshot[*represent.Document]] // nil until there is a reader
+	last atomic.Pointer[operator.Fetch]                             // nil before the first
 
 	mu      sync.Mutex // guards the fields below
 	failing failing
@@ -106,21 +104,17 @@ func (o *outage) news(reason string, now time.Time) bool {
 	return true
 }
 
-// Load fetches. The validators of the copy held make it conditional.
+// Load fetches. The validators of the copy held make it conditional. Any replica notices a list
+// that became empty, also if another one fetched it.
 func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cache.Loaded, error) {
-	var validators upstream.Validators
-	// Any replica notices a list that became empty, also if another one fetched it. What follows
-	// nothing is compared with nothing.
-	if held == nil {
-		l.know("")
-		l.client.Recall(l.resource, nil, nil)
-	} else {
-		if l.know(held.ETag) {
-			l.client.Recall(l.resource, held.Body, suspicionsOf(held))
+	var from upstream.Held
+	if held != nil {
+		from = upstream.Held{
+			Validators: upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified},
+			Body:       held.Body, Suspicions: suspicionsOf(held),
 		}
-		validators = upstream.Validators{ETag: held.UpstreamETag, LastModified: held.UpstreamLastModified}
 	}
-	result, err := l.client.Fetch(ctx, l.resource, validators)
+	result, err := l.client.Fetch(ctx, l.resource, from)
 	l.record(ctx, result, err)
 	if err != nil {
 		return cache.Loaded{}, err
@@ -139,21 +133,8 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	for _, suspicion := range result.Suspicions {
 		l.meter.Suspected(l.resource, suspicion.Kind)
 	}
-	if len(loaded.Body) > largeDocument {
-		runtime.GC() // the fetch's garbage is several times the document
-	}
-	l.know(cache.ETag(loaded.Body))
 	loaded.Suspicions = suspicionsText(result.Suspicions)
 	return loaded, nil
-}
-
-// largeDocument is the size from which memory matters more than the milliseconds of a collection.
-const largeDocument = 4 << 20
-
-// know records that the client knows the document with this ETag, and reports whether it is new.
-func (l *loader) know(etag string) (news bool) {
-	before := l.known.Swap(&etag)
-	return before == nil || *before != etag
 }
 
 // remindEvery is how often a persistent failure is logged again.

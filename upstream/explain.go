@@ -41,7 +41,7 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 		all = append(all, e)
 	}
 	if len(got.Samples) == 0 { // the response is the document
-		for path, item := range FirstItems(r, got.Body) {
+		for path, item := range shape.FirstItems(r, got.Body) {
 			e := Explanation{Path: path, Op: got.Op, Steps: []list.Step{{Name: "received", Value: []json.RawMessage{item}}}}
 			e.Error = c.text(e.serve(r, c.recipes[r]))
 			all = append(all, e)
@@ -49,26 +49,6 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 		slices.SortFunc(all, func(a, b Explanation) int { return strings.Compare(a.Path, b.Path) })
 	}
 	return all, err
-}
-
-// FirstItems returns the first item of each list of a document, by the list's path.
-func FirstItems(r shape.Resource, body []byte) map[string]json.RawMessage {
-	lists := map[string][]json.RawMessage{}
-	if len(r.Lists()) > 0 {
-		_ = json.Unmarshal(body, &lists) // the fetch reports what is wrong with it
-	} else {
-		var items []json.RawMessage
-		_ = json.Unmarshal(body, &items)
-		lists[""] = items
-	}
-	first := make(map[string]json.RawMessage)
-	for name, items := range lists {
-		path := strings.TrimSuffix(string(r)+"."+name, ".")
-		if len(items) > 0 && (name == "" || slices.Contains(r.Lists(), name)) {
-			first[path] = items[0]
-		}
-	}
-	return first
 }
 
 // text is that of an error, or "".
@@ -100,7 +80,7 @@ func (e *Explanation) serve(r shape.Resource, recipe *list.Recipe) error {
 		return err
 	}
 	served := list.Step{Name: "served", Value: []json.RawMessage{}}
-	if item := FirstItems(r, doc.Body)[e.Path]; len(r.Lists()) > 0 && name == "" {
+	if item := shape.FirstItems(r, doc.Body)[e.Path]; len(r.Lists()) > 0 && name == "" {
 		served.Value = append(served.Value, doc.Body)
 	} else if item != nil {
 		served.Value = append(served.Value, item)

@@ -213,7 +213,7 @@ const mostOfItem = 120
 
 // listsOf returns the lists of doc, each with the beginning of its first item.
 func listsOf(r shape.Resource, doc shape.Document) []listReport {
-	out, items := []listReport{}, upstream.FirstItems(r, doc.Body)
+	out, items := []listReport{}, shape.FirstItems(r, doc.Body)
 	for _, list := range doc.Lists {
 		first := string(items[list.Path])
 		if runes := []rune(first); len(runes) > mostOfItem {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,13 +37,9 @@ type Changes []Change
 // Compare describes what changed from one document of r to another. Both are what [Normalize]
 // wrote; of anything else, as much counts as can be read.
 func Compare(r Resource, from, to []byte) (all Changes) {
-	lists := r.row().lists
-	if lists == nil {
-		lists = []string{string(r)}
-	}
 	before, after := entries(r, from), entries(r, to)
-	for _, list := range lists {
-		if c := compare(list, from, to, before[list], after[list]); c.Added+c.Removed+c.Changed > 0 || c.Moved {
+	for i, list := range r.row().parts() {
+		if c := compare(list.name, from, to, before[i], after[i]); c.Added+c.Removed+c.Changed > 0 || c.Moved {
 			all = append(all, c)
 		}
 	}
@@ -114,52 +109,6 @@ func Noun(list string, n int) string {
 		return stem + "ies"
 	}
 	return noun + "s"
-}
-
-// An entry is an item of a list: its id, and its place in the document.
-type entry struct {
-	id       int64
-	from, to int
-}
-
-// entries returns the items of each list of a document, as they stand in it.
-func entries(r Resource, doc []byte) map[string][]entry {
-	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true))
-	if d.PeekKind() != '{' {
-		return map[string][]entry{string(r): listed(d)}
-	}
-	lists := make(map[string][]entry)
-	_, _ = d.ReadToken()
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil { // a string without an end is peeked at for ever
-			break
-		}
-		list := name.String()
-		lists[list] = listed(d)
-	}
-	return lists
-}
-
-func listed(d *jsontext.Decoder) (all []entry) {
-	if d.PeekKind() != '[' {
-		_ = d.SkipValue()
-		return nil
-	}
-	_, _ = d.ReadToken()
-	for d.PeekKind() == '{' {
-		raw, err := d.ReadValue()
-		if err != nil {
-			return all
-		}
-		end := int(d.InputOffset())
-		e := entry{from: end - len(raw), to: end}
-		digits, _ := bytes.CutPrefix(raw, []byte(`{"id":`))
-		e.id, _ = strconv.ParseInt(string(digits[:max(bytes.IndexAny(digits, ",}"), 0)]), 10, 64)
-		all = append(all, e)
-	}
-	_, _ = d.ReadToken()
-	return all
 }
 
 // compare compares two lists: both are put in the order of their ids, repeated ones as they stand,

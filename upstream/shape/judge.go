@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,8 +31,8 @@ type Loss struct {
 // share of them than share; and a text or relation that more than half of its items had and none
 // has. Anything else is nil, as is a document that cannot be read.
 func Judge(r Resource, held, loaded []byte, share float64) *Loss {
-	before, err := take(r, held)
-	now, failed := take(r, loaded)
+	before, err := CountLists(r, held)
+	now, failed := CountLists(r, loaded)
 	if err != nil || failed != nil {
 		return nil
 	}
@@ -85,10 +84,42 @@ type ListCount struct {
 	fields  []string // its texts and relations, those of related objects too: address.city
 	related []bool   // which of them are relations
 	with    []int    // the items in which each has content
+	has     []bool   // which of them the present item has
+	ids     []int64
 }
 
 // CountLists counts the lists of a document of [Normalize], in the documented order.
-func CountLists(r Resource, doc []byte) ([]ListCount, error) { return take(r, doc) }
+func CountLists(r Resource, doc []byte) (all []ListCount, err error) {
+	var items [][]node // their fields, by list
+	for _, list := range r.row().parts() {
+		c := ListCount{List: List{Path: list.path}, name: list.name}
+		items = append(items, c.nodes(list.of, ""))
+		c.with, c.has = make([]int, len(c.fields)), make([]bool, len(c.fields))
+		all = append(all, c)
+	}
+	err = r.walk(doc, func(list int, d *jsontext.Decoder) error {
+		c, at := &all[list], d.InputOffset()
+		clear(c.has)
+		if err := survey(d, items[list], c.has); err != nil {
+			return err
+		}
+		c.Items++
+		for i, has := range c.has {
+			if has {
+				c.with[i]++
+			}
+		}
+		if id, err := idOf(bytes.TrimLeft(doc[at:], ",")); err == nil {
+			c.ids = append(c.ids, id)
+		}
+		return nil
+	})
+	for i := range all {
+		slices.Sort(all[i].ids)
+		all[i].Repeated = len(all[i].ids) - len(slices.Compact(all[i].ids))
+	}
+	return all, err
+}
 
 // Empty returns the texts and relations (address.city) that no item has, but not what is below such
 // a relation, which is an object or a list of objects.
@@ -134,63 +165,6 @@ func (c *ListCount) nodes(t *table, prefix string) (all []node) {
 	return all
 }
 
-// take counts the lists of a document, in the documented order.
-func take(r Resource, doc []byte) (all []ListCount, err error) {
-	row := r.row()
-	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true))
-	if len(row.lists) == 0 {
-		c := ListCount{List: List{Path: string(r)}, name: string(r)}
-		err = c.take(d, doc, row.of)
-		return []ListCount{c}, err
-	}
-	if _, err = d.ReadToken(); err != nil {
-		return nil, err
-	}
-	for i, list := range row.lists {
-		if _, err = d.ReadToken(); err != nil {
-			return nil, err
-		}
-		c := ListCount{List: List{Path: string(r) + "." + list}, name: list}
-		if err = c.take(d, doc, tableNamed(row.of.fields[i].Type)); err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, nil
-}
-
-// take counts the next list, whose items are of type t.
-func (c *ListCount) take(d *jsontext.Decoder, doc []byte, t *table) error {
-	item := c.nodes(t, "")
-	c.with = make([]int, len(c.fields))
-	has := make([]bool, len(c.fields))
-	var ids []int64
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	for d.PeekKind() == '{' {
-		at := int(d.InputOffset())
-		clear(has)
-		if err := survey(d, item, has); err != nil {
-			return err
-		}
-		c.Items++
-		for i, one := range has {
-			if one {
-				c.with[i]++
-			}
-		}
-		_, digits, _ := bytes.Cut(doc[at:], []byte(`{"id":`))
-		if id, err := strconv.ParseInt(string(digits[:max(bytes.IndexAny(digits, ",}"), 0)]), 10, 64); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	c.Repeated = len(ids) - len(slices.Compact(ids))
-	_, err := d.ReadToken()
-	return err
-}
-
 // survey notes which fields of the next object have content: its fields are the nodes, in order.
 func survey(d *jsontext.Decoder, fields []node, has []bool) error {
 	if _, err := d.ReadToken(); err != nil {
@@ -200,35 +174,25 @@ func survey(d *jsontext.Decoder, fields []node, has []bool) error {
 		if _, err := d.ReadToken(); err != nil {
 			return err
 		}
+		var raw jsontext.Value
+		var err error
 		switch kind := d.PeekKind(); {
-		case f.at < 0 || f.below == nil:
-			raw, err := d.ReadValue()
-			if err != nil {
-				return err
-			}
-			if f.at >= 0 && len(raw) > len(`""`) && kind != 'n' {
-				has[f.at] = true
-			}
-		case kind == 'n':
-			if err := d.SkipValue(); err != nil {
-				return err
-			}
-		case kind == '[':
-			_, _ = d.ReadToken() // which was peeked at
-			for d.PeekKind() == '{' {
-				has[f.at] = true
-				if err := survey(d, f.below, has); err != nil {
-					return err
-				}
-			}
-			if _, err := d.ReadToken(); err != nil {
-				return err
-			}
-		default:
+		case f.below != nil && kind == '{':
 			has[f.at] = true
-			if err := survey(d, f.below, has); err != nil {
-				return err
+			err = survey(d, f.below, has)
+		case f.below != nil && kind == '[':
+			err = elements(d, func() error {
+				has[f.at] = true
+				return survey(d, f.below, has)
+			})
+		default:
+			raw, err = d.ReadValue()
+			if f.at >= 0 && f.below == nil && len(raw) > len(`""`) && kind != 'n' {
+				has[f.at] = true
 			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	_, err := d.ReadToken()

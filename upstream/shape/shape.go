@@ -58,6 +58,23 @@ var documents = [...]document{
 	{name: Banners, route: "/gvapp/singlebanner", title: "Single Banner List", read: array(banner.read), sortable: true, of: banner},
 }
 
+// A part is one of the lists that a document consists of.
+type part struct {
+	name, path string // artwork, catalogue.artwork
+	of         *table // of its items
+}
+
+// parts are the lists, in the documented order.
+func (d *document) parts() (all []part) {
+	for i, list := range d.lists {
+		all = append(all, part{list, string(d.name) + "." + list, tableNamed(d.of.fields[i].Type)})
+	}
+	if len(d.lists) == 0 {
+		all = []part{{string(d.name), string(d.name), d.of}}
+	}
+	return all
+}
+
 // Count is the number of resources.
 const Count = len(documents)
 
@@ -70,11 +87,11 @@ func Resources() (all []Resource) {
 }
 
 // row is the resource's row of the table, or an empty one.
-func (r Resource) row() (d document) {
+func (r Resource) row() *document {
 	if i := slices.Index(Resources(), r); i >= 0 {
-		d = documents[i]
+		return &documents[i]
 	}
-	return d
+	return new(document)
 }
 
 // Route is the public path of the resource, or "" if there is none.
@@ -129,13 +146,13 @@ func Normalize(r Resource, in []byte) (Document, error) { return Read(r, in, Opt
 
 // Read is Normalize with options.
 func Read(r Resource, in []byte, o Options) (Document, error) {
-	at := slices.IndexFunc(documents[:], func(known document) bool { return known.name == r })
-	if at < 0 {
+	row := r.row()
+	if row.read == nil {
 		return Document{}, fmt.Errorf("normalize: no resource %q", r)
 	}
 	o.MaxBytes = cmp.Or(o.MaxBytes, 8*len(in)+1<<20)
 	d := newDecoder(r, in, o)
-	body, err := documents[at].read(d, d.begin())
+	body, err := row.read(d, d.begin())
 	if err == nil {
 		_, err = d.room(body)
 	}
@@ -150,20 +167,13 @@ func Read(r Resource, in []byte, o Options) (Document, error) {
 	if doc.Body = body; cap(body)-len(body) > len(body)/4 {
 		doc.Body = slices.Clone(body)
 	}
-	lists := documents[at].lists
-	for _, list := range lists {
-		path := string(r) + "." + list
-		doc.Lists = append(doc.Lists, List{path, d.items[path]})
-	}
-	if len(lists) == 0 {
-		doc.Lists = []List{{string(r), d.items[string(r)]}}
-	}
-	for _, list := range doc.Lists {
-		doc.Items += list.Items
+	for _, list := range row.parts() {
+		n := d.items[list.path]
+		doc.Lists, doc.Items = append(doc.Lists, List{list.path, n}), doc.Items+n
 	}
 	// An object that has other fields but none of the lists is something else, an error in JSON for
 	// one, and not an empty document.
-	if len(lists) > 0 && doc.Items == 0 && doc.Repairs.Of(KindUnknown).Count > 0 && doc.Repairs.Of(KindMissing).Count >= len(lists) {
+	if lists := row.lists; len(lists) > 0 && doc.Items == 0 && doc.Repairs.Of(KindUnknown).Count > 0 && doc.Repairs.Of(KindMissing).Count >= len(lists) {
 		last := len(lists) - 1
 		want := "an object with " + strings.Join(lists[:last], ", ") + " and " + lists[last]
 		return Document{}, &RefusedError{Path: string(r), Want: want, Got: "one with other fields only"}

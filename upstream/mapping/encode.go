@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -102,16 +101,18 @@ func (l *Limits) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 }
 
 func (l *Limits) object(dst []byte, object map[string]any, depth, objects int) ([]byte, error) {
-	dst = append(dst, '{')
-	first := true
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if i := l.Ignore; i != nil && (objects >= l.Items && i.all[name] || objects == l.Items && i.top[name]) {
-			continue
+	names := make([]string, 0, len(object))
+	for name := range object {
+		if i := l.Ignore; i == nil || !(objects >= l.Items && i.all[name] || objects == l.Items && i.top[name]) {
+			names = append(names, name)
 		}
-		if !first {
+	}
+	slices.Sort(names)
+	dst = append(dst, '{')
+	for i, name := range names {
+		if i > 0 {
 			dst = append(dst, ',')
 		}
-		first = false
 		var err error
 		if dst, err = jsontext.AppendQuote(dst, name); err != nil {
 			return dst, refuse("", "names in UTF-8", "other bytes")

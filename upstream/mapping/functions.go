@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -38,11 +39,11 @@ func functions() []gojq.CompilerOption {
 		// stable_ids(name): each object's id is the stable_id of its text of that name.
 		gojq.WithFunction("stable_ids", 1, 1, func(v any, args []any) any {
 			name, _ := args[0].(string)
-			return everywhere(v, func(o *object) any {
-				if text, ok := o.members[name].(string); ok {
-					o.set("id", stableID(text))
+			return everywhere(v, func(object map[string]any) any {
+				if text, ok := object[name].(string); ok {
+					object["id"] = stableID(text)
 				}
-				return o.members
+				return object
 			})
 		}),
 		// rename_all({theirs: ours}): a member ours beside each theirs, unless there is one.
@@ -51,25 +52,25 @@ func functions() []gojq.CompilerOption {
 			if !ok {
 				return fmt.Errorf("rename_all wants an object, got %s", gojq.TypeOf(args[0]))
 			}
-			return everywhere(v, func(o *object) any {
+			return everywhere(v, func(object map[string]any) any {
 				for theirs, name := range names {
 					ours, isText := name.(string)
-					value, there := o.members[theirs]
-					if _, taken := o.members[ours]; isText && there && !taken {
-						o.set(ours, value)
+					value, there := object[theirs]
+					if _, taken := object[ours]; isText && there && !taken {
+						object[ours] = value
 					}
 				}
-				return o.members
+				return object
 			})
 		}),
 		// ids_of(name): an object that is a member of that name is replaced by its id.
 		gojq.WithFunction("ids_of", 1, 1, func(v any, args []any) any {
 			name, _ := args[0].(string)
-			return everywhere(v, func(o *object) any {
-				if inner, ok := o.members[name].(map[string]any); ok && inner["id"] != nil {
-					o.set(name, inner["id"])
+			return everywhere(v, func(object map[string]any) any {
+				if inner, ok := object[name].(map[string]any); ok && inner["id"] != nil {
+					object[name] = inner["id"]
 				}
-				return o.members
+				return object
 			})
 		}),
 		// unwrap_attributes: {"data": …} and {"id", "attributes": {…}} without their wrappers.
@@ -147,113 +148,78 @@ func fromEpoch(v any) any {
 	return time.UnixMilli(int64(n)).UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// An object is one that a function may change. It is copied when it is changed first.
-type object struct {
-	members map[string]any
-	copied  bool
-}
-
-func (o *object) set(name string, value any) {
-	if !o.copied {
-		o.members, o.copied = maps.Clone(o.members), true
-	}
-	o.members[name] = value
-}
-
-// everywhere replaces each object in v by what change returns, the inner ones first.
-func everywhere(v any, change func(*object) any) any {
-	v, _ = replace(v, change)
-	return v
-}
-
-// replace also reports whether v was replaced.
-func replace(v any, change func(*object) any) (any, bool) {
+// everywhere replaces each object in a copy of v by what change makes of it, the inner ones first.
+func everywhere(v any, change func(object map[string]any) any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		o := &object{members: v}
+		object := maps.Clone(v)
 		for name, member := range v {
-			if made, replaced := replace(member, change); replaced {
-				o.set(name, made)
+			switch member.(type) {
+			case map[string]any, []any:
+				object[name] = everywhere(member, change)
 			}
 		}
-		made := change(o)
-		same, isObject := made.(map[string]any)
-		return made, o.copied || !isObject || len(same) != len(v)
+		return change(object)
 	case []any:
-		var list []any
+		list := slices.Clone(v)
 		for i, element := range v {
-			made, replaced := replace(element, change)
-			if replaced && list == nil {
-				list = slices.Clone(v)
-			}
-			if replaced {
-				list[i] = made
-			}
+			list[i] = everywhere(element, change)
 		}
-		if list != nil {
-			return list, true
-		}
+		return list
 	}
-	return v, false
+	return v
 }
 
 // unwrap removes a wrapper whose inside has lost its own. Data is an object without attributes, a
 // list, or null; a component has no wrapper.
-func unwrap(o *object) any {
-	members := o.members
-	if data, ok := members["data"]; ok && len(members) == 1 {
+func unwrap(object map[string]any) any {
+	if data, ok := object["data"]; ok && len(object) == 1 {
 		switch data.(type) {
 		case nil, map[string]any, []any:
-			o.copied = true
 			return data
 		}
 	}
-	attributes, ok := members["attributes"].(map[string]any)
-	_, hasID := members["id"]
-	if !ok || !hasID || len(members) > 3 { // id, attributes, and perhaps documentId
-		return members
+	attributes, ok := object["attributes"].(map[string]any)
+	id, hasID := object["id"]
+	if !ok || !hasID || len(object) > 3 { // id, attributes, and perhaps documentId
+		return object
 	}
-	inner := &object{members: attributes}
-	inner.set("id", members["id"])
-	o.copied = true
-	return inner.members
+	attributes["id"] = id
+	return attributes
 }
 
 // farEnd replaces a row of a many-to-many relation, {"id", "rules_id", "pages_id": {…}}, by the one
 // of its ends that is expanded: all of its keys but the id end in _id. If the near end is expanded
 // too, the page is the far end: the only such relation in the documents is the pages that a rule
 // excludes.
-func farEnd(o *object) any {
-	members := o.members
-	var far, page map[string]any
+func farEnd(row map[string]any) any {
+	var far, page any
 	expanded := 0
-	for name, value := range members {
+	for name, value := range row {
 		if name == "id" || name == "sort" {
 			continue
 		}
-		if len(name) < 3 || name[len(name)-3:] != "_id" {
-			return members
+		if !strings.HasSuffix(name, "_id") {
+			return row
 		}
 		if inner, ok := value.(map[string]any); ok {
 			far = inner
 			expanded++
-			if name[0:min(4, len(name))] == "page" {
+			if strings.HasPrefix(name, "page") {
 				page = inner
 			}
 		}
 	}
 	switch {
 	case expanded == 1:
-		o.copied = true
 		return far
-	case expanded > 1 && page != nil:
-		o.copied = true
+	case page != nil:
 		return page
 	}
-	return members
+	return row
 }
 
-// marked returns the path of the first mark in v, or "".
+// marked returns the path of the first mark in v by the names of members, or "".
 func marked(v any, marks map[string]any) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -263,11 +229,16 @@ func marked(v any, marks map[string]any) string {
 				return join("", name)
 			}
 		}
+		least, path := "", ""
 		for name, member := range v {
+			if path != "" && name > least {
+				continue
+			}
 			if found := marked(member, marks); found != "" {
-				return first(v, marks, name, found)
+				least, path = name, join("", name)+found
 			}
 		}
+		return path
 	case []any:
 		for i, element := range v {
 			if found := marked(element, marks); found != "" {
@@ -276,18 +247,4 @@ func marked(v any, marks map[string]any) string {
 		}
 	}
 	return ""
-}
-
-// first returns the mark that comes first by the names of members, so that a message is the same
-// each time. One is known already.
-func first(object map[string]any, marks map[string]any, known, found string) string {
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if name == known {
-			break
-		}
-		if at := marked(object[name], marks); at != "" {
-			return join("", name) + at
-		}
-	}
-	return join("", known) + found
 }

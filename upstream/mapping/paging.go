@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,52 +82,24 @@ func graphQLError(root string, v any) error {
 	return refuse(root, "data without errors", got)
 }
 
-// NextLink returns the target of rel="next" in the Link headers (RFC 8288), or "". It reads them
-// once, from front to back, in linear time.
+// A link in a Link header with its parameters (RFC 8288), one of these, and the one of the link to
+// the next page. Commas and semicolons between quotes separate nothing.
+var (
+	link      = regexp.MustCompile(`<([^>]*)>((?:` + quotes + `|[^",])*)`)
+	parameter = regexp.MustCompile(`(?:` + quotes + `|[^";])+`)
+	isNext    = regexp.MustCompile(`(?i)^\s*rel\s*=\s*"*next"*\s*$`)
+)
+
+const quotes = `"(?s:\\.|[^"\\])*\\?(?:"|$)`
+
+// NextLink returns the target of rel="next" in the Link headers, or "".
 func NextLink(h http.Header) string {
 	for _, line := range h.Values("Link") {
-		for {
-			_, rest, found := strings.Cut(line, "<")
-			if !found {
-				break
-			}
-			target, params, closed := strings.Cut(rest, ">")
-			if !closed {
-				break
-			}
-			var isNext bool
-			if isNext, line = linkParams(params); isNext {
-				return target
+		for _, found := range link.FindAllStringSubmatch(line, -1) {
+			if slices.ContainsFunc(parameter.FindAllString(found[2], -1), isNext.MatchString) {
+				return found[1]
 			}
 		}
 	}
 	return ""
-}
-
-// linkParams reads the parameters of a link up to the comma that ends it, and reports whether its
-// relation is next.
-func linkParams(s string) (isNext bool, rest string) {
-	start, quoted := 0, false
-	check := func(end int) {
-		name, value, _ := strings.Cut(strings.TrimSpace(s[start:end]), "=")
-		isNext = isNext || strings.EqualFold(strings.TrimSpace(name), "rel") &&
-			strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "next")
-		start = end + 1
-	}
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == ';':
-			check(i)
-		case c == ',':
-			check(i)
-			return isNext, s[i+1:]
-		}
-	}
-	check(len(s))
-	return isNext, ""
 }

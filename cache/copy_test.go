@@ -320,7 +320,7 @@ func TestABrokenConnectionIsNoRefusal(t *testing.T) {
 	big := padded(src, 4<<20)
 	store, r := replicaWith(t, Options{URL: way.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, options(LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
 		way.Throttle(8 << 20)
-		time.AfterFunc(100*time.Millisecond, func() { way.Cut(); way.Throttle(0); way.Heal() })
+		time.AfterFunc(100*time.Millisecond, func() { way.Cut(); way.Heal() })
 		return big.Load(ctx, k, held)
 	})))
 	if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisRefused {

@@ -32,7 +32,7 @@ func (g *gate) prepare(d *cache.Document) (int64, error) {
 // duel is two replicas of banners with a source each, and a way between the second and the server.
 type duel struct {
 	server     *redistest.Server
-	way        *Link
+	way        *redistest.Relay
 	one, two   *Node
 	src1, src2 *Origin
 	held       *gate
@@ -44,7 +44,7 @@ func newDuel(t *testing.T) *duel { return newHurriedDuel(t, Patient) }
 // newHurriedDuel is newDuel with as long as a replica waits for Redis.
 func newHurriedDuel(t *testing.T, timeout time.Duration) *duel {
 	d := &duel{server: redistest.Start(t), src1: NewOrigin(0), src2: NewOrigin(0), held: newGate(), received: &atomic.Int64{}}
-	d.way = NewLink(t, d.server.Addr)
+	d.way = redistest.NewRelay(t, d.server.Addr)
 	d.one = StartFleet(t, d.server.URL(), 1, map[string]*Origin{"banners": d.src1}, Setup{Timeout: timeout, Options: Long})[0]
 	d.two = StartFleet(t, d.way.URL(), 1, map[string]*Origin{"banners": d.src2}, Setup{
 		Timeout: timeout,

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http/httptest"
@@ -12,30 +13,37 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// A Relay is a way to a server that can be cut, and that can lead to another server.
+// A Relay is a TCP connection's way between a replica and its server, and what can happen on it.
 type Relay struct {
 	listener net.Listener
 	secure   bool // its clients speak TLS
 	tasks    sync.WaitGroup
 
-	mu     sync.Mutex
-	target string // "" while it is cut
-	last   string
-	conns  map[net.Conn]bool
-	holes  map[net.Conn]bool // what comes from these goes nowhere
-	rate   int               // bytes a second; 0: as many as there are
-	late   time.Duration     // what comes from the server is late by this
-	muted  bool              // clients are told of changes of other keys than they ask for
-	losing string            // after a command with this nothing comes on its connection any more,
-	losses int               // so many times
+	mu      sync.Mutex
+	target  string
+	changed chan struct{} // closed when what follows changes
+	severed bool          // connections are closed, and new ones at once
+	hung    bool          // nothing passes, and nobody is told
+	deaf    bool          // nothing passes from the server on a connection that tracks
+	muted   bool          // a connection that tracks tracks other keys than it asks for
+	delay   time.Duration // what the server sends arrives so much later
+	rate    int           // bytes a second, on each connection and in each direction; 0: as many as there are
+	losing  string        // no reply comes to a command with this,
+	losses  int           // so many times,
+	lost    map[int]bool  // nor to what follows it on its connection
+	made    int           // connections, by number:
+	tracks  map[int]bool  // those whose client has asked to be told of changes
+	gone    int           // of the first so many nothing arrives any more, and nobody is told
+	conns   map[net.Conn]bool
+	closed  bool
 }
 
-// NewRelay leads to a target, "" for nowhere, until the test ends.
+// NewRelay listens on a loopback port for what is meant for the target. It ends with the test.
 func NewRelay(t testing.TB, target string) *Relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
-	return relayOn(t, l, target)
+	return relayOn(t, listener, target)
 }
 
 // NewSecureRelay is NewRelay, and ends TLS on the way.
@@ -43,19 +51,19 @@ func NewSecureRelay(t testing.TB, target string) *Relay {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates})
 	testkit.Must(t, err)
-	r := relayOn(t, l, target)
+	r := relayOn(t, listener, target)
 	r.secure = true
 	return r
 }
 
-func relayOn(t testing.TB, l net.Listener, target string) *Relay {
-	r := &Relay{listener: l, target: target, conns: map[net.Conn]bool{}, holes: map[net.Conn]bool{}}
+func relayOn(t testing.TB, listener net.Listener, target string) *Relay {
+	r := &Relay{listener: listener, target: target, changed: make(chan struct{}), tracks: map[int]bool{}, lost: map[int]bool{}, conns: map[net.Conn]bool{}}
 	r.tasks.Go(r.accept)
 	t.Cleanup(func() {
-		_ = l.Close()
-		r.Cut()
+		r.set(func() { r.closed = true })
+		_ = listener.Close()
 		r.tasks.Wait()
 	})
 	return r
@@ -72,6 +80,74 @@ func (r *Relay) URL() string {
 	return "redis://" + r.Addr()
 }
 
+// Conns is how many ends of connections there are.
+func (r *Relay) Conns() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.conns)
+}
+
+// Cut closes connections, and new ones at once.
+func (r *Relay) Cut() { r.set(func() { r.severed = true }) }
+
+// Hang lets nothing pass, and tells nobody.
+func (r *Relay) Hang() { r.set(func() { r.hung = true }) }
+
+// Deafen lets nothing pass from the server on connections that track.
+func (r *Relay) Deafen() { r.set(func() { r.deaf = true }) }
+
+// Mute has new connections track other keys, so that no change of theirs is announced.
+func (r *Relay) Mute() { r.set(func() { r.muted = true }) }
+
+// Throttle lets so many bytes pass in a second.
+func (r *Relay) Throttle(rate int) { r.set(func() { r.rate = rate }) }
+
+// Slow has what the server sends arrive so much later.
+func (r *Relay) Slow(by time.Duration) { r.set(func() { r.delay = by }) }
+
+// Hole lets nothing pass any more on the connections that there are.
+func (r *Relay) Hole() { r.set(func() { r.gone = r.made }) }
+
+// Heal ends all but Hole, Mute and Lose.
+func (r *Relay) Heal() {
+	r.set(func() { r.severed, r.hung, r.deaf, r.delay, r.rate = false, false, false, 0, 0 })
+}
+
+// Lead takes new connections to another server. Those that there are stay.
+func (r *Relay) Lead(target string) { r.set(func() { r.target = target }) }
+
+// Lose has no reply come to the next commands with a text, so many, and says how many are left.
+func (r *Relay) Lose(text string, times int) (left func() int) {
+	r.set(func() { r.losing, r.losses = text, times })
+	return func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.losses
+	}
+}
+
+// Drop closes what there is, once.
+func (r *Relay) Drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for conn := range r.conns {
+		_ = conn.Close()
+	}
+}
+
+func (r *Relay) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	if r.severed || r.closed {
+		for conn := range r.conns {
+			_ = conn.Close()
+		}
+	}
+}
+
 func (r *Relay) accept() {
 	for {
 		client, err := r.listener.Accept()
@@ -81,133 +157,136 @@ func (r *Relay) accept() {
 		r.mu.Lock()
 		target := r.target
 		r.mu.Unlock()
-		server, err := net.Dial("tcp", target)
-		if target == "" || err != nil {
+		server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", target)
+		if err != nil {
 			_ = client.Close()
 			continue
 		}
 		r.mu.Lock()
-		r.conns[client], r.conns[server] = true, true
-		r.mu.Unlock()
-		r.tasks.Go(func() { r.pass(server, client, false) })
-		r.tasks.Go(func() { r.pass(client, server, true) })
-	}
-}
-
-func (r *Relay) pass(to, from net.Conn, reply bool) {
-	defer func() {
-		_, _ = to.Close(), from.Close()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.conns, from)
-	}()
-	buf := make([]byte, 16<<10)
-	var due time.Time // when all that was read should have passed
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		r.mu.Lock()
-		hole, rate, muted, late := r.holes[from], r.rate, r.muted, r.late
-		if !reply && r.losses > 0 && bytes.Contains(buf[:n], []byte(r.losing)) {
-			r.losses--
-			r.holes[to] = true
-		}
-		r.mu.Unlock()
-		if rate > 0 {
-			// A sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too.
-			if least := time.Now().Add(-time.Second / 4); due.Before(least) {
-				due = least
-			}
-			due = due.Add(time.Duration(n) * time.Second / time.Duration(rate))
-			<-time.After(time.Until(due))
-		}
-		if hole {
+		if r.severed || r.closed || r.target != target {
+			r.mu.Unlock()
+			_, _ = client.Close(), server.Close()
 			continue
 		}
-		if reply {
-			<-time.After(late)
-		}
-		passing := buf[:n]
-		if muted {
-			for _, length := range []string{"14", "15"} { // of vitrine:lease: and vitrine:banners
-				passing = bytes.ReplaceAll(passing, []byte("prefix\r\n$"+length+"\r\nvitrine:"), []byte("prefix\r\n$"+length+"\r\nanother:"))
+		r.conns[client], r.conns[server] = true, true
+		r.made++
+		nth := r.made
+		r.mu.Unlock()
+		r.tasks.Go(func() { r.connect(nth, client, server) })
+	}
+}
+
+// connect passes on what comes from either side until one of them ends.
+func (r *Relay) connect(nth int, client, server net.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var both sync.WaitGroup
+	end := func() {
+		cancel()
+		_, _ = client.Close(), server.Close()
+	}
+	both.Go(func() { r.pass(ctx, nth, server, client, false); end() })
+	both.Go(func() { r.pass(ctx, nth, client, server, true); end() })
+	both.Wait()
+	r.mu.Lock()
+	delete(r.conns, client)
+	delete(r.conns, server)
+	r.mu.Unlock()
+}
+
+// A piece is what was read at once, and when.
+type piece struct {
+	at   time.Time
+	data []byte
+}
+
+func (r *Relay) pass(ctx context.Context, nth int, to, from net.Conn, down bool) {
+	pieces := make(chan piece, 10_000)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(pieces)
+		for due := time.Now(); ; {
+			buf := make([]byte, 16<<10)
+			n, err := from.Read(buf)
+			if n > 0 {
+				due = r.pace(due, n)
+				pieces <- piece{time.Now(), buf[:n]}
+			}
+			if err != nil {
+				return
 			}
 		}
-		if _, err := to.Write(passing); err != nil {
+	})
+	defer reading.Wait()
+	defer func() { _ = from.Close() }() // which ends the reading
+	for p := range pieces {
+		if !down {
+			p.data = r.sent(nth, p.data)
+		}
+		if !r.wait(ctx, nth, p, down) {
+			return
+		}
+		if _, err := to.Write(p.data); err != nil {
 			return
 		}
 	}
 }
 
-// Cut closes all connections, and lets nobody connect.
-func (r *Relay) Cut() {
+// pace waits for as long as n bytes take on a throttled link, on which those before were due then. A
+// sleep that lasted too long is made up for: the rate is what was asked for on a busy machine too.
+func (r *Relay) pace(due time.Time, n int) time.Time {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.target != "" {
-		r.target, r.last = "", r.target
+	rate := r.rate
+	r.mu.Unlock()
+	if rate == 0 {
+		return due
 	}
-	for c := range r.conns {
-		_ = c.Close()
+	if late := time.Now().Add(-time.Second / 4); due.Before(late) {
+		due = late
 	}
+	due = due.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	<-time.After(time.Until(due))
+	return due
 }
 
-// Heal leads to where it led before it was cut.
-func (r *Relay) Heal() { r.Lead(r.last) }
-
-// Lead takes new connections elsewhere. Those that there are stay.
-func (r *Relay) Lead(target string) {
+// sent is what reaches the server of what a client has sent.
+func (r *Relay) sent(nth int, data []byte) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.target = target
-}
-
-// Hole lets nothing pass any more on the connections that there are, and everything on new ones.
-func (r *Relay) Hole() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for c := range r.conns {
-		r.holes[c] = true
+	if r.losses > 0 && bytes.Contains(data, []byte(r.losing)) {
+		r.losses--
+		r.lost[nth] = true
 	}
+	tracking := bytes.Contains(data, []byte("tracking"))
+	r.tracks[nth] = r.tracks[nth] || tracking
+	if r.muted && tracking {
+		return bytes.ReplaceAll(data, []byte("\r\nvitrine:"), []byte("\r\nanother:"))
+	}
+	return data
 }
 
-// Mute has new connections track other keys, so that no change of theirs is announced.
-func (r *Relay) Mute() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.muted = true
-}
-
-// Throttle lets so many bytes pass in a second, on each connection and in each direction.
-func (r *Relay) Throttle(rate int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rate = rate
-}
-
-// Slow has what comes from the server be late.
-func (r *Relay) Slow(late time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.late = late
-}
-
-// Lose has no reply come to the next commands with a text, so many, and says how many are left.
-func (r *Relay) Lose(text string, times int) (left func() int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.losing, r.losses = text, times
-	return func() int {
+// wait returns when the piece may pass; false when it never will.
+func (r *Relay) wait(ctx context.Context, nth int, p piece, down bool) bool {
+	for {
 		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.losses
+		stopped, changed, delay, closed := r.hung || nth <= r.gone || down && (r.lost[nth] || r.deaf && r.tracks[nth]), r.changed, r.delay, r.closed
+		r.mu.Unlock()
+		left := time.Until(p.at.Add(delay))
+		switch {
+		case closed:
+			return false
+		case stopped:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return false
+			}
+		case down && left > 0:
+			select {
+			case <-time.After(left):
+			case <-ctx.Done():
+			}
+		default:
+			return ctx.Err() == nil
+		}
 	}
-}
-
-// Conns is how many connections there are, each of which has two ends here.
-func (r *Relay) Conns() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.conns)
 }

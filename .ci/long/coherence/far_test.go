@@ -20,7 +20,7 @@ import (
 func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	way := coherence.NewLink(t, server.Addr)
+	way := redistest.NewRelay(t, server.Addr)
 	way.Slow(60 * time.Millisecond)
 	origins := coherence.NewOrigins(0, "banners")
 	log := &testkit.Buffer{}

@@ -64,17 +64,17 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 // nothing were wrong.
 func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 	ways := map[string]struct {
-		sever  func(*coherence.Link)
+		sever  func(*redistest.Relay)
 		rounds int
 	}{
-		"cut":                           {(*coherence.Link).Cut, 2}, // few: the pauses between two attempts to connect grow
-		"hung":                          {(*coherence.Link).Hang, 5},
-		"the watching connection alone": {(*coherence.Link).Deafen, 10},
+		"cut":                           {(*redistest.Relay).Cut, 2}, // few: the pauses between two attempts to connect grow
+		"hung":                          {(*redistest.Relay).Hang, 5},
+		"the watching connection alone": {(*redistest.Relay).Deafen, 10},
 	}
 	for name, test := range ways {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			way := coherence.NewLink(t, server.Addr)
+			way := redistest.NewRelay(t, server.Addr)
 			origins := coherence.NewOrigins(0, "banners")
 			n := coherence.StartFleet(t, way.URL(), 1, origins, coherence.Setup{Options: coherence.Long})[0]
 			client := server.Client()

@@ -23,11 +23,11 @@ import (
 type scene struct {
 	t           *testing.T
 	c           *coherence.Campaign
-	first       *slot           // the replica that what reaches one reaches
-	way         *coherence.Link // of the first replica to the server, or of all
-	replication *coherence.Link // of the standby to the server
-	chance      *rand.Rand      // by the campaign's seed
-	careful     atomic.Bool     // a purge of what Redis does not hold is not one
+	first       *slot            // the replica that what reaches one reaches
+	way         *redistest.Relay // of the first replica to the server, or of all
+	replication *redistest.Relay // of the standby to the server
+	chance      *rand.Rand       // by the campaign's seed
+	careful     atomic.Bool      // a purge of what Redis does not hold is not one
 
 	mu              sync.RWMutex // guards the fields below
 	server, standby *redistest.Server
@@ -47,10 +47,10 @@ func (s *slot) Get(ctx context.Context, key string) (int64, cache.Status, error)
 func newScene(t *testing.T, what trouble) *scene {
 	args := append([]string{"--repl-diskless-sync-delay", "0"}, what.args...)
 	s := &scene{t: t, server: redistest.Start(t, args...), clients: map[*redistest.Server]*redis.Client{}}
-	s.way = coherence.NewLink(t, s.server.Addr)
+	s.way = redistest.NewRelay(t, s.server.Addr)
 	if what.standby {
 		s.standby = redistest.Start(t, args...)
-		s.replication = coherence.NewLink(t, s.server.Addr)
+		s.replication = redistest.NewRelay(t, s.server.Addr)
 	}
 	for _, server := range []*redistest.Server{s.server, s.standby} {
 		if server != nil {

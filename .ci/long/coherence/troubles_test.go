@@ -63,7 +63,7 @@ var troubles = map[string]trouble{
 	},
 	"a replica's replies are late":                            {usual: true, come: func(s *scene) { s.way.Slow(450 * time.Millisecond) }, goes: heal},
 	"all replies are late":                                    {one: true, all: true, usual: true, come: func(s *scene) { s.way.Slow(450 * time.Millisecond) }, goes: heal},
-	"a replica's link is half open":                           {usual: true, come: func(s *scene) { s.way.HalfOpen() }, goes: nothing},
+	"a replica's link is half open":                           {usual: true, come: func(s *scene) { s.way.Hole() }, goes: nothing},
 	"a replica's connections break":                           {parts: true, come: func(s *scene) { s.way.Drop() }, goes: nothing},
 	"a replica's connections break, and documents have 4 MiB": {parts: true, size: 4 << 20, come: breakOften, goes: nothing},
 	"a replica's watching connection hangs":                   {parts: true, come: func(s *scene) { s.way.Deafen() }, goes: heal},

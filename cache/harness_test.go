@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,14 +22,7 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestMain lets more tests wait at once than there are processors.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "6"); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(testkit.Waiting{M: m, AtOnce: 6}.Run()) }
 
 // source is what documents are loaded from: it counts, it can be held up, and its content has
 // versions.

@@ -29,40 +29,27 @@ func TestAServerThatAnswersByteByByteIsAway(t *testing.T) {
 // liar answers with lie, but to what a connection begins with, and then with a byte in every pause,
 // unless that is 0. It returns its address.
 func liar(t *testing.T, lie []byte, pause time.Duration) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			c, err := listener.Accept()
+	return testkit.Accept(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+		for read := make([]byte, 4<<10); ; {
+			n, err := c.Read(read)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(testkit.Patience))
-				for read := make([]byte, 4<<10); ; {
-					n, err := c.Read(read)
-					if err != nil {
-						return
-					}
-					answer := lie
-					for cmd, truth := range map[string]string{"info": "$2\r\n\r\n\r\n", "hello": "%1\r\n+server\r\n+redis\r\n", "client": "+OK\r\n"} {
-						if strings.Contains(strings.ToLower(string(read[:n])), "\r\n"+cmd+"\r\n") {
-							answer = []byte(truth)
-						}
-					}
-					_, err = c.Write(answer)
-					for pause > 0 && err == nil && len(answer) == len(lie) {
-						<-time.After(pause)
-						_, err = c.Write([]byte("x"))
-					}
-					if err != nil {
-						return
-					}
+			answer := lie
+			for cmd, truth := range map[string]string{"info": "$2\r\n\r\n\r\n", "hello": "%1\r\n+server\r\n+redis\r\n", "client": "+OK\r\n"} {
+				if strings.Contains(strings.ToLower(string(read[:n])), "\r\n"+cmd+"\r\n") {
+					answer = []byte(truth)
 				}
-			}()
+			}
+			_, err = c.Write(answer)
+			for pause > 0 && err == nil && len(answer) == len(lie) {
+				<-time.After(pause)
+				_, err = c.Write([]byte("x"))
+			}
+			if err != nil {
+				return
+			}
 		}
-	}()
-	return listener.Addr().String()
+	})
 }

@@ -27,8 +27,7 @@ import (
 
 func newMeter(t testing.TB) *metrics.Meter {
 	t.Helper()
-	m := metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
-	return m
+	return metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
 }
 
 func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {

@@ -90,6 +90,8 @@ func run(t *testing.T, o Options, rules []rule) {
 
 const getBanners = "GET " + bannersPath + "\n"
 
+// What an Accept, an Accept-Encoding and a condition mean in each form is in the tables of package
+// negotiate.
 func TestRFC9110Semantics(t *testing.T) {
 	coded := func(coding string) []string {
 		return []string{"Content-Encoding: " + coding, "Vary: Accept, Accept-Encoding"}
@@ -150,59 +152,36 @@ func TestRFC9110Semantics(t *testing.T) {
 		{"10.2.2 Location of a redirect, query kept", "GET /gvapp?a=b", 301, []string{"Location: /gvapp/?a=b"}, nil},
 
 		{"12.5.1 no Accept is any", getBanners, 200, nil, nil},
-		{"12.5.1 an exact type", getBanners + "Accept: application/json", 200, nil, nil},
-		{"12.5.1 a range", getBanners + "Accept: application/*", 200, nil, nil},
-		{"12.5.1 types are compared without case", getBanners + "Accept: Application/JSON", 200, nil, nil},
 		{"12.5.1 another type is 406", getBanners + "Accept: image/avif", 406, []string{"Vary: Accept", "Content-Type: application/json"}, nil},
 		{"12.5.1 another type among others", getBanners + "Accept: image/avif, */*;q=0.1", 200, nil, nil},
 		{"12.5.3 no Accept-Encoding: identity is what every client reads", getBanners, 200, []string{"Content-Encoding: -"}, nil},
 		{"12.5.3 an empty one: no coding", getBanners + "Accept-Encoding:", 200, []string{"Content-Encoding: -"}, nil},
 		{"12.5.3 a coding", getBanners + "Accept-Encoding: gzip", 200, coded("gzip"), nil},
-		{"12.5.3 x-gzip is gzip", getBanners + "Accept-Encoding: x-gzip", 200, coded("gzip"), nil},
-		{"12.5.3 codings are compared without case", getBanners + "Accept-Encoding: GZIP", 200, coded("gzip"), nil},
-		{"12.5.3 the highest weight wins", getBanners + "Accept-Encoding: br;q=0.5, gzip;q=0.8", 200, coded("gzip"), nil},
-		{"12.5.3 the weight of identity counts", getBanners + "Accept-Encoding: gzip;q=0.5, identity", 200, []string{"Content-Encoding: -"}, nil},
-		{"12.5.3 a weight of 0 forbids", getBanners + "Accept-Encoding: br;q=0, zstd;q=0, gzip", 200, coded("gzip"), nil},
 		{"12.5.3 asterisk", getBanners + "Accept-Encoding: *", 200, coded("br"), nil},
-		{"12.5.3 asterisk is for what is not listed", getBanners + "Accept-Encoding: *;q=0, zstd", 200, coded("zstd"), nil},
-		{"12.5.3 identity forbidden, another allowed", getBanners + "Accept-Encoding: identity;q=0, gzip;q=0.1", 200, coded("gzip"), nil},
 		{"12.1 nothing acceptable: identity rather than an error", getBanners + "Accept-Encoding: identity;q=0, compress", 200, []string{"Content-Encoding: -"}, nil},
-		{"12.5.3 what is malformed is skipped", getBanners + "Accept-Encoding: br;q=2, ;;, gzip", 200, coded("gzip"), nil},
 		{"12.5.4 Accept-Language selects nothing, and Vary does not say so", getBanners + "Accept-Language: fr", 200, []string{"Vary: Accept, Accept-Encoding"}, nil},
 		{"12.5.5 Vary of a small body", "GET /gvapp/\nAccept-Encoding: br", 200, []string{"Vary: Accept"}, nil},
 		{"12.5.5 Vary on a 304 is that of the 200", getBanners + "If-None-Match: TAG", 304, []string{"Vary: Accept, Accept-Encoding"}, nil},
 
 		{"13.1.1 If-Match: the tag", getBanners + "If-Match: TAG", 200, nil, nil},
-		{"13.1.1 If-Match: asterisk", getBanners + "If-Match: *", 200, nil, nil},
 		{"13.1.1 If-Match: another", getBanners + `If-Match: "x"`, 412, []string{"Content-Type: application/json", "Cache-Control: no-store"}, nil},
-		{"13.1.1 If-Match: strong comparison", getBanners + "If-Match: W/TAG", 412, nil, nil},
 		{"13.1.2 If-None-Match: the tag", getBanners + "If-None-Match: TAG", 304, []string{"ETag: TAG"}, none},
-		{"13.1.2 If-None-Match: a list", getBanners + `If-None-Match: "x", W/"y", TAG`, 304, nil, none},
-		{"13.1.2 If-None-Match: weak comparison", getBanners + "If-None-Match: W/TAG", 304, nil, nil},
 		{"13.1.2 If-None-Match: asterisk", getBanners + "If-None-Match: *", 304, nil, nil},
 		{"13.1.2 If-None-Match: another", getBanners + `If-None-Match: "x"`, 200, nil, nil},
 		{"13.1.2 If-None-Match: another coding's", getBanners + "If-None-Match: BROTLI", 200, nil, nil},
 		{"13.1.2 If-None-Match: of the coding asked for", getBanners + "Accept-Encoding: br\nIf-None-Match: BROTLI", 304, []string{"ETag: BROTLI"}, nil},
-		{"13.1.2 If-None-Match: without quotes it is none", getBanners + "If-None-Match: x", 200, nil, nil},
 		{"13.1.2 If-None-Match with HEAD", "HEAD " + bannersPath + "\nIf-None-Match: TAG", 304, nil, none},
 		{"13.1.3 If-Modified-Since: the same", getBanners + "If-Modified-Since: MODIFIED", 304, nil, none},
-		{"13.1.3 If-Modified-Since: later", getBanners + "If-Modified-Since: Fri, 01 Mar 2024 00:00:00 GMT", 304, nil, nil},
 		{"13.1.3 If-Modified-Since: earlier", getBanners + "If-Modified-Since: Wed, 28 Feb 2024 00:00:00 GMT", 200, nil, nil},
-		{"13.1.3 with 5.6.7 RFC 850's format", getBanners + "If-Modified-Since: Thursday, 29-Feb-24 12:00:00 GMT", 304, nil, nil},
-		{"13.1.3 with 5.6.7 asctime's format", getBanners + "If-Modified-Since: Thu Feb 29 12:00:00 2024", 304, nil, nil},
-		{"13.1.3 what is no date is ignored", getBanners + "If-Modified-Since: yesterday", 200, nil, nil},
 		{"13.1.3 with another method it is ignored", "OPTIONS " + bannersPath + "\nIf-Modified-Since: MODIFIED", 200, nil, nil},
 		{"13.1.3 with HEAD", "HEAD " + bannersPath + "\nIf-Modified-Since: MODIFIED", 304, nil, none},
-		{"13.1.4 If-Unmodified-Since: the same", getBanners + "If-Unmodified-Since: MODIFIED", 200, nil, nil},
 		{"13.1.4 If-Unmodified-Since: earlier", getBanners + "If-Unmodified-Since: Wed, 28 Feb 2024 00:00:00 GMT", 412, nil, nil},
 		{"13.1.5 If-Range without ranges is ignored", getBanners + `If-Range: "x"`, 200, nil, nil},
 		{"13.2.1 a condition does not hide an error", "GET /nope\nIf-None-Match: *", 404, nil, nil},
 		{"13.2.1 nor that nothing is acceptable", getBanners + "Accept: image/avif\nIf-None-Match: *", 406, nil, nil},
 		{"13.2.1 nor another method", "POST " + bannersPath + "\nIf-Match: \"x\"", 405, nil, nil},
 		{"13.2.2 If-Match goes first", getBanners + "If-Match: \"x\"\nIf-None-Match: TAG", 412, nil, nil},
-		{"13.2.2 If-Match rules out If-Unmodified-Since", getBanners + "If-Match: TAG\nIf-Unmodified-Since: Wed, 28 Feb 2024 00:00:00 GMT", 200, nil, nil},
 		{"13.2.2 If-None-Match rules out If-Modified-Since", getBanners + "If-None-Match: \"x\"\nIf-Modified-Since: MODIFIED", 200, nil, nil},
-		{"13.2.2 also when it matches", getBanners + "If-None-Match: TAG\nIf-Modified-Since: Wed, 28 Feb 2024 00:00:00 GMT", 304, nil, nil},
 
 		{"14.2 a Range may be ignored", getBanners + "Range: bytes=0-9", 200, []string{"Content-Range: -", "Content-Length: LENGTH"}, nil},
 		{"14.2 also one that cannot be satisfied", getBanners + "Range: bytes=99999-", 200, nil, nil},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"vitrine/cmd/testkit"
 	"vitrine/config/source"
@@ -206,5 +207,91 @@ func TestDefinitionsAndMediaAreSharedByAllPrograms(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%v, want %s", err, says)
 		}
+	}
+}
+
+// TestALinkOfAPostedListIsPosted has the body on each page.
+func TestWhatDependsOnTheTimeIsNotAskedForConditionally(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("ETag", `"same"`)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `[{"id":1,"from":0},{"id":2,"from":%d}]`, time.Now().Add(time.Second).Unix())
+	}))
+	for program, conditional := range map[string]bool{
+		`select(.from <= now)`: false, `select(.now == null)`: true, `if .id > 0 and (now > 0) then . else empty end`: false,
+	} {
+		client := paged(t, cms, "custom", source.Part{Path: "rows", Map: program})
+		first := mustFetch(t, client, shape.Banners)
+		if first.Validators.ETag == "" == conditional {
+			t.Errorf("%s: validators %v", program, first.Validators)
+		}
+		second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: Validators{ETag: `"same"`}}) // kept from before
+		if err != nil || second.NotModified != conditional {
+			t.Errorf("%s: not modified %v, %v", program, second.NotModified, err)
+		}
+	}
+}
+
+func TestErrorsNameThePageOfTheItem(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages := map[string]string{"1": `{"id":1},{"id":"gone"},{"id":3}`, "2": `{"id":4},{"id":5,"title_en":7}`, "3": `{"id":6}`, "4": ``}
+		upstreamtest.JSON("["+pages[r.URL.Query().Get("page")]+"]").ServeHTTP(w, r)
+	}))
+	paging := source.Paging{Style: source.PagingPage, Param: "page"}
+	for program, want := range map[string]string{
+		`select(.title_en) | need("name")`:                  `/rows (page 2): banners[4]: `,                   // of the program
+		`select(.id != "gone")`:                             `/rows (page 2): banners[3].title_en: want`,      // of the document, which lacks an item
+		`select(.title_en == null)`:                         `/rows: banners[1].id: want an integer`,          // of page 1
+		`if .id == 6 then error("no") else {id: 1} end`:     `/rows (page 3): banners[5]: `,                   //
+		`select(.id == 4) | ., {id: 2}, {id: "y"}, {id: 3}`: `/rows (page 2): banners[2].id: want an integer`, // four of one
+	} {
+		_, err := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging, Map: program}).Fetch(t.Context(), shape.Banners, Held{})
+		if err == nil || !strings.HasPrefix(err.Error(), "fetch banners: GET "+cms.URL+want) {
+			t.Errorf("%s: %v, want %s", program, err, want)
+		}
+	}
+	all, _ := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}).Explain(t.Context(), shape.Banners)
+	if len(all) != 1 || all[0].Op != "GET "+cms.URL+"/rows" {
+		t.Errorf("%+v, want the page that the first item came on", all)
+	}
+}
+
+func TestALinkOfAPostedListIsPosted(t *testing.T) {
+	var asked []string
+	client := newClient(t, "http://cms", func(o *options) {
+		o.Preset = "custom"
+		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			sent := ""
+			if req.Body != nil {
+				raw, _ := io.ReadAll(req.Body)
+				sent = string(raw)
+			}
+			asked = append(asked, req.Method+" ?"+req.URL.RawQuery+" "+sent)
+			body := fmt.Sprintf(`{"items":[{%s}],"next":null}`, bannerOf(len(asked), "a"))
+			if len(asked) == 1 {
+				body = strings.Replace(body, "null", `"?page=2"`, 1)
+			}
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
+			}, nil
+		})
+		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
+			Parts: []source.Part{{
+				Path: "banners?lang=nl", Items: ".items", Body: source.Body{Value: map[string]any{"q": 1}},
+				Paging: source.Paging{Style: source.PagingLink, Next: ".next"},
+			}},
+		}}
+	})
+	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
+		t.Error(err)
+	}
+	if got, want := strings.Join(asked, "\n"), "POST ?lang=nl {\"q\":1}\nPOST ?page=2 {\"q\":1}"; got != want {
+		t.Errorf("asked\n%s\nwant\n%s", got, want)
 	}
 }

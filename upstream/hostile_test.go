@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,7 +91,7 @@ func TestWhatSurroundsAListTakesLittleMemory(t *testing.T) {
 	body := `{"results":[],"next":null,"count":[` + strings.Repeat("{},", 8<<20/3) + `{}]}`
 	client := newClient(t, "http://cms", func(o *options) { o.Transport = answering{body: body} })
 	var err error
-	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Held{}) }); n > 6*len(body) {
+	if n := testkit.Allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Held{}) }); n > 6*len(body) {
 		t.Errorf("%d bytes allocated for %d", n, len(body))
 	}
 	wantError(t, err, ErrAnswer, "want values that take at most a few times the memory of their JSON, got more")
@@ -108,20 +107,12 @@ func TestAnAnnouncedLengthReservesNoMemory(t *testing.T) {
 	}))
 	client := newClient(t, cms.URL, nil)
 	var err error
-	if n := allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Held{}) }); n > 16<<20 {
+	if n := testkit.Allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Held{}) }); n > 16<<20 {
 		t.Errorf("%d bytes allocated", n)
 	}
 	if err == nil {
 		t.Error("half a body is taken for a document")
 	}
-}
-
-func allocated(do func()) int {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -219,43 +210,20 @@ func TestAllThatIsReadOfAResponseEndsWithTheFetch(t *testing.T) {
 	}
 }
 
-// rawServer accepts connections, reads a little of each, writes begin, and then more without end, a
-// piece every millisecond; without more it stays silent. It returns its address.
+// rawServer reads a little of each connection, writes begin, and then more without end, a piece every
+// millisecond; without more it stays silent. It returns its address.
 func rawServer(t *testing.T, begin, more string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	var connections sync.WaitGroup
-	stop := make(chan struct{})
-	connections.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			connections.Go(func() {
-				defer conn.Close()
-				_, err := conn.Read(make([]byte, 4096))
-				if err == nil {
-					_, err = io.WriteString(conn, begin)
-				}
-				for err == nil {
-					select {
-					case <-stop:
-						return
-					case <-time.After(time.Millisecond):
-						_, err = io.WriteString(conn, more)
-					}
-				}
-			})
+	return testkit.Accept(t, func(conn net.Conn) {
+		_, err := conn.Read(make([]byte, 4096))
+		if err == nil {
+			_, err = io.WriteString(conn, begin)
+		}
+		for err == nil {
+			<-time.After(time.Millisecond)
+			_, err = io.WriteString(conn, more)
 		}
 	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		close(stop)
-		connections.Wait()
-	})
-	return listener.Addr().String()
 }
 
 // bannerOf is the inside of a banner with all fields.

@@ -22,7 +22,7 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Waiting{M: m, AtOnce: 8}) }
 
 // newClient makes a client of cms that retries at once. change may be nil.
 func newClient(t *testing.T, url string, change func(*options)) *Client {

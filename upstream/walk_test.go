@@ -3,14 +3,12 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
@@ -105,6 +103,9 @@ func drfPages(count int, link func(n int) string, lists ...string) func(func(str
 	}
 }
 
+// pageLink is a link by its query alone.
+func pageLink(n int) string { return "?page=" + strconv.Itoa(n) }
+
 func TestLinksAreFollowedByTheirQueryAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		base, link string
@@ -166,30 +167,28 @@ func TestLinksInACircleAreRefused(t *testing.T) {
 
 func TestCursorPagesHaveNoCount(t *testing.T) {
 	cms := upstreamtest.New(t)
-	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
-	pages(cms, "/gvapp/singlebanner", drfPages(-1, link, bannerList(9, 2), bannerList(7, 1)))
+	pages(cms, "/gvapp/singlebanner", drfPages(-1, pageLink, bannerList(9, 2), bannerList(7, 1)))
 	wantIDs(t, newClient(t, cms.URL, nil), "[9 10 7]")
 }
 
 func TestListThatChangedWhileItWasReadIsReadAgain(t *testing.T) {
-	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
 	for name, torn := range map[string]func(func(string) string) string{
-		"an item twice": drfPages(4, link, bannerList(1, 2), bannerList(2, 2)),
-		"an item less":  drfPages(4, link, bannerList(1, 2), bannerList(3, 1)),
+		"an item twice": drfPages(4, pageLink, bannerList(1, 2), bannerList(2, 2)),
+		"an item less":  drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 1)),
 		"a page less": func(q func(string) string) string {
 			if q("page") == "2" {
 				return "404"
 			}
-			return drfPages(4, link, bannerList(1, 2), bannerList(3, 2))(q)
+			return drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 2))(q)
 		},
 		"a count that changes": func(q func(string) string) string {
-			return drfPages(4+len(q("page")), link, bannerList(1, 2), bannerList(3, 2))(q)
+			return drfPages(4+len(q("page")), pageLink, bannerList(1, 2), bannerList(3, 2))(q)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
 			walks := 0
-			whole := drfPages(4, link, bannerList(1, 2), bannerList(3, 2))
+			whole := drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 2))
 			pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
 				if query("page") == "" {
 					walks++
@@ -209,8 +208,7 @@ func TestListThatChangedWhileItWasReadIsReadAgain(t *testing.T) {
 
 func TestListThatNeverHoldsStillIsRefused(t *testing.T) {
 	cms := upstreamtest.New(t)
-	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
-	pages(cms, "/gvapp/singlebanner", drfPages(4, link, bannerList(1, 2), bannerList(2, 2)))
+	pages(cms, "/gvapp/singlebanner", drfPages(4, pageLink, bannerList(1, 2), bannerList(2, 2)))
 	wantRefusal(t, newClient(t, cms.URL, nil), "banners: the list was not the same on all of its pages, in 3 walks: item 2 was sent twice")
 	if n := cms.Count(shape.Banners); n != 6 {
 		t.Errorf("%d requests, want 2 in each of 3 walks", n)
@@ -219,12 +217,11 @@ func TestListThatNeverHoldsStillIsRefused(t *testing.T) {
 
 func TestPageThatFailsMidWalkFailsTheFetch(t *testing.T) {
 	cms := upstreamtest.New(t)
-	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
 	pages(cms, "/gvapp/singlebanner", func(q func(string) string) string {
 		if q("page") == "2" {
 			return "503"
 		}
-		return drfPages(4, link, bannerList(1, 2), bannerList(3, 2))(q)
+		return drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 2))(q)
 	})
 	_, err := ids(t, newClient(t, cms.URL, nil))
 	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/gvapp/singlebanner (page 2): status 503 for ?page=2")
@@ -299,13 +296,12 @@ func TestSharedParametersAreSentOnceOnEachPage(t *testing.T) {
 
 func TestPagedListHasNoValidators(t *testing.T) {
 	cms := upstreamtest.New(t)
-	link := func(n int) string { return "?page=" + strconv.Itoa(n) }
-	pages(cms, "/gvapp/singlebanner", drfPages(3, link, bannerList(1, 2), bannerList(3, 1)))
+	pages(cms, "/gvapp/singlebanner", drfPages(3, pageLink, bannerList(1, 2), bannerList(3, 1)))
 	client := newClient(t, cms.URL, nil)
 	if got := mustFetch(t, client, shape.Banners); got.Validators != (Validators{}) || got.Attempts != 2 {
 		t.Errorf("validators %+v after %d attempts", got.Validators, got.Attempts)
 	}
-	pages(cms, "/gvapp/singlebanner", drfPages(2, link, bannerList(1, 2)))
+	pages(cms, "/gvapp/singlebanner", drfPages(2, pageLink, bannerList(1, 2)))
 	first := mustFetch(t, client, shape.Banners)
 	if first.Validators.ETag == "" {
 		t.Error("a list of one page has none")
@@ -313,58 +309,6 @@ func TestPagedListHasNoValidators(t *testing.T) {
 	second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
 	if err != nil || !second.NotModified {
 		t.Errorf("%+v, %v; want the copy confirmed", second, err)
-	}
-}
-
-// TestALinkOfAPostedListIsPosted has the body on each page.
-func TestWhatDependsOnTheTimeIsNotAskedForConditionally(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("ETag", `"same"`)
-		if r.Header.Get("If-None-Match") != "" {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		_, _ = fmt.Fprintf(w, `[{"id":1,"from":0},{"id":2,"from":%d}]`, time.Now().Add(time.Second).Unix())
-	}))
-	for program, conditional := range map[string]bool{
-		`select(.from <= now)`: false, `select(.now == null)`: true, `if .id > 0 and (now > 0) then . else empty end`: false,
-	} {
-		client := paged(t, cms, "custom", source.Part{Path: "rows", Map: program})
-		first := mustFetch(t, client, shape.Banners)
-		if first.Validators.ETag == "" == conditional {
-			t.Errorf("%s: validators %v", program, first.Validators)
-		}
-		second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: Validators{ETag: `"same"`}}) // kept from before
-		if err != nil || second.NotModified != conditional {
-			t.Errorf("%s: not modified %v, %v", program, second.NotModified, err)
-		}
-	}
-}
-
-func TestErrorsNameThePageOfTheItem(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pages := map[string]string{"1": `{"id":1},{"id":"gone"},{"id":3}`, "2": `{"id":4},{"id":5,"title_en":7}`, "3": `{"id":6}`, "4": ``}
-		upstreamtest.JSON("["+pages[r.URL.Query().Get("page")]+"]").ServeHTTP(w, r)
-	}))
-	paging := source.Paging{Style: source.PagingPage, Param: "page"}
-	for program, want := range map[string]string{
-		`select(.title_en) | need("name")`:                  `/rows (page 2): banners[4]: `,                   // of the program
-		`select(.id != "gone")`:                             `/rows (page 2): banners[3].title_en: want`,      // of the document, which lacks an item
-		`select(.title_en == null)`:                         `/rows: banners[1].id: want an integer`,          // of page 1
-		`if .id == 6 then error("no") else {id: 1} end`:     `/rows (page 3): banners[5]: `,                   //
-		`select(.id == 4) | ., {id: 2}, {id: "y"}, {id: 3}`: `/rows (page 2): banners[2].id: want an integer`, // four of one
-	} {
-		_, err := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging, Map: program}).Fetch(t.Context(), shape.Banners, Held{})
-		if err == nil || !strings.HasPrefix(err.Error(), "fetch banners: GET "+cms.URL+want) {
-			t.Errorf("%s: %v, want %s", program, err, want)
-		}
-	}
-	all, _ := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}).Explain(t.Context(), shape.Banners)
-	if len(all) != 1 || all[0].Op != "GET "+cms.URL+"/rows" {
-		t.Errorf("%+v, want the page that the first item came on", all)
 	}
 }
 
@@ -386,39 +330,5 @@ func TestAnErrorOnALaterPageIsNotTheEndUnlessPagingSaysSo(t *testing.T) {
 		if got, err := ids(t, paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging})); err != nil || len(got) != 2 {
 			t.Errorf("%d: %v, %v", code, got, err)
 		}
-	}
-}
-
-func TestALinkOfAPostedListIsPosted(t *testing.T) {
-	var asked []string
-	client := newClient(t, "http://cms", func(o *options) {
-		o.Preset = "custom"
-		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
-			sent := ""
-			if req.Body != nil {
-				raw, _ := io.ReadAll(req.Body)
-				sent = string(raw)
-			}
-			asked = append(asked, req.Method+" ?"+req.URL.RawQuery+" "+sent)
-			body := fmt.Sprintf(`{"items":[{%s}],"next":null}`, bannerOf(len(asked), "a"))
-			if len(asked) == 1 {
-				body = strings.Replace(body, "null", `"?page=2"`, 1)
-			}
-			return &http.Response{
-				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
-			}, nil
-		})
-		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
-			Parts: []source.Part{{
-				Path: "banners?lang=nl", Items: ".items", Body: source.Body{Value: map[string]any{"q": 1}},
-				Paging: source.Paging{Style: source.PagingLink, Next: ".next"},
-			}},
-		}}
-	})
-	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
-		t.Error(err)
-	}
-	if got, want := strings.Join(asked, "\n"), "POST ?lang=nl {\"q\":1}\nPOST ?page=2 {\"q\":1}"; got != want {
-		t.Errorf("asked\n%s\nwant\n%s", got, want)
 	}
 }

@@ -6,11 +6,14 @@ package testkit
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,6 +125,66 @@ func SocketDir(t testing.TB) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // it is a temporary folder
 	return dir
+}
+
+// Waiting are the tests of a package, of which more wait at once than there are processors.
+type Waiting struct {
+	*testing.M
+	AtOnce int
+}
+
+// Run runs them.
+func (w Waiting) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(w.AtOnce)); err != nil {
+		panic(err)
+	}
+	return w.M.Run()
+}
+
+// Accept hands each connection to a free loopback port to a function, after which it is closed, until
+// the test ends. It returns the address.
+func Accept(t testing.TB, handle func(net.Conn)) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	Must(t, err)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	open := map[net.Conn]bool{}
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open[c] = true
+			mu.Unlock()
+			all.Go(func() {
+				handle(c)
+				_ = c.Close() // it may be closed already
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		for c := range open {
+			_ = c.Close() // for whoever waits for it
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+// Allocated is how many bytes a function allocates, and whatever else runs.
+func Allocated(do func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
 // Stopwatch measures time as a process has it: a millisecond for each that it has slept, however

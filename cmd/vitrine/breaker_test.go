@@ -35,6 +35,7 @@ func (r running) want(t *testing.T, line string) {
 }
 
 func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
+	t.Parallel()
 	cms := upstreamtest.New(t)
 	cms.Fail(500)
 	r := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_RETRIES=0")
@@ -60,6 +61,7 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 }
 
 func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	cms := upstreamtest.New(t)
 	first := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+redis.URL(), "VITRINE_GUARD_SHRINK=0")
@@ -83,6 +85,7 @@ func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
 
 // The replica with the open breaker does not ask the CMS; what the other one has fetched is newer.
 func TestACMSThatAnotherReplicaFetchesFromIsNotDown(t *testing.T) {
+	t.Parallel()
 	redis, cms := redistest.Start(t), upstreamtest.New(t)
 	cms.Fail(500)
 	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + redis.URL(), "VITRINE_UPSTREAM_RETRIES=0"}

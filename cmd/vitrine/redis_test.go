@@ -19,6 +19,7 @@ import (
 // A body that vitrine would not have written, with its right etag, is logged and counted once,
 // fetched again once, and never served.
 func TestGarbageInRedisIsAMiss(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	vitrine := start(t, "VITRINE_REDIS_URL="+server.URL(), "VITRINE_TTL=1h")
 	vitrine.allAnswer(t, "hit")
@@ -66,6 +67,7 @@ func (r running) metric(t *testing.T, series string) float64 {
 }
 
 func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
+	t.Parallel()
 	log, cfg := new(testkit.Buffer), settings(t)
 	vitrine := startWith(t, cfg, log)
 	vitrine.get(t, shape.Banners)

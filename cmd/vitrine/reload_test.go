@@ -22,6 +22,7 @@ import (
 )
 
 func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
+	t.Parallel()
 	cms := upstreamtest.New(t)
 	upstreamURL := "VITRINE_UPSTREAM_URL=" + cms.URL
 	vitrine := start(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token old", "VITRINE_UPSTREAM_RETRIES=0")
@@ -49,6 +50,7 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 
 // What was bound, opened or sized at the start changes as everything else does.
 func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
+	t.Parallel()
 	vitrine := start(t)
 	vitrine.allAnswer(t, "hit")
 	public, operator := freeAddress(t), freeAddress(t)
@@ -70,6 +72,7 @@ func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 }
 
 func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
+	t.Parallel()
 	cms, server := upstreamtest.New(t), redistest.Start(t)
 	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_REDIS_URL=" + server.URL(), "VITRINE_UPSTREAM_RETRIES=0"}
 	log := new(testkit.Buffer)
@@ -106,6 +109,7 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 
 // The second service has no copies where Redis is away, but those of its folder.
 func TestWithoutRedisAReloadNeedsTheCMSOrAFolder(t *testing.T) {
+	t.Parallel()
 	for name, folder := range map[string]string{"neither": "", "a folder": t.TempDir()} {
 		cms, server := upstreamtest.New(t), redistest.Start(t)
 		cfg := settings(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+server.URL(),
@@ -153,6 +157,7 @@ func begin(t *testing.T, conn net.Conn) *bufio.Reader {
 // A request that takes longer than shutdown.timeout is answered across a reload, and its connection
 // is not left with the service that has ended.
 func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testing.T) {
+	t.Parallel()
 	cms := upstreamtest.New(t)
 	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_SHUTDOWN_TIMEOUT=50ms"}
 	cfg := settings(t, environ...)
@@ -188,6 +193,7 @@ func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testin
 
 // When vitrine ends, nobody is left to take the connections of the service before.
 func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	vitrine := startWith(t, cfg, t.Output())
 	vitrine.allAnswer(t, "hit")
@@ -207,6 +213,7 @@ func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
 }
 
 func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
+	t.Parallel()
 	_, port, err := net.SplitHostPort(freeAddress(t))
 	testkit.Must(t, err)
 	vitrine := start(t, "VITRINE_LISTEN=:"+port)
@@ -226,6 +233,7 @@ func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
 }
 
 func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	p, err := newProcess(t.Context(), cfg.Log, t.Output(), t.Output())
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -26,19 +25,8 @@ import (
 	"vitrine/proxy/listen/listentest"
 )
 
-// waiting lets more tests wait at once than there are processors.
-type waiting struct{ *testing.M }
-
-func (m waiting) Run() int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil {
-		panic(err)
-	}
-	return m.M.Run()
-}
-
 func TestMain(m *testing.M) {
-	testscript.Main(waiting{m}, map[string]func(){"vitrine": func() { os.Exit(execute(os.Getenv("INSTALLED"))) }})
+	testscript.Main(testkit.Waiting{M: m, AtOnce: 4}, map[string]func(){"vitrine": func() { os.Exit(execute(os.Getenv("INSTALLED"))) }})
 }
 
 // Each script runs the real command, and begins with why it is there. Beside testscript's own

@@ -51,6 +51,7 @@ func leaks(text string) []string {
 // Every failure is run with credentials that can be recognized, and everything that comes out
 // anywhere is searched for them.
 func TestNoSecretComesOutWhateverFails(t *testing.T) {
+	t.Parallel()
 	if got := leaks("x " + url.QueryEscape(marked["redis password"])); len(got) != 1 {
 		t.Fatalf("the search finds %v", got)
 	}

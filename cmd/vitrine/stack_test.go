@@ -152,6 +152,7 @@ func freeAddress(t *testing.T) string {
 }
 
 func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
+	t.Parallel()
 	cms := upstreamtest.New(t)
 	cms.Set(shape.Banners, `[{"id":"x"}]`)
 	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)

@@ -83,6 +83,7 @@ func TestLookingFetchesNothing(t *testing.T) {
 }
 
 func TestTheAccessLogIsSwitchedOnWhateverTheLevelOfTheRest(t *testing.T) {
+	t.Parallel()
 	for access, want := range map[string]string{
 		"on": `"msg":"request",`, "combined": `"GET /cms/rules/ HTTP/1.1" 200 `,
 	} {

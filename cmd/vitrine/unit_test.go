@@ -148,8 +148,7 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 
 func newMeter(t *testing.T) *metrics.Meter {
 	t.Helper()
-	meter := metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
-	return meter
+	return metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
 }
 
 func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {

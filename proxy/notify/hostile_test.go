@@ -21,6 +21,11 @@ import (
 // says why without a secret.
 func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 	elsewhere := newReceiver(t)
+	t.Cleanup(func() {
+		if n := len(elsewhere.received()); n != 0 {
+			t.Errorf("%d requests went to another host", n)
+		}
+	})
 	for name, test := range map[string]struct {
 		answer   http.HandlerFunc
 		attempts int
@@ -43,6 +48,7 @@ func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 3, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newReceiver(t)
 			r.reply(test.answer)
 			sender := newSender(t, "  - {name: own, method: POST, url: '"+r.URL+"', path: '?key={token}', token: hunter1, secret: hunter2, headers: {X-Key: '{secret}'}}\n")
@@ -55,33 +61,17 @@ func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 			}
 		})
 	}
-	if n := len(elsewhere.received()); n != 0 {
-		t.Errorf("%d requests went to another host", n)
-	}
 }
 
 // raw is the URL of a target that writes what it likes to each connection, and how often it was
 // asked.
 func raw(t *testing.T, answer func(c net.Conn)) (url string, asked *atomic.Int64) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
 	asked = new(atomic.Int64)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			asked.Add(1)
-			go func() {
-				defer c.Close()
-				_, _ = c.Read(make([]byte, 4<<10)) // the request, or most of it
-				answer(c)
-			}()
-		}
-	}()
-	return "http://" + l.Addr().String(), asked
+	return "http://" + testkit.Accept(t, func(c net.Conn) {
+		asked.Add(1)
+		_, _ = c.Read(make([]byte, 4<<10)) // the request, or most of it
+		answer(c)
+	}), asked
 }
 
 // TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal: each ends within the time

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"vitrine/proxy/notify"
 	"vitrine/upstream/shape"
 )
+
+func TestMain(m *testing.M) { os.Exit(testkit.Waiting{M: m, AtOnce: 8}.Run()) }
 
 const hook = "preset: webhook"
 

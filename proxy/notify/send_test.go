@@ -167,6 +167,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T, size int, item string) *fleet {
+	t.Parallel()
 	redis, err := embedded.Start("127.0.0.1:0", slog.New(slog.DiscardHandler))
 	testkit.Must(t, err)
 	f := &fleet{t: t, stop: sync.OnceFunc(redis.Close), url: redis.URL(), server: newReceiver(t), counts: map[string]int{}}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -90,11 +89,7 @@ func TestLargeDocumentsAreComparedFrugally(t *testing.T) {
 		fmt.Fprintf(&in, `,{"id":%d,"title":"","description":"","tag":[]}`, i)
 	}
 	doc := []byte(`{"artist":[],"artwork":[` + in.String()[1:] + `],"gallery":[]}`)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	Compare(Catalogue, doc, doc)
-	runtime.ReadMemStats(&after)
-	if got := after.TotalAlloc - before.TotalAlloc; got > 6*uint64(len(doc)) {
+	if got := testkit.Allocated(func() { Compare(Catalogue, doc, doc) }); got > 6*len(doc) {
 		t.Errorf("allocated %d bytes for two documents of %d", got, len(doc))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -73,6 +74,41 @@ func TestASessionWithTheOldServerConfirmsNoLook(t *testing.T) {
 	eventually(t, "the loss is said", func() bool {
 		a := get(t, r) // never an error
 		return a.Value == 1 && a.Status.Detail == DetailRedisLost
+	})
+}
+
+// TestAHoldOutlastsTheServer has a lease be taken at the other server behind the address, while the
+// session with the old one goes on: what became of the copy is unknown, and yet nothing replaces it
+// that is held back.
+func TestAHoldOutlastsTheServer(t *testing.T) {
+	one, two := startRedis(t), redistest.Start(t)
+	way := redistest.NewRelay(t, one.Addr)
+	noticed, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(sync.OnceFunc(func() { close(release) }))
+	notice := sync.OnceFunc(func() { close(noticed); <-release })
+	log := slog.New(stopAt{slog.DiscardHandler, "another redis process answers at this address", notice})
+	src := newSource(2)
+	o := guarded(src, time.Hour)
+	o.TTL = time.Minute
+	s, r := replicaWith(t, Options{URL: way.URL(), Logger: log}, o)
+	warm(t, r)
+	src.version.Store(101)
+	watch.Sleep(t.Context(), 1200*time.Millisecond) // then heartbeats are a second apart
+	way.Lead(two.Addr)
+	for line := range strings.Lines(one.Client().ClientList(t.Context()).Val()) {
+		if id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " "); !strings.Contains(line, "flags=t") && !strings.Contains(line, "cmd=client") {
+			must(t, one.Client().ClientKillByFilter(t.Context(), "ID", id).Err())
+		}
+	}
+	go func() { _ = s.Ping(t.Context()) }()
+	testkit.Receive(t, noticed)
+	f, _ := r.fly(t.Context())
+	<-f.done
+	until(t, r, "it is held back", func(a Answer[int64]) bool {
+		if a.Value != 2 {
+			t.Fatalf("version %d is served: %+v", a.Value, a.Status)
+		}
+		return r.Snapshot().HeldBack != nil
 	})
 }
 

@@ -72,6 +72,7 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case watch.Replied(err):
 		r.refuse("acquire", err)
 		r.loadRefused(ctx, f)
+	case err != nil: // Redis was not reached, or what became of the copy is unknown: look again
 	case l.Outcome == lease.Granted:
 		r.accepted("acquire")
 		r.fetch(ctx, f, l, held)
@@ -80,7 +81,7 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case l.Outcome == lease.Held:
 		f.elsewhere = true
 		r.await(ctx, l.Left)
-	} // otherwise Redis was not reached: look again
+	}
 }
 
 // await waits until a key changes or the lease expires; a connection that is lost counts as a

@@ -307,22 +307,16 @@ func TestAHoldWhoseRecordIsNotAnsweredIsOne(t *testing.T) {
 	for _, losses := range []int{1, 2} {
 		t.Run(strconv.Itoa(losses), func(t *testing.T) {
 			b := anyStore(t)
-			src := newSource()
-			src.version.Store(2)
+			src := newSource(2)
 			way := redistest.NewRelay(t, strings.TrimPrefix(b.url, "redis://"))
 			told := make(chan *HeldBack, 100)
-			s, err := Open(t.Context(), Options{URL: way.URL(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}})
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
 			o := guarded(src, time.Hour)
 			o.StaleWhileRevalidate = 0                               // visitors wait
 			o.BackoffFirst, o.BackoffMost = time.Minute, time.Minute // one fetch
-			r, err := NewReader(s, "banners", o)
-			must(t, err)
-			eventually(t, "purges are received", s.Listening)
+			s, r := replicaWith(t, Options{URL: way.URL(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, o)
 			_, other := replica(t, b.url, o)
 			get(t, r)
-			_, err = another().Release(t.Context(), b.client, lease.Lease{}, lease.Failure{}, 0) // its script is there
+			_, err := another().Release(t.Context(), b.client, lease.Lease{}, lease.Failure{}, 0) // its script is there
 			must(t, err)
 			left := way.Lose(":held", losses)
 			src.version.Store(101)

@@ -72,7 +72,8 @@ func (r *Reader[V]) look() (e *entry[V], err error) {
 }
 
 // acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the
-// look has found, with a mark from before it and the place after it.
+// look has found, with a mark from before it and the place after it. Where that is unknown, the lease
+// may have been taken: the next acquire takes it up again.
 func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
 	began, prev := r.begin(), r.memory.Load()
 	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source}
@@ -94,15 +95,7 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 	}
 	began.wrote = l.Outcome == lease.Granted
 	held, err = r.learn(began, prev, &l.Record, mark, false)
-	if err != nil { // the lease is there all the same
-		held = &entry[V]{}
-		if e := r.alone(); e.etag() != "" && e.etag() == l.ETag { // that is known all the same
-			*held = *e
-		}
-		held.mark, held.place = mark, l.Place
-		return l, held, nil
-	}
-	return l, held, nil
+	return l, held, err
 }
 
 // learn admits what was read after mark. Unless this is the last try, it does not take a change

@@ -119,6 +119,21 @@ func TestASoftPurgeThatNobodyCouldLookAtDropsTheCopy(t *testing.T) {
 	}
 }
 
+// TestOnlyALoadJustBeforeALossExcusesIt has another replica load, and the first lose its copy at once,
+// or later.
+func TestOnlyALoadJustBeforeALossExcusesIt(t *testing.T) {
+	t.Parallel()
+	src := NewOrigin(0)
+	_, err := src.Fetch(t.Context(), "replica 2")
+	must(t, err)
+	for after, excused := range map[time.Duration]int{-time.Second: 0, 0: 1, time.Second: 0} {
+		c := newChecker(Bound)
+		if c.failed("replica 1", 1, cache.Status{}, time.Now().Add(after), time.Time{}, src, ErrDown); c.excused != excused {
+			t.Errorf("last answered %v after it: %q", after, c.lost)
+		}
+	}
+}
+
 // TestWhatAPurgeMadeVoidIsNotHeld has a purge come between each of two leases and its load. Who
 // waits gets the second document, which nobody has purged since its fetch began; it is not stored,
 // and nothing is there to serve when the CMS fails.

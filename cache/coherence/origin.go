@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,13 +33,13 @@ type Origin struct {
 	underWay atomic.Int64
 	mu       sync.Mutex
 	began    []time.Time
-	ended    map[string]time.Time // the last successful load, by replica
-	gate     chan struct{}        // nil, or what loads wait for
+	ended    map[string][]time.Time // the successful loads, by replica
+	gate     chan struct{}          // nil, or what loads wait for
 }
 
 // NewOrigin makes one with version 1.
 func NewOrigin(latency time.Duration) *Origin {
-	o := &Origin{Latency: latency, Entered: make(chan int64, 100), ended: map[string]time.Time{}}
+	o := &Origin{Latency: latency, Entered: make(chan int64, 100), ended: map[string][]time.Time{}}
 	o.Version.Store(1)
 	return o
 }
@@ -74,16 +75,16 @@ func (o *Origin) Began() []time.Time {
 	return o.began
 }
 
-// loadedElsewhere is when a replica other than that one last ended a load.
-func (o *Origin) loadedElsewhere(replica string) (last time.Time) {
+// loadedElsewhere reports whether a replica other than that one ended a load at about that time.
+func (o *Origin) loadedElsewhere(replica string, about time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for name, at := range o.ended {
-		if name != replica && at.After(last) {
-			last = at
+	for name, ended := range o.ended {
+		if name != replica && slices.ContainsFunc(ended, func(at time.Time) bool { return at.Sub(about).Abs() < lookTime }) {
+			return true
 		}
 	}
-	return last
+	return false
 }
 
 // Fetch gives the version that was current when the load of that replica began.
@@ -118,7 +119,7 @@ func (o *Origin) Fetch(ctx context.Context, replica string) (int64, error) {
 		return 0, ErrDown
 	}
 	o.mu.Lock()
-	o.ended[replica] = time.Now()
+	o.ended[replica] = append(o.ended[replica], time.Now())
 	o.mu.Unlock()
 	return version, ctx.Err()
 }

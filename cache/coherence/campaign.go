@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
+	"vitrine/cache/watch"
 )
 
 // A Campaign is steady reads on all replicas, and purges at random moments.
@@ -101,7 +102,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 				continue
 			case err != nil && (failing || c.failing()):
 				o.c.failed(o.replica, newest, held, last, away, c.Origins[key], err)
-				Pause(ctx, time.Millisecond)
+				watch.Sleep(ctx, time.Millisecond)
 				continue
 			case err != nil:
 				t.Errorf("%s: %s: %v", o.replica, key, err)
@@ -126,7 +127,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			o.saw(asked, version, status)
 		}
 		if took := o.now() - began; took > time.Millisecond {
-			Pause(ctx, min(took, Bound))
+			watch.Sleep(ctx, min(took, Bound))
 		}
 		select {
 		case <-ctx.Done():
@@ -150,9 +151,9 @@ func (c *Campaign) purgeOften(ctx context.Context, key string) {
 		if chance.IntN(10) == 0 {
 			gap = c.Bound + 10*time.Millisecond + time.Duration(chance.Int64N(int64(30*time.Millisecond))) + 10*took
 		}
-		Pause(ctx, gap)
+		watch.Sleep(ctx, gap)
 		for c.Quiet.Load() && ctx.Err() == nil {
-			Pause(ctx, time.Millisecond)
+			watch.Sleep(ctx, time.Millisecond)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 )
 
 // lines is a log that can be read while it is written.
@@ -86,7 +87,7 @@ func TestWithoutTrackingEveryAnswerIsChecked(t *testing.T) {
 					version := origins["banners"].Version.Add(1)
 					_, err := purge(t.Context(), kind, "banners")
 					must(t, err)
-					Pause(t.Context(), Bound) // a look is shared for as long as that
+					watch.Sleep(t.Context(), Bound) // a look is shared for as long as that
 					for i, n := range nodes {
 						got, status, err := n.Get(t.Context(), "banners")
 						must(t, err)

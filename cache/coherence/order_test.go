@@ -7,6 +7,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -67,7 +68,7 @@ func settled(t *testing.T, received *atomic.Int64) int64 {
 		if quiet++; last != before {
 			quiet = 0
 		}
-		Pause(t.Context(), 2*Bound)
+		watch.Sleep(t.Context(), 2*Bound)
 		return quiet == 3
 	})
 	return last
@@ -130,7 +131,7 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 	acked := d.purge(t)
 	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
 	becomes(t, d.one, 2)
-	Pause(t.Context(), time.Until(acked.Add(Bound)))
+	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	const readers = 50
 	asking, after := make(chan struct{}, readers), make(chan int64, readers)
 	for range readers { // join who waits, those at least that get there first
@@ -188,7 +189,7 @@ func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T)
 	d.src1.Version.Store(2)
 	acked := d.purge(t)
 	becomes(t, d.one, 2)
-	Pause(t.Context(), time.Until(acked.Add(Bound)))
+	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	for range 20 {
 		version, status, err := d.two.Get(t.Context(), "banners")
 		must(t, err)
@@ -225,7 +226,7 @@ func TestOlderOfTwoReadsAdmittedLastIsNotServed(t *testing.T) {
 		t.Errorf("who waited got %d, want 6", got)
 	}
 	close(d.held.open) // and only now version 5 is admitted
-	Pause(t.Context(), time.Until(acked.Add(Bound)))
+	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	want(t, d.two, 6)
 }
 
@@ -267,7 +268,7 @@ func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 	eventually(t, "Redis is back", func() bool { return d.two.Store.Up() && d.two.Store.Listening() })
 	d.src2.Version.Store(2)
 	acked := d.purge(t)
-	Pause(t.Context(), time.Until(acked.Add(Bound)))
+	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	want(t, d.two, 2)
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cache/watch"
 )
 
 // ErrDown is what loads return while the CMS is down.
@@ -113,7 +114,7 @@ func (o *Origin) Fetch(ctx context.Context, replica string) (int64, error) {
 		}
 	}
 	if o.Latency > 0 {
-		Pause(ctx, rand.N(o.Latency))
+		watch.Sleep(ctx, rand.N(o.Latency))
 	}
 	if down {
 		return 0, ErrDown
@@ -144,14 +145,4 @@ func Prepare(d *cache.Document) (int64, error) {
 	var v struct{ Version int64 }
 	err := json.NewDecoder(bytes.NewReader(d.Body)).Decode(&v) // what follows is padding
 	return v.Version, err
-}
-
-// Pause lets d pass, or ctx end.
-func Pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/embedded"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -101,7 +102,7 @@ func TestSoftPurgeIsRefreshedAtOnce(t *testing.T) {
 	origins := NewOrigins(0, "banners")
 	slow := cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
 		loaded, err := origins["banners"].Loader("").Load(ctx, key, held)
-		Pause(ctx, latency)
+		watch.Sleep(ctx, latency)
 		return loaded, err
 	})
 	nodes := StartFleet(t, server.URL(), 4, origins, Setup{Options: func(key string, o *cache.ReaderOptions[int64]) {

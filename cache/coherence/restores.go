@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
+	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 // Restores does to one document what an operator can do, at random moments and one thing after the
@@ -75,7 +77,7 @@ func (c *Restores) Run(t testing.TB, deeds int) {
 				if err == nil && status.Detail != cache.DetailRedisAway {
 					c.answers[i] = append(c.answers[i], given{version, asked, time.Since(c.start), status})
 				}
-				Pause(ctx, time.Millisecond)
+				watch.Sleep(ctx, time.Millisecond)
 			}
 		})
 	}
@@ -85,7 +87,7 @@ func (c *Restores) Run(t testing.TB, deeds int) {
 		if c.chance.IntN(3) == 0 {
 			gap += 2 * Bound // what stays wrong is seen to be wrong
 		}
-		Pause(ctx, gap)
+		watch.Sleep(ctx, gap)
 	}
 	stop()
 	readers.Wait()
@@ -140,30 +142,19 @@ func (c *Restores) act(ctx context.Context, t testing.TB) {
 		} else {
 			must(t, c.Client.HSet(ctx, full, "restore", name).Err())
 			if d.overtaken = kind == 7; d.overtaken {
-				Pause(ctx, time.Duration(c.chance.Int64N(int64(2*time.Millisecond))))
+				watch.Sleep(ctx, time.Duration(c.chance.Int64N(int64(2*time.Millisecond))))
 				hard()
 				return
 			}
-			eventuallyGone(ctx, t, c.Client, full)
+			testkit.Eventually(t, "the request is carried out, or withdrawn since the history had to make room", func() bool {
+				asked, err := c.Client.HExists(ctx, full, "restore").Result()
+				must(t, err)
+				return !asked
+			})
 			_, err := c.Nodes[0].Store.Version(ctx, c.Key, name)
 			d.overtaken = err != nil
 		}
 		d.acked = time.Since(c.start)
-	}
-}
-
-// eventuallyGone waits until a request to restore was carried out, or withdrawn since the history had to
-// make room.
-func eventuallyGone(ctx context.Context, t testing.TB, client redis.Cmdable, key string) {
-	t.Helper()
-	for until := time.Now().Add(20 * time.Second); ; Pause(ctx, time.Millisecond) {
-		asked, err := client.HExists(ctx, key, "restore").Result()
-		if must(t, err); !asked {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatal("nobody carries out what is asked for")
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -25,7 +26,7 @@ func (c *Campaign) Settle(t testing.TB) {
 			if unsettled = c.unsettled(t.Context()); unsettled == "" {
 				return true
 			}
-			Pause(t.Context(), time.Millisecond)
+			watch.Sleep(t.Context(), time.Millisecond)
 		}
 		for key := range c.Origins {
 			c.purgeOnce(t.Context(), "DEL", key)

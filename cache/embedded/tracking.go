@@ -114,34 +114,14 @@ func (t *tracking) writes(cmd string) bool {
 
 // command is CLIENT TRACKING, in broadcast mode only.
 func (t *tracking) command(c *server.Peer, args []string) {
-	if len(args) == 0 {
-		c.WriteError("ERR wrong number of arguments for 'client|tracking' command")
-		return
-	}
-	if strings.EqualFold(args[0], "OFF") {
-		t.mu.Lock()
-		delete(t.trackers, c)
-		t.mu.Unlock()
-		c.WriteOK()
-		return
-	}
+	ok := c.Resp3 && len(args) >= 2 && len(args)%2 == 0 && strings.EqualFold(args[0], "ON") && strings.EqualFold(args[1], "BCAST")
 	var prefixes []string
-	broadcast := false
-	for i := 1; i < len(args); i++ {
-		switch {
-		case strings.EqualFold(args[i], "BCAST"):
-			broadcast = true
-		case strings.EqualFold(args[i], "PREFIX") && i+1 < len(args):
-			i++
-			prefixes = append(prefixes, args[i])
-		case strings.EqualFold(args[i], "NOLOOP"):
-		default:
-			c.WriteError("ERR the embedded store tracks in broadcast mode only: CLIENT TRACKING ON BCAST [PREFIX prefix ...]")
-			return
-		}
+	for i := 2; ok && i < len(args); i += 2 {
+		ok = strings.EqualFold(args[i], "PREFIX")
+		prefixes = append(prefixes, args[i+1])
 	}
-	if !broadcast || !c.Resp3 {
-		c.WriteError("ERR the embedded store tracks in broadcast mode on RESP3 only")
+	if !ok {
+		c.WriteError("ERR the embedded store tracks on RESP3 only, with CLIENT TRACKING ON BCAST [PREFIX prefix ...]")
 		return
 	}
 	if len(prefixes) == 0 {

@@ -16,13 +16,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"vitrine/cmd/testkit"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// startTimeout is how long a server may take to answer its first PING.
-const startTimeout = 10 * time.Second
 
 // A Server is a redis-server process on a loopback port, with its own folder. It ends with the
 // test.
@@ -158,39 +156,17 @@ func (s *Server) run() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
-	if err := s.wait(); err != nil {
-		log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
-		s.t.Fatalf("redis-server %v: %v\n%s", s.args, err, log)
-	}
-}
-
-func (s *Server) wait() error {
 	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
-	return within(startTimeout, func() error {
+	if err := testkit.Retry(func() error {
 		err := client.Ping(context.Background()).Err()
 		if reply := redis.Error(nil); errors.As(err, &reply) {
 			return nil // an error reply (NOAUTH, LOADING) is an answer too
 		}
 		return err
-	})
-}
-
-// within calls try until it returns nil, and returns its last error if that takes too long.
-func within(limit time.Duration, try func() error) error {
-	deadline := time.After(limit)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-deadline:
-			return fmt.Errorf("not within %v: %w", limit, err)
-		case <-tick.C:
-		}
+	}); err != nil {
+		log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+		s.t.Fatalf("redis-server %v: %v\n%s", s.args, err, log)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/coherence"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -58,7 +59,7 @@ func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 		})
 		want := origins["banners"].Version.Add(1)
 		must(t, server.Client().Del(t.Context(), coherence.Prefix+"banners").Err())
-		coherence.Pause(t.Context(), enough)
+		watch.Sleep(t.Context(), enough)
 		if version, status, err := far.Get(t.Context(), "banners"); err != nil || version != want && status.Detail != cache.DetailRedisAway {
 			t.Errorf("asked %v after the Purge: version %d, want %d: %+v, %v", enough, version, want, status, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/coherence"
+	"vitrine/cache/watch"
 )
 
 // How the CMS and the operator behave while something breaks and heals again.
@@ -96,7 +97,7 @@ func (s *scene) round(what trouble, mode int) {
 	case down:
 		c.Settle(t)
 		c.Fail(true)
-		coherence.Pause(t.Context(), 600*time.Millisecond) // what was filled is known to all
+		watch.Sleep(t.Context(), 600*time.Millisecond) // what was filled is known to all
 	case mixed:
 		chance := time.Duration(100+s.chance.IntN(200)) * time.Millisecond
 		failing.Go(func() {
@@ -112,7 +113,7 @@ func (s *scene) round(what trouble, mode int) {
 	}
 	if what.parts || what.away || what.usual {
 		c.PartSoon()
-		coherence.Pause(t.Context(), 2*coherence.Bound) // the last flush is received
+		watch.Sleep(t.Context(), 2*coherence.Bound) // the last flush is received
 	}
 	c.Forgets.Store(what.loses)
 	what.come(s)
@@ -125,7 +126,7 @@ func (s *scene) round(what trouble, mode int) {
 	if mode == purging && !what.all && !what.absent { // else there may be nothing to purge any more
 		s.purges(20)
 	} else {
-		coherence.Pause(t.Context(), 2*coherence.Bound)
+		watch.Sleep(t.Context(), 2*coherence.Bound)
 		s.pause(700 * time.Millisecond)
 	}
 	if mode == after {
@@ -136,7 +137,7 @@ func (s *scene) round(what trouble, mode int) {
 	}
 	what.goes(s)
 	if mode != purging {
-		coherence.Pause(t.Context(), 300*time.Millisecond)
+		watch.Sleep(t.Context(), 300*time.Millisecond)
 		s.pause(500 * time.Millisecond)
 		close(worksAgain)
 		failing.Wait()
@@ -145,7 +146,7 @@ func (s *scene) round(what trouble, mode int) {
 	for name, r := range c.Replicas {
 		eventually(t, name+" receives purges", r.(*slot).node.Load().Store.Listening)
 	}
-	coherence.Pause(t.Context(), 2*coherence.Bound)
+	watch.Sleep(t.Context(), 2*coherence.Bound)
 	s.answered(what) // all listen
 	eventually(t, "all have fetched what was lost", func() bool { return !c.HasLost(t.Context()) })
 	c.Forgets.Store(false)

@@ -15,6 +15,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/coherence"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 )
 
 // TestALeaseIsRespectedByReplicasWithOtherLimits has two replicas ask at once, all the time, while
@@ -58,7 +59,7 @@ func TestALeaseIsRespectedByReplicasWithOtherLimits(t *testing.T) {
 					})
 				}
 				eventually(t, "a load has begun", func() bool { return len(o.Entered) > 0 })
-				coherence.Pause(t.Context(), 500*time.Millisecond)
+				watch.Sleep(t.Context(), 500*time.Millisecond)
 				release()
 				readers.Wait()
 				for len(o.Entered) > 0 {
@@ -112,17 +113,17 @@ func TestFailoverLeavesNoConnectionBehind(t *testing.T) {
 					origins["banners"].Version.Add(1)
 					_ = master.Client().Del(reading, coherence.Prefix+"banners").Err()
 				}
-				coherence.Pause(reading, time.Millisecond)
+				watch.Sleep(reading, time.Millisecond)
 			}
 		})
 	}
-	coherence.Pause(t.Context(), time.Second)
+	watch.Sleep(t.Context(), time.Second)
 	must(t, master.Client().Do(t.Context(), "CLIENT", "PAUSE", "1500", "ALL").Err()) // calls are under way
 	must(t, sentinels[0].Client().Do(t.Context(), "sentinel", "failover", group).Err())
 	eventually(t, "the replica is promoted, and listened to", func() bool {
 		return len(tracking.FindAllString(replica.Client().ClientList(t.Context()).Val(), -1)) >= 2
 	})
-	coherence.Pause(t.Context(), 2*time.Second)
+	watch.Sleep(t.Context(), 2*time.Second)
 	stop()
 	readers.Wait()
 	left := ""

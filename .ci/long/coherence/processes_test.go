@@ -10,6 +10,7 @@ import (
 
 	"vitrine/cache/coherence"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -33,9 +34,9 @@ func TestAStoppedProcessServesNothingOld(t *testing.T) {
 	for ; stops < count(t, 50) && !t.Failed(); stops++ {
 		p := processes[chance.IntN(len(processes))].cmd.Process
 		must(t, p.Signal(syscall.SIGSTOP))
-		coherence.Pause(t.Context(), time.Duration(chance.Int64N(int64(3*coherence.Bound))))
+		watch.Sleep(t.Context(), time.Duration(chance.Int64N(int64(3*coherence.Bound))))
 		must(t, p.Signal(syscall.SIGCONT))
-		coherence.Pause(t.Context(), time.Duration(chance.Int64N(int64(coherence.Bound))))
+		watch.Sleep(t.Context(), time.Duration(chance.Int64N(int64(coherence.Bound))))
 	}
 	v := c.End()
 	c.Report(t, v)
@@ -89,7 +90,7 @@ func TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease(t *testing.T)
 							answers <- nil
 							return
 						}
-						coherence.Pause(t.Context(), time.Millisecond)
+						watch.Sleep(t.Context(), time.Millisecond)
 					}
 				}()
 			}

@@ -17,6 +17,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/coherence"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 )
 
 // A scene is a fleet, the server and what is around it.
@@ -98,7 +99,7 @@ func (s *scene) restart() {
 	node := coherence.Start(s.t, s.way.URL(), s.c.Origins, s.first.setup)
 	for key, o := range s.c.Origins {
 		for _, _, err := node.Get(s.t.Context(), key); err != nil && !o.Down.Load(); _, _, err = node.Get(s.t.Context(), key) {
-			coherence.Pause(s.t.Context(), time.Millisecond)
+			watch.Sleep(s.t.Context(), time.Millisecond)
 		}
 	}
 	s.first.node.Store(node)
@@ -111,7 +112,7 @@ func (s *scene) set(name, value string) {
 
 // pause lasts up to d.
 func (s *scene) pause(d time.Duration) {
-	coherence.Pause(s.t.Context(), time.Duration(s.chance.Int64N(int64(d))))
+	watch.Sleep(s.t.Context(), time.Duration(s.chance.Int64N(int64(d))))
 }
 
 // replicate makes the standby a replica of the server, and waits until it has what the server has.

@@ -6,6 +6,7 @@ import (
 
 	"vitrine/cache/coherence"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 )
 
 // A trouble is something that happens to a server or to the way of one replica to it.
@@ -114,7 +115,7 @@ var troubles = map[string]trouble{
 			s.server.Spoil("dump.rdb")
 			s.server.Client().BgSave(context.Background())
 			for ctx := context.Background(); s.server.Client().Set(ctx, "elsewhere", "", 0).Err() == nil; {
-				coherence.Pause(ctx, time.Millisecond)
+				watch.Sleep(ctx, time.Millisecond)
 			}
 		},
 		goes: func(s *scene) { s.set("save", "") },
@@ -132,7 +133,7 @@ var troubles = map[string]trouble{
 					s.server.Client().HSet(context.Background(), coherence.Prefix+coherence.Keys[s.chance.IntN(len(coherence.Keys))], field, value)
 				}
 			}
-			coherence.Pause(s.t.Context(), 2*coherence.Bound)
+			watch.Sleep(s.t.Context(), 2*coherence.Bound)
 		},
 		goes: nothing,
 	},

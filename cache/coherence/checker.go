@@ -99,7 +99,7 @@ func (c *checker) isClean(version int64) bool {
 func (c *checker) failed(replica string, version int64, held cache.Status, last, away time.Time, o *Origin, err error) {
 	// What another has stored may be newer: a replica that was told so drops its copy if it cannot
 	// look.
-	excused := o.loadedElsewhere(replica, last)
+	excused := o.loadedElsewhere(replica, last.Add(-lookTime), last.Add(lookTime))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A purge that it was told of, and could not look at, cannot be told from one of what it loaded

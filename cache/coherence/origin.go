@@ -76,12 +76,12 @@ func (o *Origin) Began() []time.Time {
 	return o.began
 }
 
-// loadedElsewhere reports whether a replica other than that one ended a load at about that time.
-func (o *Origin) loadedElsewhere(replica string, about time.Time) bool {
+// loadedElsewhere reports whether a replica other than that one ended a load between two times.
+func (o *Origin) loadedElsewhere(replica string, from, to time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, ended := range o.ended {
-		if name != replica && slices.ContainsFunc(ended, func(at time.Time) bool { return at.Sub(about).Abs() < lookTime }) {
+		if name != replica && slices.ContainsFunc(ended, func(at time.Time) bool { return at.After(from) && at.Before(to) }) {
 			return true
 		}
 	}

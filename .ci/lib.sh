@@ -81,11 +81,14 @@ finish() {
 	exit $((failed > 0))
 }
 
-# release VERSION OS/ARCH: makes a release in the folder RELEASES, unless a phase
-# before has made it there, and says where it is.
+# release VERSION OS/ARCH...: makes a release in the folder RELEASES, unless another
+# phase has made it there or is about to, and says where it is.
 release() {
-	local folder=$RELEASES/$1
-	[ -e "$folder/vitrine_${1}_SHA256SUMS" ] || .ci/release "$1" "$folder" "$2" >&2
+	local folder=$RELEASES/$1 lock
+	exec {lock}>"$folder.lock"
+	flock "$lock"
+	[ -e "$folder/vitrine_${1}_SHA256SUMS" ] || .ci/release "$1" "$folder" "${@:2}" >&2
+	exec {lock}>&-
 	echo "$folder"
 }
 

@@ -131,6 +131,21 @@ func Need(t testing.TB, tool, debianPackage string) string {
 	return ""
 }
 
+// Module is the folder of a module of its own, whose dependencies are there. Where they cannot be had, the
+// test is skipped; it fails in CI.
+func Module(t testing.TB, folder ...string) string {
+	t.Helper()
+	dir := filepath.Join(append([]string{Root}, folder...)...)
+	out, err := exec.Command("go", "-C", dir, "mod", "download").CombinedOutput()
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("go -C %s mod download: %v\n%s", dir, err, out)
+	}
+	if err != nil {
+		t.Skipf("needs modules, which a proxy has: go -C %s mod download: %v\n%s", filepath.Join(folder...), err, out)
+	}
+	return dir
+}
+
 // FreeAddress is one that can be listened on again after it was given up.
 func FreeAddress(t testing.TB) string {
 	t.Helper()

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +25,6 @@ import (
 	"vitrine/ci/long/harness"
 	"vitrine/cmd/testkit"
 	"vitrine/proxy/openapi"
-	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
 
@@ -35,13 +37,6 @@ func load(t *testing.T) *openapi3.T {
 	testkit.Must(t, err)
 	testkit.Must(t, doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.DisableExamplesValidation()))
 	return doc
-}
-
-func TestTheDocumentIsOpenAPI31(t *testing.T) {
-	doc := load(t)
-	if doc.OpenAPI != "3.1.0" || doc.Paths.Len() != len(shape.Resources()) {
-		t.Errorf("OpenAPI %s with %d paths", doc.OpenAPI, doc.Paths.Len())
-	}
 }
 
 // general are the fields that any answer of any server may have, and those that are for browsers
@@ -286,6 +281,27 @@ func TestRealAnswersAreDescribed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAGeneratedClientWorks generates a client from the document, and has it ask a vitrine with nothing
+// but defaults.
+func TestAGeneratedClientWorks(t *testing.T) {
+	module, client := harness.Module(t, "proxy", "openapi", "clienttest"), t.TempDir()
+	run := func(dir string, args ...string) {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), "go", args...)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("go %q: %v\n%s", args, err, out)
+		}
+	}
+	run(module, "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o", filepath.Join(client, "client.go"), filepath.Join("..", "openapi.json"))
+	for from, to := range map[string]string{"go.mod": "go.mod", "go.sum": "go.sum", "testdata/use_test.go": "use_test.go"} {
+		text, err := os.ReadFile(filepath.Join(module, from))
+		testkit.Must(t, errors.Join(err, os.WriteFile(filepath.Join(client, to), text, 0o600)))
+	}
+	t.Setenv("VITRINE_URL", "http://"+harness.Serve(t).Public)
+	run(client, "test", "-count=1", ".")
 }
 
 func TestMain(m *testing.M) { harness.Main(m) }

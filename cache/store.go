@@ -72,7 +72,6 @@ const (
 type Store struct {
 	watch  *watch.Watch
 	roster *lease.Roster
-	claims lease.Claims
 	prefix string
 	holder string // the name of this store in a lease
 	bound  time.Duration
@@ -110,7 +109,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	holder := holderName()
 	s := &Store{
-		watch: w, roster: lease.NewRoster(o.Prefix, holder), claims: lease.NewClaims(o.Prefix), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
+		watch: w, roster: lease.NewRoster(o.Prefix, holder), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
 		log: o.Logger, events: o.Events, keys: map[string]string{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -40,11 +40,6 @@ const (
 	Withdrawn Outcome = "withdrawn" // there is no such version: the request was removed
 )
 
-// historyKey is the key of the history of a resource.
-func historyKey(prefix, resource string) string {
-	return prefix + "history:{" + prefix + resource + "}"
-}
-
 // A Version is a document in the history.
 type Version struct {
 	// Name is the first 12 hexadecimal digits of the SHA-256 of the body.

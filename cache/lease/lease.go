@@ -52,6 +52,15 @@ func New(prefix, resource, holder string) *Hash {
 // Beside is the key of the books of a resource.
 func Beside(prefix, resource string) string { return prefix + "lease:{" + prefix + resource + "}" }
 
+// historyKey is the key of the history of a resource.
+func historyKey(prefix, resource string) string {
+	return prefix + "history:{" + prefix + resource + "}"
+}
+
+func (h *Hash) run(ctx context.Context, c redis.Scripter, s script, args ...any) (reply, error) {
+	return s.run(ctx, c, h.name, h.keys, args...)
+}
+
 // Content is what a hash holds.
 type Content int
 

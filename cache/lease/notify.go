@@ -23,7 +23,7 @@ type Notice struct {
 	Once  bool
 }
 
-// The outcomes of [Claims.Claim] beside [Granted], [Held] and [Lost].
+// The outcomes of [Tell] beside [Granted], [Held] and [Lost].
 const (
 	Paused Outcome = "paused" // telling this target failed, and it is too early to try again
 	Told   Outcome = "told"   // this or something later was told already
@@ -44,34 +44,14 @@ type Claim struct {
 	ToldAt    time.Time
 }
 
-// Claims are the hashes beside the documents in which processes agree who tells a target. They are
-// not tracked.
-type Claims struct{ prefix string }
-
-// NewClaims are those under prefix.
-func NewClaims(prefix string) Claims { return Claims{prefix} }
-
-// Claim takes the right to tell, for so long, unless it was told, or another process has it.
-func (a Claims) Claim(ctx context.Context, c redis.Scripter, n Notice, token string, lasting time.Duration) (Claim, error) {
-	return a.run(ctx, c, Claim{Notice: n, Token: token}, lasting)
-}
-
-// Told ends a claim: the target was told. It is told nothing else of the resource before pause is
-// over.
-func (a Claims) Told(ctx context.Context, c redis.Scripter, claim Claim, pause time.Duration) (Claim, error) {
-	return a.run(ctx, c, claim, 0, "told", pause.Milliseconds())
-}
-
-// Failed ends a claim: the target could not be told, so many times in a row, and nobody shall try
-// again before pause is over.
-func (a Claims) Failed(ctx context.Context, c redis.Scripter, claim Claim, failures int, pause time.Duration) (Claim, error) {
-	return a.run(ctx, c, claim, 0, "failed", pause.Milliseconds(), failures)
-}
-
-func (a Claims) run(ctx context.Context, c redis.Scripter, claim Claim, lasting time.Duration, end ...any) (Claim, error) {
+// Tell takes the right to tell for so long, if end is [Granted], unless it was told or another
+// process has it. Or it ends a claim: the target was told ([Told]), or could not be ([Failed]), so many
+// times in a row, and is told nothing else of the resource for so long. Processes agree on that in a
+// hash beside the document, which is not tracked.
+func Tell(ctx context.Context, c redis.Scripter, prefix string, claim Claim, end Outcome, lasting time.Duration, failures int) (Claim, error) {
 	n := claim.Notice
-	args := append([]any{n.Target, claim.Token, lasting.Milliseconds(), n.Topic, n.Set, n.Seq, n.Value, n.Once}, end...)
-	r, err := notify.run(ctx, c, n.Resource, []string{a.prefix + "notify:{" + a.prefix + n.Resource + "}"}, args...)
+	r, err := notify.run(ctx, c, n.Resource, []string{prefix + "notify:{" + prefix + n.Resource + "}"},
+		n.Target, claim.Token, lasting.Milliseconds(), n.Topic, n.Set, n.Seq, n.Value, n.Once, string(end), failures)
 	claim.Outcome, claim.Left, claim.Failures = Outcome(r.text(0)), r.millis(1), int(r.int(2))
 	if said := strings.Split(r.text(3), " "); len(said) == 4 {
 		claim.ToldSeq, _ = strconv.ParseInt(said[0], 10, 64)

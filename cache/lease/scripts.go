@@ -65,10 +65,6 @@ type reply []any
 
 var errReply = errors.New("empty reply from a script")
 
-func (h *Hash) run(ctx context.Context, c redis.Scripter, s script, args ...any) (reply, error) {
-	return s.run(ctx, c, h.name, h.keys, args...)
-}
-
 func (s script) run(ctx context.Context, c redis.Scripter, name string, keys []string, args ...any) (reply, error) {
 	return s.with(ctx, name, func(ctx context.Context) *redis.Cmd { return s.Run(ctx, c, keys, args...) })
 }

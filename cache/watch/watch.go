@@ -238,19 +238,15 @@ func (w *Watch) redirect(route func(key string) string) {
 	w.mu.Lock()
 	w.route = route
 	used := map[string]*Server{}
-	use := func(key string) *Server {
-		addr := route(key)
-		used[addr] = w.serverAt(addr)
-		return used[addr]
-	}
 	for name := range w.others {
-		if route(name) != "" {
-			use(name)
+		if addr := route(name); addr != "" {
+			used[addr] = w.serverAt(addr)
 		}
 	}
 	moved := map[*Key]*Server{}
 	for name, k := range w.keys {
-		if s := use(name); k.server.Load() != s {
+		s := w.serverAt(route(name))
+		if used[s.addr] = s; k.server.Load() != s {
 			moved[k] = s
 		}
 	}

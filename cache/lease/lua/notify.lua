@@ -1,12 +1,12 @@
 -- Who tells a target what became of a resource: KEYS[1] is the hash of what was told, with fields
--- for each target. ARGV: target, token, claim in ms, topic, set, seq, value, 1 if the same value
--- need not be told again; then, to end the claim, 'told', or 'failed' and the failures in a row,
--- and for how long in ms nobody shall tell it anything of this resource. A notice is told if one of
--- its topic with its seq or a later one was, in the same set. What was told of a topic is 'SEQ SET
--- VALUE AT'; an empty set is any, and an empty value leaves the one before, with a - in front of
--- it. Returns {outcome, left in ms, failures in a row, what was told, now}; the outcome is
--- 'granted', 'held', 'paused' (after a failure) or 'told', or 'lost' for the end of a claim that
--- another has taken since.
+-- for each target. ARGV: target, token, how long a claim lasts or, at its end, nobody shall tell
+-- the target anything of this resource, in ms; topic, set, seq, value, 1 if the same value need not
+-- be told again; 'granted', or, to end the claim, 'told' or 'failed'; failures in a row. A notice
+-- is told if one of its topic with its seq or a later one was, in the same set. What was told of a
+-- topic is 'SEQ SET VALUE AT'; an empty set is any, and an empty value leaves the one before, with
+-- a - in front of it. Returns {outcome, left in ms, failures in a row, what was told, now}; the
+-- outcome is 'granted', 'held', 'paused' (after a failure) or 'told', or 'lost' for the end of a
+-- claim that another has taken since.
 if kind(key) ~= 'hash' then redis.call('DEL', key) end
 local target, topic, set, seq, value = ARGV[1], ARGV[1] .. ':' .. ARGV[4], ARGV[5], num(ARGV[6]), ARGV[7]
 local f = redis.call('HMGET', key, target .. ':claim', target .. ':until', target .. ':length', topic)
@@ -22,15 +22,15 @@ local function hold(by, ms)
   redis.call('HSET', key, target .. ':claim', by, target .. ':until', int(now + ms), target .. ':length', int(ms))
 end
 
-if ARGV[9] then
+if ARGV[9] ~= 'granted' then
   if claim ~= ARGV[2] then return reply('lost') end
   if ARGV[9] == 'failed' then
-    hold('failed:' .. int(num(ARGV[11])), num(ARGV[10]))
+    hold('failed:' .. int(num(ARGV[10])), num(ARGV[3]))
     return reply('paused')
   end
   said = int(seq) .. ' ' .. set .. ' ' .. (value ~= '' and value or '-' .. (was and bare or '')) .. ' ' .. int(now)
   redis.call('HSET', key, topic, said)
-  hold('told', num(ARGV[10]))
+  hold('told', num(ARGV[3]))
   return reply('told')
 end
 if told then return reply('told') end

@@ -1,11 +1,18 @@
 package cache
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"vitrine/cache/lease"
+	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 // always is options with which documents are fetched although nobody reads.
@@ -98,4 +105,130 @@ func TestDocumentsStayFreshWithoutRedis(t *testing.T) {
 	eventually(t, "it is noticed", func() bool { return !r.watched.Up() })
 	src.version.Store(2)
 	eventually(t, "it is refreshed", func() bool { return r.Snapshot().Value == 2 })
+}
+
+func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
+	b := anyStore(t)
+	src, r := serving(t, b.url)
+	warm(t, r)
+	filled := watch.Now()
+	eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
+	warm(t, r)
+	// A visitor's look is under way. It has seen the copy as it was, and comes back after the
+	// purge is received.
+	early := &asking[int64]{done: make(chan struct{}), at: watch.Now(), entry: r.memory.Load()}
+	r.mu.Lock()
+	r.asking = early
+	r.mu.Unlock()
+	mark := r.watched.Mark()
+	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+	eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) })
+	r.mu.Lock()
+	r.asking = nil
+	r.mu.Unlock()
+	close(early.done)
+	eventually(t, "it is fetched anew, though nobody reads", func() bool { return src.loads.Load() == 2 })
+}
+
+// TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain has Redis refuse writes while a document is
+// loaded: neither the fill nor the release reaches it, so that the replica finds a lease of its
+// own.
+func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range refusals {
+		t.Run(name, func(t *testing.T) {
+			server := startRedis(t)
+			src, r := serving(t, server.URL())
+			warm(t, r)
+			must(t, server.Client().Del(t.Context(), key).Err())
+			release := src.hold()
+			var reading sync.WaitGroup
+			reading.Go(func() {
+				for src.loads.Load() < 2 { // until the purge is received
+					_, _ = r.Get(t.Context())
+				}
+			})
+			testkit.Receive(t, src.entered)
+			refuse(t, server)
+			release()
+			reading.Wait()
+			before := src.loads.Load()
+			watch.Sleep(t.Context(), time.Second)
+			if n := src.loads.Load() - before; n > 1 {
+				t.Errorf("loaded %d times in a second, though nobody read", n)
+			}
+		})
+	}
+}
+
+// TestADocumentThatIsDueIsNotTriedWithoutRest has Redis refuse writes and the CMS fail after a soft
+// purge.
+func TestADocumentThatIsDueIsNotTriedWithoutRest(t *testing.T) {
+	server, src := startRedis(t), newSource()
+	o := options(src)
+	o.BackoffFirst, o.BackoffMost = time.Minute, time.Minute
+	_, r := replica(t, server.URL(), o)
+	warm(t, r)
+	src.fail(errDown)
+	_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
+		tx.HSet(t.Context(), key, "fresh_until", "0")
+		tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+		return nil
+	})
+	must(t, err)
+	eventually(t, "the CMS is tried", func() bool { return src.loads.Load() > 1 })
+	before := commands(t, server)
+	watch.Sleep(t.Context(), time.Second)
+	if n := commands(t, server) - before; n > 500 {
+		t.Errorf("%d commands in a second, though nobody read", n)
+	}
+}
+
+// TestADocumentThatAProcessCannotLoadIsLoadedByOthers has visitors ask only the replica whose
+// breaker is open. Another one, which nobody asks, fetches for it, once.
+func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		due  func(s *Store) error
+	}{
+		"at the start":            {},
+		"after a hard purge":      {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", false); return err }},
+		"after a soft purge":      {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", true); return err }},
+		"past its freshness":      {due: func(*Store) error { <-time.After(300 * time.Millisecond); return nil }},
+		"without CLIENT TRACKING": {args: []string{"--rename-command", "CLIENT", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, test.args...)
+			src := newSource()
+			able, unable := options(src), options(newSource())
+			if name == "past its freshness" {
+				able.TTL, able.StaleWhileRevalidate, able.StaleIfError = 200*time.Millisecond, 0, 0
+				unable.TTL, unable.StaleWhileRevalidate, unable.StaleIfError = able.TTL, 0, 0
+			}
+			open := fmt.Errorf("fetch: %w", untried(time.Hour))
+			unable.BackoffMost = time.Hour
+			unable.Unable = func() error { return open }
+			unable.Loader = LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, open })
+			other, err := NewReader(openStore(t, server.URL()), "banners", able)
+			must(t, err)
+			asked, err := NewReader(openStore(t, server.URL()), "banners", unable)
+			must(t, err)
+			s := asked.store
+			eventually(t, "purges are received", func() bool { return test.args != nil || s.Listening() && other.store.Listening() })
+			if test.due != nil {
+				get(t, other)
+				src.version.Store(2)
+				must(t, test.due(s))
+			}
+			want := src.version.Load()
+			eventually(t, "the one that is asked has the document", func() bool {
+				a, err := asked.Get(t.Context())
+				return err == nil && a.Value == want && !a.Status.Stale
+			})
+			if n := src.loads.Load(); name != "past its freshness" && n != want {
+				t.Errorf("%d loads, want %d", n, want)
+			}
+		})
+	}
 }

@@ -209,39 +209,6 @@ func TestALookFromBeforeARefusedLoadDoesNotReplaceIt(t *testing.T) {
 	}
 }
 
-// TestTheLastGoodFileOfARefusedDocumentIsKept restarts a replica whose Redis has never held the
-// document, or holds an older one.
-func TestTheLastGoodFileOfARefusedDocumentIsKept(t *testing.T) {
-	t.Parallel()
-	for name, older := range map[string]bool{"nothing held": false, "an older version held": true} {
-		t.Run(name, func(t *testing.T) {
-			server, src := startRedis(t), newSource()
-			if older {
-				fill(t, server.Client(), acquire(t, server.Client(), time.Minute), 1)
-				must(t, server.Client().HSet(t.Context(), key, "fresh_until", 1).Err())
-			}
-			refusals["OOM"](t, server)
-			src.version.Store(2)
-			o, path := keeping(t, src)
-			s, r := replica(t, server.URL(), o)
-			eventually(t, "it is refused", func() bool { a := get(t, r); return a.Value == 2 && a.Status.Detail == DetailRedisRefused })
-			eventually(t, "the copy is kept", func() bool { return exists(path) })
-			watch.Sleep(t.Context(), 2*savePause)
-			must(t, s.Close())
-			src.fail(errDown)
-			_, r = replica(t, server.URL(), o)
-			for range 3 {
-				if a := get(t, r); a.Value != 2 {
-					t.Errorf("%+v", a)
-				}
-			}
-			if !exists(path) {
-				t.Error("the file is removed")
-			}
-		})
-	}
-}
-
 // TestTheOnlyCopySurvivesWhatIsNoPurge has Redis full from the start and the CMS down, so that a
 // replica holds the only copy, while connections are killed and another database is flushed.
 func TestTheOnlyCopySurvivesWhatIsNoPurge(t *testing.T) {

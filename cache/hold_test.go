@@ -1,12 +1,10 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -339,66 +337,5 @@ func TestAHoldWhoseRecordIsNotAnsweredIsOne(t *testing.T) {
 				t.Errorf("the lease is %q after %d loads, and %d holds were told", now, loads, len(told))
 			}
 		})
-	}
-}
-
-func TestADocumentHeldBackIsSeenAsNoFailure(t *testing.T) {
-	b := anyStore(t)
-	src := newSource(2)
-	var failures atomic.Int64
-	o := guarded(src, time.Hour)
-	o.BackoffMost = time.Millisecond
-	_, r := readerWith(t, Options{URL: b.url, Events: Events{Seen: func(s Sight) { failures.Add(int64(s.Failures)) }}}, o)
-	get(t, r)
-	src.version.Store(101)
-	until(t, r, "it is held back", isHeld)
-	until(t, r, "it is fetched again, twice", func(Answer[int64]) bool { return src.loads.Load() >= 4 })
-	if n := failures.Load(); n > 0 {
-		t.Errorf("%d failures are seen", n)
-	}
-}
-
-func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
-	b := anyStore(t)
-	src := newSource(2)
-	told := make(chan *HeldBack, 100)
-	_, r := readerWith(t, Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, guarded(src, time.Hour))
-	get(t, r)
-	src.version.Store(101)
-	until(t, r, "it is held back", isHeld)
-	again := func() {
-		loads := src.loads.Load()
-		until(t, r, "the CMS is asked again", func(Answer[int64]) bool { return src.loads.Load() > loads })
-	}
-	again()
-	src.version.Store(4)
-	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
-	if begun, over := testkit.Receive(t, told), testkit.Receive(t, told); begun == nil || over != nil {
-		t.Errorf("told %+v, %+v", begun, over)
-	}
-	again()
-	if len(told) > 0 {
-		t.Errorf("told %d times more", len(told))
-	}
-}
-
-func TestSuspicionsStandWithTheDocument(t *testing.T) {
-	b := anyStore(t)
-	src := LoaderFunc(func(_ context.Context, _ string, held *Document) (Loaded, error) {
-		if held != nil {
-			return Loaded{NotModified: true, Suspicions: held.Suspicions + "+"}, nil
-		}
-		return Loaded{Body: body(1), Suspicions: "odd"}, nil
-	})
-	o := options(src)
-	o.TTL = 10 * time.Millisecond
-	_, r := replica(t, b.url, o)
-	if a := get(t, r); a.Document.Suspicions != "odd" {
-		t.Errorf("%q", a.Document.Suspicions)
-	}
-	until(t, r, "it is renewed", func(a Answer[int64]) bool { return a.Document.Suspicions == "odd+" })
-	_, other := replica(t, b.url, o)
-	if a := get(t, other); !strings.HasPrefix(a.Document.Suspicions, "odd+") {
-		t.Errorf("%q", a.Document.Suspicions)
 	}
 }

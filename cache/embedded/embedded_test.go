@@ -37,15 +37,8 @@ func ownCommands(s *Store) *commands {
 	return &commands{track: s.track, memory: &memory{redis: s.redis, most: maxStored}, scripts: func(text string) bool { return text == own }, log: slog.New(slog.DiscardHandler)}
 }
 
-// dial connects, with a bound on everything that is done with the connection.
-func dial(t *testing.T, s *Store) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	testkit.Must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
-	return conn
-}
+// dial connects.
+func dial(t *testing.T, s *Store) net.Conn { return testkit.Dial(t, "tcp", s.Addr()) }
 
 // alive fails unless a newcomer is served.
 func alive(t *testing.T, s *Store) {

@@ -3,52 +3,8 @@ package watch
 import (
 	"context"
 	"math"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-// An Event is a reason to read a key again.
-type Event int
-
-// The events of a key.
-const (
-	// Changed: the key was written or removed, perhaps by this process, or everything was.
-	Changed Event = iota
-	// Beside: the key beside it changed, which withdraws nothing.
-	Beside
-	// Lost: the listening connection ended, or the server cannot be read.
-	Lost
-	// Back: changes are received again, or the server can be read again, or another server has the
-	// key.
-	Back
-)
-
-// A Key is a watched key, and the one beside it.
-type Key struct {
-	w            *Watch
-	name, beside string
-	notify       func(Event)
-
-	server atomic.Pointer[Server]
-	// changes counts the changes received, and the sessions that began: the first answer to a ping
-	// of a session is one more, so that nothing read before it is trusted. It begins with 1.
-	changes atomic.Uint64
-	// besides counts the changes of the key beside it. Flushed is what changes was when everything was
-	// invalidated last, named when the key itself was, and session when the last session began: never,
-	// until the first.
-	besides, flushed, named, session atomic.Uint64
-	// parted is what changes was when the link was lost last after changes of that session.
-	parted atomic.Uint64
-
-	mu sync.Mutex // guards the fields below, and changes to those above
-	// own is what changes will be once the own writes of this session have been announced, the last of
-	// which was over at wrote.
-	own   uint64
-	wrote time.Duration
-}
 
 // A Mark is taken before a key is read, and shows later whether the result is still valid. Nothing
 // is removed when a change is received, so there is no moment at which a read that began before the
@@ -168,62 +124,6 @@ func (k *Key) Up() bool {
 	default:
 		return true // unknown yet
 	}
-}
-
-// redirectPause is the pause before asking again after a reply that another server has the key.
-const redirectPause = 10 * time.Millisecond
-
-// call calls f with the key's server, and returns that.
-func (k *Key) call(ctx context.Context, again bool, f func(redis.Cmdable) error) (s *Server, err error) {
-	until := Now() + k.w.o.Patience
-	for {
-		if s, err = k.server.Load(), ErrNoServer; s != nil {
-			err = s.Do(ctx, again, f)
-		}
-		moved := err != nil && k.w.dial.voter != nil && (s == nil || s != k.server.Load() || isRedirection(err))
-		if !moved || Now() > until {
-			return s, err
-		}
-		Signal(k.w.poked) // another server has the key, or is about to
-		if !Sleep(ctx, redirectPause) {
-			return s, err
-		}
-	}
-}
-
-// Do calls f, which reads, with the key's server, and once more if the connection fails. A server
-// that cannot be read is left alone by everybody until it is reached again.
-func (k *Key) Do(ctx context.Context, f func(redis.Cmdable) error) error {
-	began := Now()
-	s, err := k.call(ctx, true, f)
-	if err != nil && s != nil && ctx.Err() == nil {
-		s.fail(began, err)
-	}
-	return err
-}
-
-// Write is Do for a write, which a server can refuse and yet be read, with a mark from before it. F
-// reports whether the key was changed. It is called once more only if again is set, and otherwise
-// its failure does not show that the server is unreachable.
-func (k *Key) Write(ctx context.Context, again bool, f func(redis.Cmdable) (changed bool, err error)) (m Mark, err error) {
-	m = k.Mark()
-	changed := false
-	s, err := k.call(ctx, again, func(c redis.Cmdable) (err error) {
-		changed, err = f(c)
-		return err
-	})
-	if err != nil && again && !Replied(err) && s != nil && ctx.Err() == nil {
-		s.fail(m.at, err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	// If there is another session by now, it may have been announced to nobody, and the next change be
-	// another's.
-	if err == nil && changed && m.changes >= k.session.Load() {
-		m.allowed++
-		k.own, k.wrote = max(k.own, m.allowed), Now()
-	}
-	return m, err
 }
 
 // begin begins a session: nothing that was read or written before is announced on it.

@@ -3,10 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,32 +18,6 @@ const (
 	checkEvery = time.Second
 	checkIdle  = 5 * time.Second
 )
-
-// A Server is the Redis at one address.
-type Server struct {
-	w    *Watch
-	addr string
-
-	pool atomic.Pointer[redis.Client]
-	run  atomic.Pointer[string] // run_id of the process that the newest connection leads to, or "" if unknown
-	away atomic.Int64           // since when it cannot be read; 0: it can
-
-	// The listening connection: see session.go.
-	answered  atomic.Int64           // when the last answered ping was sent; never while not connected
-	heard     atomic.Pointer[string] // run_id of the process that is listened to, or "" if unknown
-	begun     atomic.Int64           // when the last session did
-	roundTrip atomic.Int64
-	deaf      bool // the server refuses tracking
-	far       bool // the round trip is too long for the bound
-
-	poked  chan struct{} // capacity 1: ping now
-	broken chan struct{} // capacity 1: the server is unreachable
-	again  chan struct{} // capacity 1: listen on a new connection
-
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
-}
 
 // end closes all connections.
 func (s *Server) end() {
@@ -226,14 +197,6 @@ func (s *Server) notify(e Event) {
 	}
 }
 
-// Jitter spreads d by a quarter to either side.
-func Jitter(d time.Duration) time.Duration {
-	return d - d/4 + rand.N(d/2+1)
-}
-
-// listening reports whether changes are received.
-func (s *Server) listening() bool { return s.answered.Load() != never }
-
 // same reports whether the process that is listened to is the one that new connections lead to. If
 // not, the session is about to end.
 func (s *Server) same() bool {
@@ -241,7 +204,58 @@ func (s *Server) same() bool {
 	return heard == "" || heard == *s.run.Load()
 }
 
-// current reports whether every change acknowledged before now minus the trust has been received.
-func (s *Server) current(now time.Duration) bool {
-	return int64(now)-s.answered.Load() <= int64(s.w.trust) && int64(now)-s.w.confirmed.Load() <= int64(topologyWindow)
+// redirectPause is the pause before asking again after a reply that another server has the key.
+const redirectPause = 10 * time.Millisecond
+
+// call calls f with the key's server, and returns that.
+func (k *Key) call(ctx context.Context, again bool, f func(redis.Cmdable) error) (s *Server, err error) {
+	until := Now() + k.w.o.Patience
+	for {
+		if s, err = k.server.Load(), ErrNoServer; s != nil {
+			err = s.Do(ctx, again, f)
+		}
+		moved := err != nil && k.w.dial.voter != nil && (s == nil || s != k.server.Load() || isRedirection(err))
+		if !moved || Now() > until {
+			return s, err
+		}
+		Signal(k.w.poked) // another server has the key, or is about to
+		if !Sleep(ctx, redirectPause) {
+			return s, err
+		}
+	}
+}
+
+// Do calls f, which reads, with the key's server, and once more if the connection fails. A server
+// that cannot be read is left alone by everybody until it is reached again.
+func (k *Key) Do(ctx context.Context, f func(redis.Cmdable) error) error {
+	began := Now()
+	s, err := k.call(ctx, true, f)
+	if err != nil && s != nil && ctx.Err() == nil {
+		s.fail(began, err)
+	}
+	return err
+}
+
+// Write is Do for a write, which a server can refuse and yet be read, with a mark from before it. F
+// reports whether the key was changed. It is called once more only if again is set, and otherwise
+// its failure does not show that the server is unreachable.
+func (k *Key) Write(ctx context.Context, again bool, f func(redis.Cmdable) (changed bool, err error)) (m Mark, err error) {
+	m = k.Mark()
+	changed := false
+	s, err := k.call(ctx, again, func(c redis.Cmdable) (err error) {
+		changed, err = f(c)
+		return err
+	})
+	if err != nil && again && !Replied(err) && s != nil && ctx.Err() == nil {
+		s.fail(m.at, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// If there is another session by now, it may have been announced to nobody, and the next change be
+	// another's.
+	if err == nil && changed && m.changes >= k.session.Load() {
+		m.allowed++
+		k.own, k.wrote = max(k.own, m.allowed), Now()
+	}
+	return m, err
 }

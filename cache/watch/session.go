@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -292,15 +293,20 @@ func (b *beats) HandlePushNotification(_ context.Context, _ push.NotificationHan
 	return nil
 }
 
-func newServer(w *Watch, addr string) *Server {
-	s := &Server{w: w, addr: addr, poked: make(chan struct{}, 1), broken: make(chan struct{}, 1), again: make(chan struct{}, 1)}
-	s.ctx, s.cancel = context.WithCancel(w.ctx)
-	unknown := ""
-	s.run.Store(&unknown)
-	s.heard.Store(&unknown)
-	s.answered.Store(never)
-	s.pool.Store(s.newPool())
-	s.tasks.Go(s.probe)
-	s.tasks.Go(s.listen)
-	return s
+// tracked are the prefixes of the keys: each key's name, and what the names of those beside them
+// begin with. Of two of which one begins the other it is the shorter, since Redis refuses prefixes
+// that overlap, and with them all tracking.
+func tracked(keys []*Key) (prefixes []string) {
+	for _, k := range keys {
+		beside, _, _ := strings.Cut(k.beside, "{")
+		prefixes = append(prefixes, k.name, beside)
+	}
+	slices.Sort(prefixes)
+	shortest := prefixes[:0]
+	for _, p := range prefixes {
+		if n := len(shortest); n == 0 || !strings.HasPrefix(p, shortest[n-1]) {
+			shortest = append(shortest, p)
+		}
+	}
+	return shortest
 }

@@ -5,23 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-)
-
-const (
-	// topologyPause is how often Sentinels or the nodes of a Cluster are asked for the masters
-	// while keys are read; topologyIdle while nobody reads.
-	topologyPause = 250 * time.Millisecond
-	topologyIdle  = 5 * time.Second
-	// topologyWindow is how old their last answer can be while memory is trusted: a demoted master
-	// answers pings as before.
-	topologyWindow = time.Second
 )
 
 // followMasters asks for the masters at intervals, and whenever there is a reason to, and moves the
@@ -206,4 +196,67 @@ func slotOf(key string) int {
 		}
 	}
 	return int(crc % slotCount)
+}
+
+// serverAt returns the server at addr, and starts it if there is none. It is called with mu held.
+func (w *Watch) serverAt(addr string) *Server {
+	s := w.servers[addr]
+	if s == nil {
+		s = newServer(w, addr)
+		w.servers[addr] = s
+	}
+	return s
+}
+
+func newServer(w *Watch, addr string) *Server {
+	s := &Server{w: w, addr: addr, poked: make(chan struct{}, 1), broken: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(w.ctx)
+	unknown := ""
+	s.run.Store(&unknown)
+	s.heard.Store(&unknown)
+	s.answered.Store(never)
+	s.pool.Store(s.newPool())
+	s.tasks.Go(s.probe)
+	s.tasks.Go(s.listen)
+	return s
+}
+
+// redirect moves each key to the server that route names, and ends servers without keys.
+func (w *Watch) redirect(route func(key string) string) {
+	w.mu.Lock()
+	w.route = route
+	used := map[string]*Server{}
+	for name := range w.others {
+		if addr := route(name); addr != "" {
+			used[addr] = w.serverAt(addr)
+		}
+	}
+	moved := map[*Key]*Server{}
+	for name, k := range w.keys {
+		s := w.serverAt(route(name))
+		if used[s.addr] = s; k.server.Load() != s {
+			moved[k] = s
+		}
+	}
+	before := w.servers
+	w.servers = maps.Clone(used)
+	w.mu.Unlock()
+	for k, s := range moved {
+		k.lose()
+		k.move(s)
+	}
+	if len(moved) > 0 {
+		for _, s := range used {
+			Signal(s.again)
+		}
+		w.o.Log.Info("redis masters changed", "redis", slices.Sorted(maps.Keys(used)))
+	}
+	for k := range moved {
+		k.notify(Back)
+	}
+	for addr, s := range before {
+		if used[addr] == nil {
+			w.tasks.Go(s.end) // which may hang
+		}
+	}
 }

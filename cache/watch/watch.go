@@ -16,73 +16,11 @@ package watch
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 )
-
-// Options are the settings of a [Watch].
-type Options struct {
-	// URL is in go-redis's own forms: see the cache package. Required.
-	URL string
-	// Prefix is the prefix of the watched keys.
-	Prefix string
-	// Bound is how soon after a purge memory is no longer trusted, whatever breaks. Required.
-	Bound time.Duration
-	// Patience is how long Redis can be silent in a call. Required.
-	Patience time.Duration
-	// Log receives changes of state. Required.
-	Log *slog.Logger
-}
-
-// ErrNoServer means that the server of a key is unknown.
-var ErrNoServer = errors.New("no master is known")
-
-const (
-	// idleAfter is how long after the last read of any key no heartbeats are needed.
-	idleAfter = time.Second
-	// readTick is the precision of the time of the last read.
-	readTick = 100 * time.Millisecond
-	// never is a time long ago, forever one that is never reached.
-	never   = -1 << 62
-	forever = 1 << 62
-)
-
-var started = time.Now()
-
-// Now is the time on a monotonic clock, since the start of the process.
-func Now() time.Duration { return time.Since(started) }
-
-// A Watch follows one Redis until it is closed.
-type Watch struct {
-	o    Options
-	dial *connector
-	// heartbeat is how often a server is pinged while keys are read. trust is how old the last
-	// answered ping can be while memory is trusted: the longest time a purge can be overlooked.
-	heartbeat, trust time.Duration
-
-	// confirmed is when the list of masters was last confirmed.
-	confirmed atomic.Int64
-	read      atomic.Int64 // when a key was last read, to within readTick
-
-	mu      sync.Mutex      // guards the fields below
-	keys    map[string]*Key // by name
-	others  map[string]bool // the names that Server was called with
-	servers map[string]*Server
-	route   func(key string) (addr string) // nil until the masters are known
-	settled chan struct{}                  // closed after the first round
-	poked   chan struct{}                  // capacity 1: ask for the masters now
-
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
-}
 
 // Open starts to follow the Redis that o names. It fails on an invalid URL, but not if Redis is
 // unreachable.
@@ -117,9 +55,6 @@ func (w *Watch) Close() {
 	}
 }
 
-// Addr is the address in the URL, host:port, or several with commas between them.
-func (w *Watch) Addr() string { return strings.Join(w.dial.seeds, ",") }
-
 // Trust is how long a value read can be served without another sign of life from Redis.
 func (w *Watch) Trust() time.Duration { return w.trust }
 
@@ -139,24 +74,6 @@ func (w *Watch) Key(name, beside string, notify func(Event)) *Key {
 		Signal(s.again)
 	}
 	return k
-}
-
-// tracked are the prefixes of the keys: each key's name, and what the names of those beside them
-// begin with. Of two of which one begins the other it is the shorter, since Redis refuses prefixes
-// that overlap, and with them all tracking.
-func tracked(keys []*Key) (prefixes []string) {
-	for _, k := range keys {
-		beside, _, _ := strings.Cut(k.beside, "{")
-		prefixes = append(prefixes, k.name, beside)
-	}
-	slices.Sort(prefixes)
-	shortest := prefixes[:0]
-	for _, p := range prefixes {
-		if n := len(shortest); n == 0 || !strings.HasPrefix(p, shortest[n-1]) {
-			shortest = append(shortest, p)
-		}
-	}
-	return shortest
 }
 
 // Server returns the server of a key that is not watched.
@@ -223,68 +140,6 @@ func (w *Watch) RoundTrip() (longest time.Duration) {
 	return longest
 }
 
-// serverAt returns the server at addr, and starts it if there is none. It is called with mu held.
-func (w *Watch) serverAt(addr string) *Server {
-	s := w.servers[addr]
-	if s == nil {
-		s = newServer(w, addr)
-		w.servers[addr] = s
-	}
-	return s
-}
-
-// redirect moves each key to the server that route names, and ends servers without keys.
-func (w *Watch) redirect(route func(key string) string) {
-	w.mu.Lock()
-	w.route = route
-	used := map[string]*Server{}
-	for name := range w.others {
-		if addr := route(name); addr != "" {
-			used[addr] = w.serverAt(addr)
-		}
-	}
-	moved := map[*Key]*Server{}
-	for name, k := range w.keys {
-		s := w.serverAt(route(name))
-		if used[s.addr] = s; k.server.Load() != s {
-			moved[k] = s
-		}
-	}
-	before := w.servers
-	w.servers = maps.Clone(used)
-	w.mu.Unlock()
-	for k, s := range moved {
-		k.lose()
-		k.move(s)
-	}
-	if len(moved) > 0 {
-		for _, s := range used {
-			Signal(s.again)
-		}
-		w.o.Log.Info("redis masters changed", "redis", slices.Sorted(maps.Keys(used)))
-	}
-	for k := range moved {
-		k.notify(Back)
-	}
-	for addr, s := range before {
-		if used[addr] == nil {
-			w.tasks.Go(s.end) // which may hang
-		}
-	}
-}
-
-// on are the keys of s.
-func (w *Watch) on(s *Server) (keys []*Key) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, k := range w.keys {
-		if k.server.Load() == s {
-			keys = append(keys, k)
-		}
-	}
-	return keys
-}
-
 // NoteRead records that a key is read, so that the heartbeats which trust needs continue.
 func (w *Watch) NoteRead(now time.Duration) {
 	last := w.read.Load()
@@ -297,39 +152,4 @@ func (w *Watch) NoteRead(now time.Duration) {
 			Signal(s.poked)
 		}
 	}
-}
-
-// idle reports whether nobody has read for a while.
-func (w *Watch) idle(now time.Duration) bool { return int64(now)-w.read.Load() > int64(idleAfter) }
-
-// pace is the pause between two signs of life: often while keys are read, otherwise idle.
-func (w *Watch) pace(often, idle time.Duration) time.Duration {
-	if w.idle(Now()) {
-		return idle
-	}
-	return often
-}
-
-// Signal wakes the receiver of a channel of capacity 1.
-func Signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// Sleep waits for d, and reports false if ctx ended first.
-func Sleep(ctx context.Context, d time.Duration) bool { return Wait(ctx, nil, d) }
-
-// Wait sleeps, and wakes early on a receive from c.
-func Wait(ctx context.Context, c <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-c:
-	case <-t.C:
-	}
-	return true
 }

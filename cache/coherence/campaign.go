@@ -36,6 +36,7 @@ type Campaign struct {
 
 	Acked    atomic.Int64
 	worked   atomic.Int64             // since when the CMS does, Unix nanoseconds
+	broke    atomic.Int64             // until when links broke, likewise
 	replaced map[string]*atomic.Int64 // by replica: how often it was
 	checkers map[string]*checker
 	sources  map[string]*sync.Map     // by replica, Status.Detail: what answers said of where they came from
@@ -86,6 +87,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 	var newest, replaced int64 // answered from a copy; how often it had been replaced then
 	var held cache.Status      // of the last answer with that
 	var last, away time.Time   // of the last answer, and of the first of those up to it that said that Redis is away
+	var wrong time.Time        // of the first error since then
 	for ctx.Err() == nil {
 		began := o.now()
 		for range burst {
@@ -101,7 +103,10 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			case err != nil && c.replaced[o.replica].Load() != replaced:
 				continue
 			case err != nil && (failing || c.failing()):
-				o.c.failed(o.replica, newest, held, last, away, c.Origins[key], err)
+				if wrong.Before(last) {
+					wrong = time.Now()
+				}
+				o.c.failed(loss{o.replica, newest, held, last, wrong, away, time.Unix(0, c.broke.Load())}, c.Origins[key], err)
 				watch.Sleep(ctx, time.Millisecond)
 				continue
 			case err != nil:
@@ -254,6 +259,13 @@ func (c *Campaign) Untrusted() (end func()) {
 			checker.over(c.Origins[key], true)
 		}
 	}
+}
+
+// Break has links break: what a replica was told just before, it may not be able to look at.
+func (c *Campaign) Break(links func()) {
+	c.broke.Store(math.MaxInt64)
+	links()
+	c.broke.Store(time.Now().UnixNano())
 }
 
 // Saw says that a replica has given an answer with that detail since the last Forget.

@@ -94,28 +94,39 @@ func (c *checker) isClean(version int64) bool {
 	return version >= c.clean
 }
 
-// failed notes an error of a replica that had answered with a version, last at that time, and with
-// Redis away ever since then, if that is not zero.
-func (c *checker) failed(replica string, version int64, held cache.Status, last, away time.Time, o *Origin, err error) {
-	// What another has stored may be newer: a replica that was told so drops its copy if it cannot
-	// look.
-	excused := o.loadedElsewhere(replica, last.Add(-lookTime), last.Add(lookTime))
+// A loss is that a replica has errors after it had answered from a copy.
+type loss struct {
+	replica     string
+	version     int64
+	status      cache.Status // of the last answer with that version
+	last, first time.Time    // of the answers, and of the errors
+	away        time.Time    // since when the answers up to the last said that Redis is away; zero if that did not
+	broke       time.Time    // until when links broke
+}
+
+// failed notes an error. A replica drops its copy if the link is lost before it could look at a change
+// that it was told of, since that may be a purge: here another's fill, a soft purge, or the stub of
+// another's lease where Redis does not hold the copy.
+func (c *checker) failed(l loss, o *Origin, err error) {
+	from := l.last.Add(-lookTime)
+	filled, leased := o.loadedElsewhere(l.replica, from, l.first)
+	stub := leased && (l.status.Detail == cache.DetailRedisLost || l.status.Detail == cache.DetailRedisAway || l.status.Detail == cache.DetailRedisRefused)
+	told := func(at time.Time) bool { return at.After(from) && at.Before(l.first) && l.broke.After(from) }
+	// A purge cannot be told from one just before of what was loaded alone.
+	alone := func(at time.Time) bool { return !l.away.IsZero() && l.away.Sub(at).Abs() < lookTime }
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A purge that it was told of, and could not look at, cannot be told from one of what it loaded
-	// alone.
-	excused = excused || !away.IsZero() && slices.ContainsFunc(c.hard, func(at time.Time) bool { return away.Sub(at).Abs() < lookTime })
-	// Nor can a soft one.
-	excused = excused || !away.IsZero() && slices.ContainsFunc(c.purges, func(p purged) bool {
-		return p.soft && away.Sub(c.start.Add(p.acked)).Abs() < lookTime
+	soft := slices.ContainsFunc(c.purges, func(p purged) bool {
+		at := c.start.Add(p.acked)
+		return p.soft && (told(at) || alone(at))
 	})
 	switch {
-	case version < c.clean:
-	case excused:
+	case l.version < c.clean:
+	case filled, soft, stub && l.broke.After(from), slices.ContainsFunc(c.hard, alone):
 		c.excused++
 	default:
 		c.lost = append(c.lost, fmt.Sprintf("%s answered version %d (%+v) until %v ago, which nobody has purged, and now (%v): %v",
-			replica, version, held, time.Since(last).Round(time.Millisecond), time.Since(c.start).Round(time.Millisecond), err))
+			l.replica, l.version, l.status, time.Since(l.last).Round(time.Millisecond), time.Since(c.start).Round(time.Millisecond), err))
 	}
 }
 

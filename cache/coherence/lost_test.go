@@ -109,27 +109,46 @@ func TestASoftPurgeThatNobodyCouldLookAtDropsTheCopy(t *testing.T) {
 		_, _, err := n.Get(t.Context(), "banners")
 		return errors.Is(err, ErrDown)
 	})
-	c := newChecker(Bound)
-	c.acknowledged(1, "HSET", true)
-	for away, excused := range map[time.Time]int{{}: 0, time.Now(): 1} {
-		c.excused, c.lost = 0, nil
-		if c.failed("replica 1", 1, cache.Status{}, time.Now(), away, src, ErrDown); c.excused != excused || len(c.lost) != 1-excused {
-			t.Errorf("with Redis away since %v: %d excused, %q", away, c.excused, c.lost)
-		}
-	}
 }
 
-// TestOnlyALoadJustBeforeALossExcusesIt has another replica load, and the first lose its copy at once,
-// or later.
-func TestOnlyALoadJustBeforeALossExcusesIt(t *testing.T) {
+// TestOnlyWhatALostLinkExplainsIsExcused has a replica answer from its copy until second 10, and fail
+// at second 11.
+func TestOnlyWhatALostLinkExplainsIsExcused(t *testing.T) {
 	t.Parallel()
-	src := NewOrigin(0)
-	_, err := src.Fetch(t.Context(), "replica 2")
-	must(t, err)
-	for after, excused := range map[time.Duration]int{-time.Second: 0, 0: 1, time.Second: 0} {
-		c := newChecker(Bound)
-		if c.failed("replica 1", 1, cache.Status{}, time.Now().Add(after), time.Time{}, src, ErrDown); c.excused != excused {
-			t.Errorf("last answered %v after it: %q", after, c.lost)
+	c := newChecker(Bound)
+	at := func(second int) time.Time { return c.start.Add(time.Duration(second) * time.Second) }
+	lost, told := cache.Status{Detail: cache.DetailRedisLost}, cache.Status{Detail: cache.DetailMemory}
+	for name, test := range map[string]struct {
+		loads   []load
+		soft    int // when a soft purge was acknowledged
+		hard    int // when a hard one was
+		broke   int // when links did
+		away    int // since when Redis was
+		status  cache.Status
+		excused bool
+	}{
+		"nothing":                        {broke: 10, away: 10},
+		"another's fill":                 {loads: []load{{"replica 2", at(9), at(10)}}, excused: true},
+		"another's fill before":          {loads: []load{{"replica 2", at(8), at(9)}}, broke: 10},
+		"another's fill afterwards":      {loads: []load{{"replica 2", at(8), at(12)}}, broke: 10},
+		"its own fill":                   {loads: []load{{"replica 1", at(9), at(10)}}, broke: 10},
+		"another's lease":                {loads: []load{{"replica 2", at(10), time.Time{}}}, broke: 10, status: lost, excused: true},
+		"another's lease, a good link":   {loads: []load{{"replica 2", at(10), time.Time{}}}, broke: 9, status: lost},
+		"another's lease, a stored copy": {loads: []load{{"replica 2", at(10), time.Time{}}}, broke: 10, status: told},
+		"a soft purge":                   {soft: 10, broke: 10, excused: true},
+		"a soft purge, a good link":      {soft: 10, broke: 9},
+		"a soft purge before":            {soft: 9, broke: 10},
+		"a soft purge of what it loaded": {soft: 5, away: 5, excused: true},
+		"a purge of what it loaded":      {hard: 5, away: 5, excused: true},
+		"a purge long before":            {hard: 4, away: 5},
+	} {
+		c := &checker{start: c.start, purges: []purged{{1, at(test.soft).Sub(c.start), "HSET", true}}, hard: []time.Time{at(test.hard)}}
+		l := loss{replica: "replica 1", version: 1, status: test.status, last: at(10), first: at(11), broke: at(test.broke)}
+		if test.away > 0 {
+			l.away = at(test.away)
+		}
+		if c.failed(l, &Origin{loads: test.loads}, ErrDown); (c.excused > 0) != test.excused {
+			t.Errorf("%s: excused %d times", name, c.excused)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,14 +32,19 @@ type Origin struct {
 
 	underWay atomic.Int64
 	mu       sync.Mutex
-	began    []time.Time
-	ended    map[string][]time.Time // the successful loads, by replica
-	gate     chan struct{}          // nil, or what loads wait for
+	loads    []load
+	gate     chan struct{} // nil, or what loads wait for
+}
+
+// A load is when a replica began one, and when it ended if it was successful.
+type load struct {
+	replica      string
+	began, ended time.Time
 }
 
 // NewOrigin makes one with version 1.
 func NewOrigin(latency time.Duration) *Origin {
-	o := &Origin{Latency: latency, Entered: make(chan int64, 100), ended: map[string][]time.Time{}}
+	o := &Origin{Latency: latency, Entered: make(chan int64, 100)}
 	o.Version.Store(1)
 	return o
 }
@@ -70,22 +74,25 @@ func (o *Origin) Hold() (release func()) {
 }
 
 // Began is when the loads began.
-func (o *Origin) Began() []time.Time {
+func (o *Origin) Began() (times []time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.began
+	for _, l := range o.loads {
+		times = append(times, l.began)
+	}
+	return times
 }
 
-// loadedElsewhere reports whether a replica other than that one ended a load between two times.
-func (o *Origin) loadedElsewhere(replica string, from, to time.Time) bool {
+// loadedElsewhere reports whether a replica other than that one ended a load between two times, and
+// whether one began a load.
+func (o *Origin) loadedElsewhere(replica string, from, to time.Time) (ended, began bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for name, ended := range o.ended {
-		if name != replica && slices.ContainsFunc(ended, func(at time.Time) bool { return at.After(from) && at.Before(to) }) {
-			return true
-		}
+	for _, l := range o.loads {
+		ended = ended || l.replica != replica && l.ended.After(from) && l.ended.Before(to)
+		began = began || l.replica != replica && l.began.After(from) && l.began.Before(to)
 	}
-	return false
+	return ended, began
 }
 
 // Fetch gives the version that was current when the load of that replica began.
@@ -98,8 +105,8 @@ func (o *Origin) Fetch(ctx context.Context, replica string) (int64, error) {
 	}
 	version, down := o.Version.Load(), o.Down.Load()
 	o.mu.Lock()
-	o.began = append(o.began, time.Now())
-	gate := o.gate
+	nth, gate := len(o.loads), o.gate
+	o.loads = append(o.loads, load{replica: replica, began: time.Now()})
 	o.mu.Unlock()
 	if gate != nil {
 		o.Entered <- version
@@ -120,7 +127,7 @@ func (o *Origin) Fetch(ctx context.Context, replica string) (int64, error) {
 		return 0, ErrDown
 	}
 	o.mu.Lock()
-	o.ended[replica] = append(o.ended[replica], time.Now())
+	o.loads[nth].ended = time.Now()
 	o.mu.Unlock()
 	return version, ctx.Err()
 }

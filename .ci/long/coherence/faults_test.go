@@ -116,7 +116,7 @@ func (s *scene) round(what trouble, mode int) {
 		watch.Sleep(t.Context(), 2*coherence.Bound) // the last flush is received
 	}
 	c.Forgets.Store(what.loses)
-	what.come(s)
+	c.Break(func() { what.come(s) })
 	for name := range c.Replicas {
 		if what.away && mode == purging && (what.all || name == "replica 1") {
 			c.Forget(name)
@@ -135,7 +135,7 @@ func (s *scene) round(what trouble, mode int) {
 		}
 		c.Fail(true)
 	}
-	what.goes(s)
+	c.Break(func() { what.goes(s) })
 	if mode != purging {
 		watch.Sleep(t.Context(), 300*time.Millisecond)
 		s.pause(500 * time.Millisecond)

@@ -1,9 +1,7 @@
 package exchange
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -62,9 +60,8 @@ func port(u *url.URL) string {
 
 // transport adds to a RoundTripper what net/http leaves out:
 //
-//   - a body ends with the context of its request, whatever the response's status. net/http forgets
-//     the context of an upgraded connection (101), whose peer can then stay silent for ever. vitrine
-//     asks for no upgrade, so that connection is closed at once;
+//   - an upgraded connection (101) is closed at once: vitrine asks for no upgrade, and net/http forgets
+//     the context of the request, so that the peer could stay silent for ever;
 //   - a Location that is not a URL is dropped, since net/http quotes it in its error; the answer is
 //     then just its status;
 //   - there is no CloseIdleConnections: retryablehttp would close everybody's connections when one
@@ -80,23 +77,10 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close() // nothing of it is wanted
 		resp.Body, resp.ContentLength = http.NoBody, 0
 	}
-	body := resp.Body
-	resp.Body = endingBody{body, context.AfterFunc(req.Context(), func() { _ = body.Close() })}
 	if location := resp.Header.Get("Location"); location != "" {
 		if _, err := req.URL.Parse(location); err != nil {
 			resp.Header.Del("Location")
 		}
 	}
 	return resp, nil
-}
-
-// endingBody is a body that its context closes. Close releases the context.
-type endingBody struct {
-	io.ReadCloser
-	release func() bool
-}
-
-func (b endingBody) Close() error {
-	b.release()
-	return b.ReadCloser.Close()
 }

@@ -24,6 +24,9 @@ type Explanation struct {
 // step made of it, and what was repaired. Its error is that of the fetch; the steps before it are
 // explained too.
 func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, error) {
+	if !r.Valid() {
+		return nil, fmt.Errorf("explain: no resource %q", r)
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	got, err := c.recipes[r].Read(ctx, c.cms, Validators{})

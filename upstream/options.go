@@ -118,6 +118,11 @@ func changes(r source.Resource) bool {
 // recipes compiles what is said about the resources.
 func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 	all := make(map[shape.Resource]*list.Recipe)
+	for r := range o.Resources {
+		if !r.Valid() {
+			return nil, &list.Error{Key: "upstream.resources." + string(r), Err: errors.New("there is no such resource")}
+		}
+	}
 	for _, r := range shape.Resources() {
 		var err error
 		if all[r], err = list.New(r, o.Resources[r], o.Shared, o.MaxBytes); err != nil {

@@ -50,6 +50,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"": "c"}}}, `upstream.shared.headers.: want the name of a header, got ""`},
 		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"authorization": "hush"}}}, `upstream.shared.headers.authorization: want upstream.authorization for this`},
 		{Options{URL: "http://cms", Shared: source.Shared{Headers: map[string]string{"X-Key": "hush\r\n"}}}, `upstream.shared.headers.X-Key: want a value without control characters`},
+		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"posters": {Path: "x"}}}, "upstream.resources.posters: there is no such resource"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "http://other/x"}}}, "upstream.resources.banners.parts[0].path: want a path relative to the upstream URL, got a URL"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "//other/x"}}}, "upstream.resources.banners.parts[0].path: want a path relative to the upstream URL, got a URL"},
 		{Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{"banners": {Path: "x#y"}}}, "upstream.resources.banners.parts[0].path: a fragment is not allowed"},
@@ -67,6 +68,17 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		if strings.Contains(err.Error(), "hush") {
 			t.Errorf("the error tells a secret: %v", err)
 		}
+	}
+}
+
+func TestUnknownResourceIsAnError(t *testing.T) {
+	client := newClient(t, "sample:", nil)
+	const want = `no resource "posters"`
+	if _, err := client.Fetch(t.Context(), "posters", Held{}); err == nil || err.Error() != "fetch: "+want {
+		t.Error(err)
+	}
+	if _, err := client.Explain(t.Context(), "posters"); err == nil || err.Error() != "explain: "+want {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,6 +34,12 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 	if err != nil {
 		err = c.hide(fmt.Errorf("fetch %s: %w", r, err))
 	}
+	if len(got.Samples) == 0 { // the response is the document
+		first := shape.FirstItems(r, got.Body)
+		for _, path := range slices.Sorted(maps.Keys(first)) {
+			got.Samples = append(got.Samples, list.Sample{Path: path, Op: got.Op, Received: [][]byte{first[path]}})
+		}
+	}
 	all := []Explanation{}
 	for _, sample := range got.Samples {
 		e, recipe := Explanation{Path: sample.Path, Op: sample.Op}, c.recipes[r]
@@ -40,26 +47,12 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 		if e.Steps, failed = recipe.Explain(ctx, sample); failed == nil && len(e.Steps) > 0 && !recipe.Joined() {
 			failed = e.serve(r, recipe)
 		}
-		e.Error = c.text(failed)
+		if failed != nil {
+			e.Error = c.cms.Redact(failed.Error())
+		}
 		all = append(all, e)
 	}
-	if len(got.Samples) == 0 { // the response is the document
-		for path, item := range shape.FirstItems(r, got.Body) {
-			e := Explanation{Path: path, Op: got.Op, Steps: []list.Step{{Name: "received", Value: []json.RawMessage{item}}}}
-			e.Error = c.text(e.serve(r, c.recipes[r]))
-			all = append(all, e)
-		}
-		slices.SortFunc(all, func(a, b Explanation) int { return strings.Compare(a.Path, b.Path) })
-	}
 	return all, err
-}
-
-// text is that of an error, or "".
-func (c *Client) text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return c.cms.Redact(err.Error())
 }
 
 // serve adds the last step: the item as it is served.

@@ -83,7 +83,7 @@ type stepsReport struct {
 	Normalize float64 `json:"normalize"`
 }
 
-// Run checks everything concurrently, and reports in order.
+// Run does what the flags ask for, or checks everything.
 func (c *checkCommand) Run(ctx context.Context, p program) error {
 	for flag, name := range map[string]string{"--explain (flag)": c.Explain, "--print (flag)": c.Print} {
 		if name == "" {
@@ -103,22 +103,24 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 		return err
 	}
 	defer client.Close()
-	if c.Explain != "" {
-		err := explain(ctx, client, shape.Resource(c.Explain), c.JSON, p)
-		return errors.Join(err, recorder.err)
-	}
-	if c.Print != "" {
-		result, err := client.Fetch(ctx, shape.Resource(c.Print), upstream.Held{})
-		if err == nil {
+	switch {
+	case c.Explain != "":
+		err = explain(ctx, client, shape.Resource(c.Explain), c.JSON, p)
+	case c.Print != "":
+		var result upstream.Result
+		if result, err = client.Fetch(ctx, shape.Resource(c.Print), upstream.Held{}); err == nil {
 			_, err = p.stdout.Write(result.Document.Body)
 		}
-		return errors.Join(err, recorder.err)
+	case c.Diff:
+		err = diff(ctx, cfg, client, c.JSON, p)
+	default:
+		return c.checkAll(ctx, cfg, client, &recorder, p)
 	}
-	if c.Diff {
-		err := diff(ctx, cfg, client, c.JSON, p)
-		return errors.Join(err, recorder.err)
-	}
+	return errors.Join(err, recorder.err)
+}
 
+// checkAll checks everything concurrently, and reports in order.
+func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *upstream.Client, recorder *recorder, p program) error {
 	r := report{Upstream: client.String(), Preset: cfg.Upstream.Preset, Resources: map[shape.Resource]fetchedReport{}}
 	fetched := make([]fetchedReport, len(shape.Resources()))
 	var group errgroup.Group
@@ -134,7 +136,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 			return nil
 		})
 	}
-	err = group.Wait() // after which there is nothing more to record
+	err := group.Wait() // after which there is nothing more to record
 	if err := errors.Join(err, recorder.err); err != nil {
 		return err
 	}
@@ -144,20 +146,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 		r.OK = r.OK && fetched[i].OK
 	}
 
-	if c.JSON {
-		err = p.printJSON(r)
-	} else {
-		screen := &screen{w: p.stdout}
-		checkView{screen}.show(r)
-		err = screen.flush()
-	}
-	if err != nil {
-		return err
-	}
-	if !r.OK {
-		return errReported
-	}
-	return nil
+	return p.report(r.OK, c.JSON, r, func(s *screen) { checkView{s}.show(r) })
 }
 
 // reachRedis examines Redis. Its error is a configuration error.

@@ -47,21 +47,14 @@ func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSO
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	screen := &screen{w: p.stdout}
-	for _, resource := range shape.Resources() {
-		c := r.Resources[resource]
+	for _, c := range r.Resources {
 		r.OK = r.OK && c.Error == "" && (c.HeldBack == "" || c.Accepted)
-		c.print(screen, resource)
 	}
-	if asJSON {
-		err = p.printJSON(r)
-	} else {
-		err = screen.flush()
-	}
-	if err == nil && !r.OK {
-		err = errReported
-	}
-	return err
+	return p.report(r.OK, asJSON, r, func(s *screen) {
+		for _, resource := range shape.Resources() {
+			r.Resources[resource].print(s, resource)
+		}
+	})
 }
 
 // compare fetches the resource, and asks the guard as the next fetch of a service would. It fails

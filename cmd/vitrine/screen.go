@@ -27,6 +27,21 @@ func (s *screen) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(&s.kept, format, args...) // into a strings.Builder
 }
 
+// report prints what a command found, as JSON or as text, and fails unless all is well.
+func (p program) report(ok, asJSON bool, found any, show func(*screen)) (err error) {
+	if asJSON {
+		err = p.printJSON(found)
+	} else {
+		screen := &screen{w: p.stdout}
+		show(screen)
+		err = screen.flush()
+	}
+	if err == nil && !ok {
+		err = errReported
+	}
+	return err
+}
+
 // flush writes the collected text.
 func (s *screen) flush() error {
 	_, err := io.WriteString(s.w, s.kept.String())

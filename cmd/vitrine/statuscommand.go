@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,22 +38,8 @@ func (c *statusCommand) Run(ctx context.Context, p program) error {
 	if err := json.Unmarshal(body, &status); err != nil {
 		return fmt.Errorf("%s/api/status: %w", base, err)
 	}
-	if c.JSON {
-		_, err = p.stdout.Write(body)
-	} else {
-		screen := &screen{w: p.stdout}
-		printStatus(screen, base, &status)
-		err = screen.flush()
-	}
-	if err != nil {
-		return err
-	}
-	for _, r := range shape.Resources() {
-		if status.Resources[r].Held == nil {
-			return errReported
-		}
-	}
-	return nil
+	missing := slices.ContainsFunc(shape.Resources(), func(r shape.Resource) bool { return status.Resources[r].Held == nil })
+	return p.report(!missing, c.JSON, json.RawMessage(body), func(s *screen) { printStatus(s, base, &status) })
 }
 
 // requestStatus requests the status of the vitrine at base, or at the configured operator's

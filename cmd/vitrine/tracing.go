@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +23,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -41,7 +42,7 @@ func openTracing(ctx context.Context, log *slog.Logger) *tracing {
 	if to == nil {
 		return nil
 	}
-	otel.SetErrorHandler(&traceErrors{log: log})
+	otel.SetErrorHandler(&traceErrors{log: log, sometimes: rate.Sometimes{Interval: traceErrorsEvery}})
 	otel.SetLogger(logr.FromSlogHandler(misread{slog.DiscardHandler, log}))
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -94,23 +95,17 @@ const traceErrorsEvery = time.Minute
 
 // traceErrors logs failed exports, counted rather than repeated.
 type traceErrors struct {
-	log *slog.Logger
-
-	mu       sync.Mutex // guards the fields below
-	logged   time.Time
-	unlogged int
+	log       *slog.Logger
+	sometimes rate.Sometimes
+	failed    atomic.Int64 // since one was logged
 }
 
 // Handle implements otel.ErrorHandler.
 func (e *traceErrors) Handle(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if now := time.Now(); e.logged.IsZero() || now.Sub(e.logged) >= traceErrorsEvery {
-		e.log.Warn("traces cannot be exported", "error", bareURL(err), "since_last", e.unlogged)
-		e.logged, e.unlogged = now, 0
-		return
-	}
-	e.unlogged++
+	e.failed.Add(1)
+	e.sometimes.Do(func() {
+		e.log.Warn("traces cannot be exported", "error", bareURL(err), "since_last", e.failed.Swap(0)-1)
+	})
 }
 
 // misread logs which of the standard's variables the SDK could not read, without the value, which

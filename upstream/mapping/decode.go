@@ -86,17 +86,6 @@ func (d *reader) spend(n int) error {
 	return nil
 }
 
-// begin reads the opening bracket of a list or an object.
-func (d *reader) begin() error {
-	if _, err := d.json.ReadToken(); err != nil {
-		return d.broken(err)
-	}
-	if d.json.StackDepth() > maxDepth {
-		return refuse(d.place(d.json.StackPointer()), fmt.Sprintf("at most %d levels", maxDepth), "more")
-	}
-	return nil
-}
-
 func (d *reader) value() (any, error) {
 	switch d.json.PeekKind() {
 	case '{':
@@ -140,34 +129,33 @@ func (d *reader) value() (any, error) {
 }
 
 // elements reads a list, with read for the value of each element.
-func (d *reader) elements(read func() error) error {
-	if err := d.begin(); err != nil {
-		return err
-	}
-	for d.json.PeekKind() != ']' {
-		if err := read(); err != nil {
-			return err
-		}
-	}
-	_, err := d.json.ReadToken()
-	return d.broken(err)
-}
+func (d *reader) elements(read func() error) error { return d.inside(']', read) }
 
 // members reads an object, with read for the value of each member.
 func (d *reader) members(read func(name string) error) error {
-	if err := d.begin(); err != nil {
-		return err
-	}
-	for d.json.PeekKind() != '}' {
+	return d.inside('}', func() error {
 		t, err := d.json.ReadToken()
 		if err != nil {
 			return d.broken(err)
 		}
-		if err := read(t.String()); err != nil {
+		return read(t.String())
+	})
+}
+
+// inside reads a list or an object from its opening bracket to the closing one, which is end.
+func (d *reader) inside(end jsontext.Kind, read func() error) error {
+	_, err := d.json.ReadToken()
+	if d.json.StackDepth() > maxDepth {
+		return refuse(d.place(d.json.StackPointer()), fmt.Sprintf("at most %d levels", maxDepth), "more")
+	}
+	for err == nil && d.json.PeekKind() != end {
+		if err := read(); err != nil {
 			return err
 		}
 	}
-	_, err := d.json.ReadToken()
+	if err == nil {
+		_, err = d.json.ReadToken()
+	}
 	return d.broken(err)
 }
 

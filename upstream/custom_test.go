@@ -178,10 +178,7 @@ func TestDefinitionsAndMediaAreSharedByAllPrograms(t *testing.T) {
 	shared := source.Shared{Def: "def key: .key | tonumber;\ndef link(f): f | media;", Media: "https://cms.example/files/"}
 	client := newClient(t, cms.URL, func(o *options) {
 		o.Shared, o.Preset = shared, "custom"
-		o.Resources = map[shape.Resource]source.Resource{
-			shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true},
-			shape.Banners: {Parts: []source.Part{{Path: "rows", Map: "{id: key,\n redirect_link_en: link(.img)}"}}},
-		}
+		o.Resources = bannersAlone(source.Part{Path: "rows", Map: "{id: key,\n redirect_link_en: link(.img)}"})
 	})
 	var got []struct {
 		ID   int
@@ -266,7 +263,7 @@ func TestALinkOfAPostedListIsPosted(t *testing.T) {
 	var asked []string
 	client := newClient(t, "http://cms", func(o *options) {
 		o.Preset = "custom"
-		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+		o.Transport = jsonCMS(func(req *http.Request) (int, string) {
 			sent := ""
 			if req.Body != nil {
 				raw, _ := io.ReadAll(req.Body)
@@ -277,16 +274,12 @@ func TestALinkOfAPostedListIsPosted(t *testing.T) {
 			if len(asked) == 1 {
 				body = strings.Replace(body, "null", `"?page=2"`, 1)
 			}
-			return &http.Response{
-				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
-			}, nil
+			return http.StatusOK, body
 		})
-		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
-			Parts: []source.Part{{
-				Path: "banners?lang=nl", Items: ".items", Body: source.Body{Value: map[string]any{"q": 1}},
-				Paging: source.Paging{Style: source.PagingLink, Next: ".next"},
-			}},
-		}}
+		o.Resources = bannersAlone(source.Part{
+			Path: "banners?lang=nl", Items: ".items", Body: source.Body{Value: map[string]any{"q": 1}},
+			Paging: source.Paging{Style: source.PagingLink, Next: ".next"},
+		})
 	})
 	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
 		t.Error(err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -61,18 +60,13 @@ func TestNoErrorOrSuspicionHasASecretThatTheCMSRepeats(t *testing.T) {
 				answer.style, o.Shared.Secrets = "", nil
 				o.Shared.Login = &source.Login{Path: "login", Form: map[string]string{"name": "me"}}
 			}
-			o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			o.Transport = jsonCMS(func(req *http.Request) (int, string) {
 				if req.Method == http.MethodPost {
-					return &http.Response{StatusCode: http.StatusOK, Request: req, Body: io.NopCloser(strings.NewReader(`{"access_token":"` + secret + `"}`))}, nil
+					return http.StatusOK, `{"access_token":"` + secret + `"}`
 				}
-				body := strings.ReplaceAll(strings.Replace(answer.body, "%s", bannerOf(1, "a"), 1), "KEY", secret)
-				return &http.Response{
-					StatusCode: answer.status, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(body)),
-				}, nil
+				return answer.status, strings.ReplaceAll(strings.Replace(answer.body, "%s", bannerOf(1, "a"), 1), "KEY", secret)
 			})
-			o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
-				Parts: []source.Part{{Path: "banners", Items: answer.items, Query: url.Values{"k": {secret}}, Paging: source.Paging{Style: answer.style, Param: "page"}}},
-			}}
+			o.Resources = bannersAlone(source.Part{Path: "banners", Items: answer.items, Query: url.Values{"k": {secret}}, Paging: source.Paging{Style: answer.style, Param: "page"}})
 		})
 		got, err := client.Fetch(t.Context(), shape.Banners, Held{})
 		explained, failed := client.Explain(t.Context(), shape.Banners)

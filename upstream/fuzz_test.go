@@ -3,7 +3,6 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,20 +13,6 @@ import (
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
-
-// canned answers every request with one body, and every page after the third with a 404.
-type canned struct{ body []byte }
-
-func (c canned) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp := &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(c.body)),
-		Body: io.NopCloser(bytes.NewReader(c.body)), Request: req,
-	}
-	if n, _ := strconv.Atoi(req.URL.Query().Get("page")); n > 3 {
-		resp.StatusCode = http.StatusNotFound
-	}
-	return resp, nil
-}
 
 // FuzzMapAndNormalize: whatever a CMS answers, and whichever preset and programs work on it, what
 // comes out is a document that normalizing finds nothing to repair in but what it cannot, or an
@@ -62,7 +47,12 @@ func FuzzMapAndNormalize(f *testing.F) {
 			}
 			o.Resources[one] = source.Resource{Parts: []source.Part{part}}
 		}
-		o.Transport = canned{body}
+		o.Transport = jsonCMS(func(req *http.Request) (int, string) {
+			if n, _ := strconv.Atoi(req.URL.Query().Get("page")); n > 3 {
+				return http.StatusNotFound, string(body)
+			}
+			return http.StatusOK, string(body)
+		})
 		client, err := New(o.complete(t))
 		testkit.Must(t, err)
 		got, err := client.Fetch(t.Context(), r, Held{})

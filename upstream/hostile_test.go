@@ -19,23 +19,6 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// answering is a CMS that sends body, with a header, to every request.
-type answering struct {
-	body   string
-	header http.Header
-}
-
-func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
-	header := a.header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
-	header.Set("Content-Type", "application/json")
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: header, ContentLength: int64(len(a.body)), Request: req, Body: io.NopCloser(strings.NewReader(a.body)),
-	}, nil
-}
-
 // TestWhatACMSSendsIsReadInTimeLinearInIt has answers of a few megabytes on which one careless step
 // would take minutes, and nothing would end it: neither the fetch's time nor SIGTERM.
 func TestWhatACMSSendsIsReadInTimeLinearInIt(t *testing.T) {
@@ -89,7 +72,9 @@ func TestWhatACMSSendsIsReadInTimeLinearInIt(t *testing.T) {
 // belongs.
 func TestWhatSurroundsAListTakesLittleMemory(t *testing.T) {
 	body := `{"results":[],"next":null,"count":[` + strings.Repeat("{},", 8<<20/3) + `{}]}`
-	client := newClient(t, "http://cms", func(o *options) { o.Transport = answering{body: body} })
+	client := newClient(t, "http://cms", func(o *options) {
+		o.Transport = jsonCMS(func(*http.Request) (int, string) { return http.StatusOK, body })
+	})
 	var err error
 	if n := testkit.Allocated(func() { _, err = client.Fetch(t.Context(), shape.Banners, Held{}) }); n > 6*len(body) {
 		t.Errorf("%d bytes allocated for %d", n, len(body))
@@ -114,10 +99,6 @@ func TestAnAnnouncedLengthReservesNoMemory(t *testing.T) {
 		t.Error("half a body is taken for a document")
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // TestThePartsOfADocumentShareItsLimitWhileTheyAreRead has two endless parts: together they may not
 // send more than one could.
@@ -238,17 +219,12 @@ func TestMemoryTakenWhileTheCMSIsAwaitedIsNotThatOfPrograms(t *testing.T) {
 	var taken []byte
 	client := newClient(t, "http://cms", func(o *options) {
 		o.Preset = "custom"
-		o.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+		o.Transport = jsonCMS(func(*http.Request) (int, string) {
 			taken = make([]byte, 100<<20)
 			<-time.After(50 * time.Millisecond)
-			return &http.Response{
-				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
-				Body: io.NopCloser(strings.NewReader("[{" + bannerOf(1, "a") + "}]")),
-			}, nil
+			return http.StatusOK, "[{" + bannerOf(1, "a") + "}]"
 		})
-		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {
-			Parts: []source.Part{{Path: "banners", Items: "map(.)"}},
-		}}
+		o.Resources = bannersAlone(source.Part{Path: "banners", Items: "map(.)"})
 	})
 	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
 		t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -80,6 +81,29 @@ func overlay[T any](to *T, over T) {
 		if field := reflect.ValueOf(over).Field(i); !field.IsZero() {
 			reflect.ValueOf(to).Elem().Field(i).Set(field)
 		}
+	}
+}
+
+// roundTrip is a CMS without a network.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// jsonCMS is one that sends a status and JSON.
+func jsonCMS(answer func(*http.Request) (status int, body string)) roundTrip {
+	return func(req *http.Request) (*http.Response, error) {
+		status, body := answer(req)
+		return &http.Response{
+			StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
+			Body: io.NopCloser(strings.NewReader(body)), Request: req,
+		}, nil
+	}
+}
+
+// bannersAlone are the resources of a CMS with nothing but banners, in one part.
+func bannersAlone(p source.Part) map[shape.Resource]source.Resource {
+	return map[shape.Resource]source.Resource{
+		shape.Catalogue: {Empty: true}, shape.Rules: {Empty: true}, shape.Banners: {Parts: []source.Part{p}},
 	}
 }
 

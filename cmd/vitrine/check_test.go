@@ -83,12 +83,8 @@ func TestReportsReadAsTheyAreWrittenDown(t *testing.T) {
 				if format == "json" {
 					args = append(args, "--json")
 				}
-				var out bytes.Buffer
-				environ := append([]string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_UPSTREAM_RETRIES=0"}, c.environ...)
-				if code := run(t.Context(), args, program{environ: environ, stdout: &out, stderr: t.Output()}); code != c.code {
-					t.Errorf("exits %d, want %d", code, c.code)
-				}
-				got := strings.ReplaceAll(out.String(), cms.URL, "http://CMS")
+				out, _ := command(t, c.code, append([]string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_UPSTREAM_RETRIES=0"}, c.environ...), args...)
+				got := strings.ReplaceAll(out, cms.URL, "http://CMS")
 				got = measured.ReplaceAllString(got, "N ms")
 				got = measuredJSON.ReplaceAllString(got, "${1}0")
 				golden(t, filepath.Join("testdata", "check", c.name+"."+format), got)
@@ -101,20 +97,26 @@ func TestReportsReadAsTheyAreWrittenDown(t *testing.T) {
 func TestCheckSaysWhatRedisLacks(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "volatile-ttl")
 	testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "-client").Err())
-	var out bytes.Buffer
-	environ := []string{"VITRINE_REDIS_URL=" + server.URL(), "VITRINE_UPSTREAM_URL=sample:"}
-	if code := run(t.Context(), []string{"check"}, program{environ: environ, stdout: &out, stderr: t.Output()}); code != exitDone {
-		t.Errorf("exits %d", code)
-	}
+	out, _ := command(t, exitDone, []string{"VITRINE_REDIS_URL=" + server.URL(), "VITRINE_UPSTREAM_URL=sample:"}, "check")
 	for _, want := range []string{
 		"\n  tracking   NOPERM ", ": every answer is checked against Redis, which is slower\n",
 		"\n  eviction   maxmemory-policy volatile-ttl: ", "\n  persistence appendonly no: ",
 		"\nAll resources would be served, but Redis lacks something: tracking, eviction, persistence.\n",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q in\n%s", want, out)
 		}
 	}
+}
+
+// command runs one, and wants that exit code. It returns what is printed, and what is said of errors.
+func command(t *testing.T, code int, environ []string, args ...string) (out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if got := run(t.Context(), args, program{environ: environ, stdout: &stdout, stderr: &stderr}); got != code {
+		t.Errorf("vitrine %q exits %d, want %d:\n%s%s", args, got, code, &stdout, &stderr)
+	}
+	return stdout.String(), stderr.String()
 }
 
 func golden(t *testing.T, file, got string) {

@@ -205,18 +205,13 @@ func TestSavedAnswersAreMappedAsThoseOfTheCMS(t *testing.T) {
 		_, body, _ := bytes.Cut(upstreamtest.Recording(t, "strapi5/"+name), []byte("\r\n\r\n"))
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, file+".json"), body, 0o600))
 	}
-	var out bytes.Buffer
-	code := run(t.Context(), []string{
-		"check", "--config", filepath.Join("..", "..", "docs", "cms", "examples", "strapi5.yaml"), "--upstream-url", "file:" + dir,
-	}, program{stdout: &out, stderr: &out})
-	if code != exitDone || strings.Contains(out.String(), "FAILED") {
-		t.Errorf("check ended with %d:\n%s", code, out.String())
+	example := filepath.Join("..", "..", "docs", "cms", "examples", "strapi5.yaml")
+	if out, _ := command(t, exitDone, nil, "check", "--config", example, "--upstream-url", "file:"+dir); strings.Contains(out, "FAILED") {
+		t.Error(out)
 	}
 	testkit.Must(t, os.Remove(filepath.Join(dir, "catalogue.artwork.json")))
-	out.Reset()
-	code = run(t.Context(), []string{"check", "--upstream-preset", "strapi5", "--upstream-url", "file:" + dir}, program{stdout: &out, stderr: &out})
-	if code != exitFailed || !strings.Contains(out.String(), "catalogue.artwork.json") {
-		t.Errorf("check ended with %d:\n%s", code, out.String())
+	if out, errs := command(t, exitFailed, nil, "check", "--upstream-preset", "strapi5", "--upstream-url", "file:"+dir); !strings.Contains(out+errs, "catalogue.artwork.json") {
+		t.Error(out, errs)
 	}
 }
 

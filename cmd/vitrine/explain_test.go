@@ -29,9 +29,7 @@ upstream:
         - {path: v1/acties, items: .set, map: '{id: .key, title_nl: need("kop"), created_at: .bij}'}
 `
 	testkit.Must(t, os.WriteFile(file, []byte(settings), 0o600))
-	var out bytes.Buffer
-	code := run(t.Context(), []string{"check", "--explain", "banners", "--config", file, "--upstream-url", cms.URL}, program{stdout: &out, stderr: t.Output()})
-	got := out.String()
+	got, _ := command(t, exitFailed, nil, "check", "--explain", "banners", "--config", file, "--upstream-url", cms.URL)
 	for _, want := range []string{
 		"banners, the first item of GET " + cms.URL + "/v1/acties\n  received\n    {\n      \"key\": \"7\",\n",
 		"  map\n    {\n      \"created_at\": ", "  served\n    {\n      \"id\": 7,\n",
@@ -43,19 +41,15 @@ upstream:
 			t.Errorf("lacks %q:\n%s", want, got)
 		}
 	}
-	if code != exitFailed || strings.Contains(got, "\x1b") {
-		t.Errorf("exits %d:\n%q", code, got)
+	if strings.Contains(got, "\x1b") {
+		t.Errorf("%q", got)
 	}
-	out.Reset()
-	var errs bytes.Buffer
-	code = run(t.Context(), []string{"check", "--json", "--explain", "banners", "--config", file, "--upstream-url", cms.URL}, program{stdout: &out, stderr: &errs})
-	if code != exitFailed || !json.Valid(out.Bytes()) || !strings.Contains(errs.String(), `key "kop" is missing`) {
-		t.Errorf("as JSON exits %d:\n%s%s", code, &out, &errs)
+	out, errs := command(t, exitFailed, nil, "check", "--json", "--explain", "banners", "--config", file, "--upstream-url", cms.URL)
+	if !json.Valid([]byte(out)) || !strings.Contains(errs, `key "kop" is missing`) {
+		t.Errorf("as JSON:\n%s%s", out, errs)
 	}
-	out.Reset()
-	code = run(t.Context(), []string{"check", "--explain", "catalogue", "--upstream-url", "sample:"}, program{stdout: &out, stderr: t.Output()})
-	if code != exitDone || strings.Count(out.String(), "  served\n") != 3 {
-		t.Errorf("exits %d:\n%s", code, &out)
+	if out, _ := command(t, exitDone, nil, "check", "--explain", "catalogue", "--upstream-url", "sample:"); strings.Count(out, "  served\n") != 3 {
+		t.Error(out)
 	}
 }
 
@@ -73,15 +67,8 @@ func TestRecordedResponsesReplayWithoutTheSecretsThatWereSent(t *testing.T) {
 	cms.Record(shape.Rules, upstreamtest.Recording(t, "crash-500"))
 	dir := filepath.Join(t.TempDir(), "saved")
 	environ := []string{"VITRINE_UPSTREAM_AUTHORIZATION=Token hunter3", "VITRINE_UPSTREAM_RETRIES=0"}
-	check := func(args ...string) string {
-		var out bytes.Buffer
-		if code := run(t.Context(), append([]string{"check"}, args...), program{environ: environ, stdout: &out, stderr: t.Output()}); code != exitFailed {
-			t.Errorf("exits %d:\n%s", code, &out)
-		}
-		return out.String()
-	}
-	first := check("--record", dir, "--upstream-url", cms.URL)
-	replayed := check("--upstream-url", "file:"+dir)
+	first, _ := command(t, exitFailed, environ, "check", "--record", dir, "--upstream-url", cms.URL)
+	replayed, _ := command(t, exitFailed, environ, "check", "--upstream-url", "file:"+dir)
 	for _, line := range []string{"banners    ok      status 200, 3 items", "catalogue  ok      status 200, 18 items", "status 500, an HTML page"} {
 		if !strings.Contains(first, line) || !strings.Contains(replayed, line) {
 			t.Errorf("%q is not in both:\n%s\n%s", line, first, replayed)
@@ -110,11 +97,10 @@ func TestMistakesInPartsAreNamedWithTheirLine(t *testing.T) {
 		content, err := os.ReadFile(file)
 		testkit.Must(t, err)
 		want, _, _ := strings.Cut(strings.TrimPrefix(string(content), "# "), "\n")
-		var out, errs bytes.Buffer
-		code := run(t.Context(), []string{"config", "--config", file}, program{stdout: &out, stderr: &errs})
-		got := strings.ReplaceAll(errs.String(), filepath.Dir(file)+string(filepath.Separator), "")
-		if code != exitWrong || !strings.Contains(got, want) {
-			t.Errorf("%s: exits %d\ngot  %swant %s", file, code, got, want)
+		_, errs := command(t, exitWrong, nil, "config", "--config", file)
+		got := strings.ReplaceAll(errs, filepath.Dir(file)+string(filepath.Separator), "")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\ngot  %swant %s", file, got, want)
 		}
 		if strings.Contains(got, "hunter") {
 			t.Errorf("%s: shows a secret: %s", file, got)

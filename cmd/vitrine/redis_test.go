@@ -78,9 +78,7 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	testkit.Eventually(t, "another service", func() bool { return vitrine.present.Load() != vitrine.service })
 	// Both services receive this purge: the one before waits for the slow client.
 	environ := []string{"VITRINE_REDIS_URL=" + vitrine.local.URL()}
-	if code := run(t.Context(), []string{"purge", "banners"}, program{environ: environ, stdout: io.Discard, stderr: t.Output()}); code != exitDone {
-		t.Fatalf("exit code %d", code)
-	}
+	command(t, exitDone, environ, "purge", "banners")
 	host, err := os.Hostname()
 	testkit.Must(t, err)
 	testkit.Must(t, testkit.Retry(func() error {

@@ -29,6 +29,18 @@ const (
 	cmsTime   = 50 * time.Millisecond
 )
 
+// send sends a request with one field, and returns the status of the answer.
+func send(t *testing.T, method, url, body, name, value string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	testkit.Must(t, err)
+	r.Header.Set(name, value)
+	response, err := client.Do(r)
+	testkit.Must(t, err)
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
 // TestAPurgeReachesTheVisitorBehindVarnish: Varnish keeps responses for an hour, and vitrine tells
 // it what to forget. The times are logged; the median has to be within the budget.
 func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
@@ -54,14 +66,8 @@ func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 		}
 	}
 	hook := func() {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+v.Operator+"/hooks/content", strings.NewReader("{}"))
-		testkit.Must(t, err)
-		r.Header.Set("Authorization", "Bearer "+secret)
-		resp, err := client.Do(r)
-		testkit.Must(t, err)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusAccepted {
-			t.Fatalf("the webhook answers %d", resp.StatusCode)
+		if status := send(t, http.MethodPost, "http://"+v.Operator+"/hooks/content", "{}", "Authorization", "Bearer "+secret); status != http.StatusAccepted {
+			t.Fatalf("the webhook answers %d", status)
 		}
 	}
 	publish(1)
@@ -114,14 +120,8 @@ func TestVarnishRefusesBansOfAnything(t *testing.T) {
 	v := startVitrine(t, nil, varnishTool, gccTool)
 	url := startVarnishAt(t, v, harness.FreeAddress(t))
 	for groups, want := range map[string]int{"": http.StatusBadRequest, `"banners" || obj.status == 200`: http.StatusBadRequest, ".*": http.StatusBadRequest, `"banners"`: http.StatusOK} {
-		r, err := http.NewRequestWithContext(t.Context(), "BAN", url+"/", nil)
-		testkit.Must(t, err)
-		r.Header.Set("Cache-Groups", groups)
-		resp, err := client.Do(r)
-		testkit.Must(t, err)
-		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("Cache-Groups %s: %d, want %d", groups, resp.StatusCode, want)
+		if status := send(t, "BAN", url+"/", "", "Cache-Groups", groups); status != want {
+			t.Errorf("Cache-Groups %s: %d, want %d", groups, status, want)
 		}
 	}
 }
@@ -142,15 +142,10 @@ func TestTheComposeFilesEdgeIsToldAtItsOwnAddress(t *testing.T) {
 		address       string
 		status, asked int
 	}{{visitors, http.StatusForbidden, 0}, {tellers, http.StatusOK, 1}} {
-		r, err := http.NewRequestWithContext(t.Context(), "BAN", "http://"+told.address+"/", nil)
-		testkit.Must(t, err)
-		r.Header.Set("Cache-Groups", `"banners"`)
-		resp, err := client.Do(r)
-		testkit.Must(t, err)
-		resp.Body.Close()
+		status := send(t, "BAN", "http://"+told.address+"/", "", "Cache-Groups", `"banners"`)
 		get(t, url)
-		if asked := v.log.take(); resp.StatusCode != told.status || len(asked) != told.asked {
-			t.Errorf("a ban is answered %d, and vitrine asked %d times; want %+v", resp.StatusCode, len(asked), told)
+		if asked := v.log.take(); status != told.status || len(asked) != told.asked {
+			t.Errorf("a ban is answered %d, and vitrine asked %d times; want %+v", status, len(asked), told)
 		}
 	}
 }

@@ -308,10 +308,6 @@ func received(t testing.TB, r *Reader[int64]) {
 	eventually(t, "all changes are received", func() bool { return r.watched.ReceivedSince(since) })
 }
 
-// eventually waits for something that another goroutine or process is about to bring about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	testkit.Eventually(t, what, ok)
-}
+var eventually = testkit.Eventually
 
 var must = testkit.Must

@@ -1,11 +1,9 @@
 package coherence
 
 import (
-	"bytes"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -13,26 +11,16 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 // lines is a log that can be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type lines struct{ testkit.Buffer }
 
 // warnings are the lines at warn or above.
 func (l *lines) warnings() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var found []string
-	for line := range strings.Lines(l.buf.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
 			found = append(found, line)
 		}

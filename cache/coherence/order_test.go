@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"vitrine/cache"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
@@ -296,3 +298,7 @@ func TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay(t *testing.T) {
 		t.Errorf("then: version %d, %+v", version, status)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var eventually = testkit.Eventually

@@ -86,8 +86,4 @@ func judge(t *testing.T, v coherence.Verdict) {
 
 var must = testkit.Must
 
-// eventually waits for something that another goroutine or process is about to bring about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	testkit.Eventually(t, what, ok)
-}
+var eventually = testkit.Eventually

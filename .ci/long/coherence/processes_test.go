@@ -1,13 +1,24 @@
 package coherence
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"vitrine/cache"
 	"vitrine/cache/coherence"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
@@ -118,4 +129,173 @@ func TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease(t *testing.T)
 			}
 		})
 	}
+}
+
+// childEnv makes the test binary a replica: it holds a spec, as JSON.
+const childEnv = "VITRINE_COHERENCE_REPLICA"
+
+// A spec is what a replica that is a process of its own has to know.
+type spec struct {
+	Name, Redis, Source string
+	Long                bool          // documents live so long that only a purge has them fetched
+	FetchTimeout        time.Duration // 0: as in a campaign
+	Patience            time.Duration // with Redis; 0: the usual one
+}
+
+// reading is what a process answers.
+type reading struct {
+	Version int64
+	Status  cache.Status
+	Error   string
+}
+
+// child is the whole program of a replica: it says on standard output where it listens, and ends
+// with standard input.
+func child(encoded string) int {
+	err := func() error {
+		var s spec
+		if err := json.Unmarshal([]byte(encoded), &s); err != nil {
+			return err
+		}
+		ctx := context.Background()
+		store, err := cache.Open(ctx, cache.Options{URL: s.Redis, Timeout: s.Patience})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = store.Close() }()
+		readers := map[string]*cache.Reader[int64]{}
+		for _, key := range coherence.Keys {
+			o := coherence.ReaderOptions(key, remote(s))
+			if s.Long {
+				coherence.Long(key, &o)
+			}
+			if s.FetchTimeout > 0 {
+				o.FetchTimeout = s.FetchTimeout
+			}
+			if readers[key], err = cache.NewReader(store, key, o); err != nil {
+				return err
+			}
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/listening" {
+				_ = json.NewEncoder(w).Encode(store.Listening())
+				return
+			}
+			a, err := readers[strings.TrimPrefix(r.URL.Path, "/")].Get(r.Context())
+			answer := reading{Version: a.Value, Status: a.Status}
+			if err != nil {
+				answer.Error = err.Error()
+			}
+			_ = json.NewEncoder(w).Encode(answer)
+		})}
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			_ = server.Close()
+		}()
+		if _, err := fmt.Fprintln(os.Stdout, listener.Addr()); err != nil {
+			return err
+		}
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "replica:", err)
+		return 1
+	}
+	return 0
+}
+
+// remote loads from the test's source.
+func remote(s spec) cache.Loader {
+	return cache.LoaderFunc(func(ctx context.Context, key string, _ *cache.Document) (cache.Loaded, error) {
+		var version int64
+		err := fetch(ctx, http.DefaultClient, s.Source+"/"+key+"?replica="+s.Name, &version)
+		return cache.Loaded{Body: coherence.Body(version), Status: 200}, err
+	})
+}
+
+func fetch(ctx context.Context, client *http.Client, url string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return json.NewDecoder(resp.Body).Decode(into)
+}
+
+// serveOrigins is where processes load from. Each load says on the channel which process makes it,
+// if there is room.
+func serveOrigins(t *testing.T, origins map[string]*coherence.Origin, loading chan string) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case loading <- r.URL.Query().Get("replica"):
+		default:
+		}
+		version, err := origins[strings.TrimPrefix(r.URL.Path, "/")].Fetch(r.Context(), r.URL.Query().Get("replica"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(version)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// A process is a replica that runs by itself.
+type process struct {
+	url    string
+	client *http.Client
+	cmd    *exec.Cmd
+	stdin  io.Closer
+}
+
+func startProcess(t *testing.T, s spec) *process {
+	t.Helper()
+	encoded, err := json.Marshal(s)
+	must(t, err)
+	p := &process{cmd: exec.Command(os.Args[0]), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	p.cmd.Env = append(os.Environ(), childEnv+"="+string(encoded))
+	p.cmd.Stderr = os.Stderr
+	stdin, err := p.cmd.StdinPipe()
+	must(t, err)
+	p.stdin = stdin
+	stdout, err := p.cmd.StdoutPipe()
+	must(t, err)
+	must(t, p.cmd.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = p.cmd.Wait()
+		p.client.CloseIdleConnections()
+	})
+	addr, err := bufio.NewReader(stdout).ReadString('\n')
+	must(t, err)
+	p.url = "http://" + strings.TrimSpace(addr)
+	eventually(t, "purges are received", func() bool {
+		var listening bool
+		must(t, fetch(t.Context(), p.client, p.url+"/listening", &listening))
+		return listening
+	})
+	return p
+}
+
+func (p *process) Get(ctx context.Context, key string) (int64, cache.Status, error) {
+	var a reading
+	if err := fetch(ctx, p.client, p.url+"/"+key, &a); err != nil {
+		return 0, cache.Status{}, err
+	}
+	if a.Error != "" {
+		return 0, a.Status, errors.New(a.Error)
+	}
+	return a.Version, a.Status, nil
 }

@@ -1,7 +1,10 @@
 package coherence
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,8 @@ import (
 	"vitrine/cache/coherence"
 	"vitrine/cache/embedded"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
 
 // TestNoReplicaServesWhatWasPurged has four replicas of each kind before a store of each kind.
@@ -111,5 +116,101 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 				t.Error("there were none at all: nothing was tried")
 			}
 		})
+	}
+}
+
+// TestRestoresAndPurgesAtRandomMoments restores and purges before a store of each kind.
+func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
+	random := func(t *testing.T, url string, client redis.Cmdable, deeds int) {
+		origins := coherence.NewOrigins(5*time.Millisecond, "catalogue")
+		nodes := coherence.StartFleet(t, url, 4, origins, coherence.Setup{Timeout: coherence.Patient})
+		c := &coherence.Restores{Key: "catalogue", Origin: origins["catalogue"], Nodes: nodes, Client: client}
+		c.Run(t, deeds)
+	}
+	t.Run("Redis", func(t *testing.T) {
+		server := redistest.Start(t)
+		random(t, server.URL(), server.Client(), int(count(t, 400)))
+	})
+	t.Run("the embedded store", func(t *testing.T) {
+		store, err := embedded.Start("127.0.0.1:0", nil)
+		must(t, err)
+		t.Cleanup(store.Close)
+		client := redis.NewClient(&redis.Options{Addr: store.Addr(), MaxRetries: -1})
+		t.Cleanup(func() { _ = client.Close() })
+		random(t, store.URL(), client, int(count(t, 100)))
+	})
+}
+
+// TestAPurgeOfWhatIsNotVitrinesRemovesNothing has an operator declare stale what is not there, and
+// purge what that has made: replicas cannot tell that from nothing.
+func TestAPurgeOfWhatIsNotVitrinesRemovesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	purge := removing(server.Client())
+	must(t, server.Client().Set(t.Context(), "elsewhere", "", 0).Err())
+	for _, kind := range coherence.Hard {
+		must(t, server.Client().HSet(t.Context(), coherence.Prefix+"rules", "fresh_until", 0).Err())
+		if purged, err := purge(t.Context(), kind, "rules"); !errors.Is(err, coherence.ErrNothing) {
+			t.Errorf("%s: %v, %v", kind, purged, err)
+		}
+		must(t, server.Client().HSet(t.Context(), coherence.Prefix+"rules", "set", "a", "seq", 1).Err())
+		if purged, err := purge(t.Context(), kind, "rules"); !errors.Is(err, errNotHeld) { // a stub
+			t.Errorf("%s: %v, %v", kind, purged, err)
+		}
+		must(t, server.Client().HSet(t.Context(), coherence.Prefix+"rules", "set", "a", "seq", 1, "body", "{}").Err())
+		if purged, err := purge(t.Context(), kind, "rules"); err != nil || len(purged) != 1 {
+			t.Errorf("%s: %v, %v", kind, purged, err)
+		}
+	}
+}
+
+// TestAFarRedisCostsWhatThePurgeBoundSays has a Redis 60 ms away: with the usual coherence.Bound
+// each answer waits for it, which is said, together with the coherence.Bound that would do; with
+// that coherence.Bound answers come from memory, and purges still count in time.
+func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	way := redistest.NewRelay(t, server.Addr)
+	way.Slow(60 * time.Millisecond)
+	origins := coherence.NewOrigins(0, "banners")
+	log := &testkit.Buffer{}
+	usual := coherence.StartFleet(t, way.URL(), 1, origins, coherence.Setup{Options: coherence.Long, Logger: slog.New(slog.NewTextHandler(log, nil))})[0]
+	var roundTrip, enough time.Duration
+	eventually(t, "it is said", func() bool {
+		_, status, err := usual.Get(t.Context(), "banners")
+		must(t, err)
+		if status.Detail == cache.DetailMemory {
+			t.Errorf("memory is trusted: %+v", status)
+		}
+		roundTrip = usual.Store.RoundTrip() // an average, which is right after some
+		enough = usual.Store.Enough(roundTrip)
+		return enough >= 120*time.Millisecond && strings.Contains(log.String(), "too far away")
+	})
+	client := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(way.URL(), "redis://"), MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	must(t, client.Ping(t.Context()).Err()) // connects
+	began := time.Now()
+	must(t, client.Ping(t.Context()).Err())
+	if most := 6 * max(time.Since(began), roundTrip); enough > most {
+		t.Errorf("a coherence.Bound of %v is said to be enough, want at most %v", enough, most)
+	}
+
+	far := coherence.StartFleet(t, way.URL(), 1, origins, coherence.Setup{Options: coherence.Long, Bound: enough})[0]
+	for range count(t, 10) {
+		memory := 0
+		eventually(t, "it answers from memory", func() bool {
+			_, status, err := far.Get(t.Context(), "banners")
+			must(t, err)
+			if status.Detail == cache.DetailMemory {
+				memory++
+			}
+			return memory >= 100
+		})
+		want := origins["banners"].Version.Add(1)
+		must(t, server.Client().Del(t.Context(), coherence.Prefix+"banners").Err())
+		watch.Sleep(t.Context(), enough)
+		if version, status, err := far.Get(t.Context(), "banners"); err != nil || version != want && status.Detail != cache.DetailRedisAway {
+			t.Errorf("asked %v after the Purge: version %d, want %d: %+v, %v", enough, version, want, status, err)
+		}
 	}
 }

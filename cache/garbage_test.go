@@ -138,9 +138,7 @@ func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
 			}
 			o := options(src)
 			o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour
-			s := openStore(t, server.URL())
-			r, err := NewReader(s, "banners", o)
-			must(t, err)
+			_, r := readerWith(t, Options{URL: server.URL()}, o)
 			_, _ = r.Get(t.Context())
 			before, began := commands(t, server), time.Now()
 			for ; time.Since(began) < time.Second; watch.Sleep(t.Context(), time.Millisecond) {

@@ -221,14 +221,8 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	testkit.Write(t, c, large)
 	answered := make(chan int)
 	go func() {
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Error(err)
-			close(answered)
-			return
-		}
-		_ = resp.Body.Close()
-		answered <- resp.StatusCode
+		defer close(answered) // also if there is no answer
+		answered <- readReply(t, bufio.NewReader(c), "GET").StatusCode
 	}()
 	for range 100 {
 		if got := r.get(t, "/gvapp/"); got.StatusCode != http.StatusOK {

@@ -142,12 +142,17 @@ func (w Waiting) Run() int {
 	return w.M.Run()
 }
 
-// Accept hands each connection to a free loopback port to a function, after which it is closed, until
-// the test ends. It returns the address.
+// Accept is AcceptFrom a free loopback port, whose address it returns.
 func Accept(t testing.TB, handle func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	Must(t, err)
+	AcceptFrom(t, l, handle)
+	return l.Addr().String()
+}
+
+// AcceptFrom hands each connection to a function, after which it is closed, until the test ends.
+func AcceptFrom(t testing.TB, l net.Listener, handle func(net.Conn)) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	open := map[net.Conn]bool{}
@@ -175,7 +180,6 @@ func Accept(t testing.TB, handle func(net.Conn)) (address string) {
 		mu.Unlock()
 		all.Wait()
 	})
-	return l.Addr().String()
 }
 
 // Allocated is how many bytes a function allocates, and whatever else runs.

@@ -60,33 +60,23 @@ func watched(t testing.TB, f folder) (addr string, log *testkit.Buffer) {
 	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
 	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { c.Watch(ctx) })
-	running.Go(func() {
-		secure := l.Listen(c.Config())
-		for {
-			conn, err := secure.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				defer conn.Close()
-				var b [1]byte
-				for {
-					if _, err := conn.Read(b[:]); err != nil {
-						return
-					}
-					if _, err := conn.Write(b[:]); err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
+	var watching sync.WaitGroup
+	watching.Go(func() { c.Watch(ctx) })
 	t.Cleanup(func() {
 		stop()
 		l.Close()
-		running.Wait()
+		watching.Wait()
+	})
+	testkit.AcceptFrom(t, l.Listen(c.Config()), func(conn net.Conn) {
+		var b [1]byte
+		for {
+			if _, err := conn.Read(b[:]); err != nil {
+				return
+			}
+			if _, err := conn.Write(b[:]); err != nil {
+				return
+			}
+		}
 	})
 	return l.Addr().String(), log
 }
@@ -279,35 +269,12 @@ func TestHandshakesWaitForAPlaceAndUnfinishedOnesHoldNone(t *testing.T) {
 	l, err := Open(t.Context(), "127.0.0.1:0", quiet)
 	testkit.Must(t, err)
 	defer l.Close()
-	var running sync.WaitGroup
-	defer running.Wait()
-	secure := l.Listen(c.Config())
-	defer secure.Close()
-	running.Go(func() {
-		for {
-			conn, err := secure.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				defer conn.Close()
-				_ = conn.(*secureConn).Handshake() // most clients never finish it
-				_, _ = conn.Read(make([]byte, 1))
-			})
-		}
+	testkit.AcceptFrom(t, l.Listen(c.Config()), func(conn net.Conn) {
+		_ = conn.(*secureConn).Handshake() // most clients never finish it
+		_, _ = conn.Read(make([]byte, 1))
 	})
-	var halves []net.Conn
-	defer func() {
-		for _, half := range halves {
-			half.Close()
-		}
-	}()
 	for range 20 {
-		half := testkit.Dial(t, "tcp", l.Addr().String())
-		halves = append(halves, half)
-		if _, err := half.Write([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, testkit.Dial(t, "tcp", l.Addr().String()), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
 	}
 	shake := func() error {
 		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,7 +162,43 @@ func TestHealthChecksAreAnsweredWhateverElseIsOpen(t *testing.T) {
 			if resp.StatusCode != http.StatusOK {
 				t.Error(resp.Status)
 			}
+			testkit.Eventually(t, "the others have given way", func() bool { open, _ := placed(s); return open <= many })
 		})
+	}
+}
+
+// placed is how many connections are open, and how many of them have a request under way.
+func placed(s *Server) (open, busy int) {
+	s.connections.mu.Lock()
+	defer s.connections.mu.Unlock()
+	for _, p := range s.connections.placed {
+		if p.busy {
+			busy++
+		}
+	}
+	return len(s.connections.placed), busy
+}
+
+func TestARequestUnderWayOutlivesConnectionsThatWait(t *testing.T) {
+	release := make(chan struct{})
+	s := newServer(t, Options{ReadyTimeout: time.Minute, Checks: map[string]func(context.Context) error{
+		"rules": func(context.Context) error { <-release; return nil },
+	}})
+	s.connections.most = 8
+	address := strings.TrimPrefix(serve(t, s), "http://")
+	first := testkit.Dial(t, "tcp", address)
+	testkit.Write(t, first, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	testkit.Eventually(t, "it is under way", func() bool { _, busy := placed(s); return busy == 1 })
+	for range 40 {
+		testkit.Dial(t, "tcp", address)
+	}
+	testkit.Eventually(t, "the others have given way", func() bool { open, _ := placed(s); return open <= 8 })
+	close(release)
+	response, err := http.ReadResponse(bufio.NewReader(first), nil)
+	testkit.Must(t, err)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Error(response.Status)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"vitrine/cmd/testkit"
 )
@@ -150,6 +151,41 @@ func Get(client *http.Client, url string) (status int, header http.Header, body 
 	defer response.Body.Close()
 	body, err = io.ReadAll(response.Body)
 	return response.StatusCode, response.Header, body, err
+}
+
+// Run runs another program until the test ends, and waits until it accepts connections at the address.
+func Run(t testing.TB, address, program string, args ...string) {
+	t.Helper()
+	command := exec.Command(program, args...)
+	command.Stdout, command.Stderr = t.Output(), t.Output()
+	testkit.Must(t, command.Start())
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait() // it is stopped below
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM) // unless it has ended; workers would outlive a killed parent
+		select {
+		case <-ended:
+		case <-time.After(testkit.Patience):
+			_ = command.Process.Kill()
+			<-ended
+		}
+	})
+	testkit.Eventually(t, program+" listens", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("%s has ended", program)
+		default:
+		}
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		return true
+	})
 }
 
 // File writes a file into a folder of the test, and returns its path.

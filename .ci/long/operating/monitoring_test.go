@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -56,14 +55,8 @@ func prometheus(t *testing.T, target string) string {
 	address := harness.FreeAddress(t)
 	config := fmt.Sprintf(`{global: {scrape_interval: 200ms}, scrape_configs: [{job_name: vitrine,
 		authorization: {credentials: open-sesame}, static_configs: [{targets: [%q]}]}]}`, target)
-	command := exec.Command("prometheus", "--config.file="+harness.File(t, "prometheus.yml", config), "--storage.tsdb.path="+t.TempDir(),
+	harness.Run(t, address, "prometheus", "--config.file="+harness.File(t, "prometheus.yml", config), "--storage.tsdb.path="+t.TempDir(),
 		"--web.listen-address="+address, "--log.level=warn")
-	command.Stderr = t.Output()
-	testkit.Must(t, command.Start())
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		_ = command.Wait()
-	})
 	harness.WaitUntilWell(t, "http://"+address+"/-/ready")
 	return address
 }

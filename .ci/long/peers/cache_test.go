@@ -286,7 +286,7 @@ func startNginx(t *testing.T, v *vitrine) string {
 	if os.Geteuid() == 0 { // otherwise the workers switch to a user who cannot read the test's folder
 		conf = "user root;\n" + conf
 	}
-	run(t, addr, program, "-c", write(t, dir, "nginx.conf", conf), "-e", "stderr", "-p", dir)
+	harness.Run(t, addr, program, "-c", write(t, dir, "nginx.conf", conf), "-e", "stderr", "-p", dir)
 	return "http://" + addr
 }
 
@@ -319,6 +319,6 @@ func startVarnishAt(t *testing.T, v *vitrine, addr string) string {
 	_, shown, _ := strings.Cut(text, "\n# varnishd ")
 	shown, _, _ = strings.Cut(shown, "\n")
 	options := strings.Fields(shown)
-	run(t, addr, program, append([]string{"-F", "-j", "none", "-T", "none", "-n", dir}, options...)...)
+	harness.Run(t, addr, program, append([]string{"-F", "-j", "none", "-T", "none", "-n", dir}, options...)...)
 	return "http://" + addr
 }

@@ -134,7 +134,7 @@ func TestTheComposeFilesEdgeIsToldAtItsOwnAddress(t *testing.T) {
 	host, port, _ := net.SplitHostPort(v.Addr)
 	dir, visitors, tellers := t.TempDir(), harness.FreeAddress(t), harness.FreeAddress(t)
 	vcl := write(t, dir, "edge.vcl", strings.NewReplacer(`.host = "vitrine"`, `.host = "`+host+`"`, `.port = "8080"`, `.port = "`+port+`"`).Replace(string(page)))
-	run(t, visitors, varnishTool.path(t), "-F", "-j", "none", "-T", "none", "-n", dir, "-f", vcl, "-a", "visitors="+visitors, "-a", "tellers="+tellers, "-s", "default,64m")
+	harness.Run(t, visitors, varnishTool.path(t), "-F", "-j", "none", "-T", "none", "-n", dir, "-f", vcl, "-a", "visitors="+visitors, "-a", "tellers="+tellers, "-s", "default,64m")
 	url := "http://" + visitors + routes[shape.Banners]
 	get(t, url)
 	v.log.take()

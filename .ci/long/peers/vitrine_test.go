@@ -12,12 +12,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -210,46 +208,6 @@ var (
 func (n tool) path(t *testing.T) string {
 	t.Helper()
 	return harness.Need(t, n.program, n.debian)
-}
-
-// run starts a program until the test ends, and waits until it accepts connections at addr.
-func run(t *testing.T, addr, program string, args ...string) {
-	t.Helper()
-	var out testkit.Buffer
-	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	testkit.Must(t, cmd.Start())
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // it is stopped below
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // unless it has ended
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			_ = cmd.Process.Kill()
-			<-ended
-		}
-		if t.Failed() {
-			said := out.String()
-			t.Logf("%s said:\n%s", program, said[max(0, len(said)-4000):])
-		}
-	})
-	testkit.Eventually(t, program+" listens", func() bool {
-		select {
-		case <-ended:
-			t.Fatalf("%s ended:\n%s", program, out.String())
-		default:
-		}
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			return false
-		}
-		conn.Close()
-		return true
-	})
 }
 
 // write creates a file in a folder of the test.

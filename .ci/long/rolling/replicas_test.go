@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
@@ -69,14 +67,7 @@ func (r *replicas) servers() (swap []string) {
 // balance runs a balancer at address until the test ends.
 func (r *replicas) balance(address string, program string, args ...string) {
 	r.t.Helper()
-	command := exec.Command(program, args...)
-	command.Stdout, command.Stderr = r.t.Output(), r.t.Output()
-	command.WaitDelay = testkit.Patience
-	testkit.Must(r.t, command.Start())
-	r.t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // nginx's workers would outlive a killed master
-		_ = command.Wait()                          // "exit status 143" is expected
-	})
+	harness.Run(r.t, address, program, args...)
 	harness.WaitUntilWell(r.t, "http://"+address+"/gvapp/singlebanner")
 }
 

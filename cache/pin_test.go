@@ -204,6 +204,77 @@ func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
 	eventually(t, "it is accepted", func() bool { return get(t, r).Value == 2 })
 }
 
+// TestAPinnedCopyHasItsStaleWindowsAfterThePin has a pin last longer than a copy is served that the
+// CMS does not replace: nobody gets an error at its end, nor what the guard objects to.
+func TestAPinnedCopyHasItsStaleWindowsAfterThePin(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*testing.T, *Store, backend){
+		"by time": func(t *testing.T, _ *Store, b backend) {
+			at := time.Now().Add(50 * time.Millisecond).UnixMilli()
+			must(t, b.client.HSet(t.Context(), key, "pinned_until", at, "fresh_until", at).Err())
+		},
+		"latest": func(t *testing.T, s *Store, _ backend) {
+			_, err := s.Unpin(t.Context(), "banners")
+			must(t, err)
+		},
+	} {
+		for reason, fails := range map[string]error{DetailIfError: errDown, DetailHeld: nil} {
+			t.Run(name+", "+reason, func(t *testing.T) {
+				b := anyStore(t)
+				src := newSource()
+				o := guarded(src, time.Hour)
+				o.Describe = described(src).Describe
+				s, r := replica(t, b.url, o)
+				change(t, b, src, r, 2)
+				change(t, b, src, r, 4)
+				_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(2)), time.Hour, "me")
+				must(t, err)
+				must(t, b.client.HSet(t.Context(), key, "fetched_at", time.Now().Add(-2*o.StaleIfError).UnixMilli()).Err())
+				eventually(t, "pinned", func() bool { return pinnedAt(r, t, 2) })
+				src.version.Store(101)
+				src.fail(fails)
+				end(t, s, b)
+				_, late := replica(t, b.url, o)
+				for _, r := range []*Reader[int64]{r, late} {
+					until(t, r, "it is stale", func(a Answer[int64]) bool {
+						if a.Value != 2 {
+							t.Fatalf("version %d is served", a.Value)
+						}
+						return a.Status.Stale && a.Status.Detail == reason
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestAPinnedCopyIsKeptForAStart has a pin last longer than a copy is served, and neither Redis nor
+// the CMS be there at the next start.
+func TestAPinnedCopyIsKeptForAStart(t *testing.T) {
+	server, src := startRedis(t), newSource()
+	o, _ := keeping(t, src)
+	o.Describe = described(src).Describe
+	s, r := replica(t, server.URL(), o)
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1)
+	change(t, b, src, r, 2)
+	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+	must(t, err)
+	fetched := time.Now().Add(-2 * o.StaleIfError).UnixMilli()
+	must(t, b.client.HSet(t.Context(), key, "fetched_at", fetched).Err())
+	eventually(t, "it is kept", func() bool {
+		get(t, r)
+		d, err := r.file.Load()
+		return err == nil && d.FetchedAt == fetched
+	})
+	must(t, s.Close())
+	server.Kill()
+	src.fail(errDown)
+	if a := get(t, alone(t, server.URL(), o)); a.Value != 1 || !a.Status.Stale {
+		t.Errorf("got %+v", a)
+	}
+}
+
 // TestARequestThatFailsIsTriedAgain has Redis refuse the restore when it is asked for.
 func TestARequestThatFailsIsTriedAgain(t *testing.T) {
 	server := startRedis(t)

@@ -43,7 +43,8 @@ func (r *Reader[V]) recall() {
 		place: lease.Place{Set: d.Set, Seq: d.Seq, Holds: lease.Content(d.Holds)}, redisFresh: d.FreshUntil,
 	}
 	now := watch.Now()
-	e.setTimes(&r.o, now, max(0, time.Since(doc.FetchedAt)), 0)
+	left := min(ms(d.FreshUntil-time.Now().UnixMilli()), MostPin) // in the future for what is pinned
+	e.setTimes(&r.o, now, max(0, time.Since(doc.FetchedAt)), left)
 	if !e.holds(now) {
 		r.store.log.Info("the last good copy is too old", "resource", r.key, "fetched_at", doc.FetchedAt)
 		return

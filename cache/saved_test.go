@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cache/lastgood"
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
@@ -140,8 +141,12 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 	for name, spoil := range map[string]func(path string, o *ReaderOptions[int64]) error{
 		"damaged": func(path string, _ *ReaderOptions[int64]) error { return os.WriteFile(path, []byte("x\ny\nz"), 0o600) },
 		"too old": func(_ string, o *ReaderOptions[int64]) error {
-			o.TTL, o.StaleWhileRevalidate, o.StaleIfError = time.Millisecond, 0, 0
-			return nil
+			file := lastgood.At(o.LastGood, "banners")
+			d, err := file.Load()
+			must(t, err)
+			d.FetchedAt -= 2 * o.StaleIfError.Milliseconds()
+			d.FreshUntil -= 2 * o.StaleIfError.Milliseconds()
+			return file.Save(d)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

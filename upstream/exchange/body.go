@@ -50,7 +50,7 @@ func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 		return nil, &FaultError{Text: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	}
 	counted := &capped{in: in, limit: limit}
-	body, err := readAll(counted, resp.ContentLength)
+	body, err := io.ReadAll(counted)
 	if err != nil {
 		err = damaged(err)
 	} else {
@@ -61,32 +61,6 @@ func readBody(resp *http.Response, limit Limit) ([]byte, error) {
 		return nil, err
 	}
 	return body, nil
-}
-
-// believed is how much memory an announced length gets before anything came. Later it is four times
-// what came.
-const believed = 512 << 10
-
-// readAll reads in to its end. An announced length avoids growing the buffer; for a compressed body
-// it is a lower bound.
-func readAll(in io.Reader, announced int64) ([]byte, error) {
-	if announced < 0 {
-		return io.ReadAll(in)
-	}
-	whole := int(announced) + 1 // for the end
-	body := make([]byte, 0, min(whole, believed))
-	for {
-		n, err := in.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return body, nil
-		case err != nil:
-			return nil, err
-		case len(body) == cap(body):
-			body = append(make([]byte, 0, max(min(whole, 4*len(body)), 2*len(body))), body...)
-		}
-	}
 }
 
 // damaged turns an error of reading into one of the body: too large, cut off, or damaged.

@@ -25,6 +25,8 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
+
+	"vitrine/upstream/exchange"
 )
 
 // tracing exports spans. A nil tracing makes none.
@@ -75,16 +77,8 @@ func (t *tracing) close(ctx context.Context, log *slog.Logger, until time.Time) 
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		log.WarnContext(ctx, "the last traces were not exported", "error", bareURL(err))
+		log.WarnContext(ctx, "the last traces were not exported", "error", exchange.WithoutURL(err))
 	}
-}
-
-// bareURL leaves out of an error the URL, which may hold credentials.
-func bareURL(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
 }
 
 // exportTimeout is the standard's default for one export.
@@ -104,7 +98,7 @@ type traceErrors struct {
 func (e *traceErrors) Handle(err error) {
 	e.failed.Add(1)
 	e.sometimes.Do(func() {
-		e.log.Warn("traces cannot be exported", "error", bareURL(err), "since_last", e.failed.Swap(0)-1)
+		e.log.Warn("traces cannot be exported", "error", exchange.WithoutURL(err), "since_last", e.failed.Swap(0)-1)
 	})
 }
 

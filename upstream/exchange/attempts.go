@@ -37,7 +37,7 @@ func (c *Client) Do(ctx context.Context, want Request) (Answer, error) {
 	err := a.run(ctx)
 	if err != nil {
 		verdict := Judge(err)
-		if err = bare(err); ctx.Err() != nil && verdict.Again {
+		if err = WithoutURL(err); ctx.Err() != nil && verdict.Again {
 			verdict.Kind, err = ErrTimeout, &LateError{last: a.last}
 		}
 		err = &Error{Op: a.got.Op, Kind: verdict.Kind, Err: err}
@@ -131,7 +131,7 @@ func (a *attempts) check(ctx context.Context, _ *http.Response, err error) (bool
 	if !again {
 		return false, err
 	}
-	a.renewed, a.wait, a.last = false, wait, bare(err)
+	a.renewed, a.wait, a.last = false, wait, WithoutURL(err)
 	a.client.options.Logger.LogAttrs(ctx, slog.LevelDebug, "upstream attempt failed, trying again",
 		slog.String("resource", a.want.Resource), slog.Int("attempt", a.got.Attempts),
 		slog.Duration("wait", wait), slog.String("error", a.client.Redact(a.last.Error())))

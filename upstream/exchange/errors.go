@@ -185,9 +185,9 @@ func Late(op string, last error) error {
 	return &Error{Op: op, Kind: ErrTimeout, Err: &LateError{last: last}}
 }
 
-// bare removes the method and URL that net/http adds to every error of a request; [Error] has them
-// once for all attempts.
-func bare(err error) error {
+// WithoutURL removes the method and URL that net/http adds to every error of a request: [Error] has
+// them once for all attempts, and a URL may hold credentials.
+func WithoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}

@@ -33,7 +33,7 @@ func (l *Login) authorization(ctx context.Context, c *Client) (string, error) {
 	if l.header == "" {
 		token, err := l.request(ctx, c)
 		if err != nil {
-			return "", &FaultError{Kind: FaultLogin, Text: "log in", Err: bare(err)}
+			return "", &FaultError{Kind: FaultLogin, Text: "log in", Err: WithoutURL(err)}
 		}
 		if l.header = token; !strings.Contains(token, " ") {
 			l.header = "Bearer " + token

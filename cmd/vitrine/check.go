@@ -125,9 +125,7 @@ func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *
 	fetched := make([]fetchedReport, len(shape.Resources()))
 	var group errgroup.Group
 	group.Go(func() (err error) {
-		if r.Redis, err = reachRedis(ctx, cfg); r.Redis.OK {
-			r.Redis.HeldBack = heldBackIn(ctx, cfg)
-		}
+		r.Redis, err = reachRedis(ctx, cfg)
 		return err
 	})
 	for i, resource := range shape.Resources() {
@@ -149,19 +147,23 @@ func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *
 	return p.report(r.OK, c.JSON, r, func(s *screen) { checkView{s}.show(r) })
 }
 
-// reachRedis examines Redis. Its error is a configuration error.
+// reachRedis examines Redis, unless it is the store inside of a process, and looks for what is held
+// back there. Its error is a configuration error.
 func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
-	if strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {
-		return storeReport{Address: "embedded: not tried, serve starts it", OK: true}, nil
-	}
-	store, err := cache.Open(ctx, cache.Options{URL: cfg.Redis.URL.Reveal(), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})
+	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})
 	if err != nil {
 		return storeReport{}, cfg.Refuse("redis.url", err)
 	}
-	found, err := store.Examine(ctx)
-	r := storeReport{Address: store.Addr(), OK: err == nil, Version: found.Version, Milliseconds: milliseconds(found.RoundTrip), Lacks: found.Lacks}
-	if err != nil {
-		r.Error = err.Error()
+	r := storeReport{Address: "embedded: not tried, serve starts it", OK: true}
+	if !strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {
+		found, err := store.Examine(ctx)
+		r = storeReport{Address: store.Addr(), OK: err == nil, Version: found.Version, Milliseconds: milliseconds(found.RoundTrip), Lacks: found.Lacks}
+		if err != nil {
+			r.Error = err.Error()
+		}
+	}
+	if r.OK {
+		r.HeldBack = heldBackIn(ctx, cfg, store)
 	}
 	return r, store.Close()
 }

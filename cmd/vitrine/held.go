@@ -41,13 +41,9 @@ func heldBack(h *cache.HeldBack, command string) *operator.HeldBack {
 	return out
 }
 
-// heldBackIn is what is held back in the Redis of a configuration, as far as it can be reached.
-func heldBackIn(ctx context.Context, cfg config.Config) map[shape.Resource]*operator.HeldBack {
+// heldBackIn is what is held back in the store of a configuration, as far as it can be reached.
+func heldBackIn(ctx context.Context, cfg config.Config, store *cache.Store) map[shape.Resource]*operator.HeldBack {
 	all := make(map[shape.Resource]*operator.HeldBack)
-	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix})
-	if err != nil {
-		return all // it was refused before
-	}
 	for _, r := range shape.Resources() {
 		present, err := store.Present(ctx, string(r))
 		if err != nil {
@@ -57,7 +53,6 @@ func heldBackIn(ctx context.Context, cfg config.Config) map[shape.Resource]*oper
 			all[r] = heldBack(h, acceptWith(cfg, store.Addr(), r))
 		}
 	}
-	_ = store.Close() // it was only read
 	return all
 }
 

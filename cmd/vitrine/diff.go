@@ -52,7 +52,7 @@ func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSO
 	}
 	return p.report(r.OK, asJSON, r, func(s *screen) {
 		for _, resource := range shape.Resources() {
-			r.Resources[resource].print(s, resource)
+			r.Resources[resource].show(s, resource)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func isOver(p cache.Present, o *cache.Objection) bool {
 	return !o.Lasting && p.HeldBack != nil && !p.HeldBack.Until.IsZero() && !p.Now.Before(p.HeldBack.Until)
 }
 
-func (c *compareReport) print(s *screen, r shape.Resource) {
+func (c *compareReport) show(s *screen, r shape.Resource) {
 	what := c.Changes.String()
 	if what == "" {
 		what = "in a way that has no name"

@@ -103,7 +103,7 @@ func (l *Limits) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 func (l *Limits) object(dst []byte, object map[string]any, depth, objects int) ([]byte, error) {
 	names := make([]string, 0, len(object))
 	for name := range object {
-		if i := l.Ignore; i == nil || !(objects >= l.Items && i.all[name] || objects == l.Items && i.top[name]) {
+		if i := l.Ignore; i == nil || (objects < l.Items || !i.all[name]) && (objects != l.Items || !i.top[name]) {
 			names = append(names, name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -68,13 +69,11 @@ type CMS struct {
 	// URL is its base URL, without a trailing slash.
 	URL string
 
-	tb      testing.TB
-	addr    string
-	serving sync.WaitGroup // the accept loops and the connections
+	tb   testing.TB
+	addr string
 
-	mu       sync.Mutex   // guards the fields below
-	server   *http.Server // nil while down
-	listener net.Listener // of server
+	mu       sync.Mutex       // guards the fields below
+	server   *httptest.Server // nil while down
 	paths    map[string]http.Handler
 	next     []http.Handler
 	failing  http.Handler
@@ -91,10 +90,7 @@ func New(tb testing.TB) *CMS {
 	c.Record(shape.Catalogue, Recording(tb, "gvapp-get"))
 	c.Record(shape.Rules, Recording(tb, "rules-get"))
 	c.Record(shape.Banners, Recording(tb, "singlebanner-get"))
-	tb.Cleanup(func() {
-		c.Down()
-		c.serving.Wait()
-	})
+	tb.Cleanup(c.Down)
 	return c
 }
 
@@ -102,12 +98,13 @@ func New(tb testing.TB) *CMS {
 // off.
 func (c *CMS) Down() {
 	c.mu.Lock()
-	server, listener := c.server, c.listener
+	server := c.server
 	c.server = nil
 	c.mu.Unlock()
 	if server != nil {
-		_ = listener.Close() // the server may not serve it yet
-		_ = server.Close()
+		_ = server.Listener.Close() // before the connections, which are not to come again
+		server.CloseClientConnections()
+		server.Close()
 	}
 }
 
@@ -124,14 +121,12 @@ func (c *CMS) Up() {
 		c.tb.Fatalf("upstreamtest: %v", err)
 	}
 	c.addr = l.Addr().String()
-	server := &http.Server{
+	c.server = &httptest.Server{Listener: l, Config: &http.Server{
 		Handler:           http.HandlerFunc(c.serve),
-		ConnState:         c.follow,
 		ReadHeaderTimeout: testkit.Patience,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}
-	c.server, c.listener = server, l
-	c.serving.Go(func() { _ = server.Serve(l) }) // ends with http.ErrServerClosed
+	}}
+	c.server.Start()
 }
 
 // listen opens the port, at first any below those that the system gives to connections: one of them
@@ -146,18 +141,6 @@ func (c *CMS) listen() (l net.Listener, err error) {
 		}
 	}
 	return l, err
-}
-
-// follow counts the connections. The accept loop reports a new one before it continues, so serving
-// cannot drop to zero while one is about to begin.
-func (c *CMS) follow(_ net.Conn, s http.ConnState) {
-	switch s {
-	case http.StateNew:
-		c.serving.Add(1)
-	case http.StateHijacked, http.StateClosed:
-		c.serving.Done()
-	case http.StateActive, http.StateIdle:
-	}
 }
 
 func (c *CMS) serve(w http.ResponseWriter, req *http.Request) {

@@ -72,10 +72,11 @@ func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 		if rec.Failure.Code == lease.CodeHeld {
 			p.err = ErrHeld
 		}
-		if own := r.pause.Load(); own != nil {
-			if r.refusal.Load() != nil && own.until > p.until {
-				return // a failure since then could not be recorded
-			}
+		own := r.pause.Load()
+		if r.refusal.Load() != nil && (own == nil && rec.Left == 0 || own != nil && own.until > p.until) {
+			return // what this process has loaded since then, or failed to, could not be recorded
+		}
+		if own != nil {
 			if own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
 				p.err = own.err // this process may know more than the record
 			}

@@ -148,6 +148,31 @@ func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
 	}
 }
 
+// TestASuccessThatRedisCannotRecordEndsAFailure has the CMS work again once the record of its failure
+// can no longer be removed.
+func TestASuccessThatRedisCannotRecordEndsAFailure(t *testing.T) {
+	server := startRedis(t)
+	src := newSource()
+	o := options(src)
+	o.TTL = 50 * time.Millisecond
+	_, r := replica(t, server.URL(), o)
+	warm(t, r)
+	src.fail(errDown)
+	eventually(t, "the failure is recorded", func() bool {
+		get(t, r)
+		return strings.HasPrefix(server.Client().HGet(t.Context(), books, "lease").Val(), "failed:")
+	})
+	refusals["NOREPLICAS"](t, server)
+	src.fail(nil)
+	eventually(t, "it is loaded", func() bool { return get(t, r).Status.Detail == DetailRedisRefused && !r.Snapshot().Failing })
+	for range 3 {
+		_, err := r.look()
+		if must(t, err); r.Snapshot().Failing {
+			t.Fatal("the failure is back")
+		}
+	}
+}
+
 // TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
 // document: each replica serves what it has fetched itself, and a purge reaches them all.
 func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {

@@ -24,7 +24,7 @@ func (r *Reader[V]) begin() beginning {
 
 // enter admits what a look has found, and what is held back, unless one that began later has
 // entered, or this process has written or kept something since: then another look follows. A hold
-// that Redis refused to record stands here alone.
+// that Redis refused to record stands here alone, and one that it cannot forget is over here.
 func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 	r.mu.Lock()
 	if b.number <= r.entered {
@@ -36,7 +36,8 @@ func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 		r.overtake()
 	}
 	r.put(e)
-	if hold.Since > 0 || r.refusal.Load() == nil {
+	over := e.origin == originRefused && e.fetchedAt > hold.Since
+	if r.refusal.Load() == nil || hold.Since > 0 && !over {
 		r.putHold(hold)
 	}
 	r.mu.Unlock()

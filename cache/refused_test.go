@@ -173,6 +173,27 @@ func TestASuccessThatRedisCannotRecordEndsAFailure(t *testing.T) {
 	}
 }
 
+// TestAHoldThatRedisCannotForgetEnds has the CMS give a good document once Redis refuses to store it.
+func TestAHoldThatRedisCannotForgetEnds(t *testing.T) {
+	server := startRedis(t)
+	src := newSource(2)
+	told := make(chan *HeldBack, 100)
+	_, r := replicaWith(t, Options{URL: server.URL(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, guarded(src, time.Hour))
+	get(t, r)
+	src.version.Store(101)
+	until(t, r, "it is held back", isHeld)
+	refusals["NOREPLICAS"](t, server)
+	src.version.Store(4)
+	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
+	for range 3 {
+		_, err := r.look()
+		must(t, err)
+	}
+	if begun, over := testkit.Receive(t, told), testkit.Receive(t, told); begun == nil || over != nil || len(told) > 0 {
+		t.Errorf("told %+v, %+v, and %d times more", begun, over, len(told))
+	}
+}
+
 // TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
 // document: each replica serves what it has fetched itself, and a purge reaches them all.
 func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {

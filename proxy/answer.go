@@ -68,9 +68,9 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 		head = int(rep.Encoding)
 	}
 	out := newOutgoing()
-	out.add(s.terms.cors.origins[string(r.origin)])
+	out.add(s.terms.cors.origins[string(r.origin)].text)
 	if r.ctx.IsTLS() {
-		out.add(s.terms.hsts)
+		out.add(s.terms.hsts.text)
 	}
 	out.add(m.lines)
 	out.add(rep.Tag)

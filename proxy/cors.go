@@ -14,12 +14,12 @@ import (
 type cors struct {
 	// all are the lines that allow all origins to read an answer, with or without an Origin, since a
 	// cache serves it to either; empty unless all can.
-	all []byte
+	all lines
 	// origins are the listed ones, each with its lines.
-	origins map[string][]byte
+	origins map[string]lines
 	// resourcePolicy is the line that says who can load answers without CORS, which code cannot read
 	// but a flaw of the processor may leak (Fetch standard, section 3.7).
-	resourcePolicy []byte
+	resourcePolicy lines
 }
 
 // exposed are the header fields that pages of other origins can read.
@@ -27,18 +27,18 @@ const exposed = "ETag, Age, Cache-Status, Retry-After, X-Request-Id"
 
 // readable are the lines that allow the pages of an origin to read an answer, and the times of a
 // request (Resource Timing, section 4.5).
-func readable(origin string) []byte {
-	return fmt.Appendf(nil, "Access-Control-Allow-Origin: %s\r\nTiming-Allow-Origin: %[1]s\r\nAccess-Control-Expose-Headers: %s\r\n", origin, exposed)
+func readable(origin string) lines {
+	return newLines("Access-Control-Allow-Origin: %s\r\nTiming-Allow-Origin: %[1]s\r\nAccess-Control-Expose-Headers: %s\r\n", origin, exposed)
 }
 
 // newCORS reads a list of origins; "*" alone allows all, and an empty list none.
 func newCORS(origins []string) (cors, error) {
-	c := cors{origins: map[string][]byte{}, resourcePolicy: []byte("Cross-Origin-Resource-Policy: same-origin\r\n")}
+	c := cors{origins: map[string]lines{}, resourcePolicy: newLines("Cross-Origin-Resource-Policy: same-origin\r\n")}
 	if slices.Contains(origins, "*") {
 		if len(origins) > 1 {
 			return c, fmt.Errorf("CORS origins: want either * or a list, got both in %q", origins)
 		}
-		c.all, c.resourcePolicy = readable("*"), []byte("Cross-Origin-Resource-Policy: cross-origin\r\n")
+		c.all, c.resourcePolicy = readable("*"), newLines("Cross-Origin-Resource-Policy: cross-origin\r\n")
 		return c, nil
 	}
 	for _, o := range origins {

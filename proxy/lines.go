@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/valyala/fasthttp"
 
 	"vitrine/proxy/negotiate"
 )
@@ -18,13 +21,35 @@ const (
 // tagsBetween separates the tags in the fields of Cloudflare and Fastly.
 var tagsBetween = map[string]string{"Cache-Tag": ",", "Surrogate-Key": " "}
 
+// lines are header lines that never change: as they are written before a document, and as fasthttp
+// takes them for any other answer.
+type lines struct {
+	text   []byte
+	fields [][2][]byte // name and value
+}
+
+func newLines(format string, args ...any) lines {
+	l := lines{text: fmt.Appendf(nil, format, args...)}
+	for line := range bytes.Lines(l.text) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
+		l.fields = append(l.fields, [2][]byte{name, value})
+	}
+	return l
+}
+
+func (l *lines) set(h *fasthttp.ResponseHeader) {
+	for _, f := range l.fields {
+		h.SetBytesKV(f[0], f[1])
+	}
+}
+
 // terms is the compiled form of the caching and CORS policy of [Options]: the header lines that
 // never change.
 type terms struct {
 	browsers, cdns policy
 	cors           cors
-	protection     []byte // of a body
-	hsts           []byte // over TLS; empty for none
+	protection     lines // of a body
+	hsts           lines // over TLS; none unless it is sent
 	// vary is the value of Vary at a route, without and with content codings.
 	vary, varyEncoded string
 	tags              []string // the names of further fields with the groups
@@ -43,14 +68,14 @@ const (
 
 func newTerms(o *Options) (*terms, error) {
 	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding", tags: o.TagHeaders}
-	t.protection = []byte("X-Content-Type-Options: nosniff\r\nContent-Security-Policy: " + securityPolicy + "\r\n")
+	t.protection = newLines("X-Content-Type-Options: nosniff\r\nContent-Security-Policy: %s\r\n", securityPolicy)
 	t.browsers, t.cdns = policies(o)
 	var err error
 	if t.cors, err = newCORS(o.CORSOrigins); err != nil {
 		return nil, err
 	}
 	if o.HSTS > 0 {
-		t.hsts = fmt.Appendf(nil, "Strict-Transport-Security: max-age=%d\r\n", wholeSeconds(o.HSTS))
+		t.hsts = newLines("Strict-Transport-Security: max-age=%d\r\n", wholeSeconds(o.HSTS))
 	}
 	if len(t.cors.origins) > 0 {
 		t.vary += ", Origin"
@@ -89,7 +114,7 @@ func (t *terms) newHead(i, kind int) []byte {
 				line("Content-Encoding", e)
 			}
 		}
-		b = append(b, t.protection...)
+		b = append(b, t.protection.text...)
 	}
-	return slices.Concat(b, t.cors.resourcePolicy, t.cors.all, []byte("\r\n"))
+	return slices.Concat(b, t.cors.resourcePolicy.text, t.cors.all.text, []byte("\r\n"))
 }

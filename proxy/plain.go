@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/json"
-	"slices"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -14,18 +12,16 @@ import (
 // writeCommon writes the fields of every answer without a document, and reports whether CORS allows
 // the request's origin to read it.
 func (r *request) writeCommon() (readable bool) {
-	t := r.server.terms
-	var hsts []byte
+	t, h := r.server.terms, &r.ctx.Response.Header
+	t.protection.set(h)
+	t.cors.resourcePolicy.set(h)
 	if r.ctx.IsTLS() {
-		hsts = t.hsts
+		t.hsts.set(h)
 	}
-	allowing := slices.Concat(t.cors.all, t.cors.origins[string(r.origin)])
-	for line := range bytes.SplitSeq(slices.Concat(t.protection, t.cors.resourcePolicy, hsts, allowing), []byte("\r\n")) {
-		if name, value, ok := bytes.Cut(line, []byte(": ")); ok {
-			r.ctx.Response.Header.SetBytesKV(name, value)
-		}
-	}
-	return len(allowing) > 0
+	listed := t.cors.origins[string(r.origin)]
+	t.cors.all.set(h)
+	listed.set(h)
+	return len(t.cors.all.text)+len(listed.text) > 0
 }
 
 // writeVary writes the Vary of an answer that depends on nothing but perhaps the origin.

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dustin/go-humanize/english"
+
 	"vitrine/cache"
 	"vitrine/config"
 	"vitrine/proxy/operator"
@@ -280,15 +282,15 @@ func (v checkView) sum(r report, bad int) string {
 func (v checkView) resource(resource shape.Resource, f fetchedReport) {
 	if f.OK {
 		v.printf("%-10s ok      status %d, %s, %d bytes, %.0f ms\n",
-			resource, f.Status, operator.Count(f.Items, "item", "items"), f.Bytes, f.Milliseconds)
+			resource, f.Status, english.Plural(f.Items, "item", "items"), f.Bytes, f.Milliseconds)
 	} else {
 		v.printf("%-10s FAILED  %s\n", resource, f.Error)
 	}
 	came := f.Upstream
 	if f.Pages > 0 {
-		came += fmt.Sprintf(", %s of %d bytes", operator.Count(f.Pages, "answer", "answers"), f.Received)
+		came += fmt.Sprintf(", %s of %d bytes", english.Plural(f.Pages, "answer", "answers"), f.Received)
 	}
-	v.line("from", "%s, %s", came, operator.Count(f.Attempts, "attempt", "attempts"))
+	v.line("from", "%s, %s", came, english.Plural(f.Attempts, "attempt", "attempts"))
 	v.line("time", "fetch %.1f ms, map %.1f ms, normalize %.1f ms", f.Steps.Fetch, f.Steps.Map, f.Steps.Normalize)
 	if f.Said != "" {
 		v.line("CMS said", "%s", f.Said)

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"vitrine/cache"
-	"vitrine/proxy/operator"
 	"vitrine/upstream/plain"
 )
 
@@ -53,7 +54,7 @@ func (c *historyCommand) Run(ctx context.Context, p program) error {
 		screen.printf("%s%s\n", cfg.Redis.Prefix, r)
 		for _, v := range all {
 			screen.printf("  %s  %s  %12s  %16s%s", v.Name, v.At.UTC().Format(time.RFC3339),
-				operator.Count(v.Items, "item", "items"), operator.Count(v.Bytes, "byte", "bytes"), servedNow(v, present.Document))
+				english.Plural(v.Items, "item", "items"), english.Plural(v.Bytes, "byte", "bytes"), servedNow(v, present.Document))
 			if v.Changes != "" {
 				screen.printf("  %s", v.Changes)
 			}

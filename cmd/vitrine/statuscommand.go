@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"vitrine/config"
 	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
@@ -109,7 +111,7 @@ func printStatus(s *screen, base string, st *operator.Status) {
 			default:
 				s.printf("stale for %s", -left)
 			}
-			s.printf(", %s old, %s, changed %s ago", seconds(h.Age), operator.Count(h.Bytes, "byte", "bytes"), since(h.ChangedAt))
+			s.printf(", %s old, %s, changed %s ago", seconds(h.Age), english.Plural(h.Bytes, "byte", "bytes"), since(h.ChangedAt))
 		}
 		if f := r.LastFetch; f != nil {
 			who := "fetched"

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -79,32 +78,6 @@ func percent(ratio float64) string {
 	return fmt.Sprintf("%.1f%%", 100*ratio)
 }
 
-// size writes a number of bytes: 512 B, 5.3 KiB, 12 MiB.
-func size(bytes int) string {
-	n, unit := float64(max(0, bytes)), 0
-	units := []string{"B", "KiB", "MiB", "GiB"}
-	for ; n >= 1024 && unit < len(units)-1; unit++ {
-		n /= 1024
-	}
-	digits := 0
-	if unit > 0 && n < 9.95 {
-		digits = 1
-	}
-	return fmt.Sprintf("%.*f %s", digits, n, units[unit])
-}
-
-// Count writes a count of things: 1 byte, 12,345 bytes.
-func Count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text + " " + many
-}
-
 // capital is a name at the beginning of a sentence.
 func capital[S ~string](name S) string {
 	if name == "" {
@@ -117,12 +90,4 @@ func capital[S ~string](name S) string {
 func tag(etag string) string {
 	etag = strings.Trim(etag, `"`)
 	return etag[:min(8, len(etag))]
-}
-
-// enumerate joins names: a, b and c.
-func enumerate(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
@@ -82,13 +84,13 @@ func verdictOf(st *Status) []sentence {
 	case len(failing) == len(shape.Resources()):
 		say(bad, "The CMS cannot be fetched from.")
 	case len(failing) > 0:
-		say(warn, capital(enumerate(failing))+" cannot be fetched from the CMS.")
+		say(warn, capital(english.WordSeries(failing, "and"))+" cannot be fetched from the CMS.")
 	}
 	switch {
 	case len(missing) > 0 && len(failing) > 0:
-		say(bad, capital(enumerate(missing))+": nothing can be served.")
+		say(bad, capital(english.WordSeries(missing, "and"))+": nothing can be served.")
 	case len(missing) > 0:
-		say(neutral, capital(enumerate(missing))+": nothing is held; the next request fetches it.")
+		say(neutral, capital(english.WordSeries(missing, "and"))+": nothing is held; the next request fetches it.")
 	}
 	for _, r := range shape.Resources() {
 		resource := st.Resources[r]
@@ -103,7 +105,7 @@ func verdictOf(st *Status) []sentence {
 		}
 	}
 	if len(stale) > 0 {
-		say(warn, capital(enumerate(stale))+": the copy being served is stale.")
+		say(warn, capital(english.WordSeries(stale, "and"))+": the copy being served is stale.")
 	}
 	switch {
 	case !st.Redis.Up:
@@ -125,15 +127,15 @@ func verdictOf(st *Status) []sentence {
 		}
 	}
 	if len(untold) > 0 {
-		say(warn, "Cannot be told of changes: "+enumerate(untold)+".")
+		say(warn, "Cannot be told of changes: "+english.WordSeries(untold, "and")+".")
 	}
 	switch {
 	case len(idle) == 0 && len(all) == 0:
 		say(good, "All is well: everything is fresh, and the CMS and Redis answer.")
 	case len(idle) > 0 && len(all) == 0:
-		say(good, "All is well. Not requested lately: "+enumerate(idle)+"; the next request refreshes the copy.")
+		say(good, "All is well. Not requested lately: "+english.WordSeries(idle, "and")+"; the next request refreshes the copy.")
 	case len(idle) > 0:
-		say(neutral, capital(enumerate(idle))+": not requested lately; the next request refreshes the copy.")
+		say(neutral, capital(english.WordSeries(idle, "and"))+": not requested lately; the next request refreshes the copy.")
 	}
 	slices.SortStableFunc(all, func(a, b sentence) int { return slices.Index(levels, a.Level) - slices.Index(levels, b.Level) })
 	return all
@@ -194,7 +196,7 @@ func (f *Fetch) Summary() string {
 		text += fmt.Sprintf(", %d attempts", f.Attempts)
 	}
 	if f.Repairs > 0 {
-		text += ", " + Count(f.Repairs, "repair", "repairs")
+		text += ", " + english.Plural(f.Repairs, "repair", "repairs")
 	}
 	return text
 }
@@ -233,7 +235,7 @@ func holds(r Replica) sentence {
 	case !r.Agree:
 		return sentence{warn, "something else"}
 	case r.Self:
-		return sentence{good, Count(len(r.ETags), "resource", "resources")}
+		return sentence{good, english.Plural(len(r.ETags), "resource", "resources")}
 	case len(r.ETags) == 0:
 		return sentence{"neutral", "nothing yet"}
 	}

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
 	"vitrine/proxy/operator/webhook"
 	"vitrine/upstream/shape"
 )
@@ -22,7 +25,8 @@ import (
 var formats = template.FuncMap{
 	"span": span, "seconds": seconds, "ago": ago, "clock": clock, "milliseconds": milliseconds, "percent": percent,
 	"compact": compact, "count": func(n uint64) string { return compact(float64(n)) },
-	"size": size, "plural": Count, "capital": capital[shape.Resource], "tag": tag, "describe": describe, "holds": holds,
+	"size":   func(bytes int) string { return humanize.IBytes(uint64(bytes)) }, //nolint:gosec // a length
+	"plural": english.Plural, "capital": capital[shape.Resource], "tag": tag, "describe": describe, "holds": holds,
 }
 
 //go:embed assets

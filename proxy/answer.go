@@ -12,10 +12,15 @@ import (
 	"vitrine/proxy/represent"
 )
 
-// document answers at a route. The order of the checks is that of Django REST Framework.
+// document answers at a route. The order of the checks after a preflight is that of Django REST
+// Framework.
 func (s *Server) document(i int) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r := requestOf(c)
+		r.route = &routes[i]
+		if r.preflight() {
+			return nil
+		}
 		q := negotiate.ParseQuery(r.ctx.URI().QueryString())
 		f := negotiate.ParseFormat(q.Format)
 		if f == negotiate.FormatUnknown {
@@ -63,9 +68,9 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 		return errPrecondition
 	}
 	r.moment, r.encoding = m, rep.Encoding
-	head := headSmall
+	coding := negotiate.Encoding(noCodings)
 	if rep.Varies {
-		head = int(rep.Encoding)
+		coding = rep.Encoding
 	}
 	out := newOutgoing()
 	out.add(s.terms.cors.origins[string(r.origin)].text)
@@ -74,13 +79,7 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 	}
 	out.add(m.lines)
 	out.add(rep.Tag)
-	switch {
-	case verdict == negotiate.NotModified && rep.Varies:
-		head = headNotModified
-	case verdict == negotiate.NotModified:
-		head = headNotModifiedSmall
-	}
-	out.add(s.terms.heads[i][head])
+	out.add(s.terms.heads[i][verdict][coding])
 	resp := &r.ctx.Response
 	if verdict == negotiate.NotModified {
 		lease.Release()

@@ -41,16 +41,6 @@ func (r *route) otherPath() string {
 	return r.path + "/"
 }
 
-// routeOf returns the route of a path, or nil.
-func routeOf(path string) *route {
-	for i := range routes {
-		if routes[i].path == path {
-			return &routes[i]
-		}
-	}
-	return nil
-}
-
 // newApp registers the routes. A request passes what is used here in this order. An error ends it,
 // and one table says how it is answered (errors.go).
 func (s *Server) newApp() *fiber.App {
@@ -61,7 +51,7 @@ func (s *Server) newApp() *fiber.App {
 		s.check,   // refuses what fasthttp lets through
 	)
 	for i := range routes {
-		app.All(routes[i].path, preflight, s.document(i))
+		app.All(routes[i].path, s.document(i))
 		app.All(routes[i].otherPath(), redirect(routes[i].path))
 	}
 	app.Use(func(*fiber.Ctx) error { return errNoRoute })
@@ -158,7 +148,6 @@ func (s *Server) observe(c *fiber.Ctx) error {
 	c.Context().SetUserValue(requestKey{}, r)
 	s.startSpan(r)
 	err := c.Next()
-	r.route = routeOf(c.Route().Path)
 	if err != nil {
 		err = c.App().ErrorHandler(c, err)
 	}

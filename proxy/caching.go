@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -77,9 +78,5 @@ func appendAge(dst []byte, age, keep int64) []byte {
 // wholeSeconds rounds down, including negative durations, so that neither an age nor the remaining
 // freshness is overstated.
 func wholeSeconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second < 0 {
-		s--
-	}
-	return s
+	return int64(math.Floor(d.Seconds()))
 }

@@ -51,13 +51,13 @@ func newCORS(origins []string) (cors, error) {
 	return c, nil
 }
 
-// preflight answers a CORS preflight. An origin that is not allowed gets the same answer without
-// the permission. Every header can be sent, since nothing depends on credentials: the names before
-// the wildcard are for browsers without support for it, and it never covers Authorization.
-func preflight(c *fiber.Ctx) error {
-	r := requestOf(c)
+// preflight answers a CORS preflight, if the request is one, and reports whether it is. An origin
+// that is not allowed gets the same answer without the permission. Every header can be sent, since
+// nothing depends on credentials: the names before the wildcard are for browsers without support for
+// it, and it never covers Authorization.
+func (r *request) preflight() bool {
 	if !r.ctx.IsOptions() || len(r.origin) == 0 || len(r.requestMethod) == 0 { // Fetch standard, section 4.8
-		return c.Next()
+		return false
 	}
 	allows := r.writeCommon()
 	r.writeVary()
@@ -70,5 +70,5 @@ func preflight(c *fiber.Ctx) error {
 			"Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *")
 		h.Set(fiber.HeaderAccessControlMaxAge, "7200") // two hours, Chromium's maximum
 	}
-	return nil
+	return true
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -155,7 +156,7 @@ func retrySeconds(err error) int64 {
 	if r, ok := errors.AsType[*cache.RetryError](err); ok && r.After > 0 {
 		after = r.After
 	}
-	return max(1, int64((after+time.Second-1)/time.Second))
+	return max(1, int64(math.Ceil(after.Seconds())))
 }
 
 // failUnread answers a request that fasthttp could not read; the connection is closed after it.

@@ -54,17 +54,11 @@ type terms struct {
 	vary, varyEncoded string
 	tags              []string // the names of further fields with the groups
 	// heads end the header of an answer with a document.
-	heads [len(routes)][heads][]byte
+	heads [len(routes)][negotiate.Failed][noCodings + 1][]byte
 }
 
-// The kinds of heads: one for each content coding, one for a document that has none, and two for a
-// 304.
-const (
-	headSmall            = int(negotiate.Encodings) // after those of the codings, whose index is theirs
-	headNotModified      = headSmall + 1
-	headNotModifiedSmall = headSmall + 2
-	heads                = headSmall + 3
-)
+// noCodings is the index, after those of the content codings, of a document that has none.
+const noCodings = negotiate.Encodings
 
 func newTerms(o *Options) (*terms, error) {
 	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding", tags: o.TagHeaders}
@@ -82,8 +76,10 @@ func newTerms(o *Options) (*terms, error) {
 		t.varyEncoded += ", Origin"
 	}
 	for i := range routes {
-		for kind := range t.heads[i] {
-			t.heads[i][kind] = t.newHead(i, kind)
+		for verdict := range negotiate.Failed {
+			for coding := range t.heads[i][verdict] {
+				t.heads[i][verdict][coding] = t.newHead(i, verdict, negotiate.Encoding(coding)) //nolint:gosec // it is one
+			}
 		}
 	}
 	return t, nil
@@ -92,10 +88,10 @@ func newTerms(o *Options) (*terms, error) {
 // newHead renders what follows the entity-tag in the header of an answer with the document of a
 // route. A 304 has only the fields that a cache or a page needs; those that protect a body were
 // sent with the body.
-func (t *terms) newHead(i, kind int) []byte {
+func (t *terms) newHead(i int, verdict negotiate.Verdict, coding negotiate.Encoding) []byte {
 	b := []byte("\r\n")
 	line := func(name, value string) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
-	if kind == headSmall || kind == headNotModifiedSmall {
+	if coding == noCodings {
 		line("Vary", t.vary)
 	} else {
 		line("Vary", t.varyEncoded)
@@ -106,13 +102,11 @@ func (t *terms) newHead(i, kind int) []byte {
 	for _, name := range t.tags {
 		line(name, string(routes[i].resource)+tagsBetween[name]+"vitrine")
 	}
-	if kind < headNotModified {
+	if verdict == negotiate.Proceed {
 		line("Allow", allowed)
 		line("Content-Type", contentJSON)
-		if kind < headSmall {
-			if e := negotiate.Encoding(kind).String(); e != "" { //nolint:gosec // it is one
-				line("Content-Encoding", e)
-			}
+		if coding < negotiate.Identity {
+			line("Content-Encoding", coding.String())
 		}
 		b = append(b, t.protection.text...)
 	}

@@ -2,9 +2,9 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,10 +31,6 @@ type Server struct {
 	draining atomic.Bool
 	open     atomic.Int64   // connections
 	notice   rate.Sometimes // logs that there are too many
-
-	mu        sync.Mutex // guards the two below
-	listeners []net.Listener
-	closed    bool // Shutdown was called
 }
 
 // New makes a server that is ready to Serve. It fails if the options are not usable.
@@ -59,24 +55,12 @@ func New(o Options) (*Server, error) {
 // Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was
 // called before. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	if !s.register(ln) {
-		_ = ln.Close() // nothing was accepted from it
-		return nil
-	}
+	// Fiber does not close a listener that it gets too late.
+	defer context.AfterFunc(s.base, func() { _ = ln.Close() })()
 	if err := s.app.Listener(&limited{Listener: ln, server: s}); err != nil {
 		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
 	}
 	return nil
-}
-
-// register adds a listener, unless the server is closed.
-func (s *Server) register(ln net.Listener) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.listeners = append(s.listeners, ln)
-	}
-	return !s.closed
 }
 
 // SetDraining makes every answer from now on the last one on its connection.
@@ -88,15 +72,7 @@ func (s *Server) SetDraining() { s.draining.Store(true) }
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.stop()
 	s.SetDraining()
-	s.mu.Lock()
-	s.closed = true
-	listeners := s.listeners
-	s.mu.Unlock()
-	err := s.app.ShutdownWithContext(ctx)
-	for _, ln := range listeners {
-		_ = ln.Close() // one that Serve has not passed to Fiber yet; otherwise already closed
-	}
-	if err != nil {
+	if err := s.app.ShutdownWithContext(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("proxy: shut down: %w", err)
 	}
 	return nil

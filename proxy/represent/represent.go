@@ -175,17 +175,9 @@ func (d *Document) form(order []int32, indent int) *form {
 		body = d.banners.items(order).appendTo(make([]byte, 0, len(d.banners.body)))
 	}
 	if indent > 0 {
-		body = fitted(shape.Indent(make([]byte, 0, 2*len(body)), body, indent))
+		body = bytes.Clone(shape.Indent(make([]byte, 0, 2*len(body)), body, indent)) // to its size
 	}
 	return newForm(body, cache.ETag(body))
-}
-
-// fitted returns body without much unused capacity.
-func fitted(body []byte) []byte {
-	if cap(body)-len(body) <= len(body)/8 {
-		return body
-	}
-	return append(make([]byte, 0, len(body)), body...)
 }
 
 // plain is the document in an order, nil for the CMS's, at minimal cost.

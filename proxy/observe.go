@@ -91,7 +91,8 @@ func (s *Server) logAccess(r *request, took time.Duration) {
 		return
 	}
 	req, resp := &r.ctx.Request.Header, &r.ctx.Response
-	attrs := append(make([]slog.Attr, 0, 16), slog.String("client", r.client()))
+	client, _ := r.sender()
+	attrs := append(make([]slog.Attr, 0, 16), slog.String("client", client))
 	if r.read { // fasthttp has defaults for unread parts
 		attrs = append(attrs,
 			slog.String("method", string(req.Method())),

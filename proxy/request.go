@@ -173,7 +173,10 @@ func (r *request) Lend() context.Context {
 // traced returns the context of the trace that the request names, from a trusted proxy only: a
 // visitor can neither cause spans nor join the CMS's to a trace of their own.
 func (r *request) traced() context.Context {
-	if r.traceParent == nil || !r.fromProxy() {
+	if r.traceParent == nil {
+		return r.Context
+	}
+	if _, trusted := r.sender(); !trusted {
 		return r.Context
 	}
 	return propagation.TraceContext{}.Extract(r.Context, propagation.MapCarrier{
@@ -181,18 +184,12 @@ func (r *request) traced() context.Context {
 	})
 }
 
-// fromProxy reports whether the request came from a trusted proxy.
-func (r *request) fromProxy() bool {
+// sender is the address that the request came from, if known, and whether a trusted proxy has passed
+// it on.
+func (r *request) sender() (client string, trusted bool) {
 	c := r.server.app.AcquireCtx(r.ctx)
 	defer r.server.app.ReleaseCtx(c)
-	return c.IsProxyTrusted()
-}
-
-// client is the address that the request came from, if known.
-func (r *request) client() string {
-	c := r.server.app.AcquireCtx(r.ctx)
-	defer r.server.app.ReleaseCtx(c)
-	return c.IP()
+	return c.IP(), c.IsProxyTrusted()
 }
 
 // id is the client's id for the request if it is valid, otherwise a new one.

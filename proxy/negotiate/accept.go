@@ -48,10 +48,7 @@ func parseAccept(value []byte) (indent int, ok bool) {
 		return noIndent, true
 	}
 	var best [precedences]mediaRange
-	for more := true; more; {
-		var element []byte
-		more = bytes.IndexByte(value, ',') >= 0
-		element, value = cut(value, ',')
+	for element := range bytes.SplitSeq(value, comma) {
 		r := parseMediaRange(element)
 		c := &best[r.precedence]
 		if r.json && !c.json {

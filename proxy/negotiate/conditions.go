@@ -60,13 +60,8 @@ func matchesTag(list, tag []byte, strong bool) bool {
 		return true
 	}
 	for {
-		for len(list) > 0 && (list[0] == ' ' || list[0] == '\t' || list[0] == ',') {
-			list = list[1:]
-		}
-		weak := bytes.HasPrefix(list, []byte("W/"))
-		if weak {
-			list = list[2:]
-		}
+		var weak bool
+		list, weak = bytes.CutPrefix(bytes.TrimLeft(list, " \t,"), []byte("W/"))
 		n := tagLength(list)
 		if n == 0 {
 			return false

@@ -1,5 +1,7 @@
 package negotiate
 
+import "bytes"
+
 // An Encoding is a content coding of answers.
 type Encoding uint8
 
@@ -29,9 +31,7 @@ func ChooseEncoding(value []byte) Encoding {
 	const unlisted = -1
 	weights := [Encodings]int{unlisted, unlisted, unlisted, unlisted}
 	rest := unlisted
-	for len(value) > 0 {
-		var element []byte
-		element, value = cut(value, ',')
+	for element := range bytes.SplitSeq(value, comma) {
 		coding, params := cut(element, ';')
 		coding = TrimBlanks(coding)
 		weight, ok := parseWeight(params)

@@ -10,6 +10,9 @@ package negotiate
 
 import "bytes"
 
+// comma separates the elements of a list.
+var comma = []byte(",")
+
 // cut is bytes.Cut around a single byte.
 func cut(s []byte, sep byte) (before, after []byte) {
 	if i := bytes.IndexByte(s, sep); i >= 0 {
@@ -48,9 +51,7 @@ func TrimBlanks(s []byte) []byte {
 // HasToken reports whether a comma-separated list has a token, ignoring case; lower is in lower
 // case.
 func HasToken(list []byte, lower string) bool {
-	for len(list) > 0 {
-		var element []byte
-		element, list = cut(list, ',')
+	for element := range bytes.SplitSeq(list, comma) {
 		if EqualFold(TrimBlanks(element), lower) {
 			return true
 		}

@@ -78,7 +78,7 @@ func newTerms(o *Options) (*terms, error) {
 	for i := range routes {
 		for verdict := range negotiate.Failed {
 			for coding := range t.heads[i][verdict] {
-				t.heads[i][verdict][coding] = t.newHead(i, verdict, negotiate.Encoding(coding)) //nolint:gosec // it is one
+				t.heads[i][verdict][coding] = t.newHead(i, verdict, negotiate.Encoding(coding))
 			}
 		}
 	}

@@ -56,7 +56,8 @@ func New(o Options) (*Server, error) {
 // called before. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	// Fiber does not close a listener that it gets too late.
-	defer context.AfterFunc(s.base, func() { _ = ln.Close() })()
+	stop := context.AfterFunc(s.base, func() { _ = ln.Close() })
+	defer stop()
 	if err := s.app.Listener(&limited{Listener: ln, server: s}); err != nil {
 		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
 	}

@@ -25,7 +25,7 @@ import (
 var formats = template.FuncMap{
 	"span": span, "seconds": seconds, "ago": ago, "clock": clock, "milliseconds": milliseconds, "percent": percent,
 	"compact": compact, "count": func(n uint64) string { return compact(float64(n)) },
-	"size":   func(bytes int) string { return humanize.IBytes(uint64(bytes)) }, //nolint:gosec // a length
+	"size":   func(bytes int) string { return humanize.IBytes(uint64(bytes)) },
 	"plural": english.Plural, "capital": capital[shape.Resource], "tag": tag, "describe": describe, "holds": holds,
 }
 

@@ -37,7 +37,7 @@ func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 	}
 	r.put(e)
 	over := e.origin == originRefused && e.fetchedAt > hold.Since
-	if r.refusal.Load() == nil || hold.Since > 0 && !over {
+	if r.refusal.Load() == nil || e.doc == nil || hold.Since > 0 && !over {
 		r.putHold(hold)
 	}
 	r.mu.Unlock()

@@ -194,6 +194,25 @@ func TestAHoldThatRedisCannotForgetEnds(t *testing.T) {
 	}
 }
 
+// TestAHoldThatRedisRefusedEndsWithAPurge has the copy purged that a document is held back for, and
+// the CMS fail then.
+func TestAHoldThatRedisRefusedEndsWithAPurge(t *testing.T) {
+	server := startRedis(t)
+	src := newSource(2)
+	_, r := replica(t, server.URL(), guarded(src, time.Hour))
+	get(t, r)
+	refusals["OOM"](t, server) // which accepts DEL
+	src.version.Store(101)
+	until(t, r, "it is held back", func(a Answer[int64]) bool { return a.Value == 2 && r.Snapshot().HeldBack != nil })
+	src.fail(errDown)
+	until(t, r, "the CMS fails", func(Answer[int64]) bool { return r.Snapshot().Failing })
+	must(t, server.Client().Del(t.Context(), key).Err())
+	eventually(t, "the purge counts", func() bool { _, err := r.Get(t.Context()); return err != nil })
+	if h := r.Snapshot().HeldBack; h != nil {
+		t.Errorf("it is still held back: %+v", h)
+	}
+}
+
 // TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
 // document: each replica serves what it has fetched itself, and a purge reaches them all.
 func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {

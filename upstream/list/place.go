@@ -99,11 +99,11 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	if query == nil {
 		query = url.Values{}
 	}
-	body := copyOf(p.Body.Value)
+	body := p.Body.Value
 	put := func(name string, value any) {
-		if body != nil {
-			setIn(body, name, value)
-		} else {
+		if object, ok := body.(map[string]any); ok {
+			body = with(object, name, value)
+		} else if body == nil {
 			query.Set(name, fmt.Sprint(value))
 		}
 	}
@@ -146,34 +146,17 @@ func (w *walk) request(at place, held exchange.Validators) exchange.Request {
 	return want
 }
 
-// copyOf copies the mappings of v, so that they can be written to.
-func copyOf(v any) any {
-	object, ok := v.(map[string]any)
-	if !ok {
-		return v
-	}
-	made := make(map[string]any, len(object))
-	for name, member := range object {
-		made[name] = copyOf(member)
-	}
-	return made
-}
-
-// setIn sets the member at a path, variables.after, and makes the objects on the way.
-func setIn(v any, path string, value any) {
-	object, ok := v.(map[string]any)
-	if !ok {
-		return
-	}
+// with is an object with another value at a path, variables.after.
+func with(object map[string]any, path string, value any) map[string]any {
+	made := make(map[string]any)
+	maps.Copy(made, object)
 	name, rest, deeper := strings.Cut(path, ".")
-	if !deeper {
-		object[name] = value
-		return
+	if deeper {
+		inner, _ := made[name].(map[string]any)
+		value = with(inner, rest, value)
 	}
-	if _, ok := object[name].(map[string]any); !ok {
-		object[name] = map[string]any{}
-	}
-	setIn(object[name], rest, value)
+	made[name] = value
+	return made
 }
 
 // failed is an error of processing complete responses.

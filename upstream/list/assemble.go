@@ -186,10 +186,9 @@ func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
 		Root: string(m.resource), Map: m.program, Ignore: m.ignore, Object: len(m.resource.Lists()) > 0, MaxBytes: int(m.maxBytes),
 	}
 	for i, p := range m.parts {
-		c.Parts = append(c.Parts, mapping.Items{
-			Name: p.Name, Root: p.root, List: p.list, Draft: m.draft, Maps: m.maps(p), MaxItems: p.Paging.MaxItems,
-			Items: walked[i].items, Responses: walked[i].responses,
-		})
+		items := p.mapped
+		items.Items, items.Responses = walked[i].items, walked[i].responses
+		c.Parts = append(c.Parts, items)
 	}
 	return c.Compose(ctx)
 }

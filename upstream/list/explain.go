@@ -27,19 +27,17 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 	steps := []Step{{"received", []json.RawMessage{first[0]}}}
 	ctx, stop := mapping.Watch(ctx, len(first[0]))
 	defer stop()
-	programs := m.maps(p)
-	for i, program := range programs {
+	for i, program := range p.mapped.Maps {
 		name := "map"
 		if program == m.shaping {
 			name = "shared.map"
 		}
-		composition := &mapping.Composition{
-			Root: p.root, MaxBytes: int(m.maxBytes),
-			Parts: []mapping.Items{{Root: p.root, List: p.list, Maps: programs[:i+1], MaxItems: p.Paging.MaxItems, Items: first}},
+		items := mapping.Items{Root: p.root, List: p.list, Maps: p.mapped.Maps[:i+1], MaxItems: p.Paging.MaxItems, Items: first}
+		composition := &mapping.Composition{Root: p.root, MaxBytes: int(m.maxBytes)}
+		if i == len(p.mapped.Maps)-1 {
+			items.Draft, composition.Ignore, composition.Object = m.draft, m.ignore, len(m.resource.Lists()) > 0
 		}
-		if i == len(programs)-1 {
-			composition.Ignore, composition.Parts[0].Draft, composition.Object = m.ignore, m.draft, len(m.resource.Lists()) > 0
-		}
+		composition.Parts = []mapping.Items{items}
 		made, err := composition.Compose(ctx)
 		if err != nil {
 			return steps, &exchange.Error{Op: s.Op, Kind: exchange.ErrAnswer, Err: err}

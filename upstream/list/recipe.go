@@ -57,11 +57,12 @@ type Recipe struct {
 // part is one part of a recipe.
 type part struct {
 	source.Part
-	root string // its path in the document: catalogue.artist, banners
-	list bool
-	all  bool // everything is asked for at first
-	// nil for none
-	program, items, id, total, next *mapping.Program
+	root    string // its path in the document: catalogue.artist, banners
+	list    bool
+	all     bool             // everything is asked for at first
+	id      *mapping.Program // nil for none
+	opening mapping.Opening  // of each response
+	mapped  mapping.Items    // without the items themselves
 }
 
 // New makes a recipe. Its error is an *[Error] or a *[mapping.ProgramError].
@@ -130,13 +131,22 @@ func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, e
 		return nil, wrong(key+"paging."+name, "%w", err)
 	}
 	p.Items, p.ID = cmp.Or(o.Items, m.shared.Items), cmp.Or(o.ID, m.shared.ID)
-	return p, errors.Join(
-		m.compile(&p.program, key+"map", o.Map),
-		m.compile(&p.items, key+"items", p.Items),
+	p.opening = mapping.Opening{Root: p.root, List: p.list, MaxItems: p.Paging.MaxItems, MaxBytes: int(m.maxBytes)}
+	p.mapped = mapping.Items{Name: p.Name, Root: p.root, List: p.list, Draft: m.draft, MaxItems: p.Paging.MaxItems}
+	var own *mapping.Program
+	err := errors.Join(
+		m.compile(&own, key+"map", o.Map),
+		m.compile(&p.opening.Items, key+"items", p.Items),
 		m.compile(&p.id, key+"id", p.ID),
-		m.compile(&p.total, key+"paging.total", strings.TrimPrefix(p.Paging.Total, "-")),
-		m.compile(&p.next, key+"paging.next", p.Paging.Next),
+		m.compile(&p.opening.Total, key+"paging.total", strings.TrimPrefix(p.Paging.Total, "-")),
+		m.compile(&p.opening.Next, key+"paging.next", p.Paging.Next),
 	)
+	for _, program := range []*mapping.Program{m.shaping, own} {
+		if program != nil {
+			p.mapped.Maps = append(p.mapped.Maps, program)
+		}
+	}
+	return p, err
 }
 
 // checkName allows the members of the document, or of the input of the resource's own program.
@@ -246,21 +256,11 @@ func (m *Recipe) Describe() []any {
 	return all
 }
 
-// maps are the programs that each item of a part passes through.
-func (m *Recipe) maps(p *part) (all []*mapping.Program) {
-	for _, program := range []*mapping.Program{m.shaping, p.program} {
-		if program != nil {
-			all = append(all, program)
-		}
-	}
-	return all
-}
-
 // untouched reports whether a response is the document as it is: a plain list where an envelope
 // could be, or the one object, and no program for it.
 func (m *Recipe) untouched(p *part, body []byte) bool {
 	body = bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
-	return p.Items == plainOrResults && m.program == nil && m.draft == nil && m.ignore == nil && len(m.maps(p)) == 0 && p.Name == "" &&
+	return p.Items == plainOrResults && m.program == nil && m.draft == nil && m.ignore == nil && len(p.mapped.Maps) == 0 && p.Name == "" &&
 		(!p.list || len(body) == 0 || body[0] != '{')
 }
 

@@ -200,13 +200,10 @@ func (w *walk) watch(ctx context.Context) (watched context.Context, stop func())
 func (w *walk) open(ctx context.Context, one exchange.Answer, left int) (mapping.Page, error) {
 	watched, stop := w.watch(ctx)
 	defer stop()
-	p := w.part
-	opening := &mapping.Opening{
-		Root: p.root, List: p.list, Body: one.Body, Header: one.Header,
-		Items: p.items, Total: p.total, Next: p.next, Left: left, MaxItems: p.Paging.MaxItems, MaxBytes: int(w.recipe.maxBytes),
-	}
+	p, opening := w.part, w.part.opening
+	opening.Body, opening.Header, opening.Left = one.Body, one.Header, left
 	page, err := opening.Open(watched)
-	if err == nil && p.next == nil && p.Paging.Style == source.PagingHeader {
+	if err == nil && opening.Next == nil && p.Paging.Style == source.PagingHeader {
 		page.Next = mapping.NextLink(one.Header)
 	}
 	if said := one.Header.Get(p.Paging.TotalHeader); err == nil && p.Paging.TotalHeader != "" && said != "" {

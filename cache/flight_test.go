@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,5 +202,46 @@ func TestALoadSeesTheValuesOfWhoeverCausedItAndNotItsEnd(t *testing.T) {
 	}
 	if starter.lent != 1 || joined.lent != 0 {
 		t.Errorf("lent %d and %d times", starter.lent, joined.lent)
+	}
+}
+
+// TestALeaseThatCannotBeGivenBackHoldsNobody has Redis refuse writes while a replica fetches, which
+// can then neither store the document nor give its lease back: whoever holds nothing fetches for
+// itself, and the lease ends once writes are accepted again.
+func TestALeaseThatCannotBeGivenBackHoldsNobody(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range refusals {
+		for loads, loaded := range map[string]error{"a document": nil, "a failure": errDown} {
+			t.Run(name+", "+loads, func(t *testing.T) {
+				server := startRedis(t)
+				src := newSource()
+				src.fail(loaded)
+				o := options(src)
+				o.FetchTimeout = time.Minute // its lease would outlast whoever waits
+				_, holder := replica(t, server.URL(), o)
+				_, waiting := serving(t, server.URL())
+				_, late := serving(t, server.URL())
+				release := src.hold()
+				var answered sync.WaitGroup
+				answered.Go(func() { _, _ = holder.Get(t.Context()) })
+				testkit.Receive(t, src.entered)
+				waits := getLater(t, waiting)
+				eventually(t, "it waits for the holder", func() bool { return waiting.Snapshot().Fetching })
+				accept := refuse(t, server)
+				release()
+				answered.Wait()
+				elapsed := testkit.Stopwatch(t)
+				for _, a := range []Answer[int64]{testkit.Receive(t, waits), get(t, late)} {
+					if a.Value != 1 {
+						t.Errorf("got %+v", a)
+					}
+				}
+				if took := elapsed(); took > 3*time.Second {
+					t.Errorf("they waited %v", took)
+				}
+				accept()
+				eventually(t, "the lease is given back", func() bool { return server.Client().HGet(t.Context(), books, "lease").Val() == "" })
+			})
+		}
 	}
 }

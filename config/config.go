@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"vitrine/config/source"
 )
 
@@ -220,18 +222,8 @@ func (s Size) String() string {
 
 // parseSize reads 1024, 64KiB, 64 kb and 1.5G.
 func parseSize(text string) (Size, error) {
-	rest := strings.TrimLeft(text, "0123456789.")
-	n, err := strconv.ParseFloat(text[:len(text)-len(rest)], 64)
-	unit, base := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(rest)), "B"), 1000.
-	if binary, ok := strings.CutSuffix(unit, "I"); ok && binary != "" {
-		unit, base = binary, 1024
-	}
-	power := strings.Index(units, unit) + 1
-	if unit == "" {
-		power = 0
-	}
-	n *= math.Pow(base, float64(power))
-	if err != nil || len(unit) > 1 || len(unit) != min(power, 1) || n >= math.MaxInt64 {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > math.MaxInt64 || strings.Contains(text, ",") { // which humanize skips: 1,5G is not 15G
 		return 0, errUnsaid
 	}
 	return Size(n), nil

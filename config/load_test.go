@@ -252,7 +252,7 @@ func TestRefusingLaterReadsAsRefusingAtOnce(t *testing.T) {
 func TestSizesAreReadInTheUsualForms(t *testing.T) {
 	for text, want := range map[string]config.Size{
 		"1024": 1024, "512B": 512, "64KiB": 64 << 10, "64 kib": 64 << 10, "1.5M": 1500000, "1mb": 1000000, "1Ki": 1024, "0.5GiB": 1 << 29,
-		"": 0, "KiB": 0, "12 XB": 0, "1IB": 0, "-1": 0, "1e3": 0, "1.2.3": 0, "0x10": 0, "1KK": 0, "9999999EiB": 0,
+		"": 0, "KiB": 0, "12 XB": 0, "1IB": 0, "-1": 0, "1e3": 0, "1.2.3": 0, "0x10": 0, "1KK": 0, "1,5G": 0, "9999999EiB": 0,
 	} {
 		c, err := config.Load(config.Sources{Flags: map[string]string{"upstream-max-bytes": text}})
 		if (err == nil) != (want > 0) || c.Upstream.MaxBytes != want {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"vitrine/upstream/plain"
@@ -102,13 +103,7 @@ func Noun(list string, n int) string {
 	if list == string(Rules) {
 		noun = "rule set"
 	}
-	switch stem, y := strings.CutSuffix(noun, "y"); {
-	case n == 1:
-		return noun
-	case y:
-		return stem + "ies"
-	}
-	return noun + "s"
+	return english.PluralWord(n, noun, "")
 }
 
 // compare compares two lists: both are put in the order of their ids, repeated ones as they stand,

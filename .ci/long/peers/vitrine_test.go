@@ -58,16 +58,7 @@ func startVitrine(t *testing.T, environ []string, tools ...tool) *vitrine {
 	testkit.Must(t, err)
 	v.relay = relay
 	v.Addr = v.relay.Addr().String()
-	relayed := make(chan struct{})
-	go func() {
-		defer close(relayed)
-		v.log.relay(v.relay, v.Public)
-	}()
-	t.Cleanup(func() {
-		_ = v.relay.Close() // it may be closed
-		v.End()             // and with it the connections
-		<-relayed
-	})
+	testkit.AcceptFrom(t, relay, func(conn net.Conn) { v.log.pass(conn, v.Public) })
 	return v
 }
 
@@ -123,35 +114,23 @@ func (e *exchanges) take() []exchange {
 	return taken
 }
 
-// relay passes each connection on to target until the listener is closed and the connections have
-// ended.
-func (e *exchanges) relay(l net.Listener, target string) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		all.Go(func() {
-			defer conn.Close()
-			there, err := net.Dial("tcp", target)
-			if err != nil {
-				return
-			}
-			defer there.Close()
-			tapped := &tappedConn{Conn: conn, log: e}
-			answered := make(chan struct{})
-			go func() {
-				defer close(answered)
-				_, _ = io.Copy(tapped, there) // until either side closes
-				_ = conn.Close()
-			}()
-			_, _ = io.Copy(there, tapped)
-			_ = there.(*net.TCPConn).CloseWrite() // its answers come still
-			<-answered
-		})
+// pass passes a connection on to target, until either side closes it.
+func (e *exchanges) pass(conn net.Conn, target string) {
+	there, err := net.Dial("tcp", target)
+	if err != nil {
+		return
 	}
+	defer there.Close()
+	tapped := &tappedConn{Conn: conn, log: e}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_, _ = io.Copy(tapped, there) // until either side closes
+		_ = conn.Close()
+	}()
+	_, _ = io.Copy(there, tapped)
+	_ = there.(*net.TCPConn).CloseWrite() // its answers come still
+	<-answered
 }
 
 // tappedConn follows one connection. Peers send requests without bodies, one after the other.

@@ -50,7 +50,7 @@ const besiegers = "LONG_BESIEGERS"
 // then prints how many connections it had at most.
 func besieger() {
 	s := &siege{public: os.Args[2], operator: os.Args[3], store: os.Args[4], secure: os.Args[5] == "true", done: make(chan struct{})}
-	for _, a := range append(attacks, attack{name: visits, run: visitsOf}) {
+	for _, a := range attacks {
 		if a.name == os.Args[1] {
 			a.run(s)
 		}
@@ -211,17 +211,6 @@ func neverSeen(method string, random *rand.Rand) string {
 	}
 	return fmt.Sprintf("%s /gvapp/singlebanner?ordering=%s HTTP/1.1\r\nHost: x\r\nAccept: application/json; indent=%d\r\nAccept-Encoding: %s\r\n\r\n",
 		method, strings.Join(fields, ","), random.IntN(9), []string{"br", "gzip", "zstd", "identity"}[random.IntN(4)])
-}
-
-const ordinary = "HEAD /cms/rules/ HTTP/1.1\r\nHost: x\r\n\r\n"
-
-// visits are what attacks are compared with: as many ordinary clients.
-const visits = "ordinary clients"
-
-func visitsOf(s *siege) {
-	s.by(64, s.public, func(c *net.TCPConn, _ *rand.Rand) {
-		repeat(s.over(c), false, "HEAD", func() string { return ordinary })
-	})
 }
 
 const idleOnly = "nobody but those who are idle"

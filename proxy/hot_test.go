@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"vitrine/cmd/testkit"
@@ -118,21 +115,14 @@ func TestAHitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHit puts each kind of hit beside a bare Fiber handler that writes the same status,
-// fields and bytes.
+// BenchmarkHit is each kind of hit without a socket.
 //
 //	go test -run '^$' -bench BenchmarkHit ./proxy
 func BenchmarkHit(b *testing.B) {
 	s := quietServer(b, Options{CORSOrigins: []string{"*"}})
 	for _, hit := range hits {
-		name := strings.ReplaceAll(hit.name, " ", "-")
 		h := newHot(b, s, hit.target, hit.fields)
-		b.Run(name+"/vitrine", func(b *testing.B) { h.benchmark(b, s.app.Server().Handler) })
-		b.Run(name+"/bare", func(b *testing.B) {
-			h.wire.answered.Reset()
-			h.answer(b, s.app.Server().Handler)
-			h.benchmark(b, bare(b, hit.target, h.wire.answered.Bytes()))
-		})
+		b.Run(strings.ReplaceAll(hit.name, " ", "-"), func(b *testing.B) { h.benchmark(b, s.app.Server().Handler) })
 	}
 }
 
@@ -142,31 +132,4 @@ func (h *hot) benchmark(b *testing.B, handler fasthttp.RequestHandler) {
 		h.wire.answered.Reset()
 		h.answer(b, handler)
 	}
-}
-
-// bare is a Fiber application whose one handler repeats an answer.
-func bare(t testing.TB, target string, answer []byte) fasthttp.RequestHandler {
-	t.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil) //nolint:bodyclose // there is no connection
-	testkit.Must(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	testkit.Must(t, err)
-	var names, values []string
-	for name := range resp.Header {
-		if name != "Date" && name != "Content-Length" {
-			names, values = append(names, name), append(values, resp.Header.Get(name))
-		}
-	}
-	app := fiber.New(fiber.Config{DisableDefaultContentType: true, DisableStartupMessage: true})
-	target, _, _ = strings.Cut(target, "?")
-	app.Get(target, func(c *fiber.Ctx) error {
-		c.Status(resp.StatusCode)
-		for i := range names {
-			c.Set(names[i], values[i])
-		}
-		c.Context().Response.SetBodyRaw(body)
-		return nil
-	})
-	return app.Handler()
 }

@@ -208,13 +208,15 @@ func TestEveryRecordedErrorIsToldForWhatItIs(t *testing.T) {
 
 func TestRecordedErrorsAreNoDocumentsWithStatus200Either(t *testing.T) {
 	for name := range meanings {
-		_, body, _ := bytes.Cut(upstreamtest.Recording(t, name), []byte("\r\n\r\n"))
-		server := upstreamtest.New(t)
-		server.Handle(shape.Banners, upstreamtest.JSON(string(body)))
-		got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
-		found, ok := errors.AsType[*exchange.FaultError](err)
-		if !ok || found.Kind != exchange.FaultPage || got.Attempts != 1 {
-			t.Errorf("%s with status 200: %v after %d attempts", name, err, got.Attempts)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, body, _ := bytes.Cut(upstreamtest.Recording(t, name), []byte("\r\n\r\n"))
+			server := upstreamtest.New(t)
+			server.Handle(shape.Banners, upstreamtest.JSON(string(body)))
+			got, err := newClient(t, server.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
+			found, ok := errors.AsType[*exchange.FaultError](err)
+			if !ok || found.Kind != exchange.FaultPage || got.Attempts != 1 {
+				t.Errorf("%v after %d attempts", err, got.Attempts)
+			}
+		})
 	}
 }

@@ -45,8 +45,7 @@ type Options struct {
 	Pause time.Duration
 	// Count receives each outcome, told or failed. Required.
 	Count func(target, outcome string)
-	// Compare is what changed between two documents of a resource; nil is shape.Compare of their
-	// bodies.
+	// Compare is what changed between two documents of a resource. Required.
 	Compare func(r shape.Resource, before, after *cache.Document) shape.Changes
 	// Logger receives a target's failures and that it can be told again. Required.
 	Logger *slog.Logger
@@ -58,11 +57,6 @@ type Notifier struct{ targets []*target }
 // New makes a notifier, which tells nothing before Run.
 func New(o Options) *Notifier {
 	o.Pause = cmp.Or(o.Pause, leastPause)
-	if o.Compare == nil {
-		o.Compare = func(r shape.Resource, before, after *cache.Document) shape.Changes {
-			return shape.Compare(r, before.Body, after.Body)
-		}
-	}
 	n := &Notifier{}
 	for _, t := range o.Targets {
 		n.targets = append(n.targets, newTarget(t, &o))

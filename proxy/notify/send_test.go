@@ -27,6 +27,7 @@ import (
 	"vitrine/config"
 	"vitrine/config/source"
 	"vitrine/proxy/notify"
+	"vitrine/upstream/shape"
 )
 
 // a request that a target has received.
@@ -194,6 +195,9 @@ func (f *fleet) join(item string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.counts[outcome]++
+		},
+		Compare: func(r shape.Resource, before, after *cache.Document) shape.Changes {
+			return shape.Compare(r, before.Body, after.Body)
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})

@@ -192,11 +192,11 @@ func (s *Server) collect() Status {
 		st.Resources = map[shape.Resource]Resource{}
 	}
 	st.Upstream.Level, st.Redis.Level = o.CMS, o.Redis
-	st.Traffic, st.Events, st.History = o.Traffic, append([]metrics.Event{}, o.Events...), o.History // a list in JSON is never null
+	st.Traffic, st.Events, st.History = o.Traffic, o.Events, o.History
 	for i, r := range shape.Resources() {
 		resource := st.Resources[r]
 		resource.Numbers = o.Resources[i]
-		resource.Versions = append([]metrics.Version{}, resource.Versions...)
+		resource.Versions = append([]metrics.Version{}, resource.Versions...) // a list in JSON is never null
 		resource.Suspicions = append([]upstream.Suspicion{}, resource.Suspicions...)
 		resource.State = resource.state()
 		st.Resources[r] = resource

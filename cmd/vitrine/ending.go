@@ -14,9 +14,7 @@ func (s *service) drain(ctx context.Context) error {
 	if s.admin != nil {
 		s.admin.SetDraining()
 	}
-	if bounds.Delay > 0 {
-		<-time.After(bounds.Delay)
-	}
+	<-time.After(bounds.Delay)
 	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
 	s.proxy.SetDraining()

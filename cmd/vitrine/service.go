@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -222,12 +221,7 @@ func (s *service) start(ctx context.Context) {
 	s.stop = stop
 	s.group.Go(func() error { return s.proxy.Serve(s.public) })
 	if s.admin != nil {
-		s.group.Go(func() error {
-			if err := s.admin.Serve(s.operator); !errors.Is(err, net.ErrClosed) { // by leaveSockets
-				return err
-			}
-			return nil
-		})
+		s.group.Go(func() error { return s.admin.Serve(s.operator) })
 	}
 	attend := func(f func(context.Context)) {
 		s.group.Go(func() error {

@@ -82,9 +82,10 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve answers requests on ln until Shutdown is called, and then returns nil. It closes ln.
+// Serve answers requests on ln until Shutdown is called or ln is closed, and then returns nil. It
+// closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(pacedListener{ln, s.connections}); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(pacedListener{ln, s.connections}); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("operator: serve %s: %w", ln.Addr(), err)
 	}
 	return nil

@@ -26,7 +26,7 @@ type commands struct {
 	memory  *memory
 	scripts func(text string) bool // whether a script is allowed: they have no time limit
 	log     *slog.Logger
-	run     string           // names this store, so that its end is not taken for a purge
+	runID   string           // names this store, so that its end is not taken for a purge
 	panics  func(cmd string) // for a test; nil otherwise
 }
 
@@ -37,19 +37,23 @@ const errFull = "OOM command not allowed when used memory > 'maxmemory'."
 // matches that with all names under its lock.
 const maxPattern = 256
 
-// hook sees each command before miniredis does, and reports whether it has handled it.
+// hook sees each command before miniredis does: a client's, which is passed on, and what a script
+// calls, on a peer of its own. A script's changes are announced when it has ended.
 func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled bool) {
-	switch s.track.enters(c, cmd, args) {
-	case byHook:
-		return false
-	case byScript:
-		if s.track.writes(cmd) && !s.memory.fitsScript(c.Ctx, cmd, args) {
-			c.WriteError(errFull)
-			return true
-		}
+	if len(args) == 0 || !s.track.writes(cmd) || s.track.isClient(c) {
 		return false
 	}
-	handled = true
+	s.track.wrote(args[0])
+	if !s.memory.fitsScript(c.Ctx, cmd, args) {
+		c.WriteError(errFull)
+		return true
+	}
+	return false
+}
+
+// run runs a client's command.
+func (s *commands) run(c *server.Peer, words []string) {
+	cmd, args := strings.ToUpper(words[0]), words[1:]
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.log.Error("a command failed in the embedded store", "command", cmd, "panic", fault, "stack", string(debug.Stack()))
@@ -71,11 +75,10 @@ func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled boo
 	case s.track.writes(cmd) && !s.memory.fits(cmd, args):
 		c.WriteError(errFull)
 	case cmd == "INFO":
-		c.WriteBulk("# Server\r\nrun_id:" + s.run + "\r\n# Replication\r\nrole:master\r\n")
+		c.WriteBulk("# Server\r\nrun_id:" + s.runID + "\r\n# Replication\r\nrole:master\r\n")
 	default:
 		s.track.run(c, cmd, args)
 	}
-	return handled
 }
 
 // isForeign reports whether a command has a script that is not vitrine's.

@@ -4,8 +4,7 @@
 // One command goes through it in this order:
 //
 //  1. a connection is accepted, if there are fewer than 256;
-//  2. the command is read word by word, within bounds of length and time, before miniredis sees it
-//     (conn.go);
+//  2. a command is read word by word, within bounds of length and time (conn.go);
 //  3. it is refused if neither vitrine nor an operator's redis-cli needs it (commands.go), or if it
 //     would store more than there is room for (memory.go);
 //  4. miniredis executes it; a panic is one failed command;
@@ -16,6 +15,7 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -46,6 +46,7 @@ const (
 type Store struct {
 	redis    *miniredis.Miniredis
 	track    *tracking
+	commands *commands
 	listener net.Listener
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
@@ -111,7 +112,8 @@ func start(addr string, log *slog.Logger) (*Store, error) {
 	_ = dialed.Close() // one end of a pipe
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Store{redis: redis, track: newTracking(redis), listener: listener, cancel: cancel}
-	redis.Server().SetPreHook((&commands{track: s.track, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, run: rand.Text()}).hook)
+	s.commands = &commands{track: s.track, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, runID: rand.Text()}
+	redis.Server().SetPreHook(s.commands.hook)
 	s.done.Go(func() { s.expire(ctx) })
 	s.done.Go(func() { s.accept(ctx, log) })
 	return s, nil
@@ -145,12 +147,33 @@ func (s *Store) accept(ctx context.Context, log *slog.Logger) {
 			_ = c.Close()
 			continue
 		}
-		bounded, err := newConn(c, lease.IsScript, large, sync.OnceFunc(func() { <-places }))
-		if err != nil {
-			_ = bounded.Close() // closed before it began
-			continue
+		s.done.Go(func() {
+			s.serve(ctx, &conn{Conn: c, in: bufio.NewReader(c), scripts: lease.IsScript, large: large})
+			<-places
+		})
+	}
+}
+
+// serve runs a client's commands, until it leaves or the store is closed.
+func (s *Store) serve(ctx context.Context, c *conn) {
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	defer c.Close() //nolint:errcheck // it has ended
+	peer := server.NewPeer(bufio.NewWriter(c))
+	s.track.track(peer, nil)
+	defer s.track.forget(peer)
+	defer c.endLarge()
+	for err := c.SetReadDeadline(time.Now().Add(commandTime)); err == nil && !peer.Closed(); err = c.wait() {
+		words, err := c.command()
+		if errors.Is(err, errProtocol) {
+			peer.WriteError("ERR Protocol error: want an array of bulk strings, within the bounds of the embedded store")
+			peer.Flush()
 		}
-		s.redis.Server().ServeConn(bounded)
+		if err != nil {
+			return
+		}
+		s.commands.run(peer, words)
+		peer.Flush()
 	}
 }
 
@@ -165,10 +188,6 @@ func (s *Store) Close() {
 	s.cancel()
 	_ = s.listener.Close() // it is not used again
 	s.done.Wait()
-	s.redis.Server().SetPreHook(func(c *server.Peer, _ string, _ ...string) bool { // nothing is left to run on
-		c.Close()
-		return true
-	})
 	s.redis.Close()
 }
 

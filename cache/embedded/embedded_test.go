@@ -28,13 +28,8 @@ func newStore(t *testing.T, address string) *Store {
 	s, err := Start(address, nil)
 	testkit.Must(t, err)
 	t.Cleanup(s.Close)
-	s.redis.Server().SetPreHook(ownCommands(s).hook)
+	s.commands.scripts = func(text string) bool { return text == own }
 	return s
-}
-
-// ownCommands are those of a store whose one script is own.
-func ownCommands(s *Store) *commands {
-	return &commands{track: s.track, memory: &memory{redis: s.redis, most: maxStored}, scripts: func(text string) bool { return text == own }, log: slog.New(slog.DiscardHandler)}
 }
 
 // dial connects.
@@ -119,13 +114,11 @@ func write(t *testing.T, w io.Writer, words ...string) {
 
 func TestAPanicIsOneFailedCommand(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
-	faulty := ownCommands(s)
-	faulty.panics = func(cmd string) {
+	s.commands.panics = func(cmd string) {
 		if cmd == "GET" {
 			panic("a fault of miniredis")
 		}
 	}
-	s.redis.Server().SetPreHook(faulty.hook)
 	conn := dial(t, s)
 	in := bufio.NewReader(conn)
 	write(t, conn, "GET", "x")
@@ -235,9 +228,8 @@ func TestHostileBytesEndNothing(t *testing.T) {
 // TestAFullStoreIsReadAndPurged has one without room for a document, and then without any.
 func TestAFullStoreIsReadAndPurged(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
-	full := ownCommands(s)
+	full := s.commands
 	full.scripts, full.memory.most = func(string) bool { return true }, 1<<20
-	s.redis.Server().SetPreHook(full.hook)
 	client, document := clientOf(t, s), strings.Repeat("x", maxCommand/2)
 	script := func(text string) func() error {
 		return func() error { return client.Eval(t.Context(), text, []string{"vitrine:banners"}, document).Err() }

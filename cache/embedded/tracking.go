@@ -18,8 +18,7 @@ type tracking struct {
 	announcing sync.Mutex // held while what scripts wrote is announced: no reply comes before that
 
 	mu       sync.Mutex                // guards the maps
-	trackers map[*server.Peer][]string // by connection, the prefixes it tracks
-	peers    map[*server.Peer]bool     // connections, and whether the hook has passed on a command of theirs
+	trackers map[*server.Peer][]string // by connection, the prefixes it tracks, nil for none
 	written  map[string]bool           // the keys that scripts have written to since they were announced
 }
 
@@ -27,7 +26,6 @@ func newTracking(redis *miniredis.Miniredis) *tracking {
 	return &tracking{
 		server:   redis.Server(),
 		trackers: map[*server.Peer][]string{},
-		peers:    map[*server.Peer]bool{},
 		written:  map[string]bool{},
 	}
 }
@@ -38,7 +36,7 @@ func (t *tracking) run(c *server.Peer, cmd string, args []string) {
 		t.command(c, args[1:])
 		return
 	}
-	t.pass(c, cmd, args)
+	t.server.Dispatch(c, append([]string{cmd}, args...))
 	t.announce(cmd, args)
 }
 
@@ -59,48 +57,6 @@ func (t *tracking) announce(cmd string, args []string) {
 	case t.writes(cmd):
 		t.changed(args...)
 	}
-}
-
-// Where a command comes from.
-const (
-	byClient = iota
-	byHook   // which passes it on to miniredis
-	byScript
-)
-
-// enters tells where a command comes from. A script calls on a peer of its own, made with a
-// context, under miniredis's lock, so that its changes are announced when it has ended; a
-// connection has no context before its first command.
-func (t *tracking) enters(c *server.Peer, cmd string, args []string) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	passing, known := t.peers[c]
-	switch {
-	case passing:
-		return byHook
-	case known:
-		return byClient
-	case c.Ctx == nil:
-		t.peers[c] = false
-		c.OnDisconnect(func() { t.forget(c) })
-		return byClient
-	case len(args) > 0 && t.writes(cmd):
-		t.written[args[0]] = true
-	}
-	return byScript
-}
-
-// pass lets miniredis run the command.
-func (t *tracking) pass(c *server.Peer, cmd string, args []string) {
-	t.setPassing(c, true)
-	defer t.setPassing(c, false)
-	t.server.Dispatch(c, append([]string{cmd}, args...))
-}
-
-func (t *tracking) setPassing(c *server.Peer, passing bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.peers[c] = passing
 }
 
 // writes reports whether a command may change a key.
@@ -127,17 +83,34 @@ func (t *tracking) command(c *server.Peer, args []string) {
 	if len(prefixes) == 0 {
 		prefixes = []string{""}
 	}
-	t.mu.Lock()
-	t.trackers[c] = prefixes
-	t.mu.Unlock()
+	t.track(c, prefixes)
 	c.WriteOK()
+}
+
+func (t *tracking) track(c *server.Peer, prefixes []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trackers[c] = prefixes
 }
 
 func (t *tracking) forget(c *server.Peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.trackers, c)
-	delete(t.peers, c)
+}
+
+func (t *tracking) isClient(c *server.Peer) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.trackers[c]
+	return ok
+}
+
+// wrote notes a key that a script writes to.
+func (t *tracking) wrote(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written[key] = true
 }
 
 // changed notifies every connection that tracks one of the keys.
@@ -161,7 +134,9 @@ func (t *tracking) flushed() {
 func (t *tracking) listeners() map[*server.Peer][]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.trackers)
+	listeners := maps.Clone(t.trackers)
+	maps.DeleteFunc(listeners, func(_ *server.Peer, prefixes []string) bool { return prefixes == nil })
+	return listeners
 }
 
 func push(c *server.Peer, keys func(*server.Writer)) {

@@ -3,6 +3,7 @@ package mapping
 import (
 	"bytes"
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -52,16 +53,12 @@ func (p *path) find(v any) (found any, ok bool) {
 	return found, !p.empty
 }
 
-// raw returns the bytes at the path in the JSON of an item, whose members are given, nil for null
-// or nothing.
-func (p *path) raw(item []byte, members map[string][]byte) []byte {
+// raw returns the bytes at the path in the JSON of an item, nil for null or nothing.
+func (p *path) raw(item []byte) []byte {
 	for _, way := range p.ways {
-		found, level := item, members
-		for i, name := range way {
-			if i > 0 {
-				level = membersOf(found, []*path{{ways: [][]string{way[i:]}}})
-			}
-			found = level[name]
+		found := item
+		for _, name := range way {
+			found = member(found, name)
 		}
 		if found != nil && string(found) != "null" {
 			return found
@@ -70,27 +67,25 @@ func (p *path) raw(item []byte, members map[string][]byte) []byte {
 	return nil
 }
 
-// membersOf returns the members of an object with which a way of a path begins.
-func membersOf(item []byte, paths []*path) map[string][]byte {
-	d := newReader("", item)
+// member returns the bytes of the first member of that name, nil if there is none. What is not JSON
+// is refused later.
+func member(object []byte, name string) (value []byte) {
+	d := newReader("", object)
 	defer d.free()
-	members := make(map[string][]byte, 2*len(paths))
-	if d.json.PeekKind() != '{' {
-		return members
-	}
-	_ = d.members(func(name string) error { // what is not JSON is refused later
-		raw, err := d.raw()
-		for _, p := range paths {
-			for _, way := range p.ways {
-				if len(way) > 0 && way[0] == name {
-					members[name] = raw
-				}
+	if d.json.PeekKind() == '{' {
+		_ = d.members(func(found string) (err error) {
+			raw, err := d.raw()
+			if err == nil && found == name {
+				value, err = raw, errFound
 			}
-		}
-		return err
-	})
-	return members
+			return err
+		})
+	}
+	return value
 }
+
+// errFound ends the reading of an object.
+var errFound = errors.New("found")
 
 // pathsOf returns the paths of a program that is one, or makes a list of several: [.documentId //
 // .id, .locale].
@@ -127,9 +122,8 @@ func Identity(ctx context.Context, program *Program, root string, i int, item []
 		identity, err = program.identity(ctx, index(root, i), item)
 		return identity, true, err
 	}
-	members := membersOf(item, paths)
 	for _, p := range paths {
-		identity = append(identity, p.raw(item, members)...)
+		identity = append(identity, p.raw(item)...)
 	}
 	switch {
 	case len(identity) > 0:

@@ -133,7 +133,10 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 	for _, suspicion := range result.Suspicions {
 		l.meter.Suspected(l.resource, suspicion.Kind)
 	}
-	loaded.Suspicions = suspicionsText(result.Suspicions)
+	if len(result.Suspicions) > 0 {
+		text, _ := json.Marshal(result.Suspicions) // texts and numbers
+		loaded.Suspicions = string(text)
+	}
 	return loaded, nil
 }
 
@@ -241,13 +244,4 @@ func suspicionsOf(d *cache.Document) []upstream.Suspicion {
 		return []upstream.Suspicion{}
 	}
 	return all
-}
-
-// suspicionsText is their form with the document.
-func suspicionsText(all []upstream.Suspicion) string {
-	if len(all) == 0 {
-		return ""
-	}
-	text, _ := json.Marshal(all) // texts and numbers
-	return string(text)
 }

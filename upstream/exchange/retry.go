@@ -125,15 +125,3 @@ func (o *Options) pause(made int, retryAfter time.Duration) time.Duration {
 	}
 	return jittered
 }
-
-// Sleep waits, and reports whether it was not interrupted by the end of ctx.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

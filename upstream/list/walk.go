@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
@@ -41,7 +42,9 @@ func (w *walk) read(ctx context.Context, held exchange.Validators) (walked, erro
 		}
 		held = exchange.Validators{}
 		w.left.Add(int64(got.bytes))
-		if !exchange.Sleep(ctx, w.recipe.pause) { // give the list time to settle
+		select {
+		case <-time.After(w.recipe.pause): // in which the list settles
+		case <-ctx.Done():
 			return got, exchange.Late(got.last.Op, torn)
 		}
 	}

@@ -46,11 +46,10 @@ func (o *Opening) Open(ctx context.Context) (page Page, err error) {
 	} else {
 		around, err = o.decode(ctx, &page)
 	}
+	page.More = More(around, o.Header, len(page.Items))
 	if err != nil || page.Whole {
-		page.More = More(nil, o.Header, len(page.Items))
 		return page, err
 	}
-	page.More = More(around, o.Header, len(page.Items))
 	found, ok, err := o.Total.find(ctx, o.Root, around)
 	if err == nil && ok {
 		page.Total, err = countOf(o.Root, found)

@@ -232,3 +232,25 @@ func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestAWishDuringALookIsFulfilled has another process want the document once a look has read that it
+// was purged, and before that is known here.
+func TestAWishDuringALookIsFulfilled(t *testing.T) {
+	b := anyStore(t)
+	src, r := serving(t, b.url)
+	warm(t, r)
+	end := holdLooks(t, r)
+	must(t, b.client.Del(t.Context(), key).Err())
+	enter := earlyLook(t, r)
+	rec, err := another().Look(t.Context(), b.client, "")
+	must(t, err)
+	must(t, another().Want(t.Context(), b.client, &rec, time.Minute))
+	received(t, r)
+	enter()
+	end()
+	elapsed := testkit.Stopwatch(t)
+	eventually(t, "it is fetched", func() bool { return src.loads.Load() == 2 })
+	if took := elapsed(); took > time.Second {
+		t.Errorf("after %v", took)
+	}
+}

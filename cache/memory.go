@@ -41,6 +41,9 @@ func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 		r.putHold(hold)
 	}
 	r.mu.Unlock()
+	if e.standing(watch.Now()) != copyFresh && r.beside.Swap(false) { // perhaps since the look began
+		watch.Signal(r.wake)
+	}
 	r.save()
 	r.tellHold()
 	return true

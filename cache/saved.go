@@ -56,7 +56,7 @@ func (r *Reader[V]) recall() {
 // keepFile keeps the file up to date with memory, until the store closes. The place is part of it:
 // at the next start it tells whether the document was purged meanwhile.
 func (r *Reader[V]) keepFile() {
-	var last lastgood.Document
+	var last entry[V]
 	for {
 		select {
 		case <-r.store.ctx.Done():
@@ -65,20 +65,19 @@ func (r *Reader[V]) keepFile() {
 		}
 		e := r.memory.Load()
 		if e == nil || e.doc == nil {
-			last = lastgood.Document{} // removed by save
+			last = entry[V]{} // removed by save
 			continue
 		}
+		if e.etag() == last.etag() && e.fetchedAt == last.fetchedAt && e.place == last.place {
+			continue
+		}
+		last = *e
 		d := lastgood.Document{
 			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
 			Suspicions: e.doc.Suspicions,
 			FetchedAt:  e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), FreshUntil: e.redisFresh,
-			Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds),
+			Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds), Body: e.doc.Body,
 		}
-		if d.ETag == last.ETag && d.FetchedAt == last.FetchedAt && e.place == (lease.Place{Set: last.Set, Seq: last.Seq, Holds: lease.Content(last.Holds)}) {
-			continue
-		}
-		last = d
-		d.Body = e.doc.Body
 		r.warn(&r.unwritten, "the last good copy cannot be written", r.file.Save(&d))
 		r.save() // if it was purged while it was written
 		watch.Sleep(r.store.ctx, savePause)

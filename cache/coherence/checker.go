@@ -46,7 +46,9 @@ type purged struct {
 	soft    bool // the old version may still be answered, if it is said to be stale
 }
 
-func newChecker(bound time.Duration) *checker { return &checker{start: time.Now(), bound: bound} }
+func newChecker(bound time.Duration) *checker {
+	return &checker{start: time.Now(), bound: bound, clean: 1} // who has answered with nothing yet holds nothing
+}
 
 // acknowledged notes that a purge which followed the raising of the version has just been
 // acknowledged.

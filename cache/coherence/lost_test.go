@@ -153,6 +153,15 @@ func TestOnlyWhatALostLinkExplainsIsExcused(t *testing.T) {
 	}
 }
 
+// TestWhoHasAnsweredWithNothingHasLostNothing has the CMS fail from the start.
+func TestWhoHasAnsweredWithNothingHasLostNothing(t *testing.T) {
+	t.Parallel()
+	c := newChecker(Bound)
+	if c.failed(loss{replica: "replica 1", first: time.Now()}, NewOrigin(0), ErrDown); len(c.lost) > 0 {
+		t.Error(c.lost[0])
+	}
+}
+
 // TestWhatAPurgeMadeVoidIsNotHeld has a purge come between each of two leases and its load. Who
 // waits gets the second document, which nobody has purged since its fetch began; it is not stored,
 // and nothing is there to serve when the CMS fails.

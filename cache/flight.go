@@ -130,7 +130,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 		f.err = errClosed
 		return
 	case err != nil && errors.Is(context.Cause(loading), errVoid):
-		r.refused(f, nil)
+		r.discard(f, nil)
 		_, _ = r.release(ctx, l, pause{})
 		return
 	case err != nil:
@@ -152,7 +152,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	wrote, mark, err := r.fill(ctx, l, filling)
 	switch {
 	case err == nil && wrote.Outcome == lease.Lost: // purged while it was loaded
-		r.refused(f, e)
+		r.discard(f, e)
 		return
 	case err == nil:
 		r.accepted("fill")
@@ -170,7 +170,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	}
 	// A lease may fit where the document does not: hand it back, so that the others need not wait.
 	if back, err := r.release(ctx, l, pause{}); err == nil && back == lease.Lost { // purged, or stored without a reply
-		r.refused(f, e)
+		r.discard(f, e)
 		return
 	}
 	r.keep(f, e, held)

@@ -57,7 +57,7 @@ func (f *flight[V]) with(e *entry[V], at, fresh time.Duration) {
 func (r *Reader[V]) keep(f *flight[V], e, before *entry[V]) {
 	e.place, e.mark, e.redisFresh = before.place, before.mark, before.redisFresh
 	if f.status.Detail = e.detail(linkLooked); r.watched.Unseen(&e.mark) {
-		r.refused(f, e)
+		r.discard(f, e)
 		return
 	}
 	r.store.fetched(r.key, outcomeAlone, f.took, nil)
@@ -65,9 +65,9 @@ func (r *Reader[V]) keep(f *flight[V], e, before *entry[V]) {
 	r.loaded(f, e, f.began, r.o.freshness())
 }
 
-// refused ends the flight after a purge while the document was loaded. If that happens repeatedly,
+// discard ends the flight after a purge while the document was loaded. If that happens repeatedly,
 // callers who asked before this load began get it: no purge that they could know of came after it.
-func (r *Reader[V]) refused(f *flight[V], e *entry[V]) {
+func (r *Reader[V]) discard(f *flight[V], e *entry[V]) {
 	r.store.fetched(r.key, outcomeLost, f.took, nil)
 	f.void = true
 	if r.voids++; r.voids > 1 && e != nil {

@@ -53,8 +53,8 @@ func newCORS(origins []string) (cors, error) {
 
 // preflight answers a CORS preflight, if the request is one, and reports whether it is. An origin
 // that is not allowed gets the same answer without the permission. Every header can be sent, since
-// nothing depends on credentials: the names before the wildcard are for browsers without support for
-// it, and it never covers Authorization.
+// nothing depends on credentials: the names before the wildcard are for browsers without support
+// for it, and it never covers Authorization.
 func (r *request) preflight() bool {
 	if !r.ctx.IsOptions() || len(r.origin) == 0 || len(r.requestMethod) == 0 { // Fetch standard, section 4.8
 		return false

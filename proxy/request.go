@@ -184,8 +184,8 @@ func (r *request) traced() context.Context {
 	})
 }
 
-// sender is the address that the request came from, if known, and whether a trusted proxy has passed
-// it on.
+// sender is the address that the request came from, if known, and whether a trusted proxy has
+// passed it on.
 func (r *request) sender() (client string, trusted bool) {
 	c := r.server.app.AcquireCtx(r.ctx)
 	defer r.server.app.ReleaseCtx(c)

@@ -191,8 +191,8 @@ func TestAllThatIsReadOfAResponseEndsWithTheFetch(t *testing.T) {
 	}
 }
 
-// rawServer reads a little of each connection, writes begin, and then more without end, a piece every
-// millisecond; without more it stays silent. It returns its address.
+// rawServer reads a little of each connection, writes begin, and then more without end, a piece
+// every millisecond; without more it stays silent. It returns its address.
 func rawServer(t *testing.T, begin, more string) string {
 	t.Helper()
 	return testkit.Accept(t, func(conn net.Conn) {

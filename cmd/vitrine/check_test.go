@@ -109,7 +109,8 @@ func TestCheckSaysWhatRedisLacks(t *testing.T) {
 	}
 }
 
-// command runs one, and wants that exit code. It returns what is printed, and what is said of errors.
+// command runs one, and wants that exit code. It returns what is printed, and what is said of
+// errors.
 func command(t *testing.T, code int, environ []string, args ...string) (out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

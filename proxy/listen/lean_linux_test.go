@@ -113,10 +113,10 @@ func TestALargeAnswerIsWrittenWithTheSchedulerToldOfIt(t *testing.T) {
 	}
 }
 
-// The heartbeat, by whose lateness memory is no longer trusted, keeps its time on a single processor
-// while 5 MB are written to each of 44 readers, fast and slow ones. How long it takes depends on the
-// machine and on what else runs there, so it is compared with that while the answers are written at
-// once, as much of them as a socket takes.
+// The heartbeat, by whose lateness memory is no longer trusted, keeps its time on a single
+// processor while 5 MB are written to each of 44 readers, fast and slow ones. How long it takes
+// depends on the machine and on what else runs there, so it is compared with that while the answers
+// are written at once, as much of them as a socket takes.
 func TestWritingLargeAnswersHoldsUpNoHeartbeat(t *testing.T) {
 	const readers, rounds = 44, 4 // with 90 descriptors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

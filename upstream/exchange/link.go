@@ -60,8 +60,8 @@ func port(u *url.URL) string {
 
 // transport adds to a RoundTripper what net/http leaves out:
 //
-//   - an upgraded connection (101) is closed at once: vitrine asks for no upgrade, and net/http forgets
-//     the context of the request, so that the peer could stay silent for ever;
+//   - an upgraded connection (101) is closed at once: vitrine asks for no upgrade, and net/http
+//     forgets the context of the request, so that the peer could stay silent for ever;
 //   - a Location that is not a URL is dropped, since net/http quotes it in its error; the answer is
 //     then just its status;
 //   - there is no CloseIdleConnections: retryablehttp would close everybody's connections when one

@@ -153,7 +153,8 @@ func Get(client *http.Client, url string) (status int, header http.Header, body 
 	return response.StatusCode, response.Header, body, err
 }
 
-// Run runs another program until the test ends, and waits until it accepts connections at the address.
+// Run runs another program until the test ends, and waits until it accepts connections at the
+// address.
 func Run(t testing.TB, address, program string, args ...string) {
 	t.Helper()
 	command := exec.Command(program, args...)
@@ -196,8 +197,8 @@ func File(t testing.TB, name, text string) string {
 	return path
 }
 
-// ProxyConfiguration is a file of docs/deploy/proxies, with the test's addresses in place of those in
-// the file.
+// ProxyConfiguration is a file of docs/deploy/proxies, with the test's addresses in place of those
+// in the file.
 func ProxyConfiguration(t testing.TB, file string, swap ...string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(Root, "docs", "deploy", "proxies", file))

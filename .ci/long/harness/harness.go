@@ -70,8 +70,8 @@ func Build(program string, flags ...string) error {
 	return nil
 }
 
-// A Change is made to a source file before it is compiled: From, which stands there once, becomes To.
-// Without From, To is a file of its own.
+// A Change is made to a source file before it is compiled: From, which stands there once, becomes
+// To. Without From, To is a file of its own.
 type Change struct{ File, From, To string }
 
 // BuildChanged compiles the program with changes that exist nowhere else, and returns its path.
@@ -131,8 +131,8 @@ func Need(t testing.TB, tool, debianPackage string) string {
 	return ""
 }
 
-// Module is the folder of a module of its own, whose dependencies are there. Where they cannot be had, the
-// test is skipped; it fails in CI.
+// Module is the folder of a module of its own, whose dependencies are there. Where they cannot be
+// had, the test is skipped; it fails in CI.
 func Module(t testing.TB, folder ...string) string {
 	t.Helper()
 	dir := filepath.Join(append([]string{Root}, folder...)...)

@@ -283,8 +283,8 @@ func TestRealAnswersAreDescribed(t *testing.T) {
 	}
 }
 
-// TestAGeneratedClientWorks generates a client from the document, and has it ask a vitrine with nothing
-// but defaults.
+// TestAGeneratedClientWorks generates a client from the document, and has it ask a vitrine with
+// nothing but defaults.
 func TestAGeneratedClientWorks(t *testing.T) {
 	module, client := harness.Module(t, "proxy", "openapi", "clienttest"), t.TempDir()
 	run := func(dir string, args ...string) {

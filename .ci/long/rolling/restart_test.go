@@ -190,8 +190,8 @@ func loggedNoFailure(t *testing.T, log *testkit.Buffer) {
 }
 
 // Under load, with visitors who wait for a slow CMS since the document was purged a moment before
-// each reload, no request fails, nothing older than a purge is served, and connections that are kept
-// are with the newest configuration: each allows another origin.
+// each reload, no request fails, nothing older than a purge is served, and connections that are
+// kept are with the newest configuration: each allows another origin.
 func TestReloadsWhileTheCMSIsSlowFailNoRequestAndLeaveNoConnectionBehind(t *testing.T) {
 	content := harness.NewContent(t)
 	origin := func(n int) string { return fmt.Sprintf("https://n%d.example", n) }

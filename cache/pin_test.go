@@ -338,7 +338,32 @@ func TestAPinnedCopyIsKeptForAStart(t *testing.T) {
 	must(t, s.Close())
 	server.Kill()
 	src.fail(errDown)
-	if a := get(t, alone(t, server.URL(), o)); a.Value != 1 || !a.Status.Stale {
+	for range 2 { // the first writes the file again
+		r := alone(t, server.URL(), o)
+		if a := get(t, r); a.Value != 1 || !a.Status.Stale {
+			t.Errorf("got %+v", a)
+		}
+		watch.Sleep(t.Context(), 2*savePause)
+		must(t, r.store.Close())
+	}
+}
+
+// TestAFileIsNotServedForLongerThanMemoryIs has somebody write that an old document is fresh.
+func TestAFileIsNotServedForLongerThanMemoryIs(t *testing.T) {
+	server, src := startRedis(t), newSource()
+	o, _ := keeping(t, src)
+	s, r := replica(t, server.URL(), o)
+	warm(t, r)
+	src.fail(errDown)
+	now, fetched := time.Now(), time.Now().Add(-2*o.StaleIfError).UnixMilli()
+	must(t, server.Client().HSet(t.Context(), key, "fresh_until", now.Add(o.StaleIfError).UnixMilli(), "fetched_at", fetched).Err())
+	eventually(t, "it is kept", func() bool { d, err := r.file.Load(); return err == nil && d.FetchedAt == fetched })
+	if r.memory.Load().holds(watch.Now()) {
+		t.Error("memory would serve it")
+	}
+	must(t, s.Close())
+	server.Kill()
+	if a, err := alone(t, server.URL(), o).Get(t.Context()); err == nil {
 		t.Errorf("got %+v", a)
 	}
 }

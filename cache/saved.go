@@ -72,10 +72,12 @@ func (r *Reader[V]) keepFile() {
 			continue
 		}
 		last = *e
+		// Whatever was written by hand, the stale windows begin when they do in memory.
+		stale := e.servableUntil - max(r.o.StaleWhileRevalidate, r.o.StaleIfError) - watch.Now()
 		d := lastgood.Document{
 			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
 			Suspicions: e.doc.Suspicions,
-			FetchedAt:  e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), FreshUntil: e.redisFresh,
+			FetchedAt:  e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), FreshUntil: min(e.redisFresh, time.Now().Add(stale).UnixMilli()+r.skew.Load()),
 			Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds), Body: e.doc.Body,
 		}
 		r.warn(&r.unwritten, "the last good copy cannot be written", r.file.Save(&d))

@@ -41,8 +41,8 @@ type Document struct {
 	// FetchedAt and ChangedAt are Unix milliseconds.
 	FetchedAt int64 `json:"fetched_at"`
 	ChangedAt int64 `json:"changed_at"`
-	// FreshUntil is what Redis had for that when it was last looked at, and the rest where it was
-	// in its history of the document: see lease.Place.
+	// FreshUntil is what Redis had for that when it was last looked at, but no later than memory
+	// took it for fresh, and the rest where it was in its history of the document: see lease.Place.
 	FreshUntil int64  `json:"fresh_until"`
 	Set        string `json:"set"`
 	Seq        int64  `json:"seq"`

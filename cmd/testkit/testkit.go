@@ -5,6 +5,7 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"io"
@@ -153,19 +154,16 @@ func Accept(t testing.TB, handle func(net.Conn)) (address string) {
 
 // AcceptFrom hands each connection to a function, after which it is closed, until the test ends.
 func AcceptFrom(t testing.TB, l net.Listener, handle func(net.Conn)) {
-	var mu sync.Mutex
 	var all sync.WaitGroup
-	open := map[net.Conn]bool{}
 	all.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			mu.Lock()
-			open[c] = true
-			mu.Unlock()
 			all.Go(func() {
+				stop := context.AfterFunc(t.Context(), func() { _ = c.Close() }) // for whoever waits for it
+				defer stop()
 				handle(c)
 				_ = c.Close() // it may be closed already
 			})
@@ -173,11 +171,6 @@ func AcceptFrom(t testing.TB, l net.Listener, handle func(net.Conn)) {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		mu.Lock()
-		for c := range open {
-			_ = c.Close() // for whoever waits for it
-		}
-		mu.Unlock()
 		all.Wait()
 	})
 }

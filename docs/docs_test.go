@@ -1,10 +1,13 @@
-// Package docs checks the pages against the repository: links, and the names of tests, messages and
-// settings.
+// Package docs checks the pages against the repository: links, the table of packages, and the names
+// of tests, messages and settings.
 package docs
 
 import (
 	"bytes"
+	"go/parser"
+	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -142,6 +145,59 @@ func TestEveryTestThatThePagesNameExists(t *testing.T) {
 				t.Errorf("%s names %s, which is not a test", path, m[1])
 			}
 		}
+	}
+}
+
+// The table of docs/design.md names every package that the binary links, and what it imports of
+// ours.
+func TestTheTableOfPackagesIsThatOfTheCode(t *testing.T) {
+	imports := map[string]map[string]bool{}
+	for path, text := range files(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ImportsOnly)
+		testkit.Must(t, err)
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if imports[dir] == nil {
+			imports[dir] = map[string]bool{}
+		}
+		for _, i := range file.Imports {
+			if ours, ok := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "vitrine/"); ok {
+				imports[dir][ours] = true
+			}
+		}
+	}
+	linked := map[string]bool{}
+	var link func(string)
+	link = func(name string) {
+		if !linked[name] {
+			linked[name] = true
+			for ours := range imports[name] {
+				link(ours)
+			}
+		}
+	}
+	link("cmd/vitrine")
+	name := regexp.MustCompile("`([a-z/]+)`")
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\|.*\\| ([^|]+) \\|$").FindAllStringSubmatch(pages(t)["docs/design.md"], -1) {
+		if !linked[row[1]] {
+			t.Errorf("docs/design.md has %s, which the binary does not link or which is there twice", row[1])
+		}
+		delete(linked, row[1])
+		if row[2] == "all" {
+			continue
+		}
+		told := map[string]bool{}
+		for _, m := range name.FindAllStringSubmatch(row[2], -1) {
+			told[m[1]] = true
+		}
+		if !maps.Equal(told, imports[row[1]]) {
+			t.Errorf("docs/design.md: %s imports %v, not %v", row[1], imports[row[1]], told)
+		}
+	}
+	for missing := range linked {
+		t.Errorf("docs/design.md lacks %s", missing)
 	}
 }
 

@@ -54,12 +54,52 @@ func blocks(t *testing.T) []block {
 	return all
 }
 
-// unrun are the commands that no test of this package runs, and why.
+// unrun are the pages and lines whose commands no test of this package runs, and why.
 var unrun = map[string]string{
+	"CONTRIBUTING.md":                  "the suites themselves, which .ci/run runs",
+	"bench/README.md":                  "it measures for half an hour",
+	"docs/performance.md":              "it measures for half an hour",
+	"docs/model/README.md":             "spin takes a minute; .ci/run model runs it",
+	"docs/compose.md":                  "it needs Docker; .ci/stack does what the page says",
+	"docs/monitoring/README.md":        "it needs Docker and published images; monitoring_test.go runs Prometheus on its files",
+	"docs/deploy/swarm/README.md":      "it needs a swarm; .ci/swarm does what the page says",
+	"docs/deploy/kubernetes/README.md": "it needs a cluster; .ci/run kubernetes builds the base",
+	"docs/deploy/systemd/README.md":    "it installs a package; .ci/package/check does, under systemd",
+
 	"docker compose kill -s HUP vitrine": "it needs Docker; .ci/stack reloads so",
 	"go run ./cmd/vitrine":               "it compiles and serves; the harness does both",
 	"go test ./...":                      "the quick tests, which .ci/run runs",
 	"go install ./cmd/vitrine":           "it writes into GOPATH; the harness builds the same",
+}
+
+// A page has commands in blocks of sh or console, all of which a test runs, or which are named
+// above.
+func TestEveryBlockOfCommandsIsRunOrNamed(t *testing.T) {
+	run := []string{"README.md", "docs/operations.md", "docs/configuration.md", "docs/purging.md", "docs/webhook.md", "docs/tracing.md"}
+	command := regexp.MustCompile(`(?m)^(\$ |vitrine |redis-cli |docker |kubectl |curl |kill |systemctl )`)
+	named := map[string]bool{}
+	for _, b := range blocks(t) {
+		switch b.language {
+		case "sh", "console":
+			if unrun[b.page] != "" {
+				named[b.page] = true
+			} else if !slices.Contains(run, b.page) {
+				t.Errorf("nothing runs the commands of %s:\n%s", b.page, b.text)
+			}
+			for line := range strings.Lines(b.text) {
+				named[strings.TrimPrefix(strings.TrimSpace(line), "$ ")] = true
+			}
+		default:
+			if command.MatchString(b.text) {
+				t.Errorf("%s has commands in a block of %q:\n%s", b.page, b.language, b.text)
+			}
+		}
+	}
+	for what := range unrun {
+		if !named[what] {
+			t.Errorf("%s has no commands any more", what)
+		}
+	}
 }
 
 // Commands of vitrine and Redis, in blocks and in the text, are those of the programs, with their

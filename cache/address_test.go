@@ -104,6 +104,9 @@ func TestAHoldOutlastsTheServer(t *testing.T) {
 	testkit.Receive(t, noticed)
 	f, _ := r.fly(t.Context())
 	<-f.done
+	if lease := two.Client().HGet(t.Context(), books, "lease").Val(); lease != "" {
+		t.Errorf("the lease %s stays", lease)
+	}
 	until(t, r, "it is held back", func(a Answer[int64]) bool {
 		if a.Value != 2 {
 			t.Fatalf("version %d is served: %+v", a.Value, a.Status)

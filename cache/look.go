@@ -72,8 +72,8 @@ func (r *Reader[V]) look() (e *entry[V], err error) {
 }
 
 // acquire looks at Redis and takes the lease, if it is free and a fetch is due. Held is what the
-// look has found, with a mark from before it and the place after it. Where that is unknown, the lease
-// may have been taken: the next acquire takes it up again.
+// look has found, with a mark from before it and the place after it. Where that is unknown, a lease
+// that was taken is given back.
 func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
 	began, prev := r.begin(), r.memory.Load()
 	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source}
@@ -95,6 +95,9 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 	}
 	began.wrote = l.Outcome == lease.Granted
 	held, err = r.learn(began, prev, &l.Record, mark, false)
+	if err != nil && l.Outcome == lease.Granted {
+		_, _ = r.release(ctx, l, pause{}) // otherwise it expires
+	}
 	return l, held, err
 }
 

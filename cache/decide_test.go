@@ -28,27 +28,3 @@ func TestDecideKeepsTheLaterOfTwo(t *testing.T) {
 		}
 	}
 }
-
-// TestServeIsItsTable has the table of serve, a row for each mood of the loader.
-func TestServeIsItsTable(t *testing.T) {
-	want := map[standing][3]action{ // well, failing, pausing
-		copyFresh:  {doAnswer, doAnswer, doAnswer},
-		copyEnding: {doRenew, doRenew, doRenew},
-		copyAging:  {doRenew, doRenew, doRenew},
-		copyStale:  {doWait, doRenew, doRenew},
-		copyNone:   {doFetch, doFetch, doDecline},
-	}
-	for c, row := range want {
-		for m, do := range row {
-			for _, l := range []link{linkTrusted, linkLooked, linkUnsure, linkAway} {
-				if l == linkUnsure {
-					do = doLook
-				}
-				if got := serve(l, c, mood(m)); got != do {
-					t.Errorf("link %d, copy %d, loader %d: %d, want %d", l, c, m, got, do)
-				}
-				do = row[m]
-			}
-		}
-	}
-}

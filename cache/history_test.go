@@ -30,14 +30,16 @@ func described(src Loader) ReaderOptions[int64] {
 }
 
 // change has the source send a version, which the reader gets.
-func change(t *testing.T, b backend, src *source, r *Reader[int64], version int64) {
+func change(t *testing.T, b backend, src *source, r *Reader[int64], versions ...int64) {
 	t.Helper()
-	src.version.Store(version)
-	must(t, b.client.Del(t.Context(), key).Err())
-	eventually(t, "the version is kept", func() bool {
-		a, err := r.Get(t.Context())
-		return err == nil && a.Value == version && b.client.HExists(t.Context(), past, lease.VersionOf(body(version))).Val()
-	})
+	for _, version := range versions {
+		src.version.Store(version)
+		must(t, b.client.Del(t.Context(), key).Err())
+		eventually(t, "the version is kept", func() bool {
+			a, err := r.Get(t.Context())
+			return err == nil && a.Value == version && b.client.HExists(t.Context(), past, lease.VersionOf(body(version))).Val()
+		})
+	}
 }
 
 // changed is a replica whose history has two versions, of which the second is served.
@@ -45,8 +47,7 @@ func changed(t *testing.T, b backend) (*source, *Store, *Reader[int64]) {
 	t.Helper()
 	src := newSource()
 	s, r := replica(t, b.url, described(src))
-	change(t, b, src, r, 1)
-	change(t, b, src, r, 2)
+	change(t, b, src, r, 1, 2)
 	return src, s, r
 }
 

@@ -16,6 +16,14 @@ func pinnedAt(r *Reader[int64], t *testing.T, version int64) bool {
 	return err == nil && a.Value == version && a.Status.Detail == DetailPinned && !a.Status.Stale && a.Document.PinnedUntil.After(time.Now())
 }
 
+// restore has a version served for that long, as an operator does.
+func restore(t *testing.T, s *Store, version int64, pin time.Duration) (until time.Time) {
+	t.Helper()
+	until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(version)), pin, "me")
+	must(t, err)
+	return until
+}
+
 // counted is a replica that counts soft purges.
 func counted(t *testing.T, url string, o ReaderOptions[int64], soft *atomic.Int64) (*Store, *Reader[int64]) {
 	t.Helper()
@@ -31,12 +39,10 @@ func TestARestoredDocumentIsServedByAllAndNothingIsFetched(t *testing.T) {
 		src, soft := newSource(), atomic.Int64{}
 		o := described(src)
 		s, r := counted(t, b.url, o, &soft)
-		change(t, b, src, r, 1)
-		change(t, b, src, r, 2)
+		change(t, b, src, r, 1, 2)
 		o.TTL, o.Source, o.Always = 50*time.Millisecond, "another", true // whose document would be due at once
 		_, other := replica(t, b.url, o)
-		until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-		if must(t, err); time.Until(until) > 61*time.Minute || time.Until(until) < 59*time.Minute {
+		if until := restore(t, s, 1, time.Hour); time.Until(until) > 61*time.Minute || time.Until(until) < 59*time.Minute {
 			t.Error(until)
 		}
 		if all, err := s.History(t.Context(), "banners"); err != nil || len(all) != 2 || all[0].Changes != "restored" || all[1].Changes != "1 to 2" {
@@ -82,12 +88,9 @@ func TestAPinEnds(t *testing.T) {
 	b := anyStore(t)
 	src, soft := newSource(), atomic.Int64{}
 	s, r := counted(t, b.url, described(src), &soft)
-	change(t, b, src, r, 1)
-	change(t, b, src, r, 2)
-	first := lease.VersionOf(body(1))
+	change(t, b, src, r, 1, 2)
 	latest := func(name string, do func()) {
-		_, err := s.Restore(t.Context(), "banners", first, time.Hour, "me")
-		must(t, err)
+		restore(t, s, 1, time.Hour)
 		eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
 		do()
 		eventually(t, name, func() bool { a := get(t, r); return a.Value == 2 && !a.Status.Stale })
@@ -97,10 +100,7 @@ func TestAPinEnds(t *testing.T) {
 	}
 	latest("latest", func() { _, err := s.Unpin(t.Context(), "banners"); must(t, err) })
 	latest("latest, through redis-cli", func() { must(t, b.client.HSet(t.Context(), key, "restore", "latest").Err()) })
-	latest("by time", func() {
-		_, err := s.Restore(t.Context(), "banners", first, 50*time.Millisecond, "me")
-		must(t, err)
-	})
+	latest("by time", func() { restore(t, s, 1, 50*time.Millisecond) })
 	if was, err := s.Unpin(t.Context(), "banners"); was || err != nil { // nothing happens
 		t.Errorf("it was pinned: %t, %v", was, err)
 	}
@@ -153,8 +153,7 @@ func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
 	src.version.Store(3)
 	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
 	eventually(t, "it is being fetched", func() bool { return r.Snapshot().Fetching })
-	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-	must(t, err)
+	restore(t, s, 1, time.Hour)
 	release()
 	eventually(t, "the first version is served", func() bool { return pinnedAt(r, t, 1) && !r.Snapshot().Fetching })
 	if got := b.client.HGet(t.Context(), key, "body").Val(); got != string(body(1)) {
@@ -167,8 +166,7 @@ func TestAFetchDoesNotReplaceWhatIsRestoredMeanwhile(t *testing.T) {
 func TestLosingRedisLosesThePin(t *testing.T) {
 	server := startRedis(t)
 	_, s, r := changed(t, backend{server.URL(), server.Client()})
-	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-	must(t, err)
+	restore(t, s, 1, time.Hour)
 	restored := watch.Now()
 	eventually(t, "pinned", func() bool { // and the change looked at: the copy is dropped otherwise
 		return pinnedAt(r, t, 1) && r.watched.ReceivedSince(restored) && r.Snapshot().Coherent
@@ -192,10 +190,8 @@ func TestTheGuardComparesWithWhatWasRestored(t *testing.T) {
 	}
 	s, r := replica(t, server.URL(), o)
 	b := backend{client: server.Client()}
-	change(t, b, src, r, 1)
-	change(t, b, src, r, 2) // after a hard purge, there is nothing to compare with
-	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), 50*time.Millisecond, "me")
-	must(t, err)
+	change(t, b, src, r, 1, 2) // after a hard purge, there is nothing to compare with
+	restore(t, s, 1, 50*time.Millisecond)
 	eventually(t, "the next document is held back", func() bool {
 		a := get(t, r)
 		return a.Value == 1 && a.Status.Detail == DetailHeld && r.Snapshot().HeldBack != nil
@@ -225,10 +221,8 @@ func TestAPinnedCopyHasItsStaleWindowsAfterThePin(t *testing.T) {
 				o := guarded(src, time.Hour)
 				o.Describe = described(src).Describe
 				s, r := replica(t, b.url, o)
-				change(t, b, src, r, 2)
-				change(t, b, src, r, 4)
-				_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(2)), time.Hour, "me")
-				must(t, err)
+				change(t, b, src, r, 2, 4)
+				restore(t, s, 2, time.Hour)
 				must(t, b.client.HSet(t.Context(), key, "fetched_at", time.Now().Add(-2*o.StaleIfError).UnixMilli()).Err())
 				eventually(t, "pinned", func() bool { return pinnedAt(r, t, 2) })
 				src.version.Store(101)
@@ -253,11 +247,10 @@ func TestAPinnedCopyHasItsStaleWindowsAfterThePin(t *testing.T) {
 func TestAPinThatOneHasEndedIsOver(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src, s, r := changed(t, b)
-		_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-		must(t, err)
+		restore(t, s, 1, time.Hour)
 		eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
 		src.fail(errDown)
-		_, err = s.Unpin(t.Context(), "banners")
+		_, err := s.Unpin(t.Context(), "banners")
 		must(t, err)
 		for _, field := range []string{"fetched_at", "changed_at", "pinned_until"} {
 			if at, err := b.client.HGet(t.Context(), key, field).Int64(); err == nil {
@@ -275,8 +268,7 @@ func TestTheEndOfAPinMakesNothingNewer(t *testing.T) {
 	b := anyStore(t)
 	src, s, r := changed(t, b)
 	newer := *r.memory.Load()
-	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-	must(t, err)
+	restore(t, s, 1, time.Hour)
 	eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
 	received(t, r)
 	src.fail(errDown)
@@ -298,8 +290,7 @@ func TestTheEndOfAPinMakesNothingNewer(t *testing.T) {
 func TestTheEndOfAPinIsNoDifference(t *testing.T) {
 	b := anyStore(t)
 	_, s, r := changed(t, b)
-	until, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), 200*time.Millisecond, "me")
-	must(t, err)
+	until := restore(t, s, 1, 200*time.Millisecond)
 	eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
 	received(t, r)
 	e, err := r.look()
@@ -313,58 +304,6 @@ func TestTheEndOfAPinIsNoDifference(t *testing.T) {
 	})
 	if r.differs(&slow) {
 		t.Error("it is taken for a difference")
-	}
-}
-
-// TestAPinnedCopyIsKeptForAStart has a pin last longer than a copy is served, and neither Redis nor
-// the CMS be there at the next start.
-func TestAPinnedCopyIsKeptForAStart(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	o, _ := keeping(t, src)
-	o.Describe = described(src).Describe
-	s, r := replica(t, server.URL(), o)
-	b := backend{client: server.Client()}
-	change(t, b, src, r, 1)
-	change(t, b, src, r, 2)
-	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-	must(t, err)
-	fetched := time.Now().Add(-2 * o.StaleIfError).UnixMilli()
-	must(t, b.client.HSet(t.Context(), key, "fetched_at", fetched).Err())
-	eventually(t, "it is kept", func() bool {
-		get(t, r)
-		d, err := r.file.Load()
-		return err == nil && d.FetchedAt == fetched
-	})
-	must(t, s.Close())
-	server.Kill()
-	src.fail(errDown)
-	for range 2 { // the first writes the file again
-		r := alone(t, server.URL(), o)
-		if a := get(t, r); a.Value != 1 || !a.Status.Stale {
-			t.Errorf("got %+v", a)
-		}
-		watch.Sleep(t.Context(), 2*savePause)
-		must(t, r.store.Close())
-	}
-}
-
-// TestAFileIsNotServedForLongerThanMemoryIs has somebody write that an old document is fresh.
-func TestAFileIsNotServedForLongerThanMemoryIs(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	o, _ := keeping(t, src)
-	s, r := replica(t, server.URL(), o)
-	warm(t, r)
-	src.fail(errDown)
-	now, fetched := time.Now(), time.Now().Add(-2*o.StaleIfError).UnixMilli()
-	must(t, server.Client().HSet(t.Context(), key, "fresh_until", now.Add(o.StaleIfError).UnixMilli(), "fetched_at", fetched).Err())
-	eventually(t, "it is kept", func() bool { d, err := r.file.Load(); return err == nil && d.FetchedAt == fetched })
-	if r.memory.Load().holds(watch.Now()) {
-		t.Error("memory would serve it")
-	}
-	must(t, s.Close())
-	server.Kill()
-	if a, err := alone(t, server.URL(), o).Get(t.Context()); err == nil {
-		t.Errorf("got %+v", a)
 	}
 }
 

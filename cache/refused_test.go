@@ -123,6 +123,17 @@ func padded(src *source, size int) Loader {
 	})
 }
 
+func refuseAfterAFailure(t *testing.T, server *redistest.Server, src *source, r *Reader[int64]) {
+	t.Helper()
+	warm(t, r)
+	src.fail(errDown)
+	eventually(t, "the failure is recorded", func() bool {
+		get(t, r)
+		return strings.HasPrefix(server.Client().HGet(t.Context(), books, "lease").Val(), "failed:")
+	})
+	refusals["NOREPLICAS"](t, server)
+}
+
 // TestAFailureThatRedisCannotRecordIsPausedAfter has the CMS fail first, so that Redis holds the
 // record of an older failure, whose pause is over.
 func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
@@ -131,13 +142,7 @@ func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
 	o := options(src)
 	o.TTL, o.BackoffFirst, o.BackoffMost = 50*time.Millisecond, 200*time.Millisecond, time.Second
 	_, r := replica(t, server.URL(), o)
-	warm(t, r)
-	src.fail(errDown)
-	eventually(t, "the failure is recorded", func() bool {
-		get(t, r)
-		return strings.HasPrefix(server.Client().HGet(t.Context(), books, "lease").Val(), "failed:")
-	})
-	refusals["NOREPLICAS"](t, server)
+	refuseAfterAFailure(t, server, src, r)
 	before, began := src.loads.Load(), time.Now()
 	for ; time.Since(began) < time.Second; watch.Sleep(t.Context(), time.Millisecond) {
 		get(t, r)
@@ -155,13 +160,7 @@ func TestASuccessThatRedisCannotRecordEndsAFailure(t *testing.T) {
 	o := options(src)
 	o.TTL = 50 * time.Millisecond
 	_, r := replica(t, server.URL(), o)
-	warm(t, r)
-	src.fail(errDown)
-	eventually(t, "the failure is recorded", func() bool {
-		get(t, r)
-		return strings.HasPrefix(server.Client().HGet(t.Context(), books, "lease").Val(), "failed:")
-	})
-	refusals["NOREPLICAS"](t, server)
+	refuseAfterAFailure(t, server, src, r)
 	src.fail(nil)
 	eventually(t, "it is loaded", func() bool { return get(t, r).Status.Detail == DetailRedisRefused && !r.Snapshot().Failing })
 	for range 3 {
@@ -269,10 +268,6 @@ func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *tes
 // nothing when it refused a document, and accepts writes again.
 func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 	t.Parallel()
-	del := func(t *testing.T, s *redistest.Server) {
-		t.Helper()
-		must(t, s.Client().Del(t.Context(), key).Err())
-	}
 	for name, test := range map[string]struct {
 		purged bool
 		events func(*testing.T, *redistest.Server)
@@ -282,10 +277,13 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 			_, err := another().Release(t.Context(), s.Client(), acquire(t, s.Client(), time.Minute), lease.Failure{Count: 1}, time.Millisecond)
 			must(t, err)
 		}},
-		"DEL of a lease": {true, func(t *testing.T, s *redistest.Server) { acquire(t, s.Client(), time.Minute); del(t, s) }},
+		"DEL of a lease": {true, func(t *testing.T, s *redistest.Server) {
+			acquire(t, s.Client(), time.Minute)
+			must(t, s.Client().Del(t.Context(), key).Err())
+		}},
 		"DEL of a lease, and another lease": {true, func(t *testing.T, s *redistest.Server) {
 			acquire(t, s.Client(), time.Minute)
-			del(t, s)
+			must(t, s.Client().Del(t.Context(), key).Err())
 			acquire(t, s.Client(), time.Minute)
 		}},
 		"FLUSHALL, perhaps of another database": {false, func(t *testing.T, s *redistest.Server) { must(t, s.Client().FlushAll(t.Context()).Err()) }},

@@ -220,3 +220,53 @@ func TestTheLastGoodFileOfARefusedDocumentIsKept(t *testing.T) {
 		})
 	}
 }
+
+// TestAPinnedCopyIsKeptForAStart has a pin last longer than a copy is served, and neither Redis nor
+// the CMS be there at the next start.
+func TestAPinnedCopyIsKeptForAStart(t *testing.T) {
+	server, src := startRedis(t), newSource()
+	o, _ := keeping(t, src)
+	o.Describe = described(src).Describe
+	s, r := replica(t, server.URL(), o)
+	b := backend{client: server.Client()}
+	change(t, b, src, r, 1, 2)
+	restore(t, s, 1, time.Hour)
+	fetched := time.Now().Add(-2 * o.StaleIfError).UnixMilli()
+	must(t, b.client.HSet(t.Context(), key, "fetched_at", fetched).Err())
+	eventually(t, "it is kept", func() bool {
+		get(t, r)
+		d, err := r.file.Load()
+		return err == nil && d.FetchedAt == fetched
+	})
+	must(t, s.Close())
+	server.Kill()
+	src.fail(errDown)
+	for range 2 { // the first writes the file again
+		r := alone(t, server.URL(), o)
+		if a := get(t, r); a.Value != 1 || !a.Status.Stale {
+			t.Errorf("got %+v", a)
+		}
+		watch.Sleep(t.Context(), 2*savePause)
+		must(t, r.store.Close())
+	}
+}
+
+// TestAFileIsNotServedForLongerThanMemoryIs has somebody write that an old document is fresh.
+func TestAFileIsNotServedForLongerThanMemoryIs(t *testing.T) {
+	server, src := startRedis(t), newSource()
+	o, _ := keeping(t, src)
+	s, r := replica(t, server.URL(), o)
+	warm(t, r)
+	src.fail(errDown)
+	now, fetched := time.Now(), time.Now().Add(-2*o.StaleIfError).UnixMilli()
+	must(t, server.Client().HSet(t.Context(), key, "fresh_until", now.Add(o.StaleIfError).UnixMilli(), "fetched_at", fetched).Err())
+	eventually(t, "it is kept", func() bool { d, err := r.file.Load(); return err == nil && d.FetchedAt == fetched })
+	if r.memory.Load().holds(watch.Now()) {
+		t.Error("memory would serve it")
+	}
+	must(t, s.Close())
+	server.Kill()
+	if a, err := alone(t, server.URL(), o).Get(t.Context()); err == nil {
+		t.Errorf("got %+v", a)
+	}
+}

@@ -267,20 +267,3 @@ func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkTracing is a hit with tracing off, and on with a sampler that says no, and one that says
-// yes.
-//
-//	go test -run '^$' -bench BenchmarkTracing ./proxy
-func BenchmarkTracing(b *testing.B) {
-	for name, sampler := range map[string]sdktrace.Sampler{"off": nil, "never": sdktrace.NeverSample(), "always": sdktrace.AlwaysSample()} {
-		b.Run(name, func(b *testing.B) {
-			o := Options{}
-			if sampler != nil {
-				o.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler)).Tracer("benchmark")
-			}
-			s := quietServer(b, o)
-			newHot(b, s, "/gvapp/", nil).benchmark(b, s.app.Server().Handler)
-		})
-	}
-}

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 
 	"vitrine/cache"
 	"vitrine/cmd/testkit"
+	"vitrine/proxy/negotiate"
 	"vitrine/upstream/shape"
 )
 
@@ -114,5 +116,152 @@ func TestHeadHasTheFieldsOfGet(t *testing.T) {
 			strings.ReplaceAll(fmt.Sprint(head.Header), "ttl=59", "ttl=60") != strings.ReplaceAll(fmt.Sprint(get.Header), "ttl=59", "ttl=60") {
 			t.Errorf("%q: HEAD %d %d %v\nGET %d %d %v", fields, head.StatusCode, head.ContentLength, head.Header, get.StatusCode, get.ContentLength, get.Header)
 		}
+	}
+}
+
+func termsOf(t *testing.T, o Options) *terms {
+	t.Helper()
+	made, err := newTerms(&o)
+	testkit.Must(t, err)
+	return made
+}
+
+func TestWhatDownstreamCachesAreTold(t *testing.T) {
+	fetched := time.Date(2026, time.November, 21, 12, 0, 0, 500e6, time.UTC)
+	doc := &cache.Document{FetchedAt: fetched, ChangedAt: fetched.Add(-24 * time.Hour), FreshUntil: fetched.Add(time.Minute)}
+	hit, forwarded := cache.Status{}, cache.Status{Fwd: cache.FwdMiss, FwdStatus: 200, Stored: true}
+	told := func(maxAge, cdn time.Duration) *terms {
+		return termsOf(t, Options{
+			MaxAge: maxAge, StaleWhileRevalidate: 5 * time.Minute, StaleIfError: 24 * time.Hour,
+			CDNMaxAge: cdn, CDNStaleWhileRevalidate: 5 * time.Minute,
+		})
+	}
+	usual, keeping, long, purged := told(0, 0), told(10*time.Second, 10*time.Second), told(time.Hour, time.Hour), told(0, 30*time.Second)
+	edge := termsOf(t, Options{MaxAge: time.Hour, CDNMaxAge: time.Hour, CDNTold: true, StaleIfError: 24 * time.Hour})
+	const fails = ", stale-if-error=86400"
+	for _, tc := range []struct {
+		name                          string
+		terms                         *terms
+		after                         time.Duration
+		status                        cache.Status
+		age                           string
+		cacheControl, cdn, status9211 string
+	}{
+		{"fresh", usual, 18 * time.Second, hit, "18",
+			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=42" + fails, "vitrine; hit; ttl=42"},
+		{"parts of a second favour nobody", usual, 18900 * time.Millisecond, hit, "18",
+			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=41" + fails, "vitrine; hit; ttl=41"},
+		{"nothing offered", termsOf(t, Options{}), 0, hit, "0",
+			"public, max-age=0", "public, max-age=0", "vitrine; hit; ttl=60"},
+		{"kept for longer, of a certain age", keeping, 18 * time.Second, hit, "18",
+			"public, max-age=28, stale-while-revalidate=32" + fails, "public, max-age=28, stale-while-revalidate=32" + fails, "vitrine; hit; ttl=42"},
+		{"never past its freshness here", keeping, 53 * time.Second, hit, "53",
+			"public, max-age=60" + fails, "public, max-age=60" + fails, "vitrine; hit; ttl=7"},
+		{"not however long it may be", long, 18 * time.Second, hit, "18",
+			"public, max-age=60" + fails, "public, max-age=60" + fails, "vitrine; hit; ttl=42"},
+		{"by a cache that can be purged, but by no browser", purged, 18 * time.Second, hit, "18",
+			"public, max-age=0" + fails + ", s-maxage=48", "public, max-age=48, stale-while-revalidate=12" + fails, "vitrine; hit; ttl=42"},
+		{"by a cache that is told of changes, past its freshness", edge, 18 * time.Second, hit, "18",
+			"public, max-age=60" + fails + ", s-maxage=3618", "public, max-age=3618" + fails, "vitrine; hit; ttl=42"},
+		{"but not a stale one", edge, 75 * time.Second, cache.Status{Stale: true, Detail: cache.DetailRevalidate}, "75",
+			"public, max-age=0, stale-if-error=86385", "public, max-age=0, stale-if-error=86385", "vitrine; hit; ttl=-15; detail=stale-while-revalidate"},
+		{"stale", keeping, 75 * time.Second, cache.Status{Stale: true, Detail: cache.DetailRevalidate}, "75",
+			"public, max-age=0, stale-if-error=86385", "public, max-age=0, stale-if-error=86385", "vitrine; hit; ttl=-15; detail=stale-while-revalidate"},
+		{"at the end of its stale window", keeping, 24*time.Hour + 59*time.Second, cache.Status{Stale: true, Detail: cache.DetailIfError}, "86459",
+			"public, max-age=0, stale-if-error=1", "public, max-age=0, stale-if-error=1", "vitrine; hit; ttl=-86399; detail=stale-if-error"},
+		{"beyond it", keeping, 24*time.Hour + 60*time.Second, cache.Status{Stale: true, Detail: cache.DetailIfError}, "86460",
+			"public, max-age=0", "public, max-age=0", "vitrine; hit; ttl=-86400; detail=stale-if-error"},
+		{"fetched for this request", usual, 0, forwarded, "0",
+			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; fwd=miss; fwd-status=200; stored"},
+		{"fetched for another", usual, 0, cache.Status{Fwd: cache.FwdStale, Collapsed: true, Detail: cache.DetailRedisAway}, "0",
+			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; fwd=stale; collapsed; detail=redis-away"},
+		{"from memory", usual, 0, cache.Status{Detail: cache.DetailMemory}, "0",
+			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; hit; ttl=60"},
+		{"from Redis", usual, 0, cache.Status{Detail: cache.DetailRedis}, "0",
+			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; hit; ttl=60; detail=redis"},
+		{"a clock that went back", usual, -5 * time.Second, hit, "0",
+			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=65" + fails, "vitrine; hit; ttl=65"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newMoment(tc.terms, doc, &tc.status, fetched.Add(tc.after))
+			want := fmt.Sprintf("Last-Modified: Fri, 20 Nov 2026 12:00:00 GMT\r\nAge: %s\r\nCache-Control: %s\r\nCDN-Cache-Control: %s\r\nCache-Status: %s\r\nETag: ",
+				tc.age, tc.cacheControl, tc.cdn, tc.status9211)
+			if got := string(m.lines); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestAMomentIsSharedWithinItsSecond(t *testing.T) {
+	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	doc := &cache.Document{FetchedAt: at, ChangedAt: at, FreshUntil: at.Add(time.Minute + 999*time.Millisecond)}
+	hit := cache.Status{}
+	var p moments
+	pol := termsOf(t, Options{})
+	first := p.at(pol, doc, &hit, at)
+	if p.at(pol, doc, &hit, at.Add(999*time.Millisecond)) != first {
+		t.Error("rendered again within the second")
+	}
+	confirmed := *doc
+	for name, other := range map[string]*moment{
+		"the next second":  p.at(pol, doc, &hit, at.Add(time.Second)),
+		"another status":   p.at(pol, doc, &cache.Status{Stale: true}, at),
+		"another document": p.at(pol, &confirmed, &hit, at),
+	} {
+		if other == first {
+			t.Errorf("%s is told what was true before", name)
+		}
+	}
+}
+
+func TestWithinASecondNobodyIsToldOfMoreFreshnessThanIsLeft(t *testing.T) {
+	at := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	doc := &cache.Document{FetchedAt: at.Add(-5 * time.Second), ChangedAt: at, FreshUntil: at.Add(10*time.Second + 500*time.Millisecond)}
+	pol := termsOf(t, Options{MaxAge: time.Hour, CDNMaxAge: time.Hour})
+	hit := cache.Status{}
+	var p moments
+	for _, want := range []struct {
+		after   time.Duration
+		control string
+	}{
+		{0, "public, max-age=15"},
+		{500 * time.Millisecond, "public, max-age=15"},
+		{501 * time.Millisecond, "public, max-age=14"},
+		{999 * time.Millisecond, "public, max-age=14"},
+		{1500 * time.Millisecond, "public, max-age=15"}, // of which one more is past
+	} {
+		if got := string(p.at(pol, doc, &hit, at.Add(want.after)).lines); !strings.Contains(got, "\r\nCache-Control: "+want.control+"\r\n") {
+			t.Errorf("after %v: %q, want %s", want.after, got, want.control)
+		}
+	}
+}
+
+// Redis's clock, by which a document changed, may be ahead.
+func TestLastModifiedIsNeverAfterDate(t *testing.T) {
+	r := newRig(t, Options{})
+	now := time.Now()
+	r.sources[shape.Rules].holdDocument(t, &cache.Document{
+		Body: []byte("[]"), ETag: cache.ETag([]byte("[]")), FetchedAt: now, ChangedAt: now.Add(time.Hour), FreshUntil: now.Add(time.Minute),
+	}, cache.Status{Detail: cache.DetailMemory})
+	h := r.get(t, "/cms/rules/").Header
+	date, err := http.ParseTime(h.Get("Date"))
+	testkit.Must(t, err)
+	if modified, err := http.ParseTime(h.Get("Last-Modified")); err != nil || modified.After(date) {
+		t.Errorf("%v is after %v: %v", modified, date, err)
+	}
+}
+
+func TestTagsAreSentInTheFieldsThatTargetsRead(t *testing.T) {
+	for verdict := range negotiate.Failed {
+		head := string(termsOf(t, Options{TagHeaders: []string{"Cache-Tag", "Surrogate-Key"}}).newHead(2, verdict, negotiate.Brotli))
+		for _, line := range []string{"Cache-Groups: \"banners\", \"vitrine\"", "Cache-Tag: banners,vitrine", "Surrogate-Key: banners vitrine"} {
+			if !strings.Contains(head, "\r\n"+line+"\r\n") {
+				t.Errorf("no %s in %q", line, head)
+			}
+		}
+	}
+	if head := string(termsOf(t, Options{}).newHead(2, negotiate.Proceed, noCodings)); strings.Contains(head, "Cache-Tag") || strings.Contains(head, "Surrogate-Key") {
+		t.Errorf("tags that nobody reads in %q", head)
 	}
 }

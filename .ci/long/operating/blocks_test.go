@@ -61,7 +61,7 @@ var unrun = map[string]string{
 	"docs/performance.md":              "it measures for half an hour",
 	"docs/model/README.md":             "spin takes a minute; .ci/run model runs it",
 	"docs/compose.md":                  "it needs Docker; .ci/stack does what the page says",
-	"docs/monitoring/README.md":        "it needs Docker and published images; monitoring_test.go runs Prometheus on its files",
+	"docs/monitoring/README.md":        "it needs Docker and published images; operations_test.go runs Prometheus on its files",
 	"docs/deploy/swarm/README.md":      "it needs a swarm; .ci/swarm does what the page says",
 	"docs/deploy/kubernetes/README.md": "it needs a cluster; .ci/run kubernetes builds the base",
 	"docs/deploy/systemd/README.md":    "it installs a package; .ci/package/check does, under systemd",

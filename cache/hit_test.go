@@ -1,54 +1,11 @@
 package cache
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"vitrine/cache/watch"
 )
-
-// BenchmarkHit is a read that memory answers: no lock, no allocation, no I/O.
-func BenchmarkHit(b *testing.B) {
-	_, r := replica(b, embeddedURL(b), options(newSource()))
-	warm(b, r)
-	ctx := context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := r.Get(ctx); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkHitParallel is the same from all cores at once: what a lock would show in.
-func BenchmarkHitParallel(b *testing.B) {
-	_, r := replica(b, embeddedURL(b), options(newSource()))
-	warm(b, r)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		ctx := context.Background()
-		for pb.Next() {
-			if _, err := r.Get(ctx); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-}
-
-// BenchmarkCheckedAgainstRedis is a read while purges are not received: one round trip, without
-// the body.
-func BenchmarkCheckedAgainstRedis(b *testing.B) {
-	_, r := replica(b, embeddedURL(b), options(newSource()))
-	warm(b, r)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := r.look(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
 
 func warm(tb testing.TB, r *Reader[int64]) {
 	inMemory := func() bool { return get(tb, r).Status.Detail == DetailMemory }

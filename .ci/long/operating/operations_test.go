@@ -292,9 +292,7 @@ func dashboardQueries(t *testing.T) []string {
 	content, err := os.ReadFile(filepath.Join(monitoring, "dashboard.json"))
 	testkit.Must(t, err)
 	var dashboard struct {
-		Panels []struct {
-			Targets []struct{ Expr string }
-		}
+		Panels []struct{ Targets []struct{ Expr string } }
 	}
 	testkit.Must(t, json.Unmarshal(content, &dashboard))
 	var out []string
@@ -316,9 +314,7 @@ func alertMetrics(t *testing.T) []string {
 	content, err := os.ReadFile(filepath.Join(monitoring, "alerts.yml"))
 	testkit.Must(t, err)
 	var rules struct {
-		Groups []struct {
-			Rules []struct{ Expr string }
-		}
+		Groups []struct{ Rules []struct{ Expr string } }
 	}
 	testkit.Must(t, yaml.Unmarshal(content, &rules))
 	var out []string

@@ -117,6 +117,9 @@ func run(s settings) error {
 		return err
 	}
 	var failed []error
+	if !s.short {
+		awaitQuiet()
+	}
 	date, machine := time.Now().UTC().Format(time.DateOnly), describeMachine(l)
 	if len(only) == 0 || r.Texts["machine"] == "" {
 		r.text("date", date)

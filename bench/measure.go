@@ -226,6 +226,17 @@ func describeMachine(l *lab) string {
 		version("Redis", "redis-server", "--version"), version("wrk", "wrk", "-v"), first("git", "rev-parse", "--short", "HEAD"), loadAverage())
 }
 
+// awaitQuiet waits, for three minutes at most, until the load average no longer shows what compiling
+// the programs took.
+func awaitQuiet() {
+	for range 18 {
+		if load, err := strconv.ParseFloat(loadAverage(), 64); err != nil || load < 0.5 {
+			return
+		}
+		time.Sleep(10 * time.Second)
+	}
+}
+
 // loadAverage is that of the last minute.
 func loadAverage() string {
 	raw, err := os.ReadFile("/proc/loadavg")

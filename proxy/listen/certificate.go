@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -68,6 +69,9 @@ func (c *Certificate) NotAfter() time.Time { return c.current.Load().Leaf.NotAft
 // read reads the files. Its error contains nothing of the key.
 func (c *Certificate) read() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err == nil && pair.Leaf == nil { // with GODEBUG=x509keypairleaf=0
+		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	}
 	return &pair, err
 }
 

@@ -193,6 +193,22 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 	})
 }
 
+// TestACertificateIsReadWhereGODEBUGLeavesItUnparsed has crypto/tls as it was before Go 1.23.
+func TestACertificateIsReadWhereGODEBUGLeavesItUnparsed(t *testing.T) {
+	t.Setenv("GODEBUG", "x509keypairleaf=0")
+	f := folder(t.TempDir())
+	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
+	f.put(t, first)
+	c, err := NewCertificate(f.cert(), f.key(), quiet)
+	testkit.Must(t, err)
+	if ends := c.NotAfter(); ends.Before(time.Now()) {
+		t.Errorf("the certificate ends %v", ends)
+	}
+	_, log := watched(t, f)
+	f.put(t, second)
+	testkit.Eventually(t, "the new certificate is logged", func() bool { return strings.Contains(log.String(), "CN=second") })
+}
+
 func TestKubernetesExchangesALinkedFolder(t *testing.T) {
 	root := t.TempDir()
 	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")

@@ -2,61 +2,12 @@ package listen
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"net"
 	"sync"
 
 	"vitrine/proxy/processors"
 )
-
-// A secureConn is a conn over TLS, which servers recognize by these methods.
-type secureConn struct {
-	*conn
-	secure *tls.Conn
-	cork   *cork // under it
-}
-
-// Handshake is bounded by the deadline for reads.
-func (c *secureConn) Handshake() error {
-	if err := c.reads.set(c.deadline.Load(), c.Conn.SetReadDeadline); err != nil {
-		return err
-	}
-	c.cork.shake(true)
-	defer c.cork.shake(false)
-	return c.secure.HandshakeContext(context.Background()) // the deadline set above bounds it
-}
-
-// ConnectionState is that of TLS.
-func (c *secureConn) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
-
-// WriteBuffers writes all of pieces, in one system call for every 64 KB.
-func (c *secureConn) WriteBuffers(pieces [][]byte) error {
-	r, _ := records.Get().(*record)
-	r.plain.Reset(c.secure)
-	c.cork.hold(r.encrypted)
-	defer func() {
-		c.cork.hold(nil)
-		r.plain.Reset(nil) // the pool must not keep a connection
-		r.encrypted.Reset(nil)
-		records.Put(r)
-	}()
-	for _, p := range pieces {
-		_, _ = r.plain.Write(p) // Flush returns its error
-	}
-	if err := r.plain.Flush(); err != nil {
-		return err
-	}
-	return c.cork.flush()
-}
-
-// A record has room for the content of a record of TLS, and for the records that are written
-// together.
-type record struct{ plain, encrypted *bufio.Writer }
-
-var records = sync.Pool{New: func() any {
-	return &record{bufio.NewWriterSize(nil, 16<<10), bufio.NewWriterSize(nil, 64<<10)}
-}}
 
 // A cork is the socket under TLS. While it holds, it keeps what is written to it.
 type cork struct {
@@ -117,4 +68,32 @@ func (c *cork) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.held.Flush()
+}
+
+// A record has room for the content of a record of TLS, and for the records that are written
+// together.
+type record struct{ plain, encrypted *bufio.Writer }
+
+var records = sync.Pool{New: func() any {
+	return &record{bufio.NewWriterSize(nil, 16<<10), bufio.NewWriterSize(nil, 64<<10)}
+}}
+
+// writeOver writes all of pieces over TLS, in one system call for every 64 KB.
+func (c *cork) writeOver(secure *tls.Conn, pieces [][]byte) error {
+	r, _ := records.Get().(*record)
+	r.plain.Reset(secure)
+	c.hold(r.encrypted)
+	defer func() {
+		c.hold(nil)
+		r.plain.Reset(nil) // the pool must not keep a connection
+		r.encrypted.Reset(nil)
+		records.Put(r)
+	}()
+	for _, p := range pieces {
+		_, _ = r.plain.Write(p) // Flush returns its error
+	}
+	if err := r.plain.Flush(); err != nil {
+		return err
+	}
+	return c.flush()
 }

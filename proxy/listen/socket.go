@@ -2,7 +2,6 @@ package listen
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -71,11 +70,6 @@ func (s *Socket) Addr() net.Addr { return s.listener.Addr() }
 
 // Close stops accepting, and removes a unix socket's file. Listeners end; their connections do not.
 func (s *Socket) Close() error { return s.close() }
-
-// Listen makes a service's share of the socket, with TLS unless config is nil.
-func (s *Socket) Listen(config *tls.Config) *Listener {
-	return &Listener{socket: s, tls: config, closed: make(chan struct{}), conns: map[*conn]struct{}{}}
-}
 
 // accept passes connections on until the socket is closed. Every other error of accept is
 // temporary: a lack of descriptors or memory, or a client that is gone (ECONNABORTED, EPROTO).

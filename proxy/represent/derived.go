@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
+
+	"vitrine/proxy/negotiate"
+	"vitrine/upstream/shape"
 )
 
 const (
@@ -19,6 +22,25 @@ const (
 // quarter of a megabyte. With the document in Redis and in memory, its own variants and its decoded
 // banners, that stays under the budget of eight times the document.
 func derivedBytes(document int) int64 { return max(256<<10, 2*int64(document)) }
+
+// A want is a requested derived form.
+type want struct {
+	key    Key
+	coding negotiate.Encoding
+}
+
+// name tells wants apart: a byte for each term, and those of the indentation and the coding.
+func (w *want) name() string {
+	name := make([]byte, 0, shape.BannerFieldCount+2)
+	for _, t := range w.key.Ordering.Terms() {
+		b := t.Field << 1
+		if t.Descending {
+			b++
+		}
+		name = append(name, b)
+	}
+	return string(append(name, w.key.Indent, byte(w.coding)))
+}
 
 // derived are the orderings and indentations of a document. They are bounded in number and bytes;
 // the least recently used are dropped first, and those being written stay.

@@ -13,6 +13,13 @@ import (
 // in one packet.
 const minCompressed = 1400
 
+// A Key names a form: an ordering and an indentation (0 for none). The zero value is the document
+// as it is.
+type Key struct {
+	Ordering negotiate.Ordering
+	Indent   uint8
+}
+
 // A Representation is the bytes of an answer and their metadata. It is shared and never modified.
 type Representation struct {
 	// Body is the content, or nil if it is in Items.

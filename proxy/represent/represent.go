@@ -27,13 +27,6 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A Key names a form: an ordering and an indentation (0 for none). The zero value is the document
-// as it is.
-type Key struct {
-	Ordering negotiate.Ordering
-	Indent   uint8
-}
-
 // A Document is a document ready to be written. It is shared by all requests.
 type Document struct {
 	Items   int // of the document
@@ -89,25 +82,6 @@ func (d *Document) Get(k Key, e negotiate.Encoding) (*Representation, Lease) {
 		}
 	}
 	return d.build(want{k, e})
-}
-
-// A want is a requested derived form.
-type want struct {
-	key    Key
-	coding negotiate.Encoding
-}
-
-// name tells wants apart: a byte for each term, and those of the indentation and the coding.
-func (w *want) name() string {
-	name := make([]byte, 0, shape.BannerFieldCount+2)
-	for _, t := range w.key.Ordering.Terms() {
-		b := t.Field << 1
-		if t.Descending {
-			b++
-		}
-		name = append(name, b)
-	}
-	return string(append(name, w.key.Indent, byte(w.coding)))
 }
 
 // build answers a want that is not held, once for all requests that want it meanwhile.

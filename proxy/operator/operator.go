@@ -49,9 +49,11 @@ func New(o Options) *Server {
 		webhook.WriteJSON(w, http.StatusOK, []byte(`{"alive":true}`+"\n"))
 	}))
 	mux.HandleFunc("/readyz", get(s.readyz))
-	mux.HandleFunc("/api/status", get(func(w http.ResponseWriter, _ *http.Request) { writeValue(w, http.StatusOK, s.collect()) }))
-	mux.HandleFunc("/{$}", get(func(w http.ResponseWriter, _ *http.Request) { s.render(w, "overview.html", overviewOf(s.collect())) }))
-	mux.HandleFunc("/documents/{resource}", get(s.documentPage))
+	mux.HandleFunc("/api/status", get(func(w http.ResponseWriter, _ *http.Request) { writeValue(w, http.StatusOK, s.status()) }))
+	mux.HandleFunc("/{$}", get(func(w http.ResponseWriter, _ *http.Request) {
+		render(w, o.Logger, "overview.html", overviewOf(s.status()))
+	}))
+	mux.HandleFunc("/documents/{resource}", get(documentPage(o.Document)))
 	mux.HandleFunc("/assets/{name}", get(asset))
 	mux.Handle("/favicon.ico", http.RedirectHandler("/assets/icon.svg", http.StatusMovedPermanently))
 	mux.Handle("/metrics", get(promhttp.HandlerFor(o.Meter, promhttp.HandlerOpts{
@@ -101,6 +103,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("operator: shut down: %w", err), s.http.Close())
 	}
 	return nil
+}
+
+// status is the whole status.
+func (s *Server) status() Status {
+	st := s.options.Status()
+	st.Now, st.Draining = time.Now(), s.draining.Load()
+	st.complete(s.options.Meter.Overview())
+	return st
 }
 
 // readiness is the answer of /readyz.

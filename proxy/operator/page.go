@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"path"
 	"strings"
@@ -64,10 +65,11 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 }
 
-func (s *Server) render(w http.ResponseWriter, name string, data any) {
+// render writes a page made of a template.
+func render(w http.ResponseWriter, log *slog.Logger, name string, data any) {
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, name, data); err != nil {
-		s.options.Logger.Error("operator's page not rendered", "page", name, "error", err)
+		log.Error("operator's page not rendered", "page", name, "error", err)
 		webhook.Detail(w, http.StatusInternalServerError, "Internal server error.")
 		return
 	}
@@ -78,16 +80,18 @@ func (s *Server) render(w http.ResponseWriter, name string, data any) {
 }
 
 // documentPage serves the copy held of a resource, indented for people.
-func (s *Server) documentPage(w http.ResponseWriter, r *http.Request) {
-	resource := shape.Resource(r.PathValue("resource"))
-	if !resource.Valid() {
-		webhook.Detail(w, http.StatusNotFound, "Not found.")
-		return
+func documentPage(held func(shape.Resource) []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		resource := shape.Resource(r.PathValue("resource"))
+		if !resource.Valid() {
+			webhook.Detail(w, http.StatusNotFound, "Not found.")
+			return
+		}
+		body := held(resource)
+		if body == nil {
+			webhook.Detail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
+			return
+		}
+		writeValue(w, http.StatusOK, json.RawMessage(body))
 	}
-	body := s.options.Document(resource)
-	if body == nil {
-		webhook.Detail(w, http.StatusNotFound, "Nothing is held now. The next request fetches it.")
-		return
-	}
-	writeValue(w, http.StatusOK, json.RawMessage(body))
 }

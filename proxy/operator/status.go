@@ -184,10 +184,8 @@ type Command struct {
 	Command string `json:"command"`
 }
 
-// collect is the whole status.
-func (s *Server) collect() Status {
-	st, o := s.options.Status(), s.options.Meter.Overview()
-	st.Now, st.Draining = time.Now(), s.draining.Load()
+// complete adds what the process counts, and what follows from the rest.
+func (st *Status) complete(o metrics.Overview) {
 	if st.Resources == nil {
 		st.Resources = map[shape.Resource]Resource{}
 	}
@@ -202,7 +200,6 @@ func (s *Server) collect() Status {
 		st.Resources[r] = resource
 	}
 	st.Replicas.compare(st.Upstream.Source)
-	return st
 }
 
 // compare determines which replicas agree with this one.

@@ -22,23 +22,6 @@ const (
 	maxVersions = 5
 )
 
-// A Level is the health of the CMS or of Redis.
-type Level string
-
-// The levels of the CMS and of Redis.
-const (
-	Unknown  Level = "unknown" // not looked at
-	Good     Level = "good"
-	Degraded Level = "degraded" // the CMS: some resources cannot be fetched; Redis: it answers, but purges are not received
-	Down     Level = "down"     // the CMS: no resource can be fetched; Redis: it does not answer
-)
-
-// worse is the worse of two levels.
-func worse(a, b Level) Level {
-	all := []Level{Unknown, Good, Degraded, Down}
-	return all[max(0, slices.Index(all, a), slices.Index(all, b))]
-}
-
 // The kinds of events.
 const (
 	KindPurge      = "purge"

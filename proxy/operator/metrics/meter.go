@@ -91,8 +91,12 @@ func New(version string, look func() State) *Meter {
 		m.incoherent.WithLabelValues(name)
 		m.damaged.WithLabelValues(name)
 	}
+	state := prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
+		s := look()
+		s.collect(ch)
+	})
 	// Package collectors, where these moved, links database/sql.
-	m.MustRegister(m.requests, prometheus.CollectorFunc(m.collect), prometheus.NewGoCollector(), //nolint:staticcheck // see above
+	m.MustRegister(m.requests, state, prometheus.NewGoCollector(), //nolint:staticcheck // see above
 		prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{})) //nolint:staticcheck // see above
 	m.Reloaded(true)
 	return m

@@ -10,6 +10,23 @@ import (
 	"vitrine/upstream"
 )
 
+// A Level is the health of the CMS or of Redis.
+type Level string
+
+// The levels of the CMS and of Redis.
+const (
+	Unknown  Level = "unknown" // not looked at
+	Good     Level = "good"
+	Degraded Level = "degraded" // the CMS: some resources cannot be fetched; Redis: it answers, but purges are not received
+	Down     Level = "down"     // the CMS: no resource can be fetched; Redis: it does not answer
+)
+
+// worse is the worse of two levels.
+func worse(a, b Level) Level {
+	all := []Level{Unknown, Good, Degraded, Down}
+	return all[max(0, slices.Index(all, a), slices.Index(all, b))]
+}
+
 // State is the state of the service at one moment.
 type State struct {
 	RedisUp, Tracking bool // Redis answers; its invalidations are received
@@ -58,9 +75,9 @@ func (s *State) levels() (cms, redis Level) {
 	return cms, redis
 }
 
-// collect collects the gauges that follow from the state, as of one look.
-func (m *Meter) collect(ch chan<- prometheus.Metric) {
-	s, none := m.look(), prometheus.Labels(nil)
+// collect collects the gauges that follow from the state.
+func (s *State) collect(ch chan<- prometheus.Metric) {
+	none := prometheus.Labels(nil)
 	gauge := func(name, help string, value float64, labels prometheus.Labels) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(namespace+"_"+name, help, nil, labels), prometheus.GaugeValue, value)
 	}

@@ -19,37 +19,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
 	"vitrine/cache"
 	"vitrine/config/source"
-	"vitrine/upstream/shape"
 )
-
-// Claims decide who tells a target, for all processes. A cache.Store implements them.
-type Claims interface {
-	Claim(ctx context.Context, n cache.Notice, lasting time.Duration) (cache.Claim, error)
-	Told(ctx context.Context, c cache.Claim, pause time.Duration) (cache.Claim, error)
-	ToldNot(ctx context.Context, c cache.Claim, failures int, pause time.Duration) error
-}
-
-// Options are the settings of a [Notifier].
-type Options struct {
-	// Targets are complete: see package config.
-	Targets []source.Target
-	// Bound is how long after a change it is told. Required.
-	Bound time.Duration
-	// Pause is the least time between two notices of a resource to one target; 0 is a second.
-	Pause time.Duration
-	// Count receives each outcome, told or failed. Required.
-	Count func(target, outcome string)
-	// Compare is what changed between two documents of a resource. Required.
-	Compare func(r shape.Resource, before, after *cache.Document) shape.Changes
-	// Logger receives a target's failures and that it can be told again. Required.
-	Logger *slog.Logger
-}
 
 // A Notifier tells targets. [Notifier.Seen] and [Notifier.Held] do not block.
 type Notifier struct{ targets []*target }
@@ -73,20 +48,6 @@ func (n *Notifier) Run(ctx context.Context, claims Claims) {
 	}
 	all.Wait()
 }
-
-// The topics of which the latest notice counts.
-const (
-	topicContent = "content" // changed and purged: the value is the document's etag, and since when it has it
-	topicHealth  = "health"  // failing and recovered
-	topicHeld    = "held"    // the value stands for the reason
-)
-
-// The values of the topic health, and that of held while nothing is.
-const (
-	failing = "failing"
-	well    = "well"
-	nothing = "none"
-)
 
 // failuresTold is from how many failed fetches in a row on the CMS counts as failing.
 const failuresTold = 2
@@ -151,25 +112,4 @@ func (n *Notifier) Status() []Status {
 		all = append(all, t.state())
 	}
 	return all
-}
-
-// Status is what this process knows of one target.
-type Status struct {
-	Name    string `json:"name"`
-	Host    string `json:"host"`    // https://hooks.example.org
-	Pending int    `json:"pending"` // notices that no process has told yet, as far as this one knows
-	// Last is what was told last, by any process; nil if nothing is known.
-	Last *Told `json:"last_told"`
-	// Error is why this process could not tell the target when it last tried, at ErrorAt; empty if it
-	// could.
-	Error   string     `json:"error"`
-	ErrorAt *time.Time `json:"error_at"`
-}
-
-// Told is an event that a target was told.
-type Told struct {
-	Event    string    `json:"event"`
-	Resource string    `json:"resource"`
-	Seq      int64     `json:"seq"`
-	At       time.Time `json:"at"`
 }

@@ -6,6 +6,20 @@ import (
 	"vitrine/cache"
 )
 
+// The topics of which the latest notice counts.
+const (
+	topicContent = "content" // changed and purged: the value is the document's etag, and since when it has it
+	topicHealth  = "health"  // failing and recovered
+	topicHeld    = "held"    // the value stands for the reason
+)
+
+// The values of the topic health, and that of held while nothing is.
+const (
+	failing = "failing"
+	well    = "well"
+	nothing = "none"
+)
+
 // A notice is a cache.Notice with what is needed to tell it.
 type notice struct {
 	cache.Notice

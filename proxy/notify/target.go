@@ -29,6 +29,28 @@ const (
 	mostPause  = time.Minute
 )
 
+// Status is what this process knows of one target.
+type Status struct {
+	Name    string `json:"name"`
+	Host    string `json:"host"`    // https://hooks.example.org
+	Pending int    `json:"pending"` // notices that no process has told yet, as far as this one knows
+	// Last is what was told last, by any process; nil if nothing is known.
+	Last *Told `json:"last_told"`
+	// Error is why this process could not tell the target when it last tried, at ErrorAt; empty if it
+	// could.
+	Error   string     `json:"error"`
+	ErrorAt *time.Time `json:"error_at"`
+}
+
+// Told is an event that a target was told.
+type Told struct {
+	Event    string    `json:"event"`
+	Resource string    `json:"resource"`
+	Seq      int64     `json:"seq"`
+	At       time.Time `json:"at"`
+}
+
+// A target is told what happens, by one goroutine.
 type target struct {
 	source.Target
 	key    string

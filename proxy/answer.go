@@ -18,7 +18,8 @@ func (s *Server) document(i int) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r := requestOf(c)
 		r.route = &routes[i]
-		if r.preflight() {
+		if r.isPreflight() {
+			r.answerPreflight()
 			return nil
 		}
 		q := negotiate.ParseQuery(r.ctx.URI().QueryString())

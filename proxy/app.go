@@ -2,43 +2,37 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"runtime/debug"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
 
 	"vitrine/proxy/negotiate"
-	"vitrine/proxy/operator/metrics"
-	"vitrine/upstream/shape"
 )
 
-// A route maps a public path to its resource.
-type route struct {
-	path     string
-	resource shape.Resource
-	target   metrics.Target
-	sortable bool
-}
-
-// routes are the public paths.
-var routes = func() (all [shape.Count]route) {
-	for i, r := range shape.Resources() {
-		all[i] = route{path: r.Route(), resource: r, target: metrics.TargetOf(r), sortable: r.Sortable()}
+// New makes a server that is ready to Serve. It fails if the options are not usable.
+func New(o Options) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	return all
-}()
-
-// otherPath is the path that is redirected to the route's: without its slash at the end, or with
-// one.
-func (r *route) otherPath() string {
-	if path, ok := strings.CutSuffix(r.path, "/"); ok {
-		return path
+	o.setDefaults()
+	terms, err := newTerms(&o)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	return r.path + "/"
+	s := &Server{options: o, terms: terms, notice: rate.Sometimes{Interval: time.Minute}}
+	for i := range routes {
+		s.documents[i] = o.Documents[routes[i].resource]
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.app = s.newApp()
+	return s, nil
 }
 
 // newApp registers the routes. A request passes what is used here in this order. An error ends it,

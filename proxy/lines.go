@@ -3,11 +3,8 @@ package proxy
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/valyala/fasthttp"
-
-	"vitrine/proxy/negotiate"
 )
 
 // Values that never change.
@@ -17,9 +14,6 @@ const (
 	// If a browser ever shows an answer as a page, that page can do nothing and cannot be framed.
 	securityPolicy = "default-src 'none'; frame-ancestors 'none'"
 )
-
-// tagsBetween separates the tags in the fields of Cloudflare and Fastly.
-var tagsBetween = map[string]string{"Cache-Tag": ",", "Surrogate-Key": " "}
 
 // lines are header lines that never change: as they are written before a document, and as fasthttp
 // takes them for any other answer.
@@ -41,74 +35,4 @@ func (l *lines) set(h *fasthttp.ResponseHeader) {
 	for _, f := range l.fields {
 		h.SetBytesKV(f[0], f[1])
 	}
-}
-
-// terms is the compiled form of the caching and CORS policy of [Options]: the header lines that
-// never change.
-type terms struct {
-	browsers, cdns policy
-	cors           cors
-	protection     lines // of a body
-	hsts           lines // over TLS; none unless it is sent
-	// vary is the value of Vary at a route, without and with content codings.
-	vary, varyEncoded string
-	tags              []string // the names of further fields with the groups
-	// heads end the header of an answer with a document.
-	heads [len(routes)][negotiate.Failed][noCodings + 1][]byte
-}
-
-// noCodings is the index, after those of the content codings, of a document that has none.
-const noCodings = negotiate.Encodings
-
-func newTerms(o *Options) (*terms, error) {
-	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding", tags: o.TagHeaders}
-	t.protection = newLines("X-Content-Type-Options: nosniff\r\nContent-Security-Policy: %s\r\n", securityPolicy)
-	t.browsers, t.cdns = policies(o)
-	var err error
-	if t.cors, err = newCORS(o.CORSOrigins); err != nil {
-		return nil, err
-	}
-	if o.HSTS > 0 {
-		t.hsts = newLines("Strict-Transport-Security: max-age=%d\r\n", wholeSeconds(o.HSTS))
-	}
-	if len(t.cors.origins) > 0 {
-		t.vary += ", Origin"
-		t.varyEncoded += ", Origin"
-	}
-	for i := range routes {
-		for verdict := range negotiate.Failed {
-			for coding := range t.heads[i][verdict] {
-				t.heads[i][verdict][coding] = t.newHead(i, verdict, negotiate.Encoding(coding))
-			}
-		}
-	}
-	return t, nil
-}
-
-// newHead renders what follows the entity-tag in the header of an answer with the document of a
-// route. A 304 has only the fields that a cache or a page needs; those that protect a body were
-// sent with the body.
-func (t *terms) newHead(i int, verdict negotiate.Verdict, coding negotiate.Encoding) []byte {
-	b := []byte("\r\n")
-	line := func(name, value string) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
-	if coding == noCodings {
-		line("Vary", t.vary)
-	} else {
-		line("Vary", t.varyEncoded)
-	}
-	// The groups by which a cache can be purged (RFC 9875, section 2): the resource, in all its
-	// forms, and all of vitrine.
-	line("Cache-Groups", fmt.Sprintf(`"%s", "vitrine"`, routes[i].resource))
-	for _, name := range t.tags {
-		line(name, string(routes[i].resource)+tagsBetween[name]+"vitrine")
-	}
-	if verdict == negotiate.Proceed {
-		line("Allow", allowed)
-		line("Content-Type", contentJSON)
-		if coding < negotiate.Identity {
-			line("Content-Encoding", coding.String())
-		}
-		b = append(b, t.protection.text...)
-	}
-	return slices.Concat(b, t.cors.resourcePolicy.text, t.cors.all.text, []byte("\r\n"))
 }

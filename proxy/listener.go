@@ -1,11 +1,25 @@
 package proxy
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
+
+// Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was
+// called before. It closes ln.
+func (s *Server) Serve(ln net.Listener) error {
+	// Fiber does not close a listener that it gets too late.
+	stop := context.AfterFunc(s.base, func() { _ = ln.Close() })
+	defer stop()
+	if err := s.app.Listener(&limited{Listener: ln, server: s}); err != nil {
+		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
 
 // A limited listener bounds the concurrent connections.
 type limited struct {

@@ -1,11 +1,17 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"vitrine/cache"
 	"vitrine/upstream/shape"
 )
 
@@ -31,6 +37,53 @@ func (r *request) writeVary() {
 	}
 }
 
+// fail answers a request with an error. The cause goes to the log. A failed fetch was logged once
+// where it was made, so here it is a debug line.
+func (s *Server) fail(r *request, err error) {
+	f := failureOf(err)
+	level := slog.LevelDebug
+	if f == &internalFailure {
+		level = slog.LevelError
+	}
+	ctx := r.ctx
+	clientOf(ctx).leave()
+	s.options.Logger.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
+		"status", f.status, "request_id", r.id(), "error", err)
+
+	detail := strings.ReplaceAll(f.detail, "METHOD", string(ctx.Method()))
+	r.writeCommon()
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(f.status)
+	h.SetContentType(contentJSON)
+	if r.route != nil && f != &internalFailure {
+		h.Set(fiber.HeaderVary, s.terms.vary)
+		h.Set(fiber.HeaderAllow, allowed)
+	} else {
+		r.writeVary()
+	}
+	switch f.status {
+	case http.StatusNotFound, http.StatusNotAcceptable, http.StatusMethodNotAllowed: // no request id, which a cache would give to everybody
+	default:
+		h.Set(fiber.HeaderCacheControl, "no-store")
+		h.Set(fiber.HeaderXRequestID, r.id())
+	}
+	if f.status == http.StatusServiceUnavailable {
+		h.Set(fiber.HeaderRetryAfter, strconv.FormatInt(retrySeconds(err), 10))
+	}
+	body, _ := json.Marshal(map[string]string{"detail": detail}) // a text
+	ctx.SetBody(body)
+	if r.bytes = len(ctx.Response.Body()); ctx.IsHead() {
+		r.bytes = 0
+	}
+}
+
+// writeForwarded writes Cache-Status for an answer without a document.
+func (r *request) writeForwarded(st *cache.Status, err error) {
+	said := *st
+	said.Fwd, said.Detail = cmp.Or(said.Fwd, cache.FwdMiss), cmp.Or(said.Detail, errorDetail(err))
+	r.ctx.Response.Header.SetBytesV(cacheStatus, appendCacheStatus(nil, &said, 0))
+}
+
 // redirect redirects to a path, with the query. The answer has no body, and Django's content type.
 func redirect(path string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
@@ -46,6 +99,24 @@ func redirect(path string) fiber.Handler {
 		h.SetContentType("text/html; charset=utf-8")
 		h.SetContentLength(0) // also in the answer to HEAD
 		return nil
+	}
+}
+
+// isPreflight reports whether the request is a CORS preflight (Fetch standard, section 4.8).
+func (r *request) isPreflight() bool {
+	return r.ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0
+}
+
+// answerPreflight answers a CORS preflight. An origin that is not allowed gets the same answer
+// without the permission.
+func (r *request) answerPreflight() {
+	allows := r.writeCommon()
+	r.writeVary()
+	h := &r.ctx.Response.Header
+	r.ctx.SetStatusCode(fasthttp.StatusNoContent)
+	h.Set(fiber.HeaderAllow, allowed)
+	if allows {
+		preflight.set(h)
 	}
 }
 

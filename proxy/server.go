@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"golang.org/x/time/rate"
@@ -31,37 +30,6 @@ type Server struct {
 	draining atomic.Bool
 	open     atomic.Int64   // connections
 	notice   rate.Sometimes // logs that there are too many
-}
-
-// New makes a server that is ready to Serve. It fails if the options are not usable.
-func New(o Options) (*Server, error) {
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	o.setDefaults()
-	terms, err := newTerms(&o)
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	s := &Server{options: o, terms: terms, notice: rate.Sometimes{Interval: time.Minute}}
-	for i := range routes {
-		s.documents[i] = o.Documents[routes[i].resource]
-	}
-	s.base, s.stop = context.WithCancel(context.Background())
-	s.app = s.newApp()
-	return s, nil
-}
-
-// Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was
-// called before. It closes ln.
-func (s *Server) Serve(ln net.Listener) error {
-	// Fiber does not close a listener that it gets too late.
-	stop := context.AfterFunc(s.base, func() { _ = ln.Close() })
-	defer stop()
-	if err := s.app.Listener(&limited{Listener: ln, server: s}); err != nil {
-		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
-	}
-	return nil
 }
 
 // SetDraining makes every answer from now on the last one on its connection.

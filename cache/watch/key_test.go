@@ -175,6 +175,10 @@ func TestTrackedPrefixesDoNotOverlap(t *testing.T) {
 	if got := tracked(keys); !slices.Equal(got, []string{"banners", "lease:", "rules"}) {
 		t.Errorf("got %q", got)
 	}
+	tagged := &Key{name: "{a}:rules", beside: "{a}:lease:{{a}:rules}"}
+	if got := tracked([]*Key{tagged}); !slices.Equal(got, []string{"{a}:lease:", "{a}:rules"}) {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestACallOnOldConnectionsDoesNotLoseTheServer has calls fail that began before the session, and

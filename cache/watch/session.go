@@ -298,8 +298,7 @@ func (b *beats) HandlePushNotification(_ context.Context, _ push.NotificationHan
 // that overlap, and with them all tracking.
 func tracked(keys []*Key) (prefixes []string) {
 	for _, k := range keys {
-		beside, _, _ := strings.Cut(k.beside, "{")
-		prefixes = append(prefixes, k.name, beside)
+		prefixes = append(prefixes, k.name, strings.TrimSuffix(k.beside, "{"+k.name+"}"))
 	}
 	slices.Sort(prefixes)
 	shortest := prefixes[:0]

@@ -45,8 +45,8 @@ func decide(c held, f fate, r offer) decision {
 		return decision{}
 	case r.exists && r.fresh && c.origin != originRefused && c.origin != originLost && f != fateLost:
 		return decision{}
-	case c.origin == originRefused: // Redis never held it
-		return decision{keep: true, origin: originRefused, due: f == fateLost}
+	case c.origin == originRefused && f == fateKept: // Redis never held it
+		return decision{keep: true, origin: originRefused}
 	case c.origin == originAlone && f == fateKept:
 		return decision{keep: true, origin: originAlone, due: true}
 	}

@@ -16,11 +16,10 @@ func TestDecideKeepsTheLaterOfTwo(t *testing.T) {
 			want = false
 		}
 		from := c.origin // of what is kept
-		if from == originStored || from == originAlone && f == fateLost {
+		if from == originStored || f == fateLost {
 			from = originLost
 		}
-		due := from != originRefused || f == fateLost
-		if d.keep != want || want && (d.origin != from || d.due != due) {
+		if d.keep != want || want && (d.origin != from || d.due != (from != originRefused)) {
 			t.Errorf("copy %+v, fate %d, redis %+v: %+v", c, f, r, d)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
@@ -283,6 +285,60 @@ func TestTheEndOfAPinMakesNothingNewer(t *testing.T) {
 	_, err = r.look()
 	if must(t, err); r.memory.Load().origin != originLost || get(t, r).Value != 2 {
 		t.Errorf("%+v is served", r.memory.Load())
+	}
+}
+
+// TestAnOlderPinHoldsNobody has Redis restart from a snapshot with a pin, and the CMS fail: a newer
+// copy stays, whether Redis had stored it or refused to, and also when that pin ends.
+func TestAnOlderPinHoldsNobody(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"stored": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			server := startRedis(t)
+			b := backend{server.URL(), server.Client()}
+			src, s, r := changed(t, b)
+			restore(t, s, 1, time.Hour)
+			eventually(t, "pinned", func() bool { return pinnedAt(r, t, 1) })
+			must(t, b.client.Save(t.Context()).Err())
+			src.version.Store(3)
+			_, err := s.Unpin(t.Context(), "banners")
+			must(t, err)
+			until(t, r, "the third version", func(a Answer[int64]) bool { return a.Value == 3 && !a.Status.Stale })
+			if refused {
+				src.version.Store(4)
+				_, err := b.client.TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
+					tx.HSet(t.Context(), key, "fresh_until", 0)
+					tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+					return nil
+				})
+				must(t, err)
+				until(t, r, "the fourth version", func(a Answer[int64]) bool { return a.Value == 4 })
+			}
+			newest := src.version.Load()
+			warmed := watch.Now()
+			eventually(t, "all changes are looked at", func() bool {
+				get(t, r)
+				return r.watched.ReceivedSince(warmed) && r.Snapshot().Coherent
+			})
+			src.fail(errDown)
+			server.Restart()
+			stays := func() {
+				t.Helper()
+				for range 5 {
+					_, err := r.look()
+					must(t, err)
+					if a := get(t, r); a.Value != newest {
+						t.Fatalf("%+v is served", a)
+					}
+				}
+			}
+			eventually(t, "the snapshot is looked at", func() bool { return get(t, r).Value == newest && r.memory.Load().origin == originLost })
+			stays()
+			_, err = s.Unpin(t.Context(), "banners")
+			must(t, err)
+			received(t, r)
+			stays()
+		})
 	}
 }
 

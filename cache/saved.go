@@ -43,7 +43,7 @@ func (r *Reader[V]) recall() {
 		place: lease.Place{Set: d.Set, Seq: d.Seq, Holds: lease.Content(d.Holds)}, redisFresh: d.FreshUntil,
 	}
 	now := watch.Now()
-	left := min(ms(d.FreshUntil-time.Now().UnixMilli()), MostPin) // in the future for what is pinned
+	left := min(ms(d.StaleFrom-time.Now().UnixMilli()), MostPin) // in the future for what is pinned
 	e.setTimes(&r.o, now, max(0, time.Since(doc.FetchedAt)), left)
 	if !e.holds(now) {
 		r.store.log.Info("the last good copy is too old", "resource", r.key, "fetched_at", doc.FetchedAt)
@@ -68,17 +68,16 @@ func (r *Reader[V]) keepFile() {
 			last = entry[V]{} // removed by save
 			continue
 		}
-		if e.etag() == last.etag() && e.fetchedAt == last.fetchedAt && e.place == last.place {
+		if e.etag() == last.etag() && e.fetchedAt == last.fetchedAt && e.place == last.place && e.redisFresh == last.redisFresh {
 			continue
 		}
 		last = *e
-		// Whatever was written by hand, the stale windows begin when they do in memory.
 		stale := e.servableUntil - max(r.o.StaleWhileRevalidate, r.o.StaleIfError) - watch.Now()
 		d := lastgood.Document{
 			ETag: e.doc.ETag, Source: e.source, UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified,
 			Suspicions: e.doc.Suspicions,
-			FetchedAt:  e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), FreshUntil: min(e.redisFresh, time.Now().Add(stale).UnixMilli()+r.skew.Load()),
-			Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds), Body: e.doc.Body,
+			FetchedAt:  e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), StaleFrom: time.Now().Add(stale).UnixMilli(),
+			FreshUntil: e.redisFresh, Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds), Body: e.doc.Body,
 		}
 		r.warn(&r.unwritten, "the last good copy cannot be written", r.file.Save(&d))
 		r.save() // if it was purged while it was written

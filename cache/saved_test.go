@@ -145,7 +145,7 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 			d, err := file.Load()
 			must(t, err)
 			d.FetchedAt -= 2 * o.StaleIfError.Milliseconds()
-			d.FreshUntil -= 2 * o.StaleIfError.Milliseconds()
+			d.StaleFrom -= 2 * o.StaleIfError.Milliseconds()
 			return file.Save(d)
 		},
 	} {
@@ -221,33 +221,42 @@ func TestTheLastGoodFileOfARefusedDocumentIsKept(t *testing.T) {
 	}
 }
 
-// TestAPinnedCopyIsKeptForAStart has a pin last longer than a copy is served, and neither Redis nor
-// the CMS be there at the next start.
+// TestAPinnedCopyIsKeptForAStart has a pin last longer than a copy is served, or end after that, and
+// neither Redis nor the CMS be there at the next start.
 func TestAPinnedCopyIsKeptForAStart(t *testing.T) {
-	server, src := startRedis(t), newSource()
-	o, _ := keeping(t, src)
-	o.Describe = described(src).Describe
-	s, r := replica(t, server.URL(), o)
-	b := backend{client: server.Client()}
-	change(t, b, src, r, 1, 2)
-	restore(t, s, 1, time.Hour)
-	fetched := time.Now().Add(-2 * o.StaleIfError).UnixMilli()
-	must(t, b.client.HSet(t.Context(), key, "fetched_at", fetched).Err())
-	eventually(t, "it is kept", func() bool {
-		get(t, r)
-		d, err := r.file.Load()
-		return err == nil && d.FetchedAt == fetched
-	})
-	must(t, s.Close())
-	server.Kill()
-	src.fail(errDown)
-	for range 2 { // the first writes the file again
-		r := alone(t, server.URL(), o)
-		if a := get(t, r); a.Value != 1 || !a.Status.Stale {
-			t.Errorf("got %+v", a)
-		}
-		watch.Sleep(t.Context(), 2*savePause)
-		must(t, r.store.Close())
+	t.Parallel()
+	for name, ended := range map[string]bool{"pinned": false, "no longer pinned": true} {
+		t.Run(name, func(t *testing.T) {
+			server, src := startRedis(t), newSource()
+			o, _ := keeping(t, src)
+			o.Describe = described(src).Describe
+			s, r := replica(t, server.URL(), o)
+			b := backend{client: server.Client()}
+			change(t, b, src, r, 1, 2)
+			restore(t, s, 1, time.Hour)
+			fetched := time.Now().Add(-2 * o.StaleIfError).UnixMilli()
+			must(t, b.client.HSet(t.Context(), key, "fetched_at", fetched).Err())
+			src.fail(errDown)
+			if ended {
+				_, err := s.Unpin(t.Context(), "banners")
+				must(t, err)
+			}
+			eventually(t, "it is kept", func() bool {
+				get(t, r)
+				d, err := r.file.Load()
+				return err == nil && d.FetchedAt == fetched && (d.FreshUntil <= 0) == ended
+			})
+			must(t, s.Close())
+			server.Kill()
+			for range 2 { // the first writes the file again
+				r := alone(t, server.URL(), o)
+				if a := get(t, r); a.Value != 1 || !a.Status.Stale {
+					t.Errorf("got %+v", a)
+				}
+				watch.Sleep(t.Context(), 2*savePause)
+				must(t, r.store.Close())
+			}
+		})
 	}
 }
 

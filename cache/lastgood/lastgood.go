@@ -38,11 +38,12 @@ type Document struct {
 	UpstreamETag         string `json:"upstream_etag"`
 	UpstreamLastModified string `json:"upstream_last_modified"`
 	Suspicions           string `json:"suspicions,omitempty"`
-	// FetchedAt and ChangedAt are Unix milliseconds.
+	// FetchedAt, ChangedAt and StaleFrom, when its stale windows began or will, are Unix milliseconds.
 	FetchedAt int64 `json:"fetched_at"`
 	ChangedAt int64 `json:"changed_at"`
-	// FreshUntil is what Redis had for that when it was last looked at, but no later than memory
-	// took it for fresh, and the rest where it was in its history of the document: see lease.Place.
+	StaleFrom int64 `json:"stale_from"`
+	// FreshUntil is what Redis had for that when it was last looked at, and the rest where it was in
+	// its history of the document: see lease.Place.
 	FreshUntil int64  `json:"fresh_until"`
 	Set        string `json:"set"`
 	Seq        int64  `json:"seq"`

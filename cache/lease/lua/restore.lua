@@ -8,9 +8,9 @@ local h = read()
 if ARGV[1] ~= '' and h.restore ~= ARGV[1] then return {'lost'} end
 if ARGV[2] == '' then
   if kind(key) ~= 'hash' then return {'restored', 0} end
-  redis.call('HDEL', key, 'pinned_until', 'pinned_by', 'restore')
+  redis.call('HDEL', key, 'pinned_by', 'restore')
   if h.pinned <= now then return {'restored', 0} end
-  redis.call('HSET', key, 'fresh_until', 0, 'fetched_at', int(now)) -- its stale windows begin
+  redis.call('HSET', key, 'fresh_until', 0, 'pinned_until', int(now)) -- its stale windows begin
   return {'restored', h.pinned}
 end
 if kind(history) ~= 'hash' or redis.call('HSTRLEN', history, ARGV[2] .. ':body') == 0 then

@@ -20,8 +20,7 @@ type entry[V any] struct {
 	// redisFresh is the fresh_until that Redis had: another one below 1 is a soft purge.
 	redisFresh int64
 	// wanted: it is to be fetched without waiting for a read, since an operator has declared it
-	// stale, or accepted what is held back, or this process has the lease and nobody here is
-	// fetching: the reply of its acquire was lost.
+	// stale, or accepted what is held back.
 	wanted bool
 	// wantedUntil, on the clock of watch.Now, is until when another process wants this one to fetch
 	// what it cannot.

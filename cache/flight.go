@@ -102,6 +102,7 @@ func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 	switch {
 	case err != nil: // look again
 	case rec.Lease != "" && rec.Failure.Count == 0 && rec.Left > 0:
+		r.giveBackLeftover(&rec)
 		f.elsewhere = true
 		r.await(ctx, rec.Left)
 	case rec.Left == 0 && rec.Wanted == 0 && r.want(ctx, &rec):
@@ -121,7 +122,7 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	if held.doc != nil && l.Holds == lease.Document && held.doc.ETag == l.ETag && l.Source == r.o.Source {
 		base = held.doc
 	}
-	loading, end := r.guard(ctx, f, l)
+	loading, end := r.guard(ctx, f)
 	defer end(nil)
 	e, err := r.load(loading, f, base)
 	switch {

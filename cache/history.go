@@ -126,7 +126,7 @@ func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Do
 			r.warn(&r.unkept, "cannot keep the history", err)
 			return
 		}
-		if tries == 3 || !watch.Sleep(ctx, carryPause) {
+		if tries == 3 || !watch.Sleep(ctx, callPause) {
 			return
 		}
 	}
@@ -164,9 +164,6 @@ func (r *Reader[V]) before(ctx context.Context, newest string, replaced *Documen
 	return &Document{Body: body, ETag: ETag(body)}
 }
 
-// carryPause is the pause after what could not be carried out, or kept, for now.
-const carryPause = time.Second
-
 // carryOut restores what an operator has asked for in the hash, unless another process has. What
 // cannot be restored is withdrawn, and what fails for now is tried again after a pause.
 func (r *Reader[V]) carryOut(request string) {
@@ -196,7 +193,7 @@ func (r *Reader[V]) carryOut(request string) {
 			r.warn(&r.uncarried, "cannot restore for now", err)
 		}
 		if err != nil {
-			watch.Sleep(ctx, carryPause)
+			watch.Sleep(ctx, callPause)
 		}
 	}) {
 		r.carrying.Store(false)

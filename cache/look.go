@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -86,6 +85,11 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 			q.Lost = prev.fetchedAt
 		}
 	}
+	r.mu.Lock()
+	if r.flight != nil {
+		r.flight.token = q.Token
+	}
+	r.mu.Unlock()
 	mark, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
 		l, err = r.hash.Acquire(ctx, c, q)
 		return l.Wrote, err
@@ -122,8 +126,9 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 	}
 	e.mark, e.place, e.redisFresh = mark, rec.Place, rec.FreshUntil
 	if r.refusal.Load() == nil { // otherwise what is wanted could not be stored, and would be for ever
-		e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0 || began.idle && strings.HasPrefix(rec.Lease, r.store.holder+"/")
+		e.wanted = e.wanted || rec.Accept && rec.Hold.Since > 0
 	}
+	r.giveBackLeftover(rec)
 	e.wantedUntil = watch.Now() + rec.Wanted
 	if rec.Restore != "" {
 		r.carryOut(rec.Restore)

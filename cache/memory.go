@@ -10,7 +10,6 @@ import (
 // A beginning is that of a look.
 type beginning struct {
 	number uint64 // looks are numbered as they begin
-	idle   bool   // nobody in this process was fetching
 	wrote  bool   // it took a lease: what it has found is as late as its reply
 }
 
@@ -19,7 +18,7 @@ func (r *Reader[V]) begin() beginning {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.order++
-	return beginning{number: r.order, idle: r.flight == nil}
+	return beginning{number: r.order}
 }
 
 // enter admits what a look has found, and what is held back, unless one that began later has

@@ -21,6 +21,8 @@ const (
 	// wantLasts is for how long a process that cannot load wants another to. Without tracking these
 	// notice when they sample.
 	wantLasts = samplePause + time.Second
+	// callPause is the pause before Redis is asked again for what it refused, or did not answer.
+	callPause = time.Second
 	// askPause is the minimum time between two reads that ask for a refresh.
 	askPause = 20 * time.Millisecond
 	// leaseMargin is how much longer a lease lasts than its load can take, for the calls to Redis
@@ -48,6 +50,7 @@ type Reader[V any] struct {
 	wake     chan struct{}              // capacity 1: wakes the attendant
 	changed  chan struct{}              // capacity 1: wakes the flight that waits for another process's
 	carrying atomic.Bool                // what an operator wants restored is being restored
+	giving   atomic.Bool                // a lease is being given back
 	voids    int                        // loads in a row that a hard purge made void; for the present flight alone
 
 	telling sync.Mutex // guards told: what was told last of what is held back
@@ -109,8 +112,8 @@ type flight[V any] struct {
 	renewed     bool          // the document that Redis holds is current
 	replaced    *Document     // what was held before it, or nil
 
-	// Guarded by the reader's mutex: the lease that Redis had when since came, and what ends the load
-	// under it (see guard).
+	// Guarded by the reader's mutex: the lease that it has, or may have; since when, and what ends the
+	// load under it (see guard).
 	token string
 	since time.Duration
 	end   context.CancelCauseFunc

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,20 +21,48 @@ func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Filling) (w
 	return wrote, mark, err
 }
 
-// release gives the lease back, with word of a failure if the pause is not 0. If that fails, the
-// lease expires; a Redis that refuses even to have it back, without such word, is asked again until
-// then.
+// release gives the lease back, with word of a failure if the pause is not 0. A Redis that refuses
+// even to have it back, without such word, is asked again. If Redis does not answer, a later look
+// finds the lease, or it expires.
 func (r *Reader[V]) release(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {
 	outcome, err = r.releaseOnce(ctx, l, p)
 	if p.length == 0 && watch.Replied(err) {
-		until := watch.Now() + r.leaseLength()
-		r.store.goTask(func() {
-			for err := err; err != nil && watch.Now() < until && watch.Sleep(r.store.ctx, carryPause); {
-				_, err = r.releaseOnce(r.store.ctx, l, p)
-			}
-		})
+		r.giveBack(l, callPause)
 	}
 	return outcome, err
+}
+
+// giveBackLeftover gives back the lease that a look has found, if it is of this process and no flight
+// here has it: the reply of its acquire was lost, or its release was.
+func (r *Reader[V]) giveBackLeftover(rec *lease.Record) {
+	if rec.Left == 0 || !strings.HasPrefix(rec.Lease, r.store.holder+"/") {
+		return
+	}
+	r.mu.Lock()
+	used := r.flight != nil && r.flight.token == rec.Lease
+	r.mu.Unlock()
+	if !used {
+		r.giveBack(lease.Lease{Record: *rec, Token: rec.Lease}, 0)
+	}
+}
+
+// giveBack gives a lease back after a pause, unless one is being given back: a look follows, which
+// finds another. It tries again while Redis refuses, until the lease has expired.
+func (r *Reader[V]) giveBack(l lease.Lease, pausing time.Duration) {
+	if !r.giving.CompareAndSwap(false, true) {
+		return
+	}
+	if !r.store.goTask(func() {
+		defer watch.Signal(r.wake)
+		defer r.giving.Store(false)
+		for until := watch.Now() + r.leaseLength(); watch.Now() < until && watch.Sleep(r.store.ctx, pausing); pausing = callPause {
+			if _, err := r.releaseOnce(r.store.ctx, l, pause{}); !watch.Replied(err) {
+				return
+			}
+		}
+	}) {
+		r.giving.Store(false)
+	}
 }
 
 func (r *Reader[V]) releaseOnce(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {

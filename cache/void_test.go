@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +73,62 @@ func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 	get(t, r)
 	if n := src.loads.Load(); n != 2 {
 		t.Errorf("%d loads, want 2", n)
+	}
+}
+
+// TestALeaseThatAReplicaDoesNotUseIsGivenBack has the reply of an acquire be lost, and the replica fetch
+// nothing by itself: its breaker is open, or it pauses after a failure.
+func TestALeaseThatAReplicaDoesNotUseIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(r *Reader[int64], open *atomic.Bool){
+		"its breaker is open": func(_ *Reader[int64], open *atomic.Bool) { open.Store(true) },
+		"it pauses": func(r *Reader[int64], _ *atomic.Bool) {
+			r.rest(pause{count: 1, until: watch.Now() + time.Hour, err: errDown, mark: r.watched.Mark()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := anyStore(t)
+			src := newSource()
+			o := options(src)
+			var open atomic.Bool
+			o.Unable = func() error {
+				if open.Load() {
+					return untried(time.Hour)
+				}
+				return nil
+			}
+			store, r := replica(t, b.url, o)
+			warm(t, r)
+			received(t, r)
+			stop(r, &open)
+			l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: store.token(), Source: "test", Length: time.Minute, TTL: time.Millisecond})
+			must(t, err)
+			if l.Outcome != lease.Granted {
+				t.Fatalf("not granted: %+v", l)
+			}
+			r.notify(watch.Back)
+			eventually(t, "it is given back", func() bool { return b.client.HGet(t.Context(), books, "lease").Val() == "" })
+			if n := src.loads.Load(); n != 1 {
+				t.Errorf("%d loads, want the first alone", n)
+			}
+		})
+	}
+}
+
+// TestALeaseThatIsUsedIsNotGivenBack has looks find the lease of a load that is under way.
+func TestALeaseThatIsUsedIsNotGivenBack(t *testing.T) {
+	b := anyStore(t)
+	src, r := serving(t, b.url)
+	release := src.hold()
+	got := getLater(t, r)
+	testkit.Receive(t, src.entered)
+	for range 10 {
+		_, err := r.look()
+		must(t, err)
+	}
+	release()
+	if a := testkit.Receive(t, got); !a.Status.Stored || src.loads.Load() != 1 {
+		t.Errorf("%+v after %d loads", a.Status, src.loads.Load())
 	}
 }
 

@@ -114,8 +114,9 @@ func (c *checker) failed(l loss, o *Origin, err error) {
 	filled, leased := o.loadedElsewhere(l.replica, from, l.first)
 	stub := leased && (l.status.Detail == cache.DetailRedisLost || l.status.Detail == cache.DetailRedisAway || l.status.Detail == cache.DetailRedisRefused)
 	told := func(at time.Time) bool { return at.After(from) && at.Before(l.first) && l.broke.After(from) }
-	// A purge cannot be told from one just before of what was loaded alone.
-	alone := func(at time.Time) bool { return !l.away.IsZero() && l.away.Sub(at).Abs() < lookTime }
+	// What was loaded alone goes with a purge from before its load that nobody has looked at: it looks
+	// like a later one. Redis was asked for a look and for a lease before it was loaded.
+	alone := func(at time.Time) bool { return !l.away.IsZero() && at.After(l.away.Add(-2*lookTime)) }
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	soft := slices.ContainsFunc(c.purges, func(p purged) bool {
@@ -136,8 +137,9 @@ func (c *checker) failed(l loss, o *Origin, err error) {
 // load: what is loaded then is given to who waits for it, is not said to be stored, and is not held.
 func isKept(st cache.Status) bool { return st.Fwd == "" || st.Stored || st.Detail != "" }
 
-// lookTime is longer than a replica tries to look at a change before it takes its link for lost.
-const lookTime = 400 * time.Millisecond
+// lookTime is longer than a replica tries to look at a change, with two calls of 300 ms, before it
+// takes its link for lost.
+const lookTime = 700 * time.Millisecond
 
 // An observer notes the answers of one replica as one goroutine sees them.
 type observer struct {

@@ -140,7 +140,8 @@ func TestOnlyWhatALostLinkExplainsIsExcused(t *testing.T) {
 		"a soft purge before":            {soft: 9, broke: 10},
 		"a soft purge of what it loaded": {soft: 5, away: 5, excused: true},
 		"a purge of what it loaded":      {hard: 5, away: 5, excused: true},
-		"a purge long before":            {hard: 4, away: 5},
+		"a purge while it was away":      {hard: 9, away: 5, excused: true},
+		"a purge long before":            {hard: 3, away: 5},
 	} {
 		c := &checker{start: c.start, purges: []purged{{1, at(test.soft).Sub(c.start), "HSET", true}}, hard: []time.Time{at(test.hard)}}
 		l := loss{replica: "replica 1", version: 1, status: test.status, last: at(10), first: at(11), broke: at(test.broke)}

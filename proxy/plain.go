@@ -102,11 +102,6 @@ func redirect(path string) fiber.Handler {
 	}
 }
 
-// isPreflight reports whether the request is a CORS preflight (Fetch standard, section 4.8).
-func (r *request) isPreflight() bool {
-	return r.ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0
-}
-
 // answerPreflight answers a CORS preflight. An origin that is not allowed gets the same answer
 // without the permission.
 func (r *request) answerPreflight() {

@@ -77,7 +77,7 @@ func TestAnothersLeaseWithdrawsNothing(t *testing.T) {
 				if l.Wrote {
 					t.Fatalf("%+v", l)
 				}
-				_, err := another().Release(t.Context(), client, l, lease.Failure{Count: 1}, time.Millisecond)
+				_, err := another().Release(t.Context(), client, l, lease.Word{Failure: lease.Failure{Count: 1}, Pause: time.Millisecond})
 				must(t, err)
 			}
 			if name != "hung" {

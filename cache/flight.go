@@ -75,7 +75,7 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case err != nil: // Redis was not reached, or what became of the copy is unknown: look again
 	case l.Outcome == lease.Granted:
 		r.accepted("acquire")
-		r.fetch(ctx, f, l, held)
+		r.fetch(ctx, f, l, held, originAlone)
 	case l.Outcome == lease.Failed:
 		f.err = r.paused(watch.Now())
 	case l.Outcome == lease.Held:
@@ -116,14 +116,20 @@ func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 	}
 }
 
-// fetch loads under the lease and fills.
-func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V]) {
-	var base *Document // what NotModified would renew: the document that Redis holds
-	if held.doc != nil && l.Holds == lease.Document && held.doc.ETag == l.ETag && l.Source == r.o.Source {
+// fetch loads, and fills under the lease. Without one, which is the zero value, it loads for this
+// process alone, and the pause after a failure is this process's own. What Redis does not get is
+// kept with the place and the mark of held, as of that origin.
+func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], from origin) {
+	if err := r.paused(watch.Now()); err != nil && l.Token == "" {
+		f.err = err
+		return
+	}
+	loading, end := r.guard(ctx, f, l)
+	defer end(nil)
+	var base *Document // what NotModified would renew
+	if held.source == r.o.Source {
 		base = held.doc
 	}
-	loading, end := r.guard(ctx, f)
-	defer end(nil)
 	e, err := r.load(loading, f, base)
 	switch {
 	case r.store.ctx.Err() != nil:
@@ -135,46 +141,53 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 		_, _ = r.release(ctx, l, pause{})
 		return
 	case err != nil:
-		r.giveUp(ctx, f, l, err)
+		r.giveUp(ctx, f, l, held, err)
 		return
 	}
 	f.replaced = held.doc
 	if o := r.objection(f, held, e); o != nil && r.holdBack(ctx, f, l, held, o) {
 		return
 	}
+	if l.Token == "" || !r.filled(ctx, f, l, e, &from) {
+		e.origin = from
+		r.keep(f, e, held)
+	}
+}
+
+// filled fills, and reports false if the document is to be kept, as of that origin, since Redis was
+// not reached or refuses it.
+func (r *Reader[V]) filled(ctx context.Context, f *flight[V], l lease.Lease, e *entry[V], from *origin) bool {
 	filling := lease.Filling{
 		Source: r.o.Source, ETag: e.doc.ETag, Body: e.doc.Body, TTL: r.o.freshness(),
 		UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified, ChangedAt: r.knownChange(e.doc.ETag),
 		Suspicions: e.doc.Suspicions,
 	}
-	if f.renewed {
+	if f.renewed && l.Holds == lease.Document && l.ETag == e.doc.ETag {
 		filling.Body = nil
 	}
 	wrote, mark, err := r.fill(ctx, l, filling)
 	switch {
 	case err == nil && wrote.Outcome == lease.Lost: // purged while it was loaded
 		r.discard(f, e)
-		return
+		return true
 	case err == nil:
 		r.accepted("fill")
 		e.mark = mark
 		r.stored(f, e, &wrote)
-		return
+		return true
 	case r.store.ctx.Err() != nil: // if anything of it was written, it is complete
 		f.err = errClosed
-		return
-	}
-	e.origin = originAlone
-	if watch.Replied(err) {
-		e.origin = originRefused
+		return true
+	case watch.Replied(err):
+		*from = originRefused
 		r.refuse("fill", err)
 	}
 	// A lease may fit where the document does not: hand it back, so that the others need not wait.
 	if back, err := r.release(ctx, l, pause{}); err == nil && back == lease.Lost { // purged, or stored without a reply
 		r.discard(f, e)
-		return
+		return true
 	}
-	r.keep(f, e, held)
+	return false
 }
 
 // refresh starts a flight that nobody waits for, unless all pause after a failure. It is called on
@@ -197,7 +210,7 @@ func (r *Reader[V]) loadRefused(ctx context.Context, f *flight[V]) {
 	if err != nil {
 		return // look again
 	}
-	r.loadFrom(ctx, f, before, originRefused)
+	r.fetch(ctx, f, lease.Lease{}, before, originRefused)
 }
 
 // loadAlone loads for this process only, while Redis cannot be reached. What is loaded is kept with
@@ -211,37 +224,5 @@ func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V]) {
 		before.place, before.redisFresh = e.place, e.redisFresh // they are known, whatever became of the copy
 	}
 	before.mark = r.watched.Mark().Unread()
-	r.loadFrom(ctx, f, before, originAlone)
-}
-
-// loadFrom loads what Redis does not get. The pause after a failure is this process's own.
-func (r *Reader[V]) loadFrom(ctx context.Context, f *flight[V], before *entry[V], from origin) {
-	now := watch.Now()
-	if err := r.paused(now); err != nil {
-		f.err = err
-		return
-	}
-	var base *Document
-	if before.holds(now) && before.source == r.o.Source {
-		base = before.doc
-	}
-	e, err := r.load(ctx, f, base)
-	switch {
-	case r.store.ctx.Err() != nil:
-		f.err = errClosed
-	case err != nil:
-		r.store.fetched(r.key, outcomeFailed, f.took, err)
-		p := r.after(r.failures(), err)
-		p.mark = before.mark
-		r.failed(f, p)
-	default:
-		if o := r.objection(f, before, e); o != nil && r.holdAlone(f, r.heldPause(r.failures(), before, before.mark), o) {
-			return
-		}
-		if at := r.knownChange(e.doc.ETag); at > 0 {
-			e.doc.ChangedAt = time.UnixMilli(at)
-		}
-		e.origin = from
-		r.keep(f, e, before)
-	}
+	r.fetch(ctx, f, lease.Lease{}, before, originAlone)
 }

@@ -24,50 +24,10 @@ func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 	return o
 }
 
-// holdBack records with the lease that its document is held back, as giveUp does a failure. It
-// reports false if the document is to be stored all the same.
+// holdBack holds a document back, and records that with the lease if there is one, as giveUp does a
+// failure. It reports false if the document is to be stored all the same.
 func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], o *Objection) bool {
-	p := r.heldPause(l.Failure.Count, held, r.watched.Mark())
-	last := time.Now().UnixMilli() + r.skew.Load() - (watch.Now() - r.holdsUntil(held)).Milliseconds()
-	var length time.Duration
-	if !o.Lasting {
-		length = r.o.GuardHold
-	}
-	var outcome lease.Outcome
-	var hold lease.Hold
-	_, err := r.watched.Write(ctx, true, func(c redis.Cmdable) (_ bool, err error) {
-		outcome, hold, err = r.hash.HoldBack(context.WithoutCancel(ctx), c, l, lease.Failure{Count: p.count, Code: lease.CodeHeld}, p.length,
-			lease.Hold{Reason: o.Reason, Before: o.Before, Now: o.Now}, length, last)
-		return false, err
-	})
-	switch {
-	case err == nil && outcome == lease.Accepted:
-		return false
-	case err == nil && outcome == lease.Lost: // purged, or recorded without a reply: nobody gets it
-		r.store.fetched(r.key, outcomeLost, f.took, nil)
-		f.void = true
-		return true
-	case err != nil: // it is held back by this process alone
-		if !r.holdAlone(f, p, o) {
-			return false
-		}
-		if watch.Replied(err) {
-			r.refuse("release", err)
-			_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
-		}
-		return true
-	}
-	r.store.fetched(r.key, outcomeHeld, f.took, nil)
-	r.setHold(hold)
-	if outcome == lease.Released {
-		r.rest(p)
-	}
-	return true
-}
-
-// holdAlone is holdBack without word to the others.
-func (r *Reader[V]) holdAlone(f *flight[V], p pause, o *Objection) bool {
-	now := time.Now().UnixMilli() + r.skew.Load()
+	at, now := watch.Now(), time.Now().UnixMilli()+r.skew.Load()
 	hold := lease.Hold{Since: now, Reason: o.Reason, Before: o.Before, Now: o.Now}
 	if h := r.held.Load(); h != nil && (h.Until == 0) == o.Lasting {
 		hold.Since = h.Since
@@ -77,20 +37,33 @@ func (r *Reader[V]) holdAlone(f *flight[V], p pause, o *Objection) bool {
 			return false
 		}
 	}
+	// The pause ends just before the copy does: what comes then is taken. However late that is
+	// recorded, whoever waits looks again, and has the copy or fetches: there is a document for
+	// everybody.
+	p, left := r.after(r.failures(), ErrHeld), r.holdsUntil(held)-at
+	p.length = max(min(p.length, left), time.Millisecond)
+	p.until, p.mark, p.hold, p.last = at+p.length, held.mark, hold, now+left.Milliseconds()
+	if l.Token != "" {
+		p.mark = r.watched.Mark()
+	}
+	outcome, err := r.release(ctx, l, p)
+	switch {
+	case outcome == lease.Accepted:
+		return false
+	case outcome == lease.Lost: // purged, or recorded without a reply: nobody gets it
+		r.store.fetched(r.key, outcomeLost, f.took, nil)
+		f.void = true
+		return true
+	case watch.Replied(err): // it is held back by this process alone
+		r.refuse("release", err)
+		_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
+	}
 	r.store.fetched(r.key, outcomeHeld, f.took, nil)
 	r.setHold(hold)
-	r.rest(p)
+	if outcome != lease.Soft {
+		r.rest(p)
+	}
 	return true
-}
-
-// heldPause is the pause after a document was held back. It ends just before the copy does: what
-// comes then is taken. However late that is recorded, whoever waits looks again, and has the copy or
-// fetches: there is a document for everybody.
-func (r *Reader[V]) heldPause(count int, held *entry[V], mark watch.Mark) pause {
-	p, now := r.after(count, ErrHeld), watch.Now()
-	p.length = max(min(p.length, r.holdsUntil(held)-now), time.Millisecond)
-	p.until, p.mark = now+p.length, mark
-	return p
 }
 
 // holdsUntil is until when a copy holds anything back: just before its end.

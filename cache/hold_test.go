@@ -314,7 +314,7 @@ func TestAHoldWhoseRecordIsNotAnsweredIsOne(t *testing.T) {
 			s, r := replicaWith(t, Options{URL: way.URL(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, o)
 			_, other := replica(t, b.url, o)
 			get(t, r)
-			_, err := another().Release(t.Context(), b.client, lease.Lease{}, lease.Failure{}, 0) // its script is there
+			_, err := another().Release(t.Context(), b.client, lease.Lease{}, lease.Word{}) // its script is there
 			must(t, err)
 			left := way.Lose(":held", losses)
 			src.version.Store(101)

@@ -87,11 +87,11 @@ var errVoid = errors.New("purged while it was fetched")
 // during a slow fetch does not wait for what nobody may have, and the CMS is not asked twice at
 // once for longer than it takes to receive it. But loads are not thrown away faster than they can
 // end: one that follows another void one goes on.
-func (r *Reader[V]) guard(ctx context.Context, f *flight[V]) (loading context.Context, end context.CancelCauseFunc) {
+func (r *Reader[V]) guard(ctx context.Context, f *flight[V], l lease.Lease) (loading context.Context, end context.CancelCauseFunc) {
 	loading, end = context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.voids == 0 {
+	if r.voids == 0 && l.Token != "" {
 		f.since, f.end = watch.Now(), end
 	}
 	return loading, end

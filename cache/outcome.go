@@ -61,6 +61,9 @@ func (r *Reader[V]) keep(f *flight[V], e, before *entry[V]) {
 		return
 	}
 	r.store.fetched(r.key, outcomeAlone, f.took, nil)
+	if at := r.knownChange(e.doc.ETag); at > 0 {
+		e.doc.ChangedAt = time.UnixMilli(at)
+	}
 	e.fetchedAt = time.Now().UnixMilli() + r.skew.Load() - (watch.Now() - f.began).Milliseconds()
 	r.loaded(f, e, f.began, r.o.freshness())
 }
@@ -75,16 +78,18 @@ func (r *Reader[V]) discard(f *flight[V], e *entry[V]) {
 	}
 }
 
-// giveUp records the failure with the lease. A purge makes the load due again.
-func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, cause error) {
+// giveUp records the failure, with the lease if there is one. A purge makes the load due again.
+func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], cause error) {
 	r.store.fetched(r.key, outcomeFailed, f.took, cause)
-	p := r.after(l.Failure.Count, cause)
-	p.mark = r.watched.Mark()
+	p := r.after(r.failures(), cause)
+	if p.mark = held.mark; l.Token != "" { // else release tells of a purge
+		p.mark = r.watched.Mark()
+	}
 	told := p
 	if _, untried := errors.AsType[Untried](cause); untried { // another process may be able to, at once
-		told = pause{count: l.Failure.Count}
-		if told.count > 0 {
-			told.length, told.err = time.Millisecond, r.o.CodeError(l.Failure.Code)
+		told = pause{}
+		if before := r.pause.Load(); before != nil {
+			told = pause{count: before.count, length: time.Millisecond, err: before.err}
 		}
 	}
 	outcome, err := r.release(ctx, l, told)

@@ -134,6 +134,10 @@ type pause struct {
 	until  time.Duration
 	err    error
 	mark   watch.Mark // a change since makes the load due again
+	// Of a document that this process has held back: what is recorded of it, and when nothing is held
+	// back any more, by Redis's clock, Unix milliseconds.
+	hold lease.Hold
+	last int64
 }
 
 // isHeld reports whether a failure is a document held back.

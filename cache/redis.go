@@ -21,10 +21,13 @@ func (r *Reader[V]) fill(ctx context.Context, l lease.Lease, d lease.Filling) (w
 	return wrote, mark, err
 }
 
-// release gives the lease back, with word of a failure if the pause is not 0. A Redis that refuses
-// even to have it back, without such word, is asked again. If Redis does not answer, a later look
-// finds the lease, or it expires.
+// release gives the lease back, if there is one, with word of a failure if the pause is not 0. A
+// Redis that refuses even to have it back, without such word, is asked again. If Redis does not
+// answer, a later look finds the lease, or it expires.
 func (r *Reader[V]) release(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {
+	if l.Token == "" {
+		return lease.Released, nil
+	}
 	outcome, err = r.releaseOnce(ctx, l, p)
 	if p.length == 0 && watch.Replied(err) {
 		r.giveBack(l, callPause)
@@ -67,12 +70,12 @@ func (r *Reader[V]) giveBack(l lease.Lease, pausing time.Duration) {
 
 func (r *Reader[V]) releaseOnce(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {
 	ctx = context.WithoutCancel(ctx)
-	failure := lease.Failure{Count: p.count}
-	if p.err != nil {
-		failure.Code = r.o.ErrorCode(p.err)
+	word := lease.Word{Failure: lease.Failure{Count: p.count, Code: lease.CodeHeld}, Pause: p.length, Hold: p.hold, Last: p.last}
+	if p.err != nil && !p.isHeld() {
+		word.Failure.Code = r.o.ErrorCode(p.err)
 	}
 	_, err = r.watched.Write(ctx, true, func(c redis.Cmdable) (bool, error) {
-		outcome, err = r.hash.Release(ctx, c, l, failure, p.length)
+		outcome, err = r.hash.Release(ctx, c, l, word)
 		return false, err
 	})
 	return outcome, err

@@ -274,7 +274,7 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 	}{
 		"a lease": {false, func(t *testing.T, s *redistest.Server) { acquire(t, s.Client(), time.Minute) }},
 		"a lease and a failure": {false, func(t *testing.T, s *redistest.Server) {
-			_, err := another().Release(t.Context(), s.Client(), acquire(t, s.Client(), time.Minute), lease.Failure{Count: 1}, time.Millisecond)
+			_, err := another().Release(t.Context(), s.Client(), acquire(t, s.Client(), time.Minute), lease.Word{Failure: lease.Failure{Count: 1}, Pause: time.Millisecond})
 			must(t, err)
 		}},
 		"DEL of a lease": {true, func(t *testing.T, s *redistest.Server) {

@@ -135,7 +135,7 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 func TestWhoIsUnableForgetsNoFailure(t *testing.T) {
 	b := anyStore(t)
 	l := acquire(t, b.client, time.Minute)
-	_, err := another().Release(t.Context(), b.client, l, lease.Failure{Count: 3, Code: "error"}, time.Millisecond)
+	_, err := another().Release(t.Context(), b.client, l, lease.Word{Failure: lease.Failure{Count: 3, Code: "error"}, Pause: time.Millisecond})
 	must(t, err)
 	watch.Sleep(t.Context(), 5*time.Millisecond) // by Redis's clock
 	o := options(LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, untried(time.Hour) }))

@@ -123,10 +123,6 @@ type Hold struct {
 	Before, Now int // items of the list that the reason is about
 }
 
-func hold(r reply) Hold {
-	return Hold{Since: r.int(0), Until: r.int(1), Reason: r.text(2), Before: int(r.int(3)), Now: int(r.int(4))}
-}
-
 // Soft reports whether an operator has declared the document stale, and nobody is fetching it yet.
 func (r *Record) Soft() bool { return r.FreshUntil == 0 }
 
@@ -160,7 +156,8 @@ func record(r reply) Record {
 		Now: r.int(0), Place: Place{Set: r.text(1), Seq: r.int(2), Holds: Nothing}, ETag: r.text(5), Source: r.text(6),
 		FetchedAt: r.int(7), ChangedAt: r.int(8), FreshUntil: r.int(9), Lease: r.text(10), Failure: parseFailure(r.text(10)), Left: r.millis(11),
 		UpstreamETag: r.text(12), UpstreamLastModified: r.text(13), mark: r.text(14),
-		Suspicions: r.text(15), Accept: r.int(16) != 0, PinnedUntil: r.int(17), PinnedBy: r.text(18), Restore: r.text(19), Wanted: r.millis(20), Hold: hold(r.from(21)),
+		Suspicions: r.text(15), Accept: r.int(16) != 0, PinnedUntil: r.int(17), PinnedBy: r.text(18), Restore: r.text(19), Wanted: r.millis(20),
+		Hold: Hold{Since: r.int(21), Until: r.int(22), Reason: r.text(23), Before: int(r.int(24)), Now: int(r.int(25))},
 	}
 	switch {
 	case rec.ETag != "":
@@ -252,19 +249,22 @@ func (h *Hash) Fill(ctx context.Context, c redis.Scripter, l Lease, d Filling) (
 	}, err
 }
 
-// Release gives the lease back. After a failure it leaves word of it, so that nobody fetches before
-// pause is over; a pause of 0 leaves none.
-func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause time.Duration) (Outcome, error) {
-	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds())
-	return Outcome(r.text(0)), err
+// A Word is what the holder of a lease leaves for the others when it gives the lease back.
+type Word struct {
+	Failure Failure
+	Pause   time.Duration // before the next fetch; 0 leaves no word
+	Hold    Hold          // what is held back; the zero value is nothing
+	Last    int64         // when nothing is held back any more, by the server's clock
 }
 
-// HoldBack is Release after a fetch whose document is not to be stored, for hold.Now and what else
-// it says; length is after what time it is taken all the same, or 0, and last when it is at the
-// latest, by the server's clock. It returns what is held back since when.
-func (h *Hash) HoldBack(ctx context.Context, c redis.Scripter, l Lease, f Failure, pause time.Duration, held Hold, length time.Duration, last int64) (Outcome, Hold, error) {
-	r, err := h.run(ctx, c, release, l.Token, l.mark, f.String(), pause.Milliseconds(), length.Milliseconds(), held.Reason, held.Before, held.Now, last)
-	return Outcome(r.text(0)), hold(r.from(1)), err
+// Release gives the lease back without a document.
+func (h *Hash) Release(ctx context.Context, c redis.Scripter, l Lease, w Word) (Outcome, error) {
+	args := []any{l.Token, l.mark, w.Failure.String(), w.Pause.Milliseconds()}
+	if w.Hold.Since > 0 {
+		args = append(args, w.Last, w.Hold.Since, w.Hold.Until, w.Hold.Reason, w.Hold.Before, w.Hold.Now)
+	}
+	r, err := h.run(ctx, c, release, args...)
+	return Outcome(r.text(0)), err
 }
 
 // Accept accepts what is fetched next, as an operator's HSET accept 1 would. It reports whether

@@ -21,26 +21,15 @@ const (
 	ClaimHeld    = lease.Held
 	ClaimPaused  = lease.Paused
 	ClaimTold    = lease.Told
+	ClaimFailed  = lease.Failed
 )
 
-// Claim takes the right to tell a target, for so long, unless another process has it or has told.
-func (s *Store) Claim(ctx context.Context, n Notice, lasting time.Duration) (Claim, error) {
-	return s.tell(ctx, Claim{Notice: n, Token: s.token()}, lease.Granted, lasting, 0)
-}
-
-// Told ends a claim: the target was told. Nobody tells it anything else of the resource before
-// pause is over.
-func (s *Store) Told(ctx context.Context, c Claim, pause time.Duration) (Claim, error) {
-	return s.tell(ctx, c, lease.Told, pause, 0)
-}
-
-// ToldNot ends a claim: the target could not be told, so many times in a row. Nobody tries again
-// before pause is over.
-func (s *Store) ToldNot(ctx context.Context, c Claim, failures int, pause time.Duration) error {
-	_, err := s.tell(ctx, c, lease.Failed, pause, failures)
-	return err
-}
-
-func (s *Store) tell(ctx context.Context, c Claim, end lease.Outcome, lasting time.Duration, failures int) (Claim, error) {
-	return call(ctx, s, c.Resource, func(r redis.Cmdable) (Claim, error) { return lease.Tell(ctx, r, s.prefix, c, end, lasting, failures) })
+// Claim takes a claim for so long, unless another process has it or has told. With the outcome
+// [ClaimTold] or [ClaimFailed], after its Failures in a row, it ends the claim, and nobody tells the
+// target anything else of the resource for so long.
+func (s *Store) Claim(ctx context.Context, claim Claim, lasting time.Duration) (Claim, error) {
+	if claim.Token == "" {
+		claim.Token = s.token()
+	}
+	return call(ctx, s, claim.Resource, func(c redis.Cmdable) (Claim, error) { return claim.Write(ctx, c, s.prefix, lasting) })
 }

@@ -23,7 +23,7 @@ type Notice struct {
 	Once  bool
 }
 
-// The outcomes of [Tell] beside [Granted], [Held] and [Lost].
+// The outcomes of [Claim.Write] beside [Granted], [Held] and [Lost].
 const (
 	Paused Outcome = "paused" // telling this target failed, and it is too early to try again
 	Told   Outcome = "told"   // this or something later was told already
@@ -44,14 +44,14 @@ type Claim struct {
 	ToldAt    time.Time
 }
 
-// Tell takes the right to tell for so long, if end is [Granted], unless it was told or another
-// process has it. Or it ends a claim: the target was told ([Told]), or could not be ([Failed]), so many
-// times in a row, and is told nothing else of the resource for so long. Processes agree on that in a
-// hash beside the document, which is not tracked.
-func Tell(ctx context.Context, c redis.Scripter, prefix string, claim Claim, end Outcome, lasting time.Duration, failures int) (Claim, error) {
+// Write takes the claim for so long, unless it was told or another process has it. If its outcome is
+// [Told], or [Failed] after so many failures in a row, it ends the claim, and the target is told
+// nothing else of the resource for so long. Processes agree on that in a hash beside the document,
+// which is not tracked.
+func (claim Claim) Write(ctx context.Context, c redis.Scripter, prefix string, lasting time.Duration) (Claim, error) {
 	n := claim.Notice
 	r, err := notify.run(ctx, c, n.Resource, []string{prefix + "notify:{" + prefix + n.Resource + "}"},
-		n.Target, claim.Token, lasting.Milliseconds(), n.Topic, n.Set, n.Seq, n.Value, n.Once, string(end), failures)
+		n.Target, claim.Token, lasting.Milliseconds(), n.Topic, n.Set, n.Seq, n.Value, n.Once, string(claim.Outcome), claim.Failures)
 	claim.Outcome, claim.Left, claim.Failures = Outcome(r.text(0)), r.millis(1), int(r.int(2))
 	if said := strings.Split(r.text(3), " "); len(said) == 4 {
 		claim.ToldSeq, _ = strconv.ParseInt(said[0], 10, 64)

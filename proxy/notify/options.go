@@ -12,9 +12,7 @@ import (
 
 // Claims decide who tells a target, for all processes. A cache.Store implements them.
 type Claims interface {
-	Claim(ctx context.Context, n cache.Notice, lasting time.Duration) (cache.Claim, error)
-	Told(ctx context.Context, c cache.Claim, pause time.Duration) (cache.Claim, error)
-	ToldNot(ctx context.Context, c cache.Claim, failures int, pause time.Duration) error
+	Claim(ctx context.Context, c cache.Claim, lasting time.Duration) (cache.Claim, error)
 }
 
 // Options are the settings of a [Notifier].

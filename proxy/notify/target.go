@@ -176,7 +176,7 @@ func (t *target) tell(ctx context.Context, claims Claims, q *queue) {
 	n := q.first // changed by this goroutine alone
 	var claim cache.Claim
 	if !n.alone {
-		claim, _ = claims.Claim(ctx, n.Notice, claimTime) // otherwise it has no outcome
+		claim, _ = claims.Claim(ctx, cache.Claim{Notice: n.Notice}, claimTime) // otherwise it has no outcome
 	}
 	switch claim.Outcome {
 	case cache.ClaimGranted:
@@ -212,7 +212,8 @@ func (t *target) tell(ctx context.Context, claims Claims, q *queue) {
 		told, pause = &Told{Event: event, Resource: n.Resource, Seq: n.Seq, At: time.Now()}, t.o.Pause
 	}
 	if claim.Outcome == cache.ClaimGranted {
-		if _, err := claims.Told(ctx, claim, pause); err != nil { // another process tells it once more
+		claim.Outcome = cache.ClaimTold
+		if _, err := claims.Claim(ctx, claim, pause); err != nil { // another process tells it once more
 			t.o.Logger.DebugContext(ctx, "cannot record that a target was told", "target", t.Name, "error", err)
 		}
 	}
@@ -306,7 +307,8 @@ func (t *target) failed(ctx context.Context, claims Claims, q *queue, claim cach
 	if claim.Outcome == cache.ClaimGranted {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 		defer cancel()
-		if err := claims.ToldNot(ctx, claim, failures, pause); err != nil { // it expires
+		claim.Outcome, claim.Failures = cache.ClaimFailed, failures
+		if _, err := claims.Claim(ctx, claim, pause); err != nil { // it expires
 			t.o.Logger.DebugContext(ctx, "cannot record that a target was not told", "target", t.Name, "error", err)
 		}
 	}

@@ -1,7 +1,7 @@
 -- Who tells a target what became of a resource: KEYS[1] is the hash of what was told, with fields
 -- for each target. ARGV: target, token, how long a claim lasts or, at its end, nobody shall tell
 -- the target anything of this resource, in ms; topic, set, seq, value, 1 if the same value need not
--- be told again; 'granted', or, to end the claim, 'told' or 'failed'; failures in a row. A notice
+-- be told again; '', or, to end the claim, 'told' or 'failed'; failures in a row. A notice
 -- is told if one of its topic with its seq or a later one was, in the same set. What was told of a
 -- topic is 'SEQ SET VALUE AT'; an empty set is any, and an empty value leaves the one before, with
 -- a - in front of it. Returns {outcome, left in ms, failures in a row, what was told, now}; the
@@ -22,7 +22,7 @@ local function hold(by, ms)
   redis.call('HSET', key, target .. ':claim', by, target .. ':until', int(now + ms), target .. ':length', int(ms))
 end
 
-if ARGV[9] ~= 'granted' then
+if ARGV[9] == 'told' or ARGV[9] == 'failed' then
   if claim ~= ARGV[2] then return reply('lost') end
   if ARGV[9] == 'failed' then
     hold('failed:' .. int(num(ARGV[10])), num(ARGV[3]))

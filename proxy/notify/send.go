@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,22 +14,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
-
 	"vitrine/config/source"
 	"vitrine/upstream/plain"
 	"vitrine/upstream/retryafter"
 )
 
 const (
-	// attemptTime bounds one request, with its answer.
-	attemptTime = 5 * time.Second
-	// sendTime bounds all attempts under one claim.
-	sendTime = 20 * time.Second
-	// attempts are those under one claim, with pauses from firstWait to mostWait.
-	attempts  = 3
-	firstWait = 250 * time.Millisecond
-	mostWait  = 2 * time.Second
+	// sendTime bounds one request, with its answer.
+	sendTime = 5 * time.Second
 	// mostRead is what is read of an answer, for its error.
 	mostRead = 4 << 10
 	// mostSaid is how much of that is kept.
@@ -40,7 +33,7 @@ const (
 // A Sender sends events to one target.
 type Sender struct {
 	target source.Target
-	client *retryablehttp.Client
+	client *http.Client
 	hide   *strings.Replacer
 }
 
@@ -63,18 +56,15 @@ func NewSender(t source.Target) *Sender {
 	}
 	transport := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: attemptTime}).DialContext,
-		TLSHandshakeTimeout:    attemptTime,
+		DialContext:            (&net.Dialer{Timeout: sendTime}).DialContext,
+		TLSHandshakeTimeout:    sendTime,
 		MaxIdleConns:           1,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true,
 	}
-	return &Sender{target: t, hide: strings.NewReplacer(hidden...), client: &retryablehttp.Client{
-		HTTPClient:   &http.Client{Transport: transport, Timeout: attemptTime, CheckRedirect: stay},
-		RetryWaitMin: firstWait, RetryWaitMax: mostWait, RetryMax: attempts - 1,
-		CheckRetry: retry, Backoff: retryablehttp.DefaultBackoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}}
+	client := &http.Client{Transport: transport, Timeout: sendTime, CheckRedirect: stay}
+	return &Sender{target: t, hide: strings.NewReplacer(hidden...), client: client}
 }
 
 const masked = "********"
@@ -89,23 +79,13 @@ func stay(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// retry repeats what may pass within this claim. A target that asks for a pause gets it after that.
-func retry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	if resp != nil && retryafter.Of(resp, longestAfter) > 0 {
-		return false, nil
-	}
-	return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
-}
-
-// Send tells the target, in a few attempts. Its error contains no secret.
+// Send tells the target, by one request. Its error contains no secret.
 func (s *Sender) Send(ctx context.Context, e Event) error {
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
-	defer cancel()
 	c, err := callOf(&s.target, e)
 	if err != nil {
 		return err
 	}
-	r, err := retryablehttp.NewRequestWithContext(ctx, c.method, c.url, c.body)
+	r, err := http.NewRequestWithContext(ctx, c.method, c.url, bytes.NewReader(c.body))
 	if err != nil {
 		return s.failure(nil, errors.New("not a URL"))
 	}
@@ -167,4 +147,4 @@ func (s *Sender) Dump(e Event) (string, error) {
 }
 
 // Close closes idle connections.
-func (s *Sender) Close() { s.client.HTTPClient.CloseIdleConnections() }
+func (s *Sender) Close() { s.client.CloseIdleConnections() }

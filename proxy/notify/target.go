@@ -24,7 +24,7 @@ const (
 	releaseTime = 2 * time.Second
 	// leastPause is the default of Options.Pause.
 	leastPause = time.Second
-	// firstPause and mostPause bound the pause after all attempts have failed, which doubles.
+	// firstPause and mostPause bound the pause after a failure, which doubles.
 	firstPause = time.Second
 	mostPause  = time.Minute
 )

@@ -215,6 +215,29 @@ func TestListThatNeverHoldsStillIsRefused(t *testing.T) {
 	}
 }
 
+// What is served is the last value of a repeated name, so an item is told from others by it, and a
+// list found by it.
+func TestTheLastValueOfARepeatedNameCountsEverywhere(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := newClient(t, cms.URL, nil)
+	for _, c := range []struct {
+		items, want string
+		reason      string
+	}{
+		{`[{"id":1,"id":2},{"id":1,"id":3}]`, "[2 3]", ""},
+		{`[{"id":1,"id":3},{"id":2,"id":3}]`, "", "banners: want each item once, got item 3 was sent twice"},
+		{`[{"id":1}],"results":[{"id":2}]`, "[2]", ""},
+		{`[{"id":1}],"results":null`, "", "banners: want a list at .results?, got an object with next, results"},
+	} {
+		pages(cms, "/gvapp/singlebanner", func(func(string) string) string { return `{"next":null,"results":` + c.items + `}` })
+		if c.reason != "" {
+			wantRefusal(t, client, c.reason)
+			continue
+		}
+		wantIDs(t, client, c.want)
+	}
+}
+
 func TestPageThatFailsMidWalkFailsTheFetch(t *testing.T) {
 	cms := upstreamtest.New(t)
 	pages(cms, "/gvapp/singlebanner", func(q func(string) string) string {

@@ -139,6 +139,9 @@ func (o *Opening) take(d *reader, path string, page *Page) (err error) {
 func (o *Opening) descend(d *reader, steps []string, around map[string]any, room *int, page *Page) (found bool, err error) {
 	err = d.members(func(name string) error {
 		kind := d.json.PeekKind()
+		if name == steps[0] { // of a repeated name the last value counts
+			found, page.Items = false, nil
+		}
 		switch {
 		case name != steps[0] || kind == 'n':
 			return o.keep(d, name, around, room)

@@ -3,7 +3,6 @@ package mapping
 import (
 	"bytes"
 	"context"
-	"errors"
 	"regexp"
 	"strings"
 )
@@ -67,25 +66,22 @@ func (p *path) raw(item []byte) []byte {
 	return nil
 }
 
-// member returns the bytes of the first member of that name, nil if there is none. What is not JSON
-// is refused later.
+// member returns the bytes of a member, nil if there is none: of a repeated name the last, which is
+// the one served. What is not JSON is refused later.
 func member(object []byte, name string) (value []byte) {
 	d := newReader("", object)
 	defer d.free()
 	if d.json.PeekKind() == '{' {
-		_ = d.members(func(found string) (err error) {
+		_ = d.members(func(found string) error {
 			raw, err := d.raw()
-			if err == nil && found == name {
-				value, err = raw, errFound
+			if found == name {
+				value = raw
 			}
 			return err
 		})
 	}
 	return value
 }
-
-// errFound ends the reading of an object.
-var errFound = errors.New("found")
 
 // pathsOf returns the paths of a program that is one, or makes a list of several: [.documentId //
 // .id, .locale].

@@ -133,17 +133,21 @@ func TestStrapiPagesEndByTheirMeta(t *testing.T) {
 
 func TestRecordedTornWalkIsSeen(t *testing.T) {
 	cms := upstreamtest.New(t)
+	answers := map[string]http.Handler{}
+	for _, name := range []string{"page1", "page2", "page3", "full"} {
+		answers[name] = upstreamtest.Recorded(t, upstreamtest.Recording(t, "strapi5/torn-walk-"+name))
+	}
 	walks := 0
 	cms.HandlePath("/api/artists", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		page := req.URL.Query().Get("pagination[page]")
 		if page == "1" {
 			walks++
 		}
-		name := "strapi5/torn-walk-page" + page
+		answer := answers["page"+page]
 		if walks > 1 {
-			name = "strapi5/torn-walk-full"
+			answer = answers["full"]
 		}
-		upstreamtest.Recorded(t, upstreamtest.Recording(t, name)).ServeHTTP(w, req)
+		answer.ServeHTTP(w, req)
 	}))
 	client := newClient(t, cms.URL, func(o *options) {
 		o.Preset = "strapi5"
@@ -198,10 +202,11 @@ func TestWordPressPagesEndByTheirHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
+			pastEnd := upstreamtest.Recorded(t, upstreamtest.Recording(t, "wordpress/posts-page9-past-end-400"))
 			cms.HandlePath("/wp-json/wp/v2/banners", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				body, ok := map[string]string{"1": bannerList(1, 2), "2": bannerList(3, 1)}[req.URL.Query().Get("page")]
 				if !ok {
-					upstreamtest.Recorded(t, upstreamtest.Recording(t, "wordpress/posts-page9-past-end-400")).ServeHTTP(w, req)
+					pastEnd.ServeHTTP(w, req)
 					return
 				}
 				header := []string{}

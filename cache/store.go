@@ -71,6 +71,7 @@ const (
 // on one Redis or on different ones.
 type Store struct {
 	watch  *watch.Watch
+	url    string
 	roster *lease.Roster
 	prefix string
 	holder string // the name of this store in a lease
@@ -109,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	holder := holderName()
 	s := &Store{
-		watch: w, roster: lease.NewRoster(o.Prefix, holder), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
+		watch: w, url: o.URL, roster: lease.NewRoster(o.Prefix, holder), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
 		log: o.Logger, events: o.Events, keys: map[string]string{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -88,7 +88,7 @@ type Steps struct{ Fetch, Map, Normalize time.Duration }
 
 // Fetch fetches r, or learns that the copy held is current. Its error is one of the sentinels (see
 // [Code]), or ctx's if ctx was cancelled. A deadline of ctx before the client's own timeout is
-// ErrTimeout too.
+// ErrTimeout too. It leaves garbage of several times a document's size; see [Collect].
 func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Held) (Result, error) {
 	if !r.Valid() {
 		return Result{}, fmt.Errorf("fetch: no resource %q", r)
@@ -99,9 +99,6 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Held) (Result
 	result := Result{Upstream: c.String()}
 	err := c.fetch(ctx, r, held, &result)
 	result.Duration = time.Since(start)
-	if len(result.Document.Body) > largeBody {
-		runtime.GC() // the fetch's garbage is several times the document
-	}
 	if err != nil {
 		err = c.hide(fmt.Errorf("fetch %s: %w", r, c.whoseDeadline(ctx, err)))
 	}
@@ -132,9 +129,7 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result 
 		return err
 	}
 	if !got.NotModified {
-		if len(got.Body) > largeBody {
-			runtime.GC() // what was received, and mapping's garbage, are several times the body
-		}
+		Collect(got.Body) // what was received, and mapping's garbage, are several times the body
 		normalizing := time.Now()
 		result.Document, err = c.normalize(ctx, r, got.Body)
 		if err == nil {
@@ -151,8 +146,14 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result 
 	return nil
 }
 
-// largeBody is the size from which memory matters more than the milliseconds of a collection.
-const largeBody = 4 << 20
+// Collect collects garbage if a body is so large that memory matters more than the milliseconds
+// that this takes.
+func Collect(body []byte) {
+	const large = 4 << 20
+	if len(body) > large {
+		runtime.GC()
+	}
+}
 
 // Unable is why a fetch would fail at once, without a request, or nil: the breaker is open.
 func (c *Client) Unable() error {

@@ -116,6 +116,23 @@ func Dial(t testing.TB, network, address string) net.Conn {
 	return conn
 }
 
+// Answer is what a GET brought.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Ask sends a GET.
+func Ask(client *http.Client, url string) (Answer, error) {
+	response, err := client.Get(url)
+	if err != nil {
+		return Answer{}, err
+	}
+	body, err := io.ReadAll(response.Body)
+	return Answer{response.StatusCode, response.Header, string(body)}, errors.Join(err, response.Body.Close())
+}
+
 // SocketDir is a temporary folder in whose path a Unix socket has room: a system allows it about a
 // hundred bytes, of which TMPDIR and the test's name can take most.
 func SocketDir(t testing.TB) string {

@@ -3,17 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
-	"time"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dustin/go-humanize/english"
-
 	"vitrine/cache"
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/proxy/operator"
 	"vitrine/upstream"
@@ -28,61 +27,6 @@ type checkCommand struct {
 	Diff    bool   `name:"diff" help:"Compare what the CMS would give now with what is served."`
 	Print   string `name:"print" placeholder:"RESOURCE" help:"Print the document that would be served from this CMS."`
 	Record  string `name:"record" placeholder:"DIR" help:"Keep the responses in a folder that --upstream-url file:DIR can replay, without the secrets that were sent."`
-}
-
-// report is the result of check.
-type report struct {
-	OK        bool                             `json:"ok"`
-	Upstream  string                           `json:"upstream"`
-	Preset    string                           `json:"preset"`
-	Redis     storeReport                      `json:"redis"`
-	Resources map[shape.Resource]fetchedReport `json:"resources"`
-}
-
-// storeReport is the result of reaching Redis.
-type storeReport struct {
-	Address      string       `json:"address"`
-	OK           bool         `json:"ok"`
-	Version      string       `json:"version,omitempty"`
-	Milliseconds float64      `json:"milliseconds"`
-	Error        string       `json:"error,omitempty"`
-	Lacks        []cache.Lack `json:"lacks,omitempty"`
-	// HeldBack is what a running vitrine holds back.
-	HeldBack map[shape.Resource]*operator.HeldBack `json:"held_back,omitempty"`
-}
-
-// fetchedReport is the result of fetching one resource.
-type fetchedReport struct {
-	OK           bool                 `json:"ok"`
-	Status       int                  `json:"status"`   // of the CMS's last response; 0 if there was none
-	Upstream     string               `json:"upstream"` // the base URL, or the folder, that answered
-	Attempts     int                  `json:"attempts"`
-	Pages        int                  `json:"pages"`          // responses that it was made from
-	Received     int                  `json:"received_bytes"` // of these
-	Items        int                  `json:"items"`
-	Lists        []listReport         `json:"lists"`
-	Bytes        int                  `json:"bytes"` // normalized
-	Milliseconds float64              `json:"milliseconds"`
-	Steps        stepsReport          `json:"steps"`
-	Repairs      shape.Repairs        `json:"repairs"` // those of the kind unknown were dropped
-	Suspicions   []upstream.Suspicion `json:"suspicions"`
-	Refused      string               `json:"refused,omitempty"` // path, wanted and found
-	Error        string               `json:"error,omitempty"`
-	Said         string               `json:"said,omitempty"` // what the CMS said about it
-}
-
-// listReport is a list of the document, with its first item.
-type listReport struct {
-	Path  string `json:"path"`
-	Items int    `json:"items"`
-	First string `json:"first,omitempty"` // abbreviated
-}
-
-// stepsReport is the breakdown of the time, in milliseconds.
-type stepsReport struct {
-	Fetch     float64 `json:"fetch"`
-	Map       float64 `json:"map"`
-	Normalize float64 `json:"normalize"`
 }
 
 // Run does what the flags ask for, or checks everything.
@@ -100,7 +44,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 		return err
 	}
 	recorder := recorder{dir: c.Record}
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil, recorder.install) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
+	client, err := service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil, recorder.install) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 	if err != nil {
 		return err
 	}
@@ -152,20 +96,20 @@ func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *
 // reachRedis examines Redis, unless it is the store inside of a process, and looks for what is held
 // back there. Its error is a configuration error.
 func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
-	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})
+	store, err := cache.Open(ctx, cache.Options{URL: service.StoreURL(cfg), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})
 	if err != nil {
 		return storeReport{}, cfg.Refuse("redis.url", err)
 	}
 	r := storeReport{Address: "embedded: not tried, serve starts it", OK: true}
 	if !strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {
 		found, err := store.Examine(ctx)
-		r = storeReport{Address: store.Addr(), OK: err == nil, Version: found.Version, Milliseconds: milliseconds(found.RoundTrip), Lacks: found.Lacks}
+		r = storeReport{Address: store.Addr(), OK: err == nil, Version: found.Version, Milliseconds: operator.Milliseconds(found.RoundTrip), Lacks: found.Lacks}
 		if err != nil {
 			r.Error = err.Error()
 		}
 	}
 	if r.OK {
-		r.HeldBack = heldBackIn(ctx, cfg, store)
+		r.HeldBack = heldBackIn(ctx, store)
 	}
 	return r, store.Close()
 }
@@ -183,8 +127,8 @@ func fetchOnce(ctx context.Context, client *upstream.Client, resource shape.Reso
 		Items:        result.Document.Items,
 		Lists:        listsOf(resource, result.Document),
 		Bytes:        len(result.Document.Body),
-		Milliseconds: milliseconds(result.Duration),
-		Steps:        stepsReport{milliseconds(result.Steps.Fetch), milliseconds(result.Steps.Map), milliseconds(result.Steps.Normalize)},
+		Milliseconds: operator.Milliseconds(result.Duration),
+		Steps:        stepsReport{operator.Milliseconds(result.Steps.Fetch), operator.Milliseconds(result.Steps.Map), operator.Milliseconds(result.Steps.Normalize)},
 		Repairs:      result.Document.Repairs,
 		Suspicions:   append([]upstream.Suspicion{}, result.Suspicions...),
 	}
@@ -217,122 +161,40 @@ func listsOf(r shape.Resource, doc shape.Document) []listReport {
 	return out
 }
 
-// A checkView writes a report in plain columns that can be pasted into a ticket.
-type checkView struct{ *screen }
+// recorder keeps responses as files in a folder.
+type recorder struct {
+	dir string // empty: nowhere
 
-func (v checkView) show(r report) {
-	v.printf("%-10s %-7s %s, preset %s\n", "upstream", "", r.Upstream, r.Preset)
-	if r.Redis.OK {
-		about := ""
-		if r.Redis.Version != "" {
-			about = fmt.Sprintf(", version %s, %.1f ms", r.Redis.Version, r.Redis.Milliseconds)
-		}
-		v.printf("%-10s ok      %s%s\n", "redis", r.Redis.Address, about)
-		for _, lack := range r.Redis.Lacks {
-			v.line(lack.What, "%s: %s", lack.Found, lack.So)
-		}
-	} else {
-		v.printf("%-10s FAILED  %s: %s\n", "redis", r.Redis.Address, r.Redis.Error)
-	}
-	for _, resource := range shape.Resources() {
-		if h := r.Redis.HeldBack[resource]; h != nil {
-			v.line("held back", "%s since %s, %s: %s; to accept it: %s", resource, h.Since.UTC().Format(time.RFC3339), h.Ends(), h.Reason, h.Command)
-		}
-	}
-	bad := 0
-	for _, resource := range shape.Resources() {
-		f := r.Resources[resource]
-		if !f.OK {
-			bad++
-		}
-		v.printf("\n")
-		v.resource(resource, f)
-	}
-	v.printf("\n%s\n", v.sum(r, bad))
+	mu  sync.Mutex // guards err
+	err error      // the first
 }
 
-// sum is the last line, which many read first.
-func (v checkView) sum(r report, bad int) string {
-	suspicious := 0
-	for _, f := range r.Resources {
-		suspicious += len(f.Suspicions)
+func (r *recorder) install(o *upstream.Options) {
+	if r.dir == "" {
+		return
 	}
-	switch {
-	case bad > 0:
-		return fmt.Sprintf("%d of %d resources would not be served from this CMS.", bad, len(r.Resources))
-	case !r.Redis.OK:
-		return "The CMS is fine, Redis is not."
-	case len(r.Redis.HeldBack) > 0:
-		return "All resources would be served, but a document is held back."
-	case suspicious > 0:
-		return "All resources would be served, but something looks wrong."
-	case len(r.Redis.Lacks) > 0:
-		var lacks []string
-		for _, lack := range r.Redis.Lacks {
-			lacks = append(lacks, lack.What)
-		}
-		return "All resources would be served, but Redis lacks something: " + strings.Join(lacks, ", ") + "."
-	case r.Upstream == "sample:":
-		return "All resources would be served, from the bundled sample: no CMS is configured."
-	default:
-		return "All resources would be served."
-	}
-}
-
-func (v checkView) resource(resource shape.Resource, f fetchedReport) {
-	if f.OK {
-		v.printf("%-10s ok      status %d, %s, %d bytes, %.0f ms\n",
-			resource, f.Status, english.Plural(f.Items, "item", "items"), f.Bytes, f.Milliseconds)
-	} else {
-		v.printf("%-10s FAILED  %s\n", resource, f.Error)
-	}
-	came := f.Upstream
-	if f.Pages > 0 {
-		came += fmt.Sprintf(", %s of %d bytes", english.Plural(f.Pages, "answer", "answers"), f.Received)
-	}
-	v.line("from", "%s, %s", came, english.Plural(f.Attempts, "attempt", "attempts"))
-	v.line("time", "fetch %.1f ms, map %.1f ms, normalize %.1f ms", f.Steps.Fetch, f.Steps.Map, f.Steps.Normalize)
-	if f.Said != "" {
-		v.line("CMS said", "%s", f.Said)
-	}
-	if f.Refused != "" {
-		v.line("refused", "%s", f.Refused)
-	}
-	for _, list := range f.Lists {
-		name := list.Path[strings.LastIndexByte(list.Path, '.')+1:]
-		if list.Items == 0 {
-			v.line("list", "%-10s %6d", name, 0)
-			continue
-		}
-		v.line("list", "%-10s %6d  %s", name, list.Items, list.First)
-	}
-	for _, s := range f.Suspicions {
-		v.line("suspicious", "%s", s.String())
-	}
-	v.repaired(f.Repairs)
-}
-
-func (v checkView) repaired(all shape.Repairs) {
-	v.repairs("repaired", slices.DeleteFunc(slices.Clone(all), func(r shape.Repair) bool { return r.Kind == shape.KindUnknown }))
-	v.repairs("dropped", shape.Repairs{all.Of(shape.KindUnknown)})
-}
-
-// repairs lists each kind with its count and the first paths, one to a line.
-func (v checkView) repairs(label string, all shape.Repairs) {
-	for _, r := range all {
-		for i, path := range r.Paths {
-			if i == 0 {
-				v.line(label, "%-10s %6d  %s", r.Kind, r.Count, path)
-			} else {
-				v.line("", "%-10s %6s  %s", "", "", path)
-			}
-		}
-		if more := r.Count - len(r.Paths); more > 0 {
-			v.line("", "%-10s %6s  … and %d more", "", "", more)
+	r.err = os.MkdirAll(r.dir, 0o700)
+	o.Record = func(name string, raw []byte) {
+		err := os.WriteFile(filepath.Join(r.dir, name), raw, 0o600)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.err == nil {
+			r.err = err
 		}
 	}
 }
 
-func (v checkView) line(label, format string, args ...any) {
-	v.printf("  %-10s "+format+"\n", append([]any{label}, args...)...)
+// heldBackIn is what is held back in a store, as far as it can be reached.
+func heldBackIn(ctx context.Context, store *cache.Store) map[shape.Resource]*operator.HeldBack {
+	all := make(map[shape.Resource]*operator.HeldBack)
+	for _, r := range shape.Resources() {
+		present, err := store.Present(ctx, string(r))
+		if err != nil {
+			break
+		}
+		if h := present.HeldBack; h != nil {
+			all[r] = service.HeldBack(store, r, h)
+		}
+	}
+	return all
 }

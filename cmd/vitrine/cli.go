@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"vitrine/upstream/shape"
 )
 
 // commandLine is every command. Each has a Run method in a file of its name.
@@ -153,34 +150,4 @@ func run(ctx context.Context, args []string, p program) int {
 		return exit(p.stderr, &usageError{fmt.Errorf("%w; see vitrine --help", err)})
 	}
 	return exit(p.stderr, parsed.Run())
-}
-
-// resourceNamed is the resource of that name, given as what.
-func resourceNamed(what, name string) (shape.Resource, error) {
-	var names []string
-	for _, r := range shape.Resources() {
-		names = append(names, string(r))
-	}
-	if last := len(names) - 1; !slices.Contains(names, name) {
-		return "", &usageError{fmt.Errorf("%s: want %s or %s, got %q", what, strings.Join(names[:last], ", "), names[last], name)}
-	}
-	return shape.Resource(name), nil
-}
-
-// resourcesNamed are the resources of these names, empty ones apart; all of them if there are none.
-func resourcesNamed(names ...string) (some []shape.Resource, err error) {
-	for _, name := range names {
-		if name == "" {
-			continue
-		}
-		r, err := resourceNamed("resource (argument)", name)
-		if err != nil {
-			return nil, err
-		}
-		some = append(some, r)
-	}
-	if len(some) == 0 {
-		some = shape.Resources()
-	}
-	return some, nil
 }

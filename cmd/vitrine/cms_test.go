@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"vitrine/cmd/testkit"
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -35,7 +36,7 @@ func clientOf(t *testing.T, file string, cms *upstreamtest.CMS) *upstream.Client
 	t.Helper()
 	cfg, err := config.Load(config.Sources{File: file, Flags: map[string]string{"upstream-url": cms.URL}})
 	testkit.Must(t, err)
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil)
+	client, err := service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil)
 	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
@@ -181,7 +182,7 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 		})
 		if err == nil {
 			var client *upstream.Client
-			if client, err = newUpstream(cfg, slog.New(slog.DiscardHandler), nil); err == nil {
+			if client, err = service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil); err == nil {
 				client.Close()
 			}
 		}

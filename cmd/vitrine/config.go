@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/proxy/operator"
 )
@@ -21,7 +22,7 @@ func (c *configCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	client, err := newUpstream(cfg, slog.New(slog.DiscardHandler), nil) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
+	client, err := service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"vitrine/cache"
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
@@ -32,7 +33,7 @@ type compareReport struct {
 
 // diff compares each resource, and fails where one cannot be fetched, or would be held back.
 func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSON bool, p program) error {
-	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix})
+	store, err := cache.Open(ctx, cache.Options{URL: service.StoreURL(cfg), Prefix: cfg.Redis.Prefix})
 	if err != nil {
 		return cfg.Refuse("redis.url", err)
 	}
@@ -84,7 +85,7 @@ func (c *compareReport) compare(ctx context.Context, cfg config.Config, client *
 		return nil
 	}
 	c.Changes = shape.Compare(r, held.Body, body)
-	if judge := guard(r, cfg.Guard.Shrink); judge != nil && present.Source == client.Fingerprint() {
+	if judge := service.Guard(r, cfg.Guard.Shrink); judge != nil && present.Source == client.Fingerprint() {
 		if o := judge(held, &cache.Document{Body: body}); o != nil && (o.Lasting || cfg.Guard.Hold > 0) {
 			c.HeldBack, c.Accepted = o.Reason, present.Accepted || isOver(present, o)
 		}

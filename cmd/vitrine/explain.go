@@ -4,37 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
-	"sync"
 
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
-
-// recorder keeps responses as files in a folder.
-type recorder struct {
-	dir string // empty: nowhere
-
-	mu  sync.Mutex // guards err
-	err error      // the first
-}
-
-func (r *recorder) install(o *upstream.Options) {
-	if r.dir == "" {
-		return
-	}
-	r.err = os.MkdirAll(r.dir, 0o700)
-	o.Record = func(name string, raw []byte) {
-		err := os.WriteFile(filepath.Join(r.dir, name), raw, 0o600)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.err == nil {
-			r.err = err
-		}
-	}
-}
 
 // explain shows how the first items of a resource become part of its document.
 func explain(ctx context.Context, client *upstream.Client, r shape.Resource, asJSON bool, p program) error {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/proxy/listen"
 	"vitrine/upstream/shape"
@@ -64,7 +65,7 @@ func reachPublic(transport *http.Transport, cfg config.Config) {
 // readinessURLs are the URLs that all answer 200 when vitrine is ready.
 func readinessURLs(cfg config.Config) ([]string, error) {
 	if cfg.Admin.Listen != "" {
-		base, err := baseURL(cfg.Admin.Listen)
+		base, err := service.BaseURL(cfg.Admin.Listen)
 		if err != nil {
 			return nil, cfg.Refuse("admin.listen", err)
 		}
@@ -73,7 +74,7 @@ func readinessURLs(cfg config.Config) ([]string, error) {
 	base := "http://localhost" // any name works over a unix socket
 	if _, ok := listen.SocketPath(cfg.Listen); !ok {
 		var err error
-		if base, err = baseURL(cfg.Listen); err != nil {
+		if base, err = service.BaseURL(cfg.Listen); err != nil {
 			return nil, cfg.Refuse("listen", err)
 		}
 	}

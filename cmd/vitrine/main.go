@@ -2,9 +2,8 @@
 // their CMS.
 //
 // In one run, the command line selects a command and its flags (cli.go); the command reads the
-// configuration (settings.go); serve, the default, opens every listener and store (service.go),
-// prints what it serves and how to try it (startup.go), and runs until a signal, then drains
-// (process.go). Any failure is one line on stderr and an exit code (program.go).
+// configuration (settings.go) and does its work: serve, the default, that of package service. Any
+// failure is one line on stderr and an exit code (program.go).
 package main
 
 import (

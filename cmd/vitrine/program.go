@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
+	"slices"
 	"strings"
-	"time"
 
 	"vitrine/config"
+	"vitrine/upstream/shape"
 )
 
 // program is the environment of a command.
@@ -64,4 +66,44 @@ func exit(stderr io.Writer, err error) int {
 	return exitFailed
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// resourceNamed is the resource of that name, given as what.
+func resourceNamed(what, name string) (shape.Resource, error) {
+	var names []string
+	for _, r := range shape.Resources() {
+		names = append(names, string(r))
+	}
+	if last := len(names) - 1; !slices.Contains(names, name) {
+		return "", &usageError{fmt.Errorf("%s: want %s or %s, got %q", what, strings.Join(names[:last], ", "), names[last], name)}
+	}
+	return shape.Resource(name), nil
+}
+
+// resourcesNamed are the resources of these names, empty ones apart; all of them if there are none.
+func resourcesNamed(names ...string) (some []shape.Resource, err error) {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		r, err := resourceNamed("resource (argument)", name)
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, r)
+	}
+	if len(some) == 0 {
+		some = shape.Resources()
+	}
+	return some, nil
+}
+
+// author is who runs this command: USER@HOST.
+func author() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + "@" + host
+}

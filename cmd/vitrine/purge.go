@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/embedded"
-	"vitrine/config"
+	"vitrine/cmd/vitrine/service"
 	"vitrine/upstream/plain"
 )
 
@@ -35,7 +33,7 @@ func (c *purgeCommand) Run(ctx context.Context, p program) error {
 		return err
 	}
 	defer func() { _ = store.Close() }() // the purge itself is done
-	leaveNote(ctx, store, resources)
+	service.LeaveNote(ctx, store, author(), resources)
 	did := "purged"
 	if c.Soft {
 		did = "purged softly"
@@ -90,30 +88,4 @@ func obstacles(p cache.Present, resource string, soft bool) (all []string) {
 		all = append(all, fmt.Sprintf("but the last fetch failed (%s): %s; to see why: vitrine check", plain.Clip(p.Failure, 100), until))
 	}
 	return all
-}
-
-// openStore opens the store that is configured, for a command that needs no other setting. An
-// embedded one is reached as a Redis, in the process that has it.
-func (f *settingsFlags) openStore(ctx context.Context, p program) (config.Config, *cache.Store, error) {
-	cfg, warned, err := f.find(p, "redis.")
-	if err == nil && warned && cfg.Origin("redis.url") == "default" {
-		err = cfg.Refuse("redis.url", errors.New("it may be what the mistake above is about"))
-	}
-	if err != nil {
-		return cfg, nil, err
-	}
-	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix})
-	if err != nil {
-		err = cfg.Refuse("redis.url", err)
-	}
-	return cfg, store, err
-}
-
-// storeURL is the store to open: an embedded one is reached as a Redis, in the process that has
-// it.
-func storeURL(cfg config.Config) string {
-	if address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:"); local {
-		return embedded.URL(address)
-	}
-	return cfg.Redis.URL.Reveal()
 }

@@ -108,12 +108,12 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) > 1 {
 		want = args[1]
 	}
-	got, err := ask(fresh, args[0])
+	got, err := testkit.Ask(fresh, args[0])
 	ts.Check(err)
-	ts.Check(got.header.Write(ts.Stdout()))
-	fmt.Fprintf(ts.Stdout(), "\n%s\n", got.body)
-	if strconv.Itoa(got.status) != want {
-		ts.Fatalf("GET %s: status %d, want %s\n%s", args[0], got.status, want, got.body)
+	ts.Check(got.Header.Write(ts.Stdout()))
+	fmt.Fprintf(ts.Stdout(), "\n%s\n", got.Body)
+	if strconv.Itoa(got.Status) != want {
+		ts.Fatalf("GET %s: status %d, want %s\n%s", args[0], got.Status, want, got.Body)
 	}
 }
 
@@ -145,11 +145,11 @@ func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: waitmetric URL SERIES VALUE")
 	}
 	if err := testkit.Retry(func() error {
-		got, err := ask(http.DefaultClient, args[0])
+		got, err := testkit.Ask(http.DefaultClient, args[0])
 		if err != nil {
 			return err
 		}
-		_, rest, found := strings.Cut(got.body, "\n"+args[1]+" ")
+		_, rest, found := strings.Cut(got.Body, "\n"+args[1]+" ")
 		value, _, _ := strings.Cut(rest, "\n")
 		if value == args[2] || args[2] == "more" && found && value != "0" {
 			return nil
@@ -166,14 +166,14 @@ func scriptWaitHeld(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: waitheld URL")
 	}
 	ts.Check(testkit.Retry(func() error {
-		got, err := ask(fresh, args[0])
+		got, err := testkit.Ask(fresh, args[0])
 		if err != nil {
 			return err
 		}
-		if status := got.header.Get("Cache-Status"); !strings.Contains(status, "detail=held") {
+		if status := got.Header.Get("Cache-Status"); !strings.Contains(status, "detail=held") {
 			return fmt.Errorf("Cache-Status: %s", status)
 		}
-		fmt.Fprintf(ts.Stdout(), "Cache-Status: %s\n\n%s\n", got.header.Get("Cache-Status"), got.body)
+		fmt.Fprintf(ts.Stdout(), "Cache-Status: %s\n\n%s\n", got.Header.Get("Cache-Status"), got.Body)
 		return nil
 	}))
 }
@@ -196,9 +196,9 @@ func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			return connection.Close()
 		}
-		got, err := ask(fresh, args[0])
-		if err == nil && strconv.Itoa(got.status) != want {
-			err = fmt.Errorf("status %d", got.status)
+		got, err := testkit.Ask(fresh, args[0])
+		if err == nil && strconv.Itoa(got.Status) != want {
+			err = fmt.Errorf("status %d", got.Status)
 		}
 		return err
 	}

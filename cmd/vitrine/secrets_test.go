@@ -1,18 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
-	"vitrine/config"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -56,26 +60,38 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 		t.Fatalf("the search finds %v", got)
 	}
 	cms, server := upstreamtest.New(t), redistest.Start(t)
-	redis := "redis://app:" + url.QueryEscape(marked["redis password"]) + "@" + server.Addr // a user that it does not have
+	address := func() string { return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)) }
+	public, operator := address(), address()
 	environ := []string{
-		"VITRINE_LISTEN=127.0.0.1:0", "VITRINE_ADMIN_LISTEN=127.0.0.1:0",
+		"VITRINE_LISTEN=" + public, "VITRINE_ADMIN_LISTEN=" + operator,
 		"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_UPSTREAM_RETRIES=1", "VITRINE_UPSTREAM_TIMEOUT=300ms",
-		"VITRINE_UPSTREAM_AUTHORIZATION=" + marked["authorization"],
-		"VITRINE_REDIS_URL=" + redis,
-		"VITRINE_HOOK_SECRET=" + marked["hook secret"], "VITRINE_ADMIN_TOKEN=" + marked["admin token"],
-		"VITRINE_HOOK_MATCH_BANNERS=.model == 1", "VITRINE_TTL=10ms", "VITRINE_LOG_LEVEL=debug", "VITRINE_LOG_FORMAT=json", "VITRINE_LOG_ACCESS=on",
+		"VITRINE_REDIS_URL=redis://app:" + url.QueryEscape(marked["redis password"]) + "@" + server.Addr, // a user that it does not have
+		"VITRINE_HOOK_SECRET=" + marked["hook secret"], "VITRINE_HOOK_MATCH_BANNERS=.model == 1",
+		"VITRINE_TTL=10ms", "VITRINE_LOG_LEVEL=debug", "VITRINE_LOG_ACCESS=on",
 	}
-	cfg, err := config.Load(config.Sources{Environ: environ})
-	testkit.Must(t, err)
-	var out testkit.Buffer
-	ctx := t.Context()
-	s := startWith(t, cfg, &out)
-	_, _ = out.Write([]byte(s.startup()))
+	file := filepath.Join(t.TempDir(), "vitrine.yaml")
+	write := func(format, authorization, token string) {
+		testkit.Must(t, os.WriteFile(file, fmt.Appendf(nil, "{log: {format: %s}, upstream: {authorization: %q}, admin: {token: %q}}",
+			format, authorization, token), 0o600))
+	}
+	write("text", marked["authorization"], marked["admin token"])
 
-	command := func(args ...string) {
-		run(ctx, args, program{environ: environ, stdout: &out, stderr: &out})
+	ctx, cancel := context.WithCancel(t.Context())
+	var out testkit.Buffer
+	hangups := make(chan os.Signal, 1)
+	command := func(args ...string) int {
+		return run(ctx, append(args, "--config", file), program{
+			environ: environ, stdout: &out, stderr: &out, hangups: func() <-chan os.Signal { return hangups },
+		})
 	}
-	operator := "http://" + s.operator.Addr().String()
+	ended := make(chan int, 1)
+	go func() { ended <- command("serve") }()
+	appears := func(text string) {
+		t.Helper()
+		testkit.Eventually(t, text, func() bool { return strings.Contains(out.String(), text) })
+	}
+	appears("msg=\"operator's address\"")
+
 	ask := func(method, target, authorization, body string) {
 		request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 		testkit.Must(t, err)
@@ -90,17 +106,17 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 	}
 	askAll := func() {
 		for _, r := range shape.Resources() {
-			ask("GET", "http://"+s.public.Addr().String()+r.Route(), "", "")
-			ask("GET", operator+"/documents/"+string(r), "Bearer "+marked["admin token"], "")
+			ask("GET", "http://"+public+r.Route(), "", "")
+			ask("GET", "http://"+operator+"/documents/"+string(r), "Bearer "+marked["admin token"], "")
 		}
 		for _, path := range []string{"/", "/api/status", "/metrics", "/openapi.json", "/readyz", "/livez", "/nothing"} {
-			ask("GET", operator+path, "Bearer "+marked["admin token"], "")
-			ask("GET", operator+path, "", "")
-			ask("GET", operator+path, "Bearer wrong", "")
+			for _, authorization := range []string{"Bearer " + marked["admin token"], "", "Bearer wrong"} {
+				ask("GET", "http://"+operator+path, authorization, "")
+			}
 		}
 		for _, authorization := range []string{"", "Bearer wrong", "Bearer " + marked["hook secret"]} {
-			ask("POST", operator+"/hooks/content", authorization, `{"model":`)
-			ask("POST", operator+"/hooks/content", authorization, `{"model":1}`)
+			ask("POST", "http://"+operator+"/hooks/content", authorization, `{"model":`)
+			ask("POST", "http://"+operator+"/hooks/content", authorization, `{"model":1}`)
 		}
 	}
 
@@ -124,35 +140,45 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 	} {
 		failure.fail()
 		askAll()
-		for _, line := range [][]string{{"check"}, {"purge"}, {"status", "--json", "--url", operator}} {
-			command(line...)
+		command("check")
+		command("status")
+		if strings.HasSuffix(failure.name, "Redis") {
+			command("purge")
+		}
+		if failure.name == "well" { // the rest of the log is JSON
+			command("purge")
+			write("json", marked["authorization"], marked["admin token"])
+			hangups <- syscall.SIGHUP
+			appears(`"msg":"configuration changed"`)
 		}
 		if found := leaks(out.String()); len(found) > 0 {
 			t.Fatalf("%s: %v came out", failure.name, found)
 		}
 	}
-	for _, line := range [][]string{{"config"}, {"check", "--json"}, {"status", "--url", operator}} {
+	for _, line := range [][]string{{"config"}, {"check", "--json"}, {"status", "--json"}} {
 		command(line...)
 	}
-	next := cfg
-	next.Admin.Token, next.Upstream.Authorization = config.NewSecret(marked["hook secret"]), config.NewSecret(marked["admin token"])
-	if err := s.reload(next); err == nil {
-		t.Error("a service that cannot answer took over")
-	}
-	if err := s.stop(); err != nil {
-		t.Errorf("stop: %v", err)
+	write("json", marked["admin token"], marked["hook secret"])
+	hangups <- syscall.SIGHUP
+	appears(`"msg":"configuration not reloaded"`) // the next service could not answer
+	cancel()
+	if code := testkit.Receive(t, ended); code != exitDone {
+		t.Errorf("serve exits %d", code)
 	}
 	// What is wrong with a setting is told without it.
-	for _, wrong := range []string{
-		"VITRINE_UPSTREAM_URL=http://user:" + marked["userinfo"] + "@cms.example",
-		"VITRINE_UPSTREAM_URL=http://user:" + marked["userinfo"] + "@cms.example:port",
-		"VITRINE_REDIS_URL=http://:" + marked["userinfo"] + "@redis",
-		"VITRINE_REDIS_URL=redis://:" + marked["userinfo"] + "@redis?nonsense=1",
-		"VITRINE_UPSTREAM_AUTHORIZATION=" + marked["authorization"] + "\n",
-		"VITRINE_ADMIN_TOKEN=mark-four x", "VITRINE_HOOK_SECRET=mark-three x",
+	safe := []string{"VITRINE_ADMIN_LISTEN=", "VITRINE_LISTEN=127.0.0.1:0", "VITRINE_REDIS_URL=embedded:" + address()} // nobody else's
+	for _, wrong := range []struct{ environ, commands string }{                                                        // those that look at it
+		{"VITRINE_UPSTREAM_URL=http://user:" + marked["userinfo"] + "@cms.example", "config serve"},
+		{"VITRINE_UPSTREAM_URL=http://user:" + marked["userinfo"] + "@cms.example:port", "check serve"},
+		{"VITRINE_REDIS_URL=redis://:" + marked["userinfo"] + "@redis?nonsense=1", "check purge serve"},
+		{
+			"VITRINE_REDIS_URL=http://:" + marked["userinfo"] + "@redis|VITRINE_UPSTREAM_AUTHORIZATION=" + marked["authorization"] + "\n|" +
+				"VITRINE_ADMIN_TOKEN=mark-four\tx|VITRINE_HOOK_SECRET=mark-three\tx",
+			"config check purge serve status",
+		},
 	} {
-		for _, line := range [][]string{{"config"}, {"check"}, {"purge"}, {"serve"}, {"status"}} {
-			run(t.Context(), line, program{environ: []string{"VITRINE_ADMIN_LISTEN=", wrong}, stdout: &out, stderr: &out})
+		for name := range strings.SplitSeq(wrong.commands, " ") {
+			run(t.Context(), []string{name}, program{environ: append(safe, strings.Split(wrong.environ, "|")...), stdout: &out, stderr: &out})
 		}
 	}
 	if found := leaks(out.String()); len(found) > 0 {

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"runtime/debug"
 
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 )
 
@@ -27,28 +27,9 @@ func (c *serveCommand) Run(ctx context.Context, p program) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	server, err := newProcess(ctx, cfg.Log, p.stdout, p.stderr)
-	if err != nil {
-		return err
-	}
-	if err := server.begin(ctx, cfg); err != nil {
-		return err
-	}
-	s := server.present.Load()
-	if cfg.Log.Format == "text" {
-		if _, err := p.stdout.Write([]byte(s.startup())); err != nil {
-			return errors.Join(err, server.end(ctx), server.closeUnused())
-		}
-	}
-	s.log.InfoContext(ctx, "serving", "address", s.public.Addr().String(), "upstream", s.client.String(), "redis", s.store.Addr(),
-		"max_connections", maxConnections(cfg.Limits))
-	if s.operator != nil {
-		s.log.InfoContext(ctx, "operator's address", "address", s.operator.Addr().String(),
-			"loopback", cfg.Admin.IsLoopback(), "token", cfg.Admin.Token.Reveal() != "")
-	}
-	var asked <-chan os.Signal
+	o := service.Options{Version: release(), Stdout: p.stdout, Stderr: p.stderr, Reload: func() (config.Config, error) { return c.load(p) }}
 	if p.hangups != nil {
-		asked = p.hangups()
+		o.Hangups = p.hangups()
 	}
-	return server.run(ctx, asked, func() (config.Config, error) { return c.load(p) })
+	return service.Run(ctx, cfg, o)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,9 +9,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/alecthomas/kong"
 
+	"vitrine/cache"
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 )
 
@@ -37,6 +41,11 @@ func (f *settingFlag) Decode(ctx *kong.DecodeContext) error {
 
 // fromTable makes the flags. It is called before the command line is parsed.
 func (f *settingsFlags) fromTable() {
+	f.Plugins = kong.Plugins{reflect.New(settingsType()).Interface()}
+}
+
+// settingsType is a struct with a flag for each setting that has one.
+var settingsType = sync.OnceValue(func() reflect.Type {
 	var fields []reflect.StructField
 	for _, s := range config.Settings() {
 		if s.Flag == "" {
@@ -51,8 +60,8 @@ func (f *settingsFlags) fromTable() {
 				s.Flag, placeholder(s), help)),
 		})
 	}
-	f.Plugins = kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}
-}
+	return reflect.StructOf(fields)
+})
 
 // placeholder shows the default, if there is one.
 func placeholder(s config.Setting) string {
@@ -103,6 +112,23 @@ func (f *settingsFlags) find(p program, keys ...string) (cfg config.Config, warn
 		_, _ = fmt.Fprintln(p.stderr, "vitrine: warning:", strings.TrimSpace(line))
 	}
 	return cfg, true, nil
+}
+
+// openStore opens the store that is configured, for a command that needs no other setting. An
+// embedded one is reached as a Redis, in the process that has it.
+func (f *settingsFlags) openStore(ctx context.Context, p program) (config.Config, *cache.Store, error) {
+	cfg, warned, err := f.find(p, "redis.")
+	if err == nil && warned && cfg.Origin("redis.url") == "default" {
+		err = cfg.Refuse("redis.url", errors.New("it may be what the mistake above is about"))
+	}
+	if err != nil {
+		return cfg, nil, err
+	}
+	store, err := cache.Open(ctx, cache.Options{URL: service.StoreURL(cfg), Prefix: cfg.Redis.Prefix})
+	if err != nil {
+		err = cfg.Refuse("redis.url", err)
+	}
+	return cfg, store, err
 }
 
 // useInstalled adds the file and the environment of the installed service, if there is one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
@@ -51,7 +52,7 @@ func requestStatus(ctx context.Context, cfg config.Config, base string) (at stri
 		if cfg.Admin.Listen == "" {
 			return "", nil, cfg.Refuse("admin.listen", errors.New("the operator's address is off; name another one with --url"))
 		}
-		if base, err = baseURL(cfg.Admin.Listen); err != nil {
+		if base, err = service.BaseURL(cfg.Admin.Listen); err != nil {
 			return "", nil, cfg.Refuse("admin.listen", err)
 		}
 	}

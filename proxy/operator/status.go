@@ -154,6 +154,9 @@ type Fetch struct {
 	Suspicions []upstream.Suspicion `json:"suspicions,omitempty"`
 }
 
+// Milliseconds is a duration as the status tells it.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
 // Replicas are the processes that share the Redis and the prefix.
 type Replicas struct {
 	Known bool      `json:"known"` // false while Redis is unreachable, or refuses to keep the list

@@ -1,68 +1,12 @@
-package main
+package service
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"os/user"
-	"slices"
 	"time"
 
 	"vitrine/cache"
 	"vitrine/upstream/shape"
 )
-
-// A purgeNote names the author of a purge, whom the purge itself does not name. vitrine purge
-// leaves it in the list of replicas, where each replica finds it when it receives the purge.
-type purgeNote struct {
-	By      string           `json:"by"` // USER@HOST; empty in the report of a replica
-	Purging []shape.Resource `json:"purging"`
-}
-
-// noteLasts is how long after the note a purge is taken for the one that it names.
-const noteLasts = 2 * time.Second
-
-// leaveNote leaves a note. Without the right to it the purge is made all the same.
-func leaveNote(ctx context.Context, store *cache.Store, purging []shape.Resource) {
-	if note, err := json.Marshal(purgeNote{By: author(), Purging: purging}); err == nil {
-		_ = store.Announce(ctx, note, reportLasts)
-	}
-}
-
-// author is who runs this command: USER@HOST.
-func author() string {
-	name, host := "unknown", "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if h, err := os.Hostname(); err == nil {
-		host = h
-	}
-	return name + "@" + host
-}
-
-// noteOf is the note in a replica's report; the zero value if there is none.
-func noteOf(r cache.Replica) (note purgeNote) {
-	if json.Unmarshal(r.Report, &note) != nil {
-		return purgeNote{}
-	}
-	return note
-}
-
-// logAuthor logs who made a purge that was received now, if they left a note.
-func (s *service) logAuthor(ctx context.Context, purged shape.Resource) {
-	ctx, cancel := context.WithTimeout(ctx, rosterTimeout)
-	defer cancel()
-	list, err := s.store.Replicas(ctx, reportLasts)
-	if err != nil {
-		return // that Redis is unreachable is said elsewhere
-	}
-	for _, r := range list {
-		if note := noteOf(r); note.By != "" && r.Age < noteLasts && slices.Contains(note.Purging, purged) {
-			s.log.InfoContext(ctx, "purge made by vitrine purge", "resource", purged, "by", note.By)
-		}
-	}
-}
 
 // events count what the store reports. While two services run, both receive each purge: the present
 // one counts it.
@@ -73,10 +17,7 @@ func (s *service) events() cache.Events {
 				return
 			}
 			s.meter.Purged(key, kind)
-			select {
-			case s.purges <- shape.Resource(key):
-			default: // nobody has time to find the author
-			}
+			s.roster.received(shape.Resource(key))
 		},
 		Seen: s.saw, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged, Held: s.logHeld,
 	}
@@ -113,4 +54,24 @@ func (s *service) describeChanges(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// logHeld logs that a document is held back, by whichever replica, or that none is any longer, and
+// has targets told.
+func (s *service) logHeld(key string, h *cache.HeldBack) {
+	at, reason := time.Now(), ""
+	if h != nil {
+		at, reason = h.Since, h.Reason
+	}
+	s.notifier.Held(key, at, reason)
+	if !s.isPresent() { // it tells targets what the one before may not have told, and logs nothing
+		return
+	}
+	log := s.log.With("resource", key)
+	if h == nil {
+		log.Info("no document is held back any more")
+		return
+	}
+	log.Warn("holding back the CMS's document", "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339),
+		"until", h.Until.UTC().Format(time.RFC3339), "serving", "the copy held", "accept", acceptWith(s.store, shape.Resource(key)))
 }

@@ -1,7 +1,6 @@
-package main
+package service
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,51 +11,12 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/config"
-	"vitrine/config/source"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
-	"vitrine/upstream/exchange"
-	"vitrine/upstream/list"
-	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
-
-// newUpstream makes the client of the configured CMS.
-func newUpstream(cfg config.Config, log *slog.Logger, traces *tracing, changes ...func(*upstream.Options)) (*upstream.Client, error) {
-	o := upstream.Options{
-		URL:      cfg.Upstream.URL.Reveal(),
-		Timeout:  cfg.Upstream.Timeout,
-		MaxBytes: int64(cfg.Upstream.MaxBytes),
-		Options:  exchange.Options{Authorization: cfg.Upstream.Authorization.Reveal(), Retries: cfg.Upstream.Retries, Logger: log},
-		Tracer:   traces.tracer("vitrine/upstream"),
-	}
-	o.Shared = cfg.Upstream.Shared
-	o.Resources = make(map[shape.Resource]source.Resource)
-	for _, r := range shape.Resources() {
-		o.Resources[r] = cfg.Upstream.Resources.Of(string(r))
-	}
-	for _, change := range changes {
-		change(&o)
-	}
-	client, err := upstream.New(o)
-	return client, refuseUpstream(cfg, err)
-}
-
-// refuseUpstream adds the place in the configuration to a mistake.
-func refuseUpstream(cfg config.Config, err error) error {
-	if wrong, ok := errors.AsType[*list.Error](err); ok {
-		return cfg.RefuseBelow(wrong.Key, 0, wrong.Err)
-	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
-		return cfg.RefuseBelow(program.Program, program.Line, program.Where())
-	}
-	if err != nil {
-		return cfg.Refuse("upstream.url", cmp.Or(errors.Unwrap(err), err)) // which names the setting itself
-	}
-	return nil
-}
 
 // loader is the upstream as the cache sees it: it fetches one resource, and logs what an operator
 // should know about the CMS. A new outcome is logged at its own level, repetitions at debug, so
@@ -115,6 +75,7 @@ func (l *loader) Load(ctx context.Context, _ string, held *cache.Document) (cach
 		}
 	}
 	result, err := l.client.Fetch(ctx, l.resource, from)
+	upstream.Collect(result.Document.Body)
 	l.record(ctx, result, err)
 	if err != nil {
 		return cache.Loaded{}, err
@@ -152,7 +113,7 @@ func (l *loader) record(ctx context.Context, result upstream.Result, err error) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fetch := &operator.Fetch{
-		At: l.now(), Milliseconds: milliseconds(result.Duration), Attempts: result.Attempts,
+		At: l.now(), Milliseconds: operator.Milliseconds(result.Duration), Attempts: result.Attempts,
 		Status: result.Status, Repairs: result.Document.Repairs.Total(), Suspicions: result.Suspicions,
 	}
 	defer l.last.Store(fetch)

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -38,48 +38,41 @@ type accessLog struct {
 }
 
 // openAccessLog opens the log of requests.
-func (s *service) openAccessLog() (err error) {
-	c := s.cfg.Log
+func openAccessLog(cfg config.Config, stdout, stderr io.Writer, log *slog.Logger) (out accessLog, err error) {
+	c, w := cfg.Log, stderr
 	if c.Access == "off" {
-		return nil
+		return out, nil
 	}
-	out := s.stderr
 	if c.Access == "combined" {
-		out = s.stdout
+		w = stdout
 	}
 	if c.AccessPath != "" {
-		if s.access.file, err = accesslog.Open(c.AccessPath, s.log); err != nil {
-			return s.cfg.Refuse("log.access_path", err)
+		if out.file, err = accesslog.Open(c.AccessPath, log); err != nil {
+			return out, cfg.Refuse("log.access_path", err)
 		}
-		out = s.access.file
+		w = out.file
 	}
 	c.Level = "debug" // whatever that of the other log is
-	s.access.Logger = newLogger(out, c)
+	out.Logger = newLogger(w, c)
 	if c.Access == "combined" {
-		s.access.Logger = slog.New(accesslog.Combined(out))
+		out.Logger = slog.New(accesslog.Combined(w))
 	}
-	return nil
-}
-
-// isPresent reports whether s is the service that serves, or the first one, before it does.
-func (s *service) isPresent() bool {
-	present := s.present.Load()
-	return present == nil || present == s
+	return out, nil
 }
 
 // whilePresent is a handler for the log of a service's store. While two services run, both stores
 // tell the same: below warnings, only that of the present one is logged.
 type whilePresent struct {
 	slog.Handler
-	service *service
+	isPresent func() bool
 }
 
 // Enabled implements slog.Handler.
 func (h whilePresent) Enabled(ctx context.Context, level slog.Level) bool {
-	return (level >= slog.LevelWarn || h.service.isPresent()) && h.Handler.Enabled(ctx, level)
+	return (level >= slog.LevelWarn || h.isPresent()) && h.Handler.Enabled(ctx, level)
 }
 
 // WithAttrs implements slog.Handler.
 func (h whilePresent) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return whilePresent{h.Handler.WithAttrs(attrs), h.service}
+	return whilePresent{h.Handler.WithAttrs(attrs), h.isPresent}
 }

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -6,64 +6,35 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"vitrine/cache"
-	"vitrine/cache/embedded"
 	"vitrine/config"
 	"vitrine/proxy"
 	"vitrine/proxy/listen"
 	"vitrine/proxy/notify"
 	"vitrine/proxy/openapi"
 	"vitrine/proxy/operator"
-	"vitrine/proxy/operator/webhook"
 	"vitrine/proxy/processors"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
-// service is one configuration, wired: open it, start it, and end it with drain or handOver. A
-// service that was not started is closed.
-type service struct {
-	*process
-	cfg         config.Config
-	log         *slog.Logger
-	access      accessLog
-	public      *listen.Listener
-	operator    *listen.Listener    // nil if the operator's address is off
-	certificate *listen.Certificate // nil without TLS
-	client      *upstream.Client
-	local       *embedded.Store // nil if Redis is another process
-	store       *cache.Store
-	loaders     map[shape.Resource]*loader
-	readers     map[shape.Resource]*cache.Reader[*represent.Document]
-	proxy       *proxy.Server
-	admin       *operator.Server // nil if the operator's address is off
-	hook        *webhook.Hook    // nil without one
-	notifier    *notify.Notifier
-
-	compared  comparisons         // of documents, each made once
-	purges    chan shape.Resource // received, for report to find their authors
-	documents chan cache.Sight    // seen, for describeChanges
-	running   context.Context     // ends with the service, and when one of its servers fails
-	stop      context.CancelFunc
-	group     *errgroup.Group
-}
-
 // open reads the rest of the configuration first, then opens the addresses, so that mistakes and an
 // address in use are reported before anything else happens, then the store, and wires the rest.
 // Neither Redis nor the CMS needs to be reachable.
-func (p *process) open(ctx context.Context, cfg config.Config) (_ *service, err error) {
-	s := &service{process: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log), purges: make(chan shape.Resource, 8), documents: make(chan cache.Sight, 8)}
+func open(ctx context.Context, cfg config.Config, h *holdings, present *atomic.Pointer[service]) (_ *service, err error) {
+	s := &service{holdings: h, present: present, cfg: cfg, log: newLogger(h.Stderr, cfg.Log), documents: make(chan cache.Sight, 8)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.client, err = newUpstream(cfg, s.log, p.tracing); err != nil { //nolint:contextcheck // the breaker logs changes of state, which belong to no request
+	if s.client, err = NewUpstream(cfg, s.log, h.tracing.Tracer("vitrine/upstream")); err != nil { //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 		return nil, err
 	}
 	// All are tried, so that addresses in use are reported together.
@@ -111,18 +82,29 @@ func (s *service) openOperator(ctx context.Context) error {
 	return nil
 }
 
+func (s *service) openAccessLog() (err error) {
+	s.access, err = openAccessLog(s.cfg, s.Stdout, s.Stderr, s.log)
+	return err
+}
+
+func (s *service) openLocal() (err error) {
+	s.local, err = s.holdings.openLocal(s.cfg, s.log)
+	return err
+}
+
 func (s *service) openStore(ctx context.Context) (err error) {
 	url := s.cfg.Redis.URL.Reveal()
 	if s.local != nil {
 		url = s.local.URL()
 	}
 	s.store, err = cache.Open(ctx, cache.Options{
-		URL: url, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: slog.New(whilePresent{s.log.Handler(), s}),
+		URL: url, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: slog.New(whilePresent{s.log.Handler(), s.isPresent}),
 		Events: s.events(),
 	})
 	if err != nil {
 		return s.cfg.Refuse("redis.url", err)
 	}
+	s.roster = &roster{store: s.store, log: s.log, report: s.reported, purges: make(chan shape.Resource, 8)}
 	return nil
 }
 
@@ -142,7 +124,7 @@ func (s *service) openReaders() error {
 			Loader:               s.loaders[r],
 			Unable:               s.client.Unable,
 			Prepare:              represent.Prepare(r, builders),
-			Guard:                guard(r, s.cfg.Guard.Shrink),
+			Guard:                Guard(r, s.cfg.Guard.Shrink),
 			GuardHold:            s.cfg.Guard.Hold,
 			ErrorCode:            upstream.Code,
 			CodeError:            upstream.FromCode,
@@ -184,7 +166,7 @@ func (s *service) openServers() (err error) {
 		Logger:                  s.log,
 		AccessLog:               s.access.Logger,
 		Meter:                   s.meter,
-		Tracer:                  s.tracing.tracer("vitrine/proxy"),
+		Tracer:                  s.tracing.Tracer("vitrine/proxy"),
 		TrustedProxies:          s.cfg.Proxies.Trusted,
 		ClientHeader:            s.cfg.Proxies.ClientHeader,
 		MaxConnections:          maxConnections(s.cfg.Limits),
@@ -238,7 +220,7 @@ func (s *service) start(ctx context.Context) {
 	if s.access.file != nil {
 		attend(s.access.file.Watch)
 	}
-	attend(s.report)
+	attend(s.roster.run)
 	attend(s.describeChanges)
 	attend(func(ctx context.Context) { s.notifier.Run(ctx, s.store) })
 	for r, reader := range s.readers { // so that the first visitor does not wait
@@ -266,25 +248,4 @@ func (s *service) covers(ctx context.Context, old *service) error {
 		})
 	}
 	return group.Wait()
-}
-
-// leaveSockets stops accepting. The sockets stay open.
-func (s *service) leaveSockets() {
-	for _, l := range []*listen.Listener{s.public, s.operator} {
-		if l != nil {
-			_ = l.Close() // it cannot fail
-		}
-	}
-}
-
-// close releases what open opened, except what belongs to the process.
-func (s *service) close() (err error) {
-	s.leaveSockets()
-	if s.store != nil {
-		err = s.store.Close()
-	}
-	if s.client != nil {
-		s.client.Close()
-	}
-	return errors.Join(err, s.access.file.Close())
 }

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bytes"
@@ -20,11 +20,11 @@ import (
 
 // operatorStatus is what /api/status of a running vitrine says.
 func operatorStatus(r running) (told operator.Status, err error) {
-	got, err := ask(http.DefaultClient, "http://"+r.operator.Addr().String()+"/api/status")
+	got, err := testkit.Ask(http.DefaultClient, "http://"+r.operator.Addr().String()+"/api/status")
 	if err != nil {
 		return told, err
 	}
-	return told, json.Unmarshal([]byte(got.body), &told)
+	return told, json.Unmarshal([]byte(got.Body), &told)
 }
 
 func TestReplicasOnOneRedisAreListedAndAgree(t *testing.T) {
@@ -96,10 +96,7 @@ func TestTheAccessLogIsSwitchedOnWhateverTheLevelOfTheRest(t *testing.T) {
 		}
 	}
 	cfg := settings(t, "VITRINE_LOG_ACCESS=combined", "VITRINE_LOG_ACCESS_PATH=/nowhere/access.log")
-	p, err := newProcess(t.Context(), cfg.Log, io.Discard, io.Discard)
-	if err == nil {
-		err = p.begin(t.Context(), cfg)
-	}
+	_, err := begun(t, cfg, Options{Stdout: io.Discard, Stderr: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "VITRINE_LOG_ACCESS_PATH") {
 		t.Errorf("a file that cannot be written: %v", err)
 	}
@@ -158,8 +155,8 @@ func TestAProgramOfTheHookThatDoesNotEndEndsWithItsDelivery(t *testing.T) {
 			if took := time.Since(began); took > testkit.Patience {
 				t.Errorf("it took %v", took)
 			}
-			if got := r.get(t, "banners"); got.status != http.StatusOK {
-				t.Errorf("%d", got.status)
+			if got := r.get(t, "banners"); got.Status != http.StatusOK {
+				t.Errorf("%d", got.Status)
 			}
 		})
 	}

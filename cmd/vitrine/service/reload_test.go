@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bufio"
@@ -58,13 +58,13 @@ func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 		"VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=1h", "VITRINE_LIMITS_TARGET=256")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ask(http.DefaultClient, "http://"+public+shape.Banners.Route()+"?"+strings.Repeat("x", 300))
-	if err != nil || got.status != http.StatusRequestURITooLong {
-		t.Errorf("status %d, %v", got.status, err)
+	got, err := testkit.Ask(http.DefaultClient, "http://"+public+shape.Banners.Route()+"?"+strings.Repeat("x", 300))
+	if err != nil || got.Status != http.StatusRequestURITooLong {
+		t.Errorf("status %d, %v", got.Status, err)
 	}
 	testkit.Check(t, isWellAt("http://"+operator+"/readyz"))
 	testkit.Check(t, testkit.Retry(func() error {
-		if _, err := ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()); err == nil {
+		if _, err := testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()); err == nil {
 			return errors.New("the address before still answers")
 		}
 		return nil
@@ -93,7 +93,7 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 		if vitrine.present.Load() != before {
 			t.Errorf("%s: in effect", name)
 		}
-		if got := vitrine.get(t, shape.Banners).header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=86") {
+		if got := vitrine.get(t, shape.Banners).Header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=86") {
 			t.Errorf("%s: Cache-Control: %s", name, got)
 		}
 	}
@@ -102,7 +102,7 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 	}
 	// With Redis there, a CMS that is away is no reason to refuse.
 	testkit.Must(t, vitrine.reload(settings(t, append(environ, "VITRINE_STALE_IF_ERROR=1h")...)))
-	if got := vitrine.get(t, shape.Banners).header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=3") {
+	if got := vitrine.get(t, shape.Banners).Header.Get("Cache-Control"); !strings.Contains(got, "stale-if-error=3") {
 		t.Errorf("Cache-Control: %s", got)
 	}
 }
@@ -134,7 +134,7 @@ func (r running) reloadBusy(t *testing.T, cfg config.Config) (reloaded <-chan er
 	cfg.StaleIfError = 7 * time.Hour
 	go func() { done <- r.reload(cfg) }()
 	testkit.Eventually(t, "the next service answers", func() bool {
-		return strings.HasSuffix(r.get(t, shape.Banners).header.Get("Cache-Control"), "stale-if-error=25200")
+		return strings.HasSuffix(r.get(t, shape.Banners).Header.Get("Cache-Control"), "stale-if-error=25200")
 	})
 	return done
 }
@@ -235,18 +235,15 @@ func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
 func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t)
-	p, err := newProcess(t.Context(), cfg.Log, t.Output(), t.Output())
-	if err == nil {
-		err = p.begin(t.Context(), cfg)
-	}
-	testkit.Must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
 	var loads atomic.Int64
 	ended, asked := make(chan error, 1), make(chan os.Signal)
+	p, err := begun(t, cfg, Options{
+		Stdout: t.Output(), Stderr: t.Output(), Hangups: asked, Reload: func() (config.Config, error) { loads.Add(1); return cfg, nil },
+	})
+	testkit.Must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
 	first := p.present.Load()
-	go func() {
-		ended <- p.run(ctx, asked, func() (config.Config, error) { loads.Add(1); return cfg, nil })
-	}()
+	go func() { ended <- p.run(ctx) }()
 	conn := testkit.Dial(t, "tcp", first.public.Addr().String())
 	begin(t, conn)
 	for range 4 {

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -21,6 +21,8 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
+func TestMain(m *testing.M) { os.Exit(testkit.Waiting{M: m, AtOnce: 4}.Run()) }
+
 // running is a process that serves until the test ends, or stop is called.
 type running struct {
 	*service                                // the first one
@@ -38,6 +40,16 @@ func settings(t *testing.T, environ ...string) config.Config {
 	return cfg
 }
 
+// begun is a process with its first service.
+func begun(t *testing.T, cfg config.Config, o Options) (*process, error) {
+	t.Helper()
+	p, err := newProcess(t.Context(), cfg.Log, o)
+	if err == nil {
+		err = p.begin(t.Context(), cfg)
+	}
+	return p, err
+}
+
 // start starts the real thing with the given settings.
 func start(t *testing.T, environ ...string) running {
 	t.Helper()
@@ -48,14 +60,13 @@ func start(t *testing.T, environ ...string) running {
 func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 	t.Helper()
 	log := new(testkit.Buffer)
-	p, err := newProcess(t.Context(), cfg.Log, t.Output(), io.MultiWriter(log, w))
-	if err == nil {
-		err = p.begin(t.Context(), cfg)
-	}
+	ended, asked, next := make(chan error, 1), make(chan os.Signal), make(chan config.Config, 1)
+	p, err := begun(t, cfg, Options{
+		Version: "1.2.3", Stdout: t.Output(), Stderr: io.MultiWriter(log, w), Hangups: asked, Reload: func() (config.Config, error) { return <-next, nil },
+	})
 	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	ended, asked, next := make(chan error, 1), make(chan os.Signal), make(chan config.Config, 1)
-	go func() { ended <- p.run(ctx, asked, func() (config.Config, error) { return <-next, nil }) }()
+	go func() { ended <- p.run(ctx) }()
 	r := running{service: p.present.Load()}
 	r.stop = func() error {
 		cancel()
@@ -93,38 +104,19 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 	return r
 }
 
-// answer is what a visitor got.
-type answer struct {
-	status      int
-	cacheStatus string
-	body        string
-	header      http.Header
-}
-
-// ask sends a GET.
-func ask(client *http.Client, url string) (answer, error) {
-	response, err := client.Get(url)
-	if err != nil {
-		return answer{}, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header.Get("Cache-Status"), string(body), response.Header}, err
-}
-
 // get asks for a route.
-func (r running) get(t *testing.T, resource shape.Resource) answer {
+func (r running) get(t *testing.T, resource shape.Resource) testkit.Answer {
 	t.Helper()
-	got, err := ask(http.DefaultClient, "http://"+r.public.Addr().String()+resource.Route())
+	got, err := testkit.Ask(http.DefaultClient, "http://"+r.public.Addr().String()+resource.Route())
 	testkit.Must(t, err)
 	return got
 }
 
 // isWellAt wants 200.
 func isWellAt(url string) error {
-	got, err := ask(http.DefaultClient, url)
-	if err == nil && got.status != http.StatusOK {
-		err = fmt.Errorf("status %d", got.status)
+	got, err := testkit.Ask(http.DefaultClient, url)
+	if err == nil && got.Status != http.StatusOK {
+		err = fmt.Errorf("status %d", got.Status)
 	}
 	return err
 }
@@ -136,11 +128,11 @@ func (r running) allAnswer(t *testing.T, want string) {
 	for _, resource := range shape.Resources() {
 		testkit.Must(t, testkit.Retry(func() error {
 			got := r.get(t, resource)
-			if got.status != http.StatusOK {
-				t.Fatalf("%s: status %d, want 200 throughout: %s", resource, got.status, got.body)
+			if got.Status != http.StatusOK {
+				t.Fatalf("%s: status %d, want 200 throughout: %s", resource, got.Status, got.Body)
 			}
-			if !strings.Contains(got.cacheStatus, want) {
-				return fmt.Errorf("%s: Cache-Status %q, want %s in it", resource, got.cacheStatus, want)
+			if !strings.Contains(got.Header.Get("Cache-Status"), want) {
+				return fmt.Errorf("%s: Cache-Status %q, want %s in it", resource, got.Header.Get("Cache-Status"), want)
 			}
 			return nil
 		}))
@@ -181,8 +173,8 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
 	answered := make(chan string, 1)
 	go func() {
-		got, err := ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route())
-		answered <- fmt.Sprint(got.status, err)
+		got, err := testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route())
+		answered <- fmt.Sprint(got.Status, err)
 	}()
 	cms.WaitCount(shape.Banners, 1)
 	ready := "http://" + vitrine.operator.Addr().String() + "/readyz"
@@ -191,7 +183,7 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	// Draining is told while the request is under way, or was before anybody could ask: then the
 	// address is closed already.
 	testkit.Check(t, testkit.Retry(func() error {
-		if got, err := ask(http.DefaultClient, ready); err == nil && got.status != http.StatusServiceUnavailable {
+		if got, err := testkit.Ask(http.DefaultClient, ready); err == nil && got.Status != http.StatusServiceUnavailable {
 			return errors.New("still ready")
 		}
 		return nil
@@ -213,7 +205,7 @@ func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		_, _ = ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route()) // cut off
+		_, _ = testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route()) // cut off
 	}()
 	cms.WaitCount(shape.Banners, 1)
 	began := time.Now()
@@ -235,9 +227,7 @@ func TestAFailedStartLeavesNothingOpen(t *testing.T) {
 		"VITRINE_LISTEN=" + public, "VITRINE_ADMIN_LISTEN=", "VITRINE_REDIS_URL=embedded:" + taken.Addr().String(),
 	}})
 	testkit.Must(t, err)
-	p, err := newProcess(t.Context(), cfg.Log, io.Discard, io.Discard)
-	testkit.Must(t, err)
-	if p.begin(t.Context(), cfg) == nil {
+	if _, err := begun(t, cfg, Options{Stdout: io.Discard, Stderr: io.Discard}); err == nil {
 		t.Fatal("an address that is in use was opened")
 	}
 	again, err := net.Listen("tcp", public)

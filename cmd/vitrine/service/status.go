@@ -1,10 +1,7 @@
-package main
+package service
 
 import (
 	"context"
-	"encoding/json"
-	"regexp"
-	"strings"
 	"time"
 
 	"vitrine/cache"
@@ -18,7 +15,7 @@ import (
 func (s *service) status() operator.Status {
 	now := time.Now()
 	out := operator.Status{
-		Version:  release(),
+		Version:  s.Version,
 		Started:  s.started,
 		Public:   urlOf(s.cfg.Listen, s.public),
 		Settings: s.cfg.Fingerprint(),
@@ -29,11 +26,11 @@ func (s *service) status() operator.Status {
 		Redis: operator.Redis{
 			Address: s.store.Addr(), Embedded: s.local != nil, Prefix: s.store.Prefix(),
 			Up: s.store.Up(), Listening: s.store.Listening(), Refusing: s.store.Refusing(),
-			RoundTrip: milliseconds(s.store.RoundTrip()), PurgeBound: milliseconds(s.cfg.Redis.PurgeBound),
-			BoundNeeded: milliseconds(s.store.Enough(s.store.RoundTrip())),
+			RoundTrip: operator.Milliseconds(s.store.RoundTrip()), PurgeBound: operator.Milliseconds(s.cfg.Redis.PurgeBound),
+			BoundNeeded: operator.Milliseconds(s.store.Enough(s.store.RoundTrip())),
 		},
 		Resources: make(map[shape.Resource]operator.Resource),
-		Replicas:  s.replicas(context.Background()),
+		Replicas:  s.roster.replicas(context.Background()),
 		Commands:  s.commands(),
 		Notify:    s.notifier.Status(),
 	}
@@ -41,14 +38,14 @@ func (s *service) status() operator.Status {
 		held := s.readers[r].Snapshot()
 		resource := operator.Resource{
 			Route:     r.Route(),
-			Key:       s.cfg.Redis.Prefix + string(r),
+			Key:       s.store.Prefix() + string(r),
 			TTL:       s.cfg.TTL.Of(string(r)).Seconds(),
 			Refresh:   s.cfg.Refresh,
 			Failing:   held.Failing,
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].last.Load(),
 
-			HeldBack:   heldBack(held.HeldBack, acceptWith(s.cfg, s.store.Addr(), r)),
+			HeldBack:   HeldBack(s.store, r, held.HeldBack),
 			Suspicions: suspicionsOf(held.Document),
 		}
 		if d := held.Document; d != nil {
@@ -70,30 +67,20 @@ func (s *service) status() operator.Status {
 }
 
 // commands are the commands to inspect and purge this Redis.
-func (s *service) commands() []operator.Command {
-	cli := redisCLI(s.cfg.Redis.URL.Reveal(), s.store.Addr())
-	key := func(r shape.Resource) string { return quoted(s.store.Prefix() + string(r)) }
-	var all []operator.Command
-	add := func(does, command string) { all = append(all, operator.Command{Does: does, Command: command}) }
+func (s *service) commands() (all []operator.Command) {
+	add := func(does string, words ...string) {
+		all = append(all, operator.Command{Does: does, Command: s.store.CLI(words...)})
+	}
+	key := func(r shape.Resource) string { return s.store.Prefix() + string(r) }
 	for _, r := range shape.Resources() {
-		add("Purge the "+string(r)+" on every replica, at once", cli+" DEL "+key(r))
+		add("Purge the "+string(r)+" on every replica, at once", "DEL", key(r))
 	}
-	add("Refresh the banners, and serve the old ones until then (a soft purge)", cli+" HSET "+key(shape.Banners)+" fresh_until 0")
-	add("Serve an earlier version of the banners, which vitrine history banners lists, for two hours", cli+" HSET "+key(shape.Banners)+" restore VERSION")
-	add("Purge everything", cli+" --scan --pattern "+quoted(s.store.Prefix()+"*")+" | xargs "+cli+" DEL")
-	add("Show everything that Redis holds about the banners", cli+" HGETALL "+key(shape.Banners))
+	add("Refresh the banners, and serve the old ones until then (a soft purge)", "HSET", key(shape.Banners), "fresh_until", "0")
+	add("Serve an earlier version of the banners, which vitrine history banners lists, for two hours", "HSET", key(shape.Banners), "restore", "VERSION")
+	add("Purge everything", "--scan", "--pattern", s.store.Prefix()+"*")
+	all[len(all)-1].Command += " | xargs " + s.store.CLI("DEL")
+	add("Show everything that Redis holds about the banners", "HGETALL", key(shape.Banners))
 	return all
-}
-
-// plainWord needs no quotes in a shell.
-var plainWord = regexp.MustCompile(`^[\w:./@%+-]+$`)
-
-// quoted is a word quoted for a shell.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // document is the body of the copy held of a resource, or nil.
@@ -146,81 +133,13 @@ func (s *service) look() metrics.State {
 	return state
 }
 
-const (
-	// reportEvery is how often a replica reports itself to the others.
-	reportEvery = 4 * time.Second
-	// reportLasts is how long it is listed after its last report.
-	reportLasts = 10 * time.Second
-	// rosterTimeout is how long whoever looks at the status waits for the list of them.
-	rosterTimeout = time.Second
-)
-
-// replicas are those on the same Redis, for /api/status. An unreadable report still counts as a
-// replica.
-func (s *service) replicas(ctx context.Context) operator.Replicas {
-	out := operator.Replicas{List: []operator.Replica{}}
-	if !s.store.Up() {
-		return out
-	}
-	ctx, cancel := context.WithTimeout(ctx, rosterTimeout)
-	defer cancel()
-	list, err := s.store.Replicas(ctx, reportLasts)
-	if err != nil {
-		return out
-	}
-	out.Known = true
-	for _, r := range list {
-		if noteOf(r).By != "" {
-			continue
-		}
-		replica := operator.Replica{Name: r.Name, Self: r.Self, Age: r.Age.Seconds()}
-		if err := json.Unmarshal(r.Report, &replica.Report); err != nil {
-			replica.Report = operator.Report{}
-		}
-		out.List = append(out.List, replica)
-	}
-	return out
-}
-
-// report reports this replica until ctx ends, and then takes it off the list.
-func (s *service) report(ctx context.Context) {
-	ticker := time.NewTicker(reportEvery)
-	defer ticker.Stop()
-	refused := false
-	for {
-		if s.store.Up() {
-			err := s.reportOnce(ctx)
-			if err != nil && ctx.Err() == nil && !refused && s.store.Ping(ctx) == nil { // that Redis is unreachable is said elsewhere
-				s.log.WarnContext(ctx, "redis refused this replica's report; the operator's page does not list it", "error", err)
-			}
-			refused = err != nil
-		}
-		select {
-		case <-ctx.Done():
-			if !s.store.Up() {
-				return
-			}
-			if err := s.store.Withdraw(context.WithoutCancel(ctx)); err != nil {
-				s.log.DebugContext(ctx, "cannot remove this replica from the list", "error", err)
-			}
-			return
-		case <-ticker.C:
-		case purged := <-s.purges:
-			s.logAuthor(ctx, purged)
-		}
-	}
-}
-
-func (s *service) reportOnce(ctx context.Context) error {
-	report := operator.Report{Version: release(), Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
+// reported is what this replica tells the others.
+func (s *service) reported() operator.Report {
+	report := operator.Report{Version: s.Version, Started: s.started, Source: s.client.Fingerprint(), ETags: map[shape.Resource]string{}}
 	for r, reader := range s.readers {
 		if d := reader.Snapshot().Document; d != nil {
 			report.ETags[r] = d.ETag
 		}
 	}
-	text, err := json.Marshal(report)
-	if err != nil {
-		return err
-	}
-	return s.store.Announce(ctx, text, reportLasts)
+	return report
 }

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,9 +22,9 @@ import (
 // scrape returns the metrics.
 func (r running) scrape(t *testing.T) string {
 	t.Helper()
-	got, err := ask(http.DefaultClient, "http://"+r.operator.Addr().String()+"/metrics")
+	got, err := testkit.Ask(http.DefaultClient, "http://"+r.operator.Addr().String()+"/metrics")
 	testkit.Must(t, err)
-	return got.body
+	return got.Body
 }
 
 // want waits for a line in the metrics.
@@ -47,9 +46,9 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 	testkit.Must(t, testkit.Retry(func() error {
 		for _, resource := range shape.Resources() {
 			got := r.get(t, resource)
-			if got.status == http.StatusServiceUnavailable && strings.HasSuffix(got.cacheStatus, "; detail=breaker-open") {
-				if want := `{"detail":"The CMS failed repeatedly and is left alone for a while."}`; got.body != want {
-					t.Errorf("says %s", got.body)
+			if got.Status == http.StatusServiceUnavailable && strings.HasSuffix(got.Header.Get("Cache-Status"), "; detail=breaker-open") {
+				if want := `{"detail":"The CMS failed repeatedly and is left alone for a while."}`; got.Body != want {
+					t.Errorf("says %s", got.Body)
 				}
 				return nil
 			}
@@ -79,7 +78,7 @@ func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
 	testkit.Must(t, redis.Client().HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 	second.want(t, `vitrine_suspicions_total{kind="emptied",resource="banners"} 1`)
 	if err := testkit.Retry(func() error { // it is counted before it is stored
-		if got := second.get(t, shape.Banners); got.status != http.StatusOK || got.body != "[]" {
+		if got := second.get(t, shape.Banners); got.Status != http.StatusOK || got.Body != "[]" {
 			return fmt.Errorf("%+v", got)
 		}
 		return nil
@@ -109,9 +108,9 @@ func TestACMSThatAnotherReplicaFetchesFromIsNotDown(t *testing.T) {
 			first.get(t, r)
 		}
 		var told operator.Status
-		got, err := ask(http.DefaultClient, "http://"+first.operator.Addr().String()+"/api/status")
+		got, err := testkit.Ask(http.DefaultClient, "http://"+first.operator.Addr().String()+"/api/status")
 		testkit.Must(t, err)
-		testkit.Must(t, json.Unmarshal([]byte(got.body), &told))
+		testkit.Must(t, json.Unmarshal([]byte(got.Body), &told))
 		if !told.Upstream.BreakerOpen {
 			t.Fatal("the breaker has closed")
 		}
@@ -128,7 +127,7 @@ func TestGarbageInRedisIsAMiss(t *testing.T) {
 	vitrine.allAnswer(t, "hit")
 	right := map[shape.Resource]string{}
 	for _, resource := range shape.Resources() {
-		right[resource] = vitrine.get(t, resource).body
+		right[resource] = vitrine.get(t, resource).Body
 	}
 	for _, resource := range shape.Resources() {
 		bodies := []string{"", "null", `[{"id":1}]`, right[resource] + " "}
@@ -142,8 +141,8 @@ func TestGarbageInRedisIsAMiss(t *testing.T) {
 			damaged, stored := vitrine.metric(t, counted), vitrine.metric(t, fetched)
 			testkit.Must(t, server.Client().HSet(t.Context(), "vitrine:"+string(resource), "etag", cache.ETag([]byte(body)), "body", body).Err())
 			testkit.Eventually(t, "it is replaced", func() bool {
-				if got := vitrine.get(t, resource); got.status != http.StatusOK || got.body != right[resource] {
-					t.Fatalf("%s: %d, served %.80q", resource, got.status, got.body)
+				if got := vitrine.get(t, resource); got.Status != http.StatusOK || got.Body != right[resource] {
+					t.Fatalf("%s: %d, served %.80q", resource, got.Status, got.Body)
 				}
 				return server.Client().HGet(t.Context(), "vitrine:"+string(resource), "body").Val() == right[resource]
 			})
@@ -180,12 +179,11 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	go func() { reloaded <- vitrine.reload(cfg) }()
 	testkit.Eventually(t, "another service", func() bool { return vitrine.present.Load() != vitrine.service })
 	// Both services receive this purge: the one before waits for the slow client.
-	environ := []string{"VITRINE_REDIS_URL=" + vitrine.local.URL()}
-	command(t, exitDone, environ, "purge", "banners")
-	host, err := os.Hostname()
+	LeaveNote(t.Context(), vitrine.store, "somebody@host", []shape.Resource{shape.Banners})
+	_, err := vitrine.store.Purge(t.Context(), "banners", false)
 	testkit.Must(t, err)
 	testkit.Must(t, testkit.Retry(func() error {
-		if text := log.String(); !strings.Contains(text, `msg="purge made by vitrine purge" resource=banners by=`) || !strings.Contains(text, "@"+host) {
+		if text := log.String(); !strings.Contains(text, `msg="purge made by vitrine purge" resource=banners by=somebody@host`) {
 			return errors.New(text)
 		}
 		return nil

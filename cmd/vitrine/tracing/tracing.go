@@ -1,4 +1,5 @@
-package main
+// Package tracing exports spans over OTLP/HTTP, as OpenTelemetry's own variables say.
+package tracing
 
 import (
 	"bytes"
@@ -29,14 +30,14 @@ import (
 	"vitrine/upstream/exchange"
 )
 
-// tracing exports spans. A nil tracing makes none.
-type tracing struct {
+// Exporter exports spans. A nil one makes none.
+type Exporter struct {
 	provider *sdktrace.TracerProvider
 }
 
-// openTracing exports over OTLP if OpenTelemetry's own variables name an endpoint; otherwise it is
+// Open exports over OTLP if OpenTelemetry's own variables name an endpoint; otherwise it is
 // nil. The sampler, sizes and times are read by the SDK.
-func openTracing(ctx context.Context, log *slog.Logger) *tracing {
+func Open(ctx context.Context, version string, log *slog.Logger) *Exporter {
 	to, err := newCollector()
 	if err != nil {
 		log.WarnContext(ctx, "no traces", "error", err)
@@ -48,29 +49,29 @@ func openTracing(ctx context.Context, log *slog.Logger) *tracing {
 	otel.SetLogger(logr.FromSlogHandler(misread{slog.DiscardHandler, log}))
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", release())),
+		resource.WithAttributes(attribute.String("service.name", "vitrine"), attribute.String("service.version", version)),
 		resource.WithFromEnv(), // overrides the above
 	)
 	if err != nil {
 		// The error repeats the value, which may hold a secret.
 		log.WarnContext(ctx, "ignoring part of OTEL_RESOURCE_ATTRIBUTES")
 	}
-	return &tracing{sdktrace.NewTracerProvider(
+	return &Exporter{sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(otlptrace.NewUnstarted(to)), sdktrace.WithResource(about),
 	)}
 }
 
-// tracer makes the spans of a package, or is nil.
-func (t *tracing) tracer(name string) trace.Tracer {
+// Tracer makes the spans of a package, or is nil.
+func (t *Exporter) Tracer(name string) trace.Tracer {
 	if t == nil {
 		return nil
 	}
 	return t.provider.Tracer(name)
 }
 
-// close exports what was not exported yet, until then. An unreachable collector does not make the
+// Close exports what was not exported yet, until then. An unreachable collector does not make the
 // stop a failure.
-func (t *tracing) close(ctx context.Context, log *slog.Logger, until time.Time) {
+func (t *Exporter) Close(ctx context.Context, log *slog.Logger, until time.Time) {
 	if t == nil {
 		return
 	}

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"vitrine/config"
+	"vitrine/config/source"
+	"vitrine/upstream"
+	"vitrine/upstream/exchange"
+	"vitrine/upstream/list"
+	"vitrine/upstream/mapping"
+	"vitrine/upstream/shape"
+)
+
+// NewUpstream makes the client of the configured CMS.
+func NewUpstream(cfg config.Config, log *slog.Logger, tracer trace.Tracer, changes ...func(*upstream.Options)) (*upstream.Client, error) {
+	o := upstream.Options{
+		URL:      cfg.Upstream.URL.Reveal(),
+		Timeout:  cfg.Upstream.Timeout,
+		MaxBytes: int64(cfg.Upstream.MaxBytes),
+		Options:  exchange.Options{Authorization: cfg.Upstream.Authorization.Reveal(), Retries: cfg.Upstream.Retries, Logger: log},
+		Tracer:   tracer,
+	}
+	o.Shared = cfg.Upstream.Shared
+	o.Resources = make(map[shape.Resource]source.Resource)
+	for _, r := range shape.Resources() {
+		o.Resources[r] = cfg.Upstream.Resources.Of(string(r))
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	client, err := upstream.New(o)
+	return client, refuseUpstream(cfg, err)
+}
+
+// refuseUpstream adds the place in the configuration to a mistake.
+func refuseUpstream(cfg config.Config, err error) error {
+	if wrong, ok := errors.AsType[*list.Error](err); ok {
+		return cfg.RefuseBelow(wrong.Key, 0, wrong.Err)
+	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
+		return cfg.RefuseBelow(program.Program, program.Line, program.Where())
+	}
+	if err != nil {
+		return cfg.Refuse("upstream.url", cmp.Or(errors.Unwrap(err), err)) // which names the setting itself
+	}
+	return nil
+}

@@ -32,6 +32,8 @@ type entry[V any] struct {
 	// does not hold it, when its fetch began.
 	fetchedAt int64
 	source    string
+	// hold is what is held back instead of it.
+	hold lease.Hold
 
 	// On the clock of watch.Now. From ahead on a read refreshes it early; until revalidateUntil,
 	// and then until servableUntil, it can be served stale.
@@ -101,7 +103,15 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 
 // emptied is e without its document. Its place still tells a loss from a purge.
 func (e *entry[V]) emptied() *entry[V] {
-	return &entry[V]{place: e.place, mark: e.mark, redisFresh: e.redisFresh}
+	return &entry[V]{place: e.place, mark: e.mark, redisFresh: e.redisFresh, hold: e.hold}
+}
+
+// holding is what is held back, the zero value if nothing.
+func (e *entry[V]) holding() (hold lease.Hold) {
+	if e != nil {
+		hold = e.hold
+	}
+	return hold
 }
 
 // detail is what an answer from the copy says while it is fresh.

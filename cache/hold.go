@@ -29,7 +29,7 @@ func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], o *Objection) bool {
 	at, now := watch.Now(), time.Now().UnixMilli()+r.skew.Load()
 	hold := lease.Hold{Since: now, Reason: o.Reason, Before: o.Before, Now: o.Now}
-	if h := r.held.Load(); h != nil && (h.Until == 0) == o.Lasting {
+	if h := r.memory.Load().holding(); h.Since > 0 && (h.Until == 0) == o.Lasting {
 		hold.Since = h.Since
 	}
 	if !o.Lasting {
@@ -61,8 +61,9 @@ func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, h
 	r.store.fetched(r.key, outcomeHeld, f.took, nil)
 	r.setHold(hold)
 	if outcome != lease.Soft {
-		r.rest(p)
+		r.pause.Store(&p)
 	}
+	r.see(false)
 	return true
 }
 

@@ -34,17 +34,16 @@ func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 	if r.entered = b.number; b.wrote {
 		r.overtake()
 	}
-	r.put(e)
 	over := e.origin == originRefused && e.fetchedAt > hold.Since
-	if r.refusal.Load() == nil || e.doc == nil || hold.Since > 0 && !over {
-		r.putHold(hold)
+	if e.hold = hold; r.refusal.Load() != nil && e.doc != nil && (hold.Since == 0 || over) {
+		e.hold = r.memory.Load().holding()
 	}
+	r.put(e)
 	r.mu.Unlock()
 	if e.standing(watch.Now()) != copyFresh && r.beside.Swap(false) { // perhaps since the look began
 		watch.Signal(r.wake)
 	}
 	r.save()
-	r.tellHold()
 	return true
 }
 
@@ -63,10 +62,8 @@ func (r *Reader[V]) admit(e *entry[V]) {
 		e = e.emptied()
 	}
 	r.put(e)
-	r.putHold(lease.Hold{})
 	r.mu.Unlock()
 	r.save()
-	r.tellHold()
 }
 
 // put is called with mu held.
@@ -119,51 +116,30 @@ func (r *Reader[V]) save() {
 	watch.Signal(r.unsaved)
 }
 
-// setHold notes what this process holds back. No look that has begun replaces it.
+// setHold notes what this process holds back, unless it has lost the copy. No look that has begun
+// replaces it.
 func (r *Reader[V]) setHold(hold lease.Hold) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.overtake()
-	r.putHold(hold)
-	r.mu.Unlock()
-	r.tellHold()
-}
-
-// putHold is called with mu held, and followed by tellHold without. The zero value holds nothing
-// back.
-func (r *Reader[V]) putHold(hold lease.Hold) {
-	if hold.Since > 0 {
-		r.held.Store(&hold)
-	} else {
-		r.held.Store(nil)
+	if e := r.memory.Load(); e != nil {
+		holding := *e
+		holding.hold = hold
+		r.put(&holding)
 	}
 }
 
-// tellHold tells what is held back by now, if that is new.
-func (r *Reader[V]) tellHold() {
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	held := r.held.Load()
-	var now lease.Hold
-	if held != nil {
-		now = *held
-	}
-	if now != r.told && r.store.events.Held != nil {
-		r.store.events.Held(r.key, r.heldBack(held, r.memory.Load()))
-	}
-	r.told = now
-}
-
-// heldBack is what is known of a hold, nil if there is none.
-func (r *Reader[V]) heldBack(hold *lease.Hold, e *entry[V]) *HeldBack {
-	if hold == nil {
+// heldBack is what is known of the document that is held back for e, nil if there is none.
+func (r *Reader[V]) heldBack(e *entry[V]) *HeldBack {
+	hold := e.holding()
+	if hold.Since == 0 {
 		return nil
 	}
-	at := func(server int64) time.Time { return time.UnixMilli(server - r.skew.Load()) }
 	h := &HeldBack{Since: time.UnixMilli(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
 	if now := watch.Now(); e.holds(now) {
 		h.Until = time.Now().Add(e.servableUntil - now)
 	}
-	if until := at(hold.Until); hold.Until > 0 && (h.Until.IsZero() || until.Before(h.Until)) {
+	if until := time.UnixMilli(hold.Until - r.skew.Load()); hold.Until > 0 && (h.Until.IsZero() || until.Before(h.Until)) {
 		h.Until = until
 	}
 	return h

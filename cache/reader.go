@@ -40,21 +40,17 @@ type Reader[V any] struct {
 	watched *watch.Key
 
 	memory   atomic.Pointer[entry[V]]
-	pause    atomic.Pointer[pause]      // after a failed load; nil after a successful one
-	held     atomic.Pointer[lease.Hold] // what is held back; nil for nothing
-	skew     atomic.Int64               // Redis's clock less this process's, ms
-	beside   atomic.Bool                // the books changed, and nobody has looked since
-	size     atomic.Int64               // of the last body that was loaded, bytes
-	nextAsk  atomic.Int64               // when a read may ask for a refresh again
-	refusal  atomic.Pointer[refusal]    // why Redis refused the last write of this resource; nil: it did not
-	wake     chan struct{}              // capacity 1: wakes the attendant
-	changed  chan struct{}              // capacity 1: wakes the flight that waits for another process's
-	carrying atomic.Bool                // what an operator wants restored is being restored
-	giving   atomic.Bool                // a lease is being given back
-	voids    int                        // loads in a row that a hard purge made void; for the present flight alone
-
-	telling sync.Mutex // guards told: what was told last of what is held back
-	told    lease.Hold
+	pause    atomic.Pointer[pause]   // after a failed load; nil after a successful one
+	skew     atomic.Int64            // Redis's clock less this process's, ms
+	beside   atomic.Bool             // the books changed, and nobody has looked since
+	size     atomic.Int64            // of the last body that was loaded, bytes
+	nextAsk  atomic.Int64            // when a read may ask for a refresh again
+	refusal  atomic.Pointer[refusal] // why Redis refused the last write of this resource; nil: it did not
+	wake     chan struct{}           // capacity 1: wakes the attendant
+	changed  chan struct{}           // capacity 1: wakes the flight that waits for another process's
+	carrying atomic.Bool             // what an operator wants restored is being restored
+	giving   atomic.Bool             // a lease is being given back
+	voids    int                     // loads in a row that a hard purge made void; for the present flight alone
 
 	mu     sync.Mutex // guards the fields below
 	asking *asking[V]
@@ -143,10 +139,11 @@ type pause struct {
 // isHeld reports whether a failure is a document held back.
 func (p *pause) isHeld() bool { return p != nil && errors.Is(p.err, ErrHeld) }
 
-// sightings are those of a reader.
+// sightings are what a reader has reported last.
 type sightings struct {
-	mu   sync.Mutex // guards last, and keeps sights in order
+	mu   sync.Mutex // guards the rest, and keeps reports in order
 	last Sight
+	hold lease.Hold
 }
 
 // A refusal is an error reply to a write.

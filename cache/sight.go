@@ -2,15 +2,17 @@ package cache
 
 import "vitrine/cache/lease"
 
-// see reports what is in memory now, if it is news.
+// see reports what is in memory now, and what is held back, if it is news.
 func (r *Reader[V]) see(purged bool) {
-	if r.store.events.Seen == nil {
-		return
-	}
 	r.sights.mu.Lock()
 	defer r.sights.mu.Unlock()
-	s := Sight{Key: r.key}
-	if e := r.memory.Load(); e != nil {
+	s, e := Sight{Key: r.key}, r.memory.Load()
+	if hold := e.holding(); hold != r.sights.hold {
+		if r.sights.hold = hold; r.store.events.Held != nil {
+			r.store.events.Held(r.key, r.heldBack(e))
+		}
+	}
+	if e != nil {
 		s.Set, s.Seq = e.place.Set, e.place.Seq
 		if e.origin != originLost {
 			s.Document, s.Alone = e.doc, e.origin != originStored
@@ -32,6 +34,8 @@ func (r *Reader[V]) see(purged bool) {
 	}
 	last := r.sights.last
 	if r.sights.last = s; purged || s.Set != last.Set || s.Seq != last.Seq || s.Failures != last.Failures || s.etag() != last.etag() || s.Purged != last.Purged {
-		r.store.events.Seen(s)
+		if r.store.events.Seen != nil {
+			r.store.events.Seen(s)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func (r *Reader[V]) Snapshot() Snapshot[V] {
 	}
 	now, wall := watch.Now(), time.Now()
 	e := r.memory.Load()
-	s.HeldBack = r.heldBack(r.held.Load(), e)
+	s.HeldBack = r.heldBack(e)
 	if !e.holds(now) {
 		return s
 	}

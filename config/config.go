@@ -17,13 +17,9 @@
 package config
 
 import (
-	"math"
 	"reflect"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"vitrine/config/source"
 )
@@ -66,6 +62,27 @@ type Config struct {
 	origins map[string]origin // by key, also of what is below a tree
 	written map[string]string // values that are shown with their references, by key
 	trees   map[string]tree   // by key; that of upstream.preset is the preset's file
+}
+
+// tree is a tree as the file has it.
+type tree struct {
+	shown string // as YAML, masked
+	hides bool   // something was masked
+}
+
+// HasCache reports whether a target keeps responses until it is told.
+func (c Config) HasCache() bool {
+	return slices.ContainsFunc(c.Notify, func(t source.Target) bool { return t.Cache })
+}
+
+// TagHeaders are the header fields in which targets read the tags of responses.
+func (c Config) TagHeaders() (names []string) {
+	for _, t := range c.Notify {
+		if t.Tags != "" && !slices.Contains(names, t.Tags) {
+			names = append(names, t.Tags)
+		}
+	}
+	return names
 }
 
 // Admin is the operator's address.
@@ -123,6 +140,9 @@ type Guard struct {
 	Shrink Share         `yaml:"shrink" default:"50%" range:"0%..100%" doc:"a document in which a list of ten items or more loses a larger share is [held back](failures.md#held-back), as is one with an emptied list; '0' holds nothing back"`
 	Hold   time.Duration `yaml:"hold" default:"15m" range:"0s..8760h" doc:"how long it is held back, unless an operator accepts it; an emptied catalogue or rules list waits for the operator"`
 }
+
+// Targets are those who are told of changes and purges.
+type Targets []source.Target
 
 // HTTP is the caching policy announced to browsers and CDNs.
 type HTTP struct {
@@ -184,47 +204,4 @@ func (b ByResource[T]) Of(resource string) (v T) {
 		}
 	}
 	return v
-}
-
-// Share is a share of 1, written as a percentage.
-type Share float64
-
-// String writes the share as the settings do: 50%.
-func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'f', -1, 64) + "%" }
-
-// parseShare reads 50%, 12.5% and 0.
-func parseShare(text string) (Share, error) {
-	number, ok := strings.CutSuffix(text, "%")
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(n >= 0) || !ok && n != 0 { // NaN is not
-		return 0, errUnsaid
-	}
-	return Share(n / 100), nil
-}
-
-// Size is a number of bytes.
-type Size int64
-
-const units = "KMGTPE"
-
-// String writes the size as the settings do: 32MiB, or bytes when uneven.
-func (s Size) String() string {
-	unit := 0
-	for ; s >= 1<<10 && s%(1<<10) == 0 && unit < len(units); unit++ {
-		s >>= 10
-	}
-	text := strconv.FormatInt(int64(s), 10)
-	if unit > 0 {
-		text += units[unit-1:unit] + "iB"
-	}
-	return text
-}
-
-// parseSize reads 1024, 64KiB, 64 kb and 1.5G.
-func parseSize(text string) (Size, error) {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n > math.MaxInt64 || strings.Contains(text, ",") { // which humanize skips: 1,5G is not 15G
-		return 0, errUnsaid
-	}
-	return Size(n), nil
 }

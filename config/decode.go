@@ -21,6 +21,9 @@ type decoder struct {
 	values  values            // the settings found
 	origins map[string]origin // of everything below a tree
 	errs    []error
+	// around is called before a value below a tree is decoded, and what it returns after that. Nil:
+	// nothing is.
+	around func(n *yaml.Node, key string, to any) (after func())
 }
 
 func (d *decoder) at(key string, line int) origin {
@@ -117,6 +120,15 @@ func (d *decoder) setting(s Setting, value *yaml.Node, g *given) error {
 	return nil
 }
 
+// tree decodes the value of a tree, if there is one.
+func (d *decoder) tree(c *Config, s Setting, n *yaml.Node) {
+	if n != nil && s.isTree() {
+		d.masked = false
+		d.value(n, s.Key, s.field(c), "")
+		c.trees[s.Key] = tree{shown: canonical(n), hides: d.masked}
+	}
+}
+
 // value decodes what is below a tree.
 func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, tag reflect.StructTag) {
 	at := d.at(key, n.Line)
@@ -124,19 +136,13 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, tag reflect.
 		at.text = 1 // a block begins on the next line
 	}
 	d.origins[key] = at
-	switch v := to.Addr().Interface().(type) {
-	case *source.Body:
-		d.body(n, key, v)
+	v := to.Addr().Interface()
+	if body, ok := v.(*source.Body); ok {
+		d.body(n, key, body)
 		return
-	case *source.Paging: // what a preset says about another style means nothing
-		if style := child(n, "style"); style != nil && style.Value != v.Style {
-			*v = source.Paging{}
-		}
-	case *source.Resource:
-		defer d.short(n, key, v, slices.Clone(v.Parts))
-	case *source.Target:
-		defer d.target(n, key, v, len(d.errs))
-		d.targetPreset(n, key, v)
+	}
+	if d.around != nil {
+		defer d.around(n, key, v)()
 	}
 	switch to.Kind() {
 	case reflect.Struct:
@@ -151,28 +157,6 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, tag reflect.
 	default:
 		d.scalar(n, key, to, kindOf(to.Type(), tag), tag.Get("is") == "jq program")
 	}
-}
-
-// short makes the one part that path is short for.
-func (d *decoder) short(n *yaml.Node, key string, r *source.Resource, preset []source.Part) {
-	path := child(n, "path")
-	if path == nil {
-		return
-	}
-	if child(n, "parts") != nil {
-		d.refuse(key+".path", path.Line, "want either this or parts, got both")
-	}
-	part := partNamed(preset, "")
-	part.Path, r.Path = r.Path, ""
-	r.Parts = []source.Part{part}
-	d.origins[key+".parts[0].path"] = d.origins[key+".path"]
-}
-
-func partNamed(parts []source.Part, name string) source.Part {
-	if i := slices.IndexFunc(parts, func(p source.Part) bool { return p.Name == name }); i >= 0 {
-		return parts[i]
-	}
-	return source.Part{Name: name}
 }
 
 // keysOf are the keys of a struct in the file, those of embedded ones among them, and their fields.
@@ -192,8 +176,7 @@ func (d *decoder) structure(n *yaml.Node, key string, to reflect.Value) {
 	})
 }
 
-// list reads a sequence, or one text for a list of one. A part of a preset has the keys that the
-// operator's part of that name has not.
+// list reads a sequence, or one text for a list of one.
 func (d *decoder) list(n *yaml.Node, key string, to reflect.Value) {
 	items := n.Content
 	texts := to.Type().Elem().Kind() == reflect.String
@@ -205,19 +188,11 @@ func (d *decoder) list(n *yaml.Node, key string, to reflect.Value) {
 		return
 	}
 	made := reflect.MakeSlice(to.Type(), len(items), len(items))
+	reflect.Copy(made, to)
 	for i, item := range items {
 		below := key
 		if item != n {
 			below = fmt.Sprintf("%s[%d]", key, i)
-		}
-		if part, ok := made.Index(i).Addr().Interface().(*source.Part); ok {
-			name := ""
-			if named := child(item, "name"); named != nil {
-				name = named.Value
-			}
-			if preset, ok := to.Interface().([]source.Part); ok {
-				*part = partNamed(preset, name)
-			}
 		}
 		d.value(item, below, made.Index(i), anyText)
 	}

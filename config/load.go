@@ -51,10 +51,7 @@ func LoadOwn(sources Sources, keys ...string) (c Config, ignored, err error) {
 	return c, ignored, err
 }
 
-const (
-	envPrefix = "VITRINE_"
-	envConfig = "VITRINE_CONFIG"
-)
+const envConfig = envPrefix + "CONFIG"
 
 // Load reads all layers and returns the configuration in effect. Its error joins every mistake
 // found, each an [*Error]; the Config then has everything but what they are about.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,9 +12,6 @@ import (
 	"vitrine/config/source"
 	bundled "vitrine/proxy/notify/presets"
 )
-
-// placeholder is one of a target's, in its path, header fields and body.
-var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // placeholders are the known ones, and what each needs of the target.
 var placeholders = map[string]func(*source.Target) string{
@@ -26,30 +22,21 @@ var placeholders = map[string]func(*source.Target) string{
 	"secret":  func(t *source.Target) string { return t.Secret },
 }
 
-// Targets are those who are told of changes and purges.
-type Targets []source.Target
-
 // targetEvents are all events, those of a cache first.
 var targetEvents = []string{source.EventChanged, source.EventPurged, source.EventHeld, source.EventFailing, source.EventRecovered}
-
-// HasCache reports whether a target keeps responses until it is told.
-func (c Config) HasCache() bool {
-	return slices.ContainsFunc(c.Notify, func(t source.Target) bool { return t.Cache })
-}
-
-// TagHeaders are the header fields in which targets read the tags of responses.
-func (c Config) TagHeaders() (names []string) {
-	for _, t := range c.Notify {
-		if t.Tags != "" && !slices.Contains(names, t.Tags) {
-			names = append(names, t.Tags)
-		}
-	}
-	return names
-}
 
 // targets decodes notify of the file at path.
 func (c *Config) targets(v values, path string, environ []string) []error {
 	d := decoder{reader: reader{environ: environ}, file: path, origins: c.origins}
+	d.around = func(n *yaml.Node, key string, to any) (after func()) {
+		t, ok := to.(*source.Target)
+		if !ok {
+			return func() {}
+		}
+		before := len(d.errs)
+		d.targetPreset(n, key, t)
+		return func() { d.target(n, key, t, before) }
+	}
 	s, _ := Lookup("notify")
 	d.tree(c, s, v[s.Key].node)
 	for i := range c.Notify {

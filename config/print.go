@@ -11,12 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// tree is a tree as the file has it.
-type tree struct {
-	shown string // as YAML, masked
-	hides bool   // something was masked
-}
-
 // Origin returns the origin of the value of the setting called key: "default", "environment
 // VITRINE_TTL", "flag --ttl", "vitrine.yaml:12". It is empty for an unknown key.
 func (c Config) Origin(key string) string {

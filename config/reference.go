@@ -10,6 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// placeholder is one of a target's, in its path, header fields and body.
+var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
+
 // reader reads texts of a tree, and knows the secrets among them.
 type reader struct {
 	environ []string // for references

@@ -35,6 +35,9 @@ type Setting struct {
 	holds string // this setting names a file with the value of that key
 }
 
+// envPrefix is the beginning of all variables.
+const envPrefix = "VITRINE_"
+
 // settings is the table.
 var settings = rows(reflect.TypeFor[Config](), "", "", nil, "")
 

@@ -142,7 +142,7 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result 
 		}
 	}
 	result.NotModified, result.Validators = got.NotModified, got.Validators
-	result.Suspicions = suspect(r, held, got, result.Document)
+	result.Suspicions = suspect(r, held.Body, held.Suspicions, got, result.Document)
 	return nil
 }
 

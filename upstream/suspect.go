@@ -62,11 +62,11 @@ func (s Suspicion) String() string {
 	return string(s.Kind)
 }
 
-// suspect finds what is suspicious about a fetch beside the copy held. What the CMS confirms is as
-// suspicious as it was.
-func suspect(r shape.Resource, held Held, got list.Result, now shape.Document) (found []Suspicion) {
+// suspect finds what is suspicious about a fetch beside the copy held, of which the known is. What
+// the CMS confirms is as suspicious as it was.
+func suspect(r shape.Resource, held []byte, known []Suspicion, got list.Result, now shape.Document) (found []Suspicion) {
 	if got.NotModified {
-		return held.Suspicions
+		return known
 	}
 	if got.Drafts > 0 {
 		found = append(found, Suspicion{Kind: Drafts, Path: string(r), Count: got.Drafts})
@@ -78,17 +78,17 @@ func suspect(r shape.Resource, held Held, got list.Result, now shape.Document) (
 	for _, u := range got.Unpaged {
 		found = append(found, Suspicion{Kind: Unpaged, Path: u.Path, Count: u.Items, Shown: u.Shown})
 	}
-	return append(found, emptied(r, held, now.Lists)...)
+	return append(found, emptied(r, held, known, now.Lists)...)
 }
 
 // emptied finds the lists without items that have some in the copy held. Such a list is reported as
 // long as it stays empty.
-func emptied(r shape.Resource, held Held, now []shape.List) (found []Suspicion) {
+func emptied(r shape.Resource, held []byte, known []Suspicion, now []shape.List) (found []Suspicion) {
 	isEmpty := func(path string) bool { return slices.Contains(now, shape.List{Path: path}) }
 	if !slices.ContainsFunc(now, func(l shape.List) bool { return l.Items == 0 }) {
 		return nil
 	}
-	before, err := shape.CountLists(r, held.Body)
+	before, err := shape.CountLists(r, held)
 	if err != nil {
 		return nil // nothing is held
 	}
@@ -97,7 +97,7 @@ func emptied(r shape.Resource, held Held, now []shape.List) (found []Suspicion) 
 			found = append(found, Suspicion{Kind: Emptied, Path: b.Path, Count: b.Items})
 		}
 	}
-	for _, s := range held.Suspicions {
+	for _, s := range known {
 		if s.Kind == Emptied && isEmpty(s.Path) {
 			found = append(found, s)
 		}

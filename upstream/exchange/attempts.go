@@ -159,9 +159,3 @@ func (got *Answer) take(resp *http.Response, want Request, held Validators, cred
 		return err
 	}
 }
-
-// drain makes the connection of resp reusable, if little is left of its body.
-func drain(resp *http.Response) {
-	_, _ = io.CopyN(io.Discard, resp.Body, maxDrain) // only for the connection's sake
-	_ = resp.Body.Close()
-}

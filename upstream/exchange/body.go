@@ -150,3 +150,12 @@ func checkBody(body []byte) error {
 	}
 	return nil
 }
+
+// maxDrain is how much of an unwanted body is read to keep its connection.
+const maxDrain = 4 << 10
+
+// drain makes the connection of resp reusable, if little is left of its body.
+func drain(resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, resp.Body, maxDrain) // only for the connection's sake
+	_ = resp.Body.Close()
+}

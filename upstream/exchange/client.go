@@ -28,8 +28,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
-
-	"vitrine/upstream/plain"
 )
 
 // Client makes requests to one CMS, or reads the files of one folder.
@@ -85,15 +83,6 @@ func (c *Client) Close() {
 	if t, ok := c.options.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
-}
-
-// Query is that of a request as a person reads it, its secrets masked.
-func (c *Client) Query(want Request) string {
-	text, err := url.QueryUnescape(c.target(want).RawQuery)
-	if err != nil || text == "" {
-		return ""
-	}
-	return plain.Clip("?"+c.Redact(text), 300)
 }
 
 // describe sets the headers of a request.

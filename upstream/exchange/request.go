@@ -71,12 +71,8 @@ type Answer struct {
 	Validators  Validators
 }
 
-const (
-	// maxValidator is the longest ETag or Last-Modified worth keeping.
-	maxValidator = 1 << 10
-	// maxDrain is how much of an unwanted body is read to keep its connection.
-	maxDrain = 4 << 10
-)
+// maxValidator is the longest ETag or Last-Modified worth keeping.
+const maxValidator = 1 << 10
 
 // Validators make a request conditional. They are kept as the CMS sent them. The zero value makes
 // an unconditional request.

@@ -3,13 +3,11 @@ package mapping
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/itchyny/gojq"
@@ -230,51 +228,4 @@ func (o *Opening) decode(ctx context.Context, page *Page) (v any, err error) {
 		}
 	}
 	return v, nil
-}
-
-// number is the digits of a whole number of any of gojq's types, or "". Reading it takes time that
-// grows with the square of its length, so that is bounded.
-func number(v any) string {
-	const most = 64
-	if text, ok := v.(json.Number); ok && len(text) > most {
-		return ""
-	}
-	switch v.(type) {
-	case int, float64, json.Number:
-		if n, ok := gojq.ToInt(v); ok {
-			return strconv.Itoa(n)
-		}
-	}
-	return ""
-}
-
-// countOf reads a number of items, which some databases have as a text.
-func countOf(path string, v any) (int, error) {
-	digits, isText := v.(string)
-	if !isText {
-		digits = number(v)
-	}
-	if n, err := strconv.Atoi(digits); err == nil && n >= 0 {
-		return n, nil
-	}
-	return -1, refuse(path, "a number of items (paging.total)", Clip(gojq.Preview(v)))
-}
-
-// text reads a link or a cursor; null and false are "".
-func text(path string, v any) (string, error) {
-	switch v := v.(type) {
-	case nil:
-		return "", nil
-	case bool:
-		if !v {
-			return "", nil
-		}
-	case string:
-		return v, nil
-	default:
-		if n := number(v); n != "" {
-			return n, nil
-		}
-	}
-	return "", refuse(path, "a link, a cursor or null (paging.next)", Clip(gojq.Preview(v)))
 }

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/itchyny/gojq"
 )
 
 // How answers say that a list goes on, by names without blanks, case and underscores.
@@ -102,4 +105,51 @@ func NextLink(h http.Header) string {
 		}
 	}
 	return ""
+}
+
+// number is the digits of a whole number of any of gojq's types, or "". Reading it takes time that
+// grows with the square of its length, so that is bounded.
+func number(v any) string {
+	const most = 64
+	if text, ok := v.(json.Number); ok && len(text) > most {
+		return ""
+	}
+	switch v.(type) {
+	case int, float64, json.Number:
+		if n, ok := gojq.ToInt(v); ok {
+			return strconv.Itoa(n)
+		}
+	}
+	return ""
+}
+
+// countOf reads a number of items, which some databases have as a text.
+func countOf(path string, v any) (int, error) {
+	digits, isText := v.(string)
+	if !isText {
+		digits = number(v)
+	}
+	if n, err := strconv.Atoi(digits); err == nil && n >= 0 {
+		return n, nil
+	}
+	return -1, refuse(path, "a number of items (paging.total)", Clip(gojq.Preview(v)))
+}
+
+// text reads a link or a cursor; null and false are "".
+func text(path string, v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case bool:
+		if !v {
+			return "", nil
+		}
+	case string:
+		return v, nil
+	default:
+		if n := number(v); n != "" {
+			return n, nil
+		}
+	}
+	return "", refuse(path, "a link, a cursor or null (paging.next)", Clip(gojq.Preview(v)))
 }

@@ -21,7 +21,7 @@ const (
 // decoder reads one document. Its methods that read a value leave the reader after that value, or
 // return a *RefusedError and leave it somewhere inside.
 type decoder struct {
-	root     Resource
+	root     string // of the paths
 	in       []byte
 	json     *jsontext.Decoder
 	path     path
@@ -34,8 +34,8 @@ type decoder struct {
 	absent   bool           // the field about to be read is not in the object
 }
 
-func newDecoder(root Resource, in []byte, o Options) *decoder {
-	d := &decoder{root: root, limit: o.MaxBytes, expanded: o.Expanded, items: make(map[string]int)}
+func newDecoder(root string, in []byte, limit int, expanded bool) *decoder {
+	d := &decoder{root: root, limit: limit, expanded: expanded, items: make(map[string]int)}
 	if rest, found := bytes.CutPrefix(in, []byte("\uFEFF")); found {
 		in = rest
 		d.note(KindBOM)
@@ -57,7 +57,7 @@ func (d *decoder) begin() []byte { return make([]byte, 0, len(d.in)+len(d.in)/8+
 func (d *decoder) room(dst []byte) ([]byte, error) {
 	switch {
 	case len(dst) > d.limit:
-		return dst, &RefusedError{Path: d.path.render(d.root), Want: fmt.Sprintf("a document of at most %d bytes", d.limit), Got: "more"}
+		return dst, &RefusedError{Path: d.here(), Want: fmt.Sprintf("a document of at most %d bytes", d.limit), Got: "more"}
 	case cap(dst)-len(dst) >= spare:
 		return dst, nil
 	}
@@ -68,7 +68,7 @@ func (d *decoder) room(dst []byte) ([]byte, error) {
 
 // note counts a repair at the current path.
 func (d *decoder) note(k Kind) {
-	d.repairs[slices.Index(kinds[:], k)].add(func() string { return d.path.render(d.root) })
+	d.repairs[slices.Index(kinds[:], k)].add(d.here)
 }
 
 // refuse reads the next value and refuses it, saying what was wanted.
@@ -90,12 +90,12 @@ func (d *decoder) refuse(want string) error {
 }
 
 func (d *decoder) refused(want, got string) error {
-	return &RefusedError{Path: d.path.render(d.root), Want: want, Got: got}
+	return &RefusedError{Path: d.here(), Want: want, Got: got}
 }
 
 // broken turns an error of the reader, which cannot continue, into a refusal.
 func (d *decoder) broken(err error) error {
-	return Broken(d.path.render(d.root), d.in, d.json.InputOffset(), err)
+	return Broken(d.here(), d.in, d.json.InputOffset(), err)
 }
 
 // skip skips one value of any kind.
@@ -143,9 +143,12 @@ type frame struct {
 	index int    // -1 in an object
 }
 
+// here is the decoder's position as text.
+func (d *decoder) here() string { return d.path.render(d.root) }
+
 // render returns the path as text: catalogue.gallery[0].address[1].city.id. A name that would be
 // hard to read in it is quoted, and shortened: ["a b"].
-func (p path) render(root Resource) string {
+func (p path) render(root string) string {
 	b := []byte(root)
 	for _, f := range p {
 		switch {

@@ -91,7 +91,7 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 		d.path[at].field = t.fields[i].name()
 		if seen&(1<<i) != 0 {
 			d.note(KindDuplicate)
-			delete(d.items, d.path.render(d.root))
+			delete(d.items, d.here())
 		}
 		seen |= 1 << i
 		ordered = ordered && i >= next

@@ -84,7 +84,7 @@ func relation(want string, counted bool, k kind) kind {
 		case d.absent && d.expanded:
 			return dst, d.refused(want, "nothing"+unexpanded)
 		case d.absent && counted:
-			d.lacking.add(func() string { return d.path.render(d.root) })
+			d.lacking.add(d.here)
 		}
 		return read(d, dst)
 	}

@@ -151,7 +151,7 @@ func Read(r Resource, in []byte, o Options) (Document, error) {
 		return Document{}, fmt.Errorf("normalize: no resource %q", r)
 	}
 	o.MaxBytes = cmp.Or(o.MaxBytes, 8*len(in)+1<<20)
-	d := newDecoder(r, in, o)
+	d := newDecoder(string(r), in, o.MaxBytes, o.Expanded)
 	body, err := row.read(d, d.begin())
 	if err == nil {
 		_, err = d.room(body)

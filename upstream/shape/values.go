@@ -56,7 +56,7 @@ func array(read reader) reader {
 			return dst, err
 		}
 		if d.path = d.path[:at]; at < 2 {
-			d.items[d.path.render(d.root)] = n
+			d.items[d.here()] = n
 		}
 		return append(dst, ']'), nil
 	}

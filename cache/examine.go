@@ -54,7 +54,7 @@ var uses = []struct{ command, so string }{
 	{"hmget KEY a b", soAlone},
 	{"hgetall KEY", soUnlisted},
 	{"hkeys KEY", soForgotten},
-	{"hstrlen KEY a", soForgotten},
+	{"hstrlen KEY a", soAlone},
 	{"hdel KEY a", soAlone},
 	{"set BESIDE 1", soAlone},
 	{"del KEY BESIDE", soAlone},

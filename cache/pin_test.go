@@ -368,10 +368,10 @@ func TestARequestThatFailsIsTriedAgain(t *testing.T) {
 	server := startRedis(t)
 	b := backend{server.URL(), server.Client()}
 	_, _, r := changed(t, b)
-	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "-hstrlen").Err())
+	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "-hget").Err())
 	must(t, b.client.HSet(t.Context(), key, "restore", lease.VersionOf(body(1))).Err())
 	eventually(t, "it fails", r.uncarried.Load)
-	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "+hstrlen").Err())
+	must(t, b.client.Do(t.Context(), "acl", "setuser", "default", "+hget").Err())
 	eventually(t, "it is carried out", func() bool { return pinnedAt(r, t, 1) })
 }
 

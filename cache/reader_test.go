@@ -243,6 +243,29 @@ func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
 	})
 }
 
+// TestADocumentWhoseBodyWasRemovedIsPurged removes the content from the hash and leaves the rest:
+// while a copy of it is in memory, and where nobody has one.
+func TestADocumentWhoseBodyWasRemovedIsPurged(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src, r := serving(t, b.url)
+		warm(t, r)
+		src.version.Store(2)
+		must(t, b.client.HDel(t.Context(), key, "body").Err())
+		received(t, r)
+		if a := get(t, r); a.Value != 2 {
+			t.Errorf("after the purge: %+v", a)
+		}
+		must(t, b.client.HDel(t.Context(), key, "body").Err())
+		_, fresh := replica(t, b.url, options(src))
+		if a := get(t, fresh); a.Value != 2 {
+			t.Errorf("a replica without a copy: %+v", a)
+		}
+		if n := src.loads.Load(); n != 3 {
+			t.Errorf("%d loads, want 3", n)
+		}
+	})
+}
+
 func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 	b := anyStore(t)
 	src := newSource()

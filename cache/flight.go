@@ -162,7 +162,7 @@ func (r *Reader[V]) filled(ctx context.Context, f *flight[V], l lease.Lease, e *
 		UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified, ChangedAt: r.knownChange(e.doc.ETag),
 		Suspicions: e.doc.Suspicions,
 	}
-	if f.renewed && l.Holds == lease.Document && l.ETag == e.doc.ETag {
+	if f.renewed = f.renewed && l.Holds == lease.Document && l.ETag == e.doc.ETag; f.renewed {
 		filling.Body = nil
 	}
 	wrote, mark, err := r.fill(ctx, l, filling)

@@ -165,37 +165,34 @@ func (r *Reader[V]) before(ctx context.Context, newest string, replaced *Documen
 }
 
 // carryOut restores what an operator has asked for in the hash, unless another process has. What
-// cannot be restored is withdrawn, and what fails for now is tried again after a pause.
+// fails for now is tried again after a pause.
 func (r *Reader[V]) carryOut(request string) {
-	if !r.carrying.CompareAndSwap(false, true) {
-		return
-	}
-	if !r.store.goTask(func() {
-		defer watch.Signal(r.wake) // for what was asked for meanwhile, or failed
-		defer r.carrying.Store(false)
-		ctx, s := r.store.ctx, r.store
-		q := lease.Restoration{Request: request, Source: r.o.Source, Pin: lease.DefaultPin, By: "redis-cli, through " + s.holder}
-		var err error
-		if request == lease.Latest {
-			_, err = s.carry(ctx, r.key, q)
-		} else {
-			q.Version = request
-			_, err = s.restore(ctx, r.key, q)
-		}
-		if errors.Is(err, ErrNoVersion) {
-			q.Version = "-" // which there never is, even where what is kept is damaged
-			if _, err = s.carry(ctx, r.key, q); errors.Is(err, ErrNoVersion) {
-				s.log.Warn("cannot restore: no such version in the history", "resource", r.key, "version", request)
-				err = nil
-			}
-		}
+	r.once(&r.carrying, func() {
+		ctx := r.store.ctx
+		err := r.carry(ctx, request)
 		if ctx.Err() == nil {
 			r.warn(&r.uncarried, "cannot restore for now", err)
 		}
 		if err != nil {
 			watch.Sleep(ctx, callPause)
 		}
-	}) {
-		r.carrying.Store(false)
+	})
+}
+
+// carry withdraws what cannot be restored.
+func (r *Reader[V]) carry(ctx context.Context, request string) error {
+	s, restore := r.store, r.store.restore
+	q := lease.Restoration{Request: request, Version: request, Source: r.o.Source, Pin: lease.DefaultPin, By: "redis-cli, through " + r.store.holder}
+	if request == lease.Latest {
+		q.Version, restore = "", s.carry
 	}
+	_, err := restore(ctx, r.key, q)
+	if errors.Is(err, ErrNoVersion) {
+		q.Version = "-" // which there never is, even where what is kept is damaged
+		if _, err = s.carry(ctx, r.key, q); errors.Is(err, ErrNoVersion) {
+			s.log.Warn("cannot restore: no such version in the history", "resource", r.key, "version", request)
+			return nil
+		}
+	}
+	return err
 }

@@ -77,6 +77,17 @@ func (r *Reader[V]) warn(failing *atomic.Bool, message string, err error) {
 	}
 }
 
+// once runs f beside the caller, unless that is still running. A look follows.
+func (r *Reader[V]) once(running *atomic.Bool, f func()) {
+	if running.CompareAndSwap(false, true) {
+		r.store.goTask(func() { // otherwise the store is closed
+			defer watch.Signal(r.wake)
+			defer running.Store(false)
+			f()
+		})
+	}
+}
+
 // leaseLength is how long a lease lasts: for a load, the calls to Redis around it, and the transfer
 // of a document as big as the last.
 func (r *Reader[V]) leaseLength() time.Duration {

@@ -52,20 +52,13 @@ func (r *Reader[V]) giveBackLeftover(rec *lease.Record) {
 // giveBack gives a lease back after a pause, unless one is being given back: a look follows, which
 // finds another. It tries again while Redis refuses, until the lease has expired.
 func (r *Reader[V]) giveBack(l lease.Lease, pausing time.Duration) {
-	if !r.giving.CompareAndSwap(false, true) {
-		return
-	}
-	if !r.store.goTask(func() {
-		defer watch.Signal(r.wake)
-		defer r.giving.Store(false)
+	r.once(&r.giving, func() {
 		for until := watch.Now() + r.leaseLength(); watch.Now() < until && watch.Sleep(r.store.ctx, pausing); pausing = callPause {
 			if _, err := r.releaseOnce(r.store.ctx, l, pause{}); !watch.Replied(err) {
 				return
 			}
 		}
-	}) {
-		r.giving.Store(false)
-	}
+	})
 }
 
 func (r *Reader[V]) releaseOnce(ctx context.Context, l lease.Lease, p pause) (outcome lease.Outcome, err error) {

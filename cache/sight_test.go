@@ -115,7 +115,7 @@ func TestADocumentLoadedAloneIsSeenAsSuch(t *testing.T) {
 func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 	b := anyStore(t)
 	src, r := serving(t, b.url)
-	if s := r.Snapshot(); s.State != StateMissing || s.Document != nil {
+	if s := r.Snapshot(); s.Document != nil {
 		t.Errorf("before the first read: %+v", s)
 	}
 	if src.loads.Load() != 0 {
@@ -125,13 +125,13 @@ func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 	var s Snapshot[int64]
 	eventually(t, "the copy is fresh and coherent", func() bool {
 		s = r.Snapshot()
-		return s.State == StateFresh && s.Coherent && !s.Failing && !s.Fetching
+		return s.Fresh && s.Coherent && !s.Failing && !s.Fetching
 	})
 	if s.Document.ETag != a.Document.ETag || s.ServableUntil.Before(time.Now().Add(time.Hour)) {
 		t.Errorf("after the first read: %+v", s)
 	}
 	must(t, b.client.Del(t.Context(), "vitrine:banners").Err())
-	eventually(t, "what was purged is missing", func() bool { return r.Snapshot().State == StateMissing })
+	eventually(t, "what was purged is missing", func() bool { return r.Snapshot().Document == nil })
 	if n := src.loads.Load(); n != 1 {
 		t.Errorf("%d loads, want 1", n)
 	}
@@ -157,7 +157,7 @@ func TestALookDuringAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 	if !exists(path) {
 		t.Error("the late look removes the last good copy")
 	}
-	if s := r.Snapshot(); s.State != StateFresh {
+	if s := r.Snapshot(); !s.Fresh {
 		t.Errorf("after the late look: %+v", s)
 	}
 }
@@ -175,7 +175,7 @@ func TestALookFromBeforeAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 	testkit.Receive(t, f.done)
 	eventually(t, "the copy is kept", func() bool { return exists(path) })
 	late()
-	if s := r.Snapshot(); s.State != StateFresh || !exists(path) {
+	if s := r.Snapshot(); !s.Fresh || !exists(path) {
 		t.Errorf("after the late look: %+v; kept: %t", s, exists(path))
 	}
 }
@@ -208,7 +208,7 @@ func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
 	must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 	eventually(t, "the copy is stale and its loader fails", func() bool {
 		s := r.Snapshot()
-		return s.State == StateStale && s.Failing && s.Document != nil
+		return !s.Fresh && s.Failing && s.Document != nil
 	})
 }
 

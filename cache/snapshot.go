@@ -6,22 +6,16 @@ import (
 	"vitrine/cache/watch"
 )
 
-// The states of a [Snapshot].
-const (
-	StateFresh   = "fresh"
-	StateStale   = "stale"   // past its freshness, and still servable while it is refreshed or the loader fails
-	StateMissing = "missing" // nothing to serve
-)
-
 // A Snapshot is what a reader holds at one moment, for display. It is never modified.
 type Snapshot[V any] struct {
-	// State is one of the State constants.
-	State string
-	// Document is the copy held, nil if State is missing. Its times are on this process's clock.
+	// Document is the copy held, nil if there is nothing to serve. Its times are on this process's
+	// clock.
 	Document *Document
 	// Value is what was prepared of it.
 	Value V
-	// ServableUntil is until when Document can be served if the loader fails.
+	// Fresh reports whether it is served without a load, and ServableUntil is until when it can
+	// be served if the loader fails.
+	Fresh         bool
 	ServableUntil time.Time
 	// Coherent reports whether Document is known to be what Redis holds; otherwise it would be
 	// checked before it is served.
@@ -39,7 +33,7 @@ type Snapshot[V any] struct {
 // no refresh.
 func (r *Reader[V]) Snapshot() Snapshot[V] {
 	r.mu.Lock()
-	s := Snapshot[V]{State: StateMissing, Fetching: r.flight != nil}
+	s := Snapshot[V]{Fetching: r.flight != nil}
 	r.mu.Unlock()
 	if p := r.pause.Load(); p != nil {
 		s.Failing = !p.isHeld()
@@ -50,11 +44,8 @@ func (r *Reader[V]) Snapshot() Snapshot[V] {
 	if !e.holds(now) {
 		return s
 	}
-	s.Document, s.Value, s.State = e.doc, e.value, StateStale
-	if now < e.freshUntil {
-		s.State = StateFresh
-	}
-	s.Coherent = r.watched.Trusts(&e.mark, now)
+	s.Document, s.Value = e.doc, e.value
+	s.Fresh, s.Coherent = now < e.freshUntil, r.watched.Trusts(&e.mark, now)
 	s.ServableUntil = wall.Add(e.servableUntil - now)
 	return s
 }

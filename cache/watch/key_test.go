@@ -17,7 +17,6 @@ func listening() (*Key, *Server) {
 	s.answered.Store(forever)
 	unknown := ""
 	s.run.Store(&unknown)
-	s.heard.Store(&unknown)
 	s.pool.Store(redis.NewClient(&redis.Options{}))
 	k := &Key{w: s.w, notify: func(Event) {}}
 	k.changes.Store(1)

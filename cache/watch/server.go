@@ -197,13 +197,6 @@ func (s *Server) notify(e Event) {
 	}
 }
 
-// same reports whether the process that is listened to is the one that new connections lead to. If
-// not, the session is about to end.
-func (s *Server) same() bool {
-	heard := *s.heard.Load()
-	return heard == "" || heard == *s.run.Load()
-}
-
 // redirectPause is the pause before asking again after a reply that another server has the key.
 const redirectPause = 10 * time.Millisecond
 

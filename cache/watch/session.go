@@ -104,8 +104,8 @@ func refusesTracking(err error) bool {
 // connection keeps its order: when the answer to a ping sent at time t has been read, every change
 // acknowledged before t has been received. That is what memory is trusted on.
 func (s *Server) session(keys []*Key) (gotPush bool, err error) {
-	client := redis.NewClient(s.listenOptions(keys)) // whose only connection is that of b.ps
 	b := &beats{s: s, keys: keys}
+	client := redis.NewClient(b.options()) // whose only connection is that of b.ps
 	// The name is free and the processor is not nil, so registering cannot fail.
 	_ = client.RegisterPushNotificationHandler("invalidate", b, true)
 	b.ps = client.Subscribe(s.ctx) // no channels: only the connection is needed
@@ -115,7 +115,7 @@ func (s *Server) session(keys []*Key) (gotPush bool, err error) {
 		return false, err
 	}
 	tasks, ctx := errgroup.WithContext(s.ctx) // whose Wait ends ctx
-	tasks.Go(func() error { return b.run(ctx) })
+	tasks.Go(func() error { return b.beat(ctx) })
 	tasks.Go(func() error { return b.receive(ctx) })
 	tasks.Go(func() error { <-ctx.Done(); return b.ps.Close() }) // one of the two has ended
 	err = tasks.Wait()
@@ -127,6 +127,7 @@ type beats struct {
 	s       *Server
 	ps      *redis.PubSub
 	keys    []*Key
+	run     string // run_id of the process that is listened to, or "" if unknown
 	gotPush atomic.Bool
 	begun   bool // the first ping was answered: changes before count as those of the time between sessions
 }
@@ -135,8 +136,8 @@ func (b *beats) ping(ctx context.Context) error {
 	return b.ps.Ping(ctx, strconv.FormatInt(int64(Now()), 10))
 }
 
-// run pings until ctx ends: often while keys are read, otherwise rarely.
-func (b *beats) run(ctx context.Context) error {
+// beat pings until ctx ends: often while keys are read, otherwise rarely.
+func (b *beats) beat(ctx context.Context) error {
 	timer := time.NewTimer(b.s.w.heartbeat)
 	defer timer.Stop()
 	for {
@@ -148,7 +149,7 @@ func (b *beats) run(ctx context.Context) error {
 		case <-b.s.poked:
 		case <-timer.C:
 		}
-		if !b.s.same() {
+		if b.run != "" && b.run != *b.s.run.Load() { // new connections lead to another process
 			return errAgain
 		}
 		pause := b.s.w.pace(b.s.w.heartbeat, idleBeat)
@@ -228,10 +229,10 @@ func Enough(roundTrip time.Duration) time.Duration {
 	return (roundTrip * 5 / 2).Truncate(10*time.Millisecond) + 10*time.Millisecond
 }
 
-// listenOptions are for a connection that receives pushes. Tracking is switched on as part of
+// options are for a connection that receives pushes. Tracking is switched on as part of
 // connecting, so that it is never connected without tracking.
-func (s *Server) listenOptions(keys []*Key) *redis.Options {
-	o := s.Dedicated()
+func (b *beats) options() *redis.Options {
+	o := b.s.Dedicated()
 	o.ReadTimeout, o.WriteTimeout = watchdog, watchdog
 	dial, dialled := o.Dialer, false
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -246,8 +247,8 @@ func (s *Server) listenOptions(keys []*Key) *redis.Options {
 		if err != nil {
 			return err
 		}
-		s.heard.Store(&run)
-		s.exchanged(run) // this connection is new itself
+		b.run = run
+		b.s.exchanged(run) // this connection is new itself
 		// If HELLO is refused, go-redis continues in RESP2, in which tracking can be switched on
 		// and pings are answered, but no push ever arrives.
 		hello, err := cn.Hello(ctx, o.Protocol, "", "", "").Result()
@@ -258,7 +259,7 @@ func (s *Server) listenOptions(keys []*Key) *redis.Options {
 			return errReplica
 		}
 		track := []any{"client", "tracking", "on", "bcast"}
-		for _, name := range tracked(keys) {
+		for _, name := range tracked(b.keys) {
 			track = append(track, "prefix", name)
 		}
 		return cn.Do(ctx, track...).Err()

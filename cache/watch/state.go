@@ -82,9 +82,8 @@ type Server struct {
 	away atomic.Int64           // since when it cannot be read; 0: it can
 
 	// The listening connection: see session.go.
-	answered  atomic.Int64           // when the last answered ping was sent; never while not connected
-	heard     atomic.Pointer[string] // run_id of the process that is listened to, or "" if unknown
-	begun     atomic.Int64           // when the last session did
+	answered  atomic.Int64 // when the last answered ping was sent; never while not connected
+	begun     atomic.Int64 // when the last session did
 	roundTrip atomic.Int64
 	deaf      bool // the server refuses tracking
 	far       bool // the round trip is too long for the bound

@@ -213,7 +213,6 @@ func newServer(w *Watch, addr string) *Server {
 	s.ctx, s.cancel = context.WithCancel(w.ctx)
 	unknown := ""
 	s.run.Store(&unknown)
-	s.heard.Store(&unknown)
 	s.answered.Store(never)
 	s.pool.Store(s.newPool())
 	s.tasks.Go(s.probe)

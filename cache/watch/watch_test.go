@@ -148,7 +148,7 @@ func TestASessionWithTheNewServerGoesOn(t *testing.T) {
 	if len(lost) > 0 {
 		t.Error("the session with the new server has ended")
 	}
-	s.heard.Store(&before)
+	s.run.Store(&before)
 	Signal(s.poked)
 	testkit.Receive(t, lost)
 }

@@ -171,10 +171,10 @@ func (l *loader) fail(ctx context.Context, log *slog.Logger, err error) {
 // serving describes what visitors get meanwhile.
 func (l *loader) serving() string {
 	if held := l.held.Load(); held != nil {
-		switch s := (*held)(); s.State {
-		case cache.StateFresh:
+		switch s := (*held)(); {
+		case s.Fresh:
 			return "the copy held, which is fresh"
-		case cache.StateStale:
+		case s.Document != nil:
 			return "the stale copy held, until " + s.ServableUntil.UTC().Format(time.RFC3339)
 		}
 	}

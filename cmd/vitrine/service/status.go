@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"vitrine/cache"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/plain"
@@ -53,7 +52,7 @@ func (s *service) status() operator.Status {
 				ETag: d.ETag, Bytes: len(d.Body), Items: held.Value.Items,
 				FetchedAt: d.FetchedAt, ChangedAt: d.ChangedAt, FreshUntil: d.FreshUntil, ServableUntil: held.ServableUntil,
 				Age: now.Sub(d.FetchedAt).Seconds(), Left: d.FreshUntil.Sub(now).Seconds(),
-				Stale: held.State != cache.StateFresh, Coherent: held.Coherent,
+				Stale: !held.Fresh, Coherent: held.Coherent,
 			}
 			if now.Before(d.PinnedUntil) {
 				resource.Held.Pinned = &operator.Pin{Until: d.PinnedUntil, By: plain.Clip(d.PinnedBy, 100)}

@@ -117,7 +117,7 @@ func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {
 	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
 	l.now = func() time.Time { return now }
 	held := func() cache.Snapshot[*represent.Document] {
-		return cache.Snapshot[*represent.Document]{State: cache.StateStale, ServableUntil: now.Add(time.Hour)}
+		return cache.Snapshot[*represent.Document]{Document: &cache.Document{}, ServableUntil: now.Add(time.Hour)}
 	}
 	l.held.Store(&held)
 	load := func() { _, _ = l.Load(t.Context(), "banners", nil) }

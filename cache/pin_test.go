@@ -226,7 +226,9 @@ func TestAPinnedCopyHasItsStaleWindowsAfterThePin(t *testing.T) {
 				change(t, b, src, r, 2, 4)
 				restore(t, s, 2, time.Hour)
 				must(t, b.client.HSet(t.Context(), key, "fetched_at", time.Now().Add(-2*o.StaleIfError).UnixMilli()).Err())
-				eventually(t, "pinned", func() bool { return pinnedAt(r, t, 2) })
+				eventually(t, "pinned, and known to be old", func() bool {
+					return pinnedAt(r, t, 2) && time.Since(get(t, r).Document.FetchedAt) > o.StaleIfError
+				})
 				src.version.Store(101)
 				src.fail(fails)
 				end(t, s, b)

@@ -132,7 +132,8 @@ func (r *Reader[V]) differs(e *entry[V]) bool {
 		return false
 	}
 	rec, err := r.read(e.doc.ETag)
-	if err != nil || (rec.ETag == e.doc.ETag && rec.FetchedAt == e.fetchedAt && rec.FreshUntil == e.redisFresh) {
+	fetched := max(rec.FetchedAt, 0) == e.fetchedAt && rec.FreshUntil == e.redisFresh
+	if err != nil || rec.ETag == e.doc.ETag && (fetched || e.pinned() && rec.Pinned()) {
 		return false
 	}
 	// The push that explains the difference may be on its way.

@@ -365,6 +365,24 @@ func TestTheEndOfAPinIsNoDifference(t *testing.T) {
 	}
 }
 
+// TestAPinFromTheFutureIsNoDifference has Redis's clock be set back while a document is pinned.
+func TestAPinFromTheFutureIsNoDifference(t *testing.T) {
+	b := anyStore(t)
+	_, s, r := changed(t, b)
+	restore(t, s, 1, time.Hour)
+	must(t, b.client.HSet(t.Context(), key, "fetched_at", time.Now().Add(time.Minute).UnixMilli()).Err())
+	received(t, r)
+	e, err := r.look()
+	must(t, err)
+	eventually(t, "memory is trusted", func() bool {
+		s.watch.NoteRead(watch.Now())
+		return r.watched.Trusts(&e.mark, watch.Now())
+	})
+	if r.differs(e) {
+		t.Error("it is taken for a difference")
+	}
+}
+
 // TestARequestThatFailsIsTriedAgain has Redis refuse the restore when it is asked for.
 func TestARequestThatFailsIsTriedAgain(t *testing.T) {
 	server := startRedis(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ type Restores struct {
 	Nodes  []*Node
 	Client redis.Cmdable
 	Seed   uint64 // 0: any
+	Odd    bool   // the operator does odd things as well: see removals and meddlings
 
 	start   time.Time
 	chance  *rand.Rand
@@ -41,10 +43,11 @@ type Restores struct {
 // A deed is what the operator did: when it was sent, and when it had surely taken effect. One that a
 // purge may have overtaken, or that the history no longer had, has perhaps no effect.
 type deed struct {
-	kind        string // hard, soft, restore or latest
+	kind        string // hard, soft, restore, latest, or odd
 	version     int64  // that what is fetched after a purge has at least; or that was restored
 	sent, acked time.Duration
 	overtaken   bool
+	commands    string // of what is odd
 }
 
 // given is an answer.
@@ -74,7 +77,8 @@ func (c *Restores) Run(t testing.TB, deeds int) {
 					t.Errorf("replica %d: %v", i+1, err)
 					return
 				}
-				if err == nil && status.Detail != cache.DetailRedisAway {
+				lost := c.Odd && status.Detail == cache.DetailRedisLost // all was removed while a replica was cut off
+				if err == nil && status.Detail != cache.DetailRedisAway && !lost {
 					c.answers[i] = append(c.answers[i], given{version, asked, time.Since(c.start), status})
 				}
 				watch.Sleep(ctx, time.Millisecond)
@@ -88,6 +92,9 @@ func (c *Restores) Run(t testing.TB, deeds int) {
 			gap += 2 * Bound // what stays wrong is seen to be wrong
 		}
 		watch.Sleep(ctx, gap)
+	}
+	if t.Failed() {
+		t.Logf("at %v, after %+v", time.Since(c.start), c.done[max(0, len(c.done)-5):])
 	}
 	stop()
 	readers.Wait()
@@ -106,12 +113,26 @@ func (c *Restores) act(ctx context.Context, t testing.TB) {
 		must(t, c.Client.Del(ctx, full).Err())
 		d.acked = time.Since(c.start)
 	}
+	refused := func(err error) bool { // as what stands there is of another type
+		if !c.Odd || !watch.Replied(err) {
+			must(t, err)
+			return false
+		}
+		c.done = c.done[:len(c.done)-1]
+		return true
+	}
+	if c.Odd && c.chance.IntN(2) > 0 {
+		c.odd(ctx, t, begin)
+		return
+	}
 	switch kind := c.chance.IntN(8); kind {
 	case 0, 1:
 		hard()
 	case 2:
 		d := begin("soft", c.Origin.Version.Add(1))
-		must(t, c.Client.HSet(ctx, full, "fresh_until", 0).Err())
+		if refused(c.Client.HSet(ctx, full, "fresh_until", 0).Err()) {
+			return
+		}
 		d.acked = time.Since(c.start)
 	case 3:
 		d := begin("latest", 0)
@@ -120,9 +141,10 @@ func (c *Restores) act(ctx context.Context, t testing.TB) {
 		d.acked = time.Since(c.start)
 	default:
 		all, err := c.Nodes[0].Store.History(ctx, c.Key)
-		if must(t, err); len(all) == 0 {
+		if c.Odd && watch.Replied(err) || len(all) == 0 {
 			return
 		}
+		must(t, err)
 		name := all[c.chance.IntN(len(all))].Name
 		body, err := c.Nodes[0].Store.Version(ctx, c.Key, name)
 		if errors.Is(err, cache.ErrNoVersion) {
@@ -140,7 +162,9 @@ func (c *Restores) act(ctx context.Context, t testing.TB) {
 			}
 			must(t, err)
 		} else {
-			must(t, c.Client.HSet(ctx, full, "restore", name).Err())
+			if refused(c.Client.HSet(ctx, full, "restore", name).Err()) {
+				return
+			}
 			if d.overtaken = kind == 7; d.overtaken {
 				watch.Sleep(ctx, time.Duration(c.chance.Int64N(int64(2*time.Millisecond))))
 				hard()
@@ -156,6 +180,55 @@ func (c *Restores) act(ctx context.Context, t testing.TB) {
 		}
 		d.acked = time.Since(c.start)
 	}
+}
+
+// removals are what counts as a hard purge, and meddlings what need not be one, and makes nothing
+// older. KEY is the hash, BOOKS and PAST the two beside it; commands with a semicolon between them are
+// one transaction.
+var (
+	removals = []string{
+		"UNLINK KEY", "EXPIRE KEY 0", "PEXPIREAT KEY 1", "SET KEY x", "DEL KEY ; LPUSH KEY x", "DEL KEY ; HSET KEY fresh_until 0",
+		"RENAME KEY elsewhere", "COPY KEY elsewhere REPLACE ; DEL KEY", "HSET foreign set a seq 1 etag b body c ; RENAME foreign KEY",
+		"HSET foreign body c ; COPY foreign KEY REPLACE", "DEL elsewhere ; MOVE KEY 3 ; DEL KEY", "DEL KEY BOOKS", "DEL KEY BOOKS PAST",
+		"FLUSHDB", "FLUSHALL", "FLUSHDB ASYNC", "DEL KEY ; SCRIPT FLUSH", "DEL KEY ; SET BOOKS x", "HDEL KEY set ; DEL KEY",
+		"DEL KEY ; HSET KEY accept 1", "HSET KEY fresh_until 0 ; DEL KEY", "DEL KEY ; CLIENT KILL TYPE pubsub", "DEL KEY ; CLIENT KILL TYPE normal SKIPME yes",
+	}
+	meddlings = []string{
+		"SCRIPT FLUSH", "CLIENT KILL TYPE normal SKIPME yes", "CLIENT KILL TYPE pubsub", "EXPIRE KEY 100", "PERSIST KEY", "TOUCH KEY",
+		"HSET KEY accept 1", "DEL BOOKS", "DEL PAST", "SET BOOKS x", "SET PAST x", "DEL BOOKS ; LPUSH BOOKS x", "COPY KEY vitrine:rules REPLACE",
+		"HDEL KEY body", "HDEL KEY etag", "HDEL KEY seq", "HDEL KEY set", "HSET KEY seq 99999", "HSET BOOKS seq 99999", "HSET BOOKS set x",
+		"HINCRBY KEY seq -1", "HSET KEY body x", "HSET KEY fetched_at 1", "HSET KEY fetched_at 99999999999999", "HSET KEY fresh_until 99999999999999",
+		"HSET KEY fresh_until -1", "HDEL BOOKS lease", "HDEL BOOKS set seq", "EXPIRE BOOKS 0", "RENAME KEY elsewhere ; RENAME elsewhere KEY",
+		"HSET KEY restore latest", "HSET KEY pinned_until 99999999999999", "HDEL KEY pinned_until",
+	}
+)
+
+// odd does something odd.
+func (c *Restores) odd(ctx context.Context, t testing.TB, begin func(kind string, version int64) *deed) {
+	full := Prefix + c.Key
+	names := strings.NewReplacer("KEY", full, "BOOKS", Prefix+"lease:{"+full+"}", "PAST", Prefix+"history:{"+full+"}")
+	var d *deed
+	if c.chance.IntN(2) > 0 {
+		d = begin("hard", c.Origin.Version.Add(1))
+		d.commands = removals[c.chance.IntN(len(removals))]
+	} else {
+		d = begin("odd", 0)
+		d.commands = meddlings[c.chance.IntN(len(meddlings))]
+	}
+	_, err := c.Client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		for command := range strings.SplitSeq(d.commands, ";") {
+			var words []any
+			for word := range strings.FieldsSeq(names.Replace(command)) {
+				words = append(words, word)
+			}
+			tx.Do(ctx, words...)
+		}
+		return nil
+	})
+	if !watch.Replied(err) { // what does not apply is left out
+		must(t, err)
+	}
+	d.acked = time.Since(c.start)
 }
 
 // check holds the answers against what was done.

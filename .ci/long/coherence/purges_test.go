@@ -121,15 +121,19 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 
 // TestRestoresAndPurgesAtRandomMoments restores and purges before a store of each kind.
 func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
-	random := func(t *testing.T, url string, client redis.Cmdable, deeds int) {
+	random := func(t *testing.T, url string, client redis.Cmdable, deeds int, odd bool) {
 		origins := coherence.NewOrigins(5*time.Millisecond, "catalogue")
 		nodes := coherence.StartFleet(t, url, 4, origins, coherence.Setup{Timeout: coherence.Patient})
-		c := &coherence.Restores{Key: "catalogue", Origin: origins["catalogue"], Nodes: nodes, Client: client}
+		c := &coherence.Restores{Key: "catalogue", Origin: origins["catalogue"], Nodes: nodes, Client: client, Seed: *seed, Odd: odd}
 		c.Run(t, deeds)
 	}
 	t.Run("Redis", func(t *testing.T) {
 		server := redistest.Start(t)
-		random(t, server.URL(), server.Client(), int(count(t, 400)))
+		random(t, server.URL(), server.Client(), int(count(t, 400)), false)
+	})
+	t.Run("Redis, and odd commands", func(t *testing.T) {
+		server := redistest.Start(t)
+		random(t, server.URL(), server.Client(), int(count(t, 200)), true)
 	})
 	t.Run("the embedded store", func(t *testing.T) {
 		store, err := embedded.Start("127.0.0.1:0", nil)
@@ -137,7 +141,7 @@ func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
 		t.Cleanup(store.Close)
 		client := redis.NewClient(&redis.Options{Addr: store.Addr(), MaxRetries: -1})
 		t.Cleanup(func() { _ = client.Close() })
-		random(t, store.URL(), client, int(count(t, 100)))
+		random(t, store.URL(), client, int(count(t, 100)), false)
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vitrine/upstream/mapping"
 )
 
 // A rule is what a text must be.
@@ -35,6 +37,7 @@ var rules = map[string]rule{
 	"parts":          {"a list of parts", nil},
 	"path":           {"a path relative to the upstream URL, without ..", nil},
 	"PEM file":       {"a file in PEM", nil},
+	"predicate":      {"a jq program", checkPredicate},
 	"prefix":         {"1 to 64 printable ASCII characters without spaces, quotes or * ? [ ] \\", checkPrefix},
 	"preset":         {"a name that vitrine presets lists, or a file with a slash in its name or ending in .yaml", checkPreset},
 	"proxies":        {"networks such as 10.0.0.0/8, addresses, and unix for connections over a unix socket", checkProxies},
@@ -145,6 +148,15 @@ func checkRedis(text string) error {
 		return errUnsaid
 	}
 	return nil
+}
+
+// checkPredicate allows programs that need no definitions.
+func checkPredicate(text string) error {
+	_, err := mapping.Compile("", "", text)
+	if wrong, ok := errors.AsType[*mapping.ProgramError](err); ok {
+		return wrong.Where()
+	}
+	return err
 }
 
 // checkPrefix allows characters that need no escaping in redis-cli and in SCAN's patterns.

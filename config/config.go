@@ -99,7 +99,7 @@ type Hook struct {
 	Secret          Secret             `yaml:"secret" unset:"ok" is:"token" doc:"shared secret for /hooks/content, as HMAC-SHA256 key or bearer token; unset disables the webhook"`
 	SecretFile      string             `yaml:"secret_file" unset:"ok" is:"file" holds:"hook.secret" doc:"a file that holds the secret instead"`
 	SignatureHeader string             `yaml:"signature_header" default:"X-Vitrine-Signature" is:"header name" doc:"header with the HMAC of the body, in hexadecimal (with or without 'sha256=') or base64"`
-	Match           ByResource[string] `yaml:"match" default:"true" is:"jq program" doc:"a jq program: a delivery purges '{}' softly if it yields anything but false or null"`
+	Match           ByResource[string] `yaml:"match" default:"true" is:"predicate" doc:"a jq program: a delivery purges '{}' softly if it yields anything but false or null"`
 }
 
 // TLS is for the public address.

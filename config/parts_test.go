@@ -198,7 +198,7 @@ upstream:
         - path: list?access_token=`+secret+`
           query: {api_key: [a, `+secret+`], keyword: art}
           headers: {X-Auth: `+secret+`, X-Key: 'quoted''`+secret+`'}
-          body: {nested: {password: `+secret+`, pass: !x `+secret+`, token: !!binary `+secret+`, pin_key: 2718`+secret[6:]+`}}
+          body: {nested: {password: `+secret+`, pass: `+secret+`, token: !!str `+secret+`, pin_key: 2718`+secret[6:]+`}}
 `)})
 	}
 	old, c := with("hunter2"), with("hunter3")

@@ -41,6 +41,10 @@ const maxValues = 10_000
 // maxKey bounds how deep a file is, by the length of a whole key.
 const maxKey = 1000
 
+// tags are those of values that mean what they look like. Another program's, such as !env, would be
+// taken for the text after it.
+var tags = []string{"!!map", "!!seq", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!merge"}
+
 // tidier copies nodes without comments, aliases, merge keys (<<) and redundant tags.
 type tidier struct {
 	left   int // of values
@@ -56,6 +60,9 @@ func (t *tidier) tidy(n *yaml.Node, key string) *yaml.Node {
 	}
 	if n.Kind == yaml.AliasNode {
 		return t.tidy(n.Alias, key)
+	}
+	if !slices.Contains(tags, n.ShortTag()) {
+		t.refuse(key, n.Line, "want a value without %s; ${env:NAME} and ${file:PATH} stand for others", n.ShortTag())
 	}
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line}
 	if n.Kind != yaml.MappingNode {

@@ -82,7 +82,6 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 	for name, wrong := range map[string]string{
 		"an address in use":               "VITRINE_LISTEN=" + server.Addr,
 		"a Redis and a CMS that are away": "VITRINE_REDIS_URL=redis://" + freeAddress(t),
-		"a program that does not compile": "VITRINE_HOOK_MATCH_BANNERS=(",
 	} {
 		if strings.Contains(wrong, "REDIS") {
 			cms.Down()

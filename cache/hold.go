@@ -27,7 +27,8 @@ func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
 // holdBack holds a document back, and records that with the lease if there is one, as giveUp does a
 // failure. It reports false if the document is to be stored all the same.
 func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], o *Objection) bool {
-	at, now := watch.Now(), time.Now().UnixMilli()+r.skew.Load()
+	at := watch.Now()
+	now := r.inRedis(at)
 	hold := lease.Hold{Since: now, Reason: o.Reason, Before: o.Before, Now: o.Now}
 	if h := r.memory.Load().holding(); h.Since > 0 && (h.Until == 0) == o.Lasting {
 		hold.Since = h.Since

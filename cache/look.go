@@ -118,7 +118,7 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 		}
 		since = r.watched.Since(&prev.mark)
 	}
-	r.skew.Store(rec.Now - time.Now().UnixMilli())
+	r.clock.Store(rec.Now - watch.Now().Milliseconds())
 	r.noteFailure(rec, mark)
 	e, kind := r.reconcile(prev, rec, since)
 	if kind == "hard" && !last && r.watched.Unseen(&mark) {

@@ -136,10 +136,11 @@ func (r *Reader[V]) heldBack(e *entry[V]) *HeldBack {
 		return nil
 	}
 	h := &HeldBack{Since: time.UnixMilli(hold.Since), Reason: hold.Reason, Before: hold.Before, Now: hold.Now}
-	if now := watch.Now(); e.holds(now) {
-		h.Until = time.Now().Add(e.servableUntil - now)
+	now, wall := watch.Now(), time.Now()
+	if e.holds(now) {
+		h.Until = wall.Add(e.servableUntil - now)
 	}
-	if until := time.UnixMilli(hold.Until - r.skew.Load()); hold.Until > 0 && (h.Until.IsZero() || until.Before(h.Until)) {
+	if until := wall.Add(ms(hold.Until - r.inRedis(now))); hold.Until > 0 && (h.Until.IsZero() || until.Before(h.Until)) {
 		h.Until = until
 	}
 	return h

@@ -64,7 +64,7 @@ func (r *Reader[V]) keep(f *flight[V], e, before *entry[V]) {
 	if at := r.knownChange(e.doc.ETag); at > 0 {
 		e.doc.ChangedAt = time.UnixMilli(at)
 	}
-	e.fetchedAt = time.Now().UnixMilli() + r.skew.Load() - (watch.Now() - f.began).Milliseconds()
+	e.fetchedAt = r.inRedis(f.began)
 	r.loaded(f, e, f.began, r.o.freshness())
 }
 

@@ -41,7 +41,7 @@ type Reader[V any] struct {
 
 	memory   atomic.Pointer[entry[V]]
 	pause    atomic.Pointer[pause]   // after a failed load; nil after a successful one
-	skew     atomic.Int64            // Redis's clock less this process's, ms
+	clock    atomic.Int64            // Redis's less that of watch.Now, which nobody sets, ms
 	beside   atomic.Bool             // the books changed, and nobody has looked since
 	size     atomic.Int64            // of the last body that was loaded, bytes
 	nextAsk  atomic.Int64            // when a read may ask for a refresh again
@@ -76,6 +76,9 @@ func (r *Reader[V]) warn(failing *atomic.Bool, message string, err error) {
 		r.store.log.Warn(message, "resource", r.key, "error", err) //nolint:sloglint // the callers' messages are constants
 	}
 }
+
+// inRedis is a time on the clock of watch.Now by Redis's clock, Unix milliseconds.
+func (r *Reader[V]) inRedis(at time.Duration) int64 { return r.clock.Load() + at.Milliseconds() }
 
 // once runs f beside the caller, unless that is still running. A look follows.
 func (r *Reader[V]) once(running *atomic.Bool, f func()) {

@@ -132,9 +132,7 @@ func TestDeadHolderIsReplacedWhenItsLeaseRunsOut(t *testing.T) {
 func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src, r := serving(t, b.url)
-		release := src.hold()
-		got := getLater(t, r)
-		testkit.Receive(t, src.entered)
+		got, release := loading(t, src, r)
 		// Its lease ran out, and a successor has filled with version 7.
 		src.version.Store(7)
 		must(t, b.client.HSet(t.Context(), books, "lease_until", 1).Err())

@@ -260,9 +260,7 @@ func TestALeaseLastsAsItsHolderSays(t *testing.T) {
 		long.size.Store(40 << 20)
 		o.FetchTimeout = 2 * time.Second
 		_, short := replica(t, b.url, o)
-		release := src.hold()
-		first := getLater(t, long)
-		testkit.Receive(t, src.entered)
+		first, release := loading(t, src, long)
 		if l, _, err := short.acquire(t.Context()); err != nil || l.Outcome != lease.Held || l.Left < 100*time.Second {
 			t.Errorf("%s, for %v: %v", l.Outcome, l.Left, err)
 		}

@@ -165,14 +165,8 @@ const failoverBound = 2 * time.Second
 func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
 	t.Parallel()
 	group := startSentinels(t)
-	src := newSource()
-	var readers []*Reader[int64]
-	for range 2 {
-		_, r := replica(t, group.URL(), options(src))
-		warm(t, r)
-		readers = append(readers, r)
-	}
-	purgeReaches(t, src, readers, 50*time.Millisecond, func() error { return group.Master.Client().Del(t.Context(), key).Err() })
+	src, readers := pair(t, group.URL())
+	purgeIsFollowed(t, src, readers, func() error { return group.Master.Client().Del(t.Context(), key).Err() })
 
 	// The master hangs, so that its connections stay open, and the replica takes over.
 	eventually(t, "the replica has the copy", func() bool { return group.Replica.Client().Exists(t.Context(), key).Val() == 1 })
@@ -187,25 +181,16 @@ func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
 	purgeReaches(t, src, readers, failoverBound, purge)
 	group.Master.Resume() // it believes that it is master, for a while
 	purgeReaches(t, src, readers, failoverBound, purge)
-	for _, r := range readers {
-		warm(t, r)
-	}
-	purgeReaches(t, src, readers, 50*time.Millisecond, purge)
+	purgeIsFollowed(t, src, readers, purge)
 }
 
 func TestClusterSlotMoveAndFailoverDoNotKeepPurgesFromMemory(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t)
 	client := cluster.Client()
-	src := newSource()
-	var readers []*Reader[int64]
-	for range 2 {
-		_, r := replica(t, cluster.URL(), options(src))
-		warm(t, r)
-		readers = append(readers, r)
-	}
+	src, readers := pair(t, cluster.URL())
 	purge := func() error { return client.Del(t.Context(), key).Err() }
-	purgeReaches(t, src, readers, 50*time.Millisecond, purge)
+	purgeIsFollowed(t, src, readers, purge)
 
 	owner, _ := cluster.Owner(key)
 	other := cluster.Nodes[0]
@@ -213,10 +198,7 @@ func TestClusterSlotMoveAndFailoverDoNotKeepPurgesFromMemory(t *testing.T) {
 		other = cluster.Nodes[1]
 	}
 	cluster.Move(key, other)
-	for _, r := range readers {
-		warm(t, r)
-	}
-	purgeReaches(t, src, readers, 50*time.Millisecond, purge)
+	purgeIsFollowed(t, src, readers, purge)
 
 	other.Pause()
 	eventually(t, "a replica is master", func() bool {
@@ -224,11 +206,28 @@ func TestClusterSlotMoveAndFailoverDoNotKeepPurgesFromMemory(t *testing.T) {
 		return client.Exists(t.Context(), key).Err() == nil
 	})
 	purgeReaches(t, src, readers, failoverBound, purge)
+	purgeIsFollowed(t, src, readers, purge)
+	other.Resume()
+}
+
+// pair is two replicas on the URL.
+func pair(t *testing.T, url string) (src *source, readers []*Reader[int64]) {
+	t.Helper()
+	src = newSource()
+	for range 2 {
+		_, r := replica(t, url, options(src))
+		readers = append(readers, r)
+	}
+	return src, readers
+}
+
+// purgeIsFollowed demands that readers that trust memory receive a purge as usual.
+func purgeIsFollowed(t *testing.T, src *source, readers []*Reader[int64], purge func() error) {
+	t.Helper()
 	for _, r := range readers {
 		warm(t, r)
 	}
 	purgeReaches(t, src, readers, 50*time.Millisecond, purge)
-	other.Resume()
 }
 
 // purgeReaches raises the version, purges, and demands that after the bound no reader gives an

@@ -240,6 +240,15 @@ func getLater(t testing.TB, r *Reader[int64]) <-chan Answer[int64] {
 	return got
 }
 
+// loading has a request's load read its version, and then wait until release is called.
+func loading(t testing.TB, src *source, r *Reader[int64]) (got <-chan Answer[int64], release func()) {
+	t.Helper()
+	release = src.hold()
+	got = getLater(t, r)
+	testkit.Receive(t, src.entered)
+	return got, release
+}
+
 // holdLooks makes looks wait, but for those that a test makes itself, until the returned function
 // is called. They fail then.
 func holdLooks(t testing.TB, r *Reader[int64]) (end func()) {

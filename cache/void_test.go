@@ -119,9 +119,7 @@ func TestALeaseThatAReplicaDoesNotUseIsGivenBack(t *testing.T) {
 func TestALeaseThatIsUsedIsNotGivenBack(t *testing.T) {
 	b := anyStore(t)
 	src, r := serving(t, b.url)
-	release := src.hold()
-	got := getLater(t, r)
-	testkit.Receive(t, src.entered)
+	got, release := loading(t, src, r)
 	for range 10 {
 		_, err := r.look()
 		must(t, err)
@@ -315,9 +313,7 @@ func TestAFlightFromBeforeAPurgeIsNotShared(t *testing.T) {
 func TestASoftlyPurgedFillIsStaleForWhoAsksAfterwards(t *testing.T) {
 	b := anyStore(t)
 	src, r := serving(t, b.url)
-	release := src.hold()
-	first := getLater(t, r)
-	testkit.Receive(t, src.entered)
+	first, release := loading(t, src, r)
 	src.version.Store(2)
 	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
 	received(t, r)

@@ -70,24 +70,38 @@ func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 	})
 }
 
-// TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook has the load end, and its fill fail,
-// before anything but the purge itself can tell.
-func TestPurgeReceivedDuringALoadHoldsAlthoughNobodyCanLook(t *testing.T) {
+// TestPurgeReceivedBeforeRedisDiesHoldsForALoadUnderWay has the fill fail, not be refused: what was
+// loaded is known to be old all the same, also where nothing but the purge itself could tell.
+func TestPurgeReceivedBeforeRedisDiesHoldsForALoadUnderWay(t *testing.T) {
 	t.Parallel()
-	d := newDuel(t)
-	d.src2.Deaf = true
-	release := d.src2.Hold()
-	waiting := inBackground(t, d.two)
-	testkit.Receive(t, d.src2.Entered)
-	eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
-	received := d.received.Load()
-	d.src2.Version.Store(2)
-	purgeAndHang(t, d.server.Client(), "banners")
-	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
-	d.server.Kill()
-	release()
-	if got := testkit.Receive(t, waiting); got != 2 {
-		t.Errorf("who waited got version %d, whose load began before the purge that was received; want 2", got)
+	for name, hangs := range map[string]bool{"it was looked at": false, "nobody could look": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDuel(t)
+			d.src2.Deaf = hangs
+			release := d.src2.Hold()
+			waiting := inBackground(t, d.two)
+			testkit.Receive(t, d.src2.Entered)
+			eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
+			received := d.received.Load()
+			d.src2.Version.Store(2)
+			if hangs {
+				purgeAndHang(t, d.server.Client(), "banners")
+			} else {
+				d.purge(t)
+			}
+			eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
+			d.server.Kill()
+			release()
+			if got := testkit.Receive(t, waiting); got != 2 {
+				t.Errorf("who waited got version %d, whose fetch began before the purge; want 2", got)
+			}
+			version, status, err := d.two.Get(t.Context(), "banners")
+			must(t, err)
+			if version != 2 || status.Detail != cache.DetailRedisAway {
+				t.Errorf("then: version %d, %+v", version, status)
+			}
+		})
 	}
 }
 

@@ -181,7 +181,7 @@ func TestCopyReadBeforeAGapInListeningIsNotTrustedAfterIt(t *testing.T) {
 	want(t, d.two, 2)
 }
 
-func TestPurgeHeardLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T) {
+func TestPurgeReceivedLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
 	want(t, d.one, 1)
@@ -272,31 +272,6 @@ func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 	acked := d.purge(t)
 	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	want(t, d.two, 2)
-}
-
-// TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay has the fill fail, not be refused: what was
-// fetched is known to be old all the same.
-func TestPurgeHeardBeforeRedisDiesHoldsForAFetchUnderWay(t *testing.T) {
-	t.Parallel()
-	d := newDuel(t)
-	release := d.src2.Hold()
-	waiting := inBackground(t, d.two)
-	testkit.Receive(t, d.src2.Entered)
-	eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
-	received := d.received.Load()
-	d.src2.Version.Store(2)
-	d.purge(t)
-	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
-	d.server.Kill()
-	release()
-	if got := testkit.Receive(t, waiting); got != 2 {
-		t.Errorf("who waited got version %d, whose fetch began before the purge; want 2", got)
-	}
-	version, status, err := d.two.Get(t.Context(), "banners")
-	must(t, err)
-	if version != 2 || status.Detail != cache.DetailRedisAway {
-		t.Errorf("then: version %d, %+v", version, status)
-	}
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

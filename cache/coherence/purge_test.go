@@ -24,7 +24,11 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 	server := redistest.Start(t)
 	origins := NewOrigins(5*time.Millisecond, Keys...)
 	nodes := StartFleet(t, server.URL(), 4, origins, Setup{})
-	c := &Campaign{Origins: origins, Replicas: Named(nodes), Purge: Operator(server.Client()), Kinds: All}
+	campaign(t, &Campaign{Origins: origins, Replicas: Named(nodes), Purge: Operator(server.Client()), Kinds: All})
+}
+
+func campaign(t *testing.T, c *Campaign) {
+	t.Helper()
 	c.Begin(t)
 	testkit.Within(t, 2*time.Minute, "the purges are made", func() bool { return c.Acked.Load() >= purges || t.Failed() })
 	v := c.End()
@@ -42,12 +46,7 @@ func TestEmbeddedStoreIsAsCoherent(t *testing.T) {
 	nodes := StartFleet(t, store.URL(), 4, origins, Setup{Timeout: Patient})
 	client := redis.NewClient(&redis.Options{Addr: store.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
-	c := &Campaign{Origins: origins, Replicas: Named(nodes), Purge: Operator(client), Kinds: All}
-	c.Begin(t)
-	testkit.Within(t, 2*time.Minute, "the purges are made", func() bool { return c.Acked.Load() >= purges || t.Failed() })
-	v := c.End()
-	c.Report(t, v)
-	c.MostlyHeld(t, v)
+	campaign(t, &Campaign{Origins: origins, Replicas: Named(nodes), Purge: Operator(client), Kinds: All})
 }
 
 // TestPurgeReachesTheLastReplicaWithin50ms measures, of a fleet that does nothing else, how long

@@ -74,13 +74,8 @@ func (s *scene) round(what trouble, mode int) {
 	t, c := s.t, s.c
 	t.Helper()
 	t.Log([]string{"purging", "down", "after", "mixed"}[mode])
-	refused := len(what.args) > 0 && what.absent && !what.replicates
-	for name := range c.Replicas {
-		c.Forget(name)
-		eventually(t, name+" answers from memory", func() bool {
-			return c.Saw(name, cache.DetailMemory) || refused && c.Saw(name, cache.DetailRedisRefused)
-		})
-	}
+	refused := what.refuses()
+	s.answered(what)
 	s.careful.Store(mode != purging)
 	c.Apart.Store(mode != purging)
 	if !refused {

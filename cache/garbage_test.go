@@ -145,7 +145,7 @@ func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
 				}
 			}
 			n, took := commands(t, server)-before, time.Since(began)
-			if float64(n) > 30*6*took.Seconds() { // a look is six commands
+			if float64(n) > 30*7*took.Seconds() { // a look is seven commands
 				t.Errorf("%d commands in %v, want about 22 looks a second", n, took)
 			}
 		})

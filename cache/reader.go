@@ -40,17 +40,17 @@ type Reader[V any] struct {
 	watched *watch.Key
 
 	memory   atomic.Pointer[entry[V]]
-	pause    atomic.Pointer[pause]   // after a failed load; nil after a successful one
-	clock    atomic.Int64            // Redis's less that of watch.Now, which nobody sets, ms
-	beside   atomic.Bool             // the books changed, and nobody has looked since
-	size     atomic.Int64            // of the last body that was loaded, bytes
-	nextAsk  atomic.Int64            // when a read may ask for a refresh again
-	refusal  atomic.Pointer[refusal] // why Redis refused the last write of this resource; nil: it did not
-	wake     chan struct{}           // capacity 1: wakes the attendant
-	changed  chan struct{}           // capacity 1: wakes the flight that waits for another process's
-	carrying atomic.Bool             // what an operator wants restored is being restored
-	giving   atomic.Bool             // a lease is being given back
-	voids    int                     // loads in a row that a hard purge made void; for the present flight alone
+	pause    atomic.Pointer[pause]  // after a failed load; nil after a successful one
+	clock    atomic.Int64           // Redis's less that of watch.Now, which nobody sets, ms
+	beside   atomic.Bool            // the books changed, and nobody has looked since
+	size     atomic.Int64           // of the last body that was loaded, bytes
+	nextAsk  atomic.Int64           // when a read may ask for a refresh again
+	refusal  atomic.Pointer[string] // the operation that Redis refused last; nil: it refuses none
+	wake     chan struct{}          // capacity 1: wakes the attendant
+	changed  chan struct{}          // capacity 1: wakes the flight that waits for another process's
+	carrying atomic.Bool            // what an operator wants restored is being restored
+	giving   atomic.Bool            // a lease is being given back
+	voids    int                    // loads in a row that a hard purge made void; for the present flight alone
 
 	mu     sync.Mutex // guards the fields below
 	asking *asking[V]
@@ -61,7 +61,10 @@ type Reader[V any] struct {
 	lastETag       string // of the document last held, purged or not,
 	lastAt         int64  // and when its content changed, Unix milliseconds
 
-	sights sightings
+	// What was reported last of what is held, and held back.
+	seeing sync.Mutex // guards both, and keeps reports in order
+	sight  Sight
+	told   lease.Hold
 
 	file    lastgood.File // of the last good copy
 	unsaved chan struct{} // capacity 1: wakes keepFile; nil if no copy is kept
@@ -152,15 +155,3 @@ type pause struct {
 
 // isHeld reports whether a failure is a document held back.
 func (p *pause) isHeld() bool { return p != nil && errors.Is(p.err, ErrHeld) }
-
-// sightings are what a reader has reported last.
-type sightings struct {
-	mu   sync.Mutex // guards the rest, and keeps reports in order
-	last Sight
-	hold lease.Hold
-}
-
-// A refusal is an error reply to a write.
-type refusal struct {
-	operation, reason string
-}

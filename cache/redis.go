@@ -98,7 +98,7 @@ func (r *Reader[V]) refuse(operation string, err error) {
 		err = reply
 	}
 	reason, _, _ := strings.Cut(err.Error(), " script: ") // without the place in our script
-	if r.refusal.Swap(&refusal{operation, reason}) == nil {
+	if r.refusal.Swap(&operation) == nil {
 		r.store.log.Warn("redis refuses writes: "+reason, "redis", r.store.Addr(), "resource", r.key, "operation", operation) //nolint:sloglint // the reason is what is searched for
 	}
 	r.store.refusing(r.key, reason)
@@ -106,7 +106,7 @@ func (r *Reader[V]) refuse(operation string, err error) {
 
 // accepted records a successful write: a lease may fit where a document does not.
 func (r *Reader[V]) accepted(operation string) {
-	if old := r.refusal.Load(); old != nil && (operation == "fill" || old.operation == operation) && r.refusal.CompareAndSwap(old, nil) {
+	if old := r.refusal.Load(); old != nil && (operation == "fill" || *old == operation) && r.refusal.CompareAndSwap(old, nil) {
 		r.store.refusing(r.key, "")
 		r.store.log.Info("redis accepts writes again", "redis", r.store.Addr(), "resource", r.key)
 	}

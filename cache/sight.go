@@ -4,11 +4,11 @@ import "vitrine/cache/lease"
 
 // see reports what is in memory now, and what is held back, if it is news.
 func (r *Reader[V]) see(purged bool) {
-	r.sights.mu.Lock()
-	defer r.sights.mu.Unlock()
+	r.seeing.Lock()
+	defer r.seeing.Unlock()
 	s, e := Sight{Key: r.key}, r.memory.Load()
-	if hold := e.holding(); hold != r.sights.hold {
-		if r.sights.hold = hold; r.store.events.Held != nil {
+	if hold := e.holding(); hold != r.told {
+		if r.told = hold; r.store.events.Held != nil {
 			r.store.events.Held(r.key, r.heldBack(e))
 		}
 	}
@@ -32,8 +32,8 @@ func (r *Reader[V]) see(purged bool) {
 	if p := r.pause.Load(); p != nil && !p.isHeld() {
 		s.Failures, s.Err = p.count, p.err
 	}
-	last := r.sights.last
-	if r.sights.last = s; purged || s.Set != last.Set || s.Seq != last.Seq || s.Failures != last.Failures || s.etag() != last.etag() || s.Purged != last.Purged {
+	last := r.sight
+	if r.sight = s; purged || s.Set != last.Set || s.Seq != last.Seq || s.Failures != last.Failures || s.etag() != last.etag() || s.Purged != last.Purged {
 		if r.store.events.Seen != nil {
 			r.store.events.Seen(s)
 		}

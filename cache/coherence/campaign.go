@@ -1,6 +1,7 @@
 package coherence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -35,15 +36,20 @@ type Campaign struct {
 	Quiet, Unheld, Forgets, Apart atomic.Bool
 
 	Acked    atomic.Int64
-	worked   atomic.Int64             // since when the CMS does, Unix nanoseconds
-	broke    atomic.Int64             // until when links broke, likewise
-	replaced map[string]*atomic.Int64 // by replica: how often it was
+	worked   atomic.Int64     // since when the CMS does, Unix nanoseconds
+	broke    atomic.Int64     // until when links broke, likewise
+	seats    map[string]*seat // by replica
 	checkers map[string]*checker
-	sources  map[string]*sync.Map     // by replica, Status.Detail: what answers said of where they came from
-	away     map[string]*atomic.Int64 // by replica, the answers that said that Redis is away, and that are not held to anything
-	purging  sync.RWMutex             // held for reading by each purge
+	purging  sync.RWMutex // held for reading by each purge
 	tasks    sync.WaitGroup
 	stop     context.CancelFunc
+}
+
+// A seat is what is known of a replica, whichever process answers for it.
+type seat struct {
+	replaced atomic.Int64 // how often it was
+	sources  sync.Map     // by Status.Detail: what answers said of where they came from
+	away     atomic.Int64 // the answers that said that Redis is away, and that are not held to anything
 }
 
 // Begin starts the readers and, for each resource, a purger. Both go on until End.
@@ -55,10 +61,9 @@ func (c *Campaign) Begin(t testing.TB) {
 		c.Seed = rand.Uint64()
 	}
 	t.Cleanup(func() { cancel(); c.tasks.Wait() })
-	c.checkers, c.sources, c.away = map[string]*checker{}, map[string]*sync.Map{}, map[string]*atomic.Int64{}
-	c.replaced = map[string]*atomic.Int64{}
+	c.checkers, c.seats = map[string]*checker{}, map[string]*seat{}
 	for name := range c.Replicas {
-		c.sources[name], c.away[name], c.replaced[name] = &sync.Map{}, &atomic.Int64{}, &atomic.Int64{}
+		c.seats[name] = &seat{}
 	}
 	for key := range c.Origins {
 		c.checkers[key] = newChecker(c.Bound)
@@ -80,56 +85,49 @@ func (c *Campaign) Begin(t testing.TB) {
 func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string, o *observer) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	burst := c.Burst
-	if burst == 0 {
-		burst = 5
-	}
-	var newest, replaced int64 // answered from a copy; how often it had been replaced then
-	var held cache.Status      // of the last answer with that
-	var last, away time.Time   // of the last answer, and of the first of those up to it that said that Redis is away
-	var wrong time.Time        // of the first error since then
+	s, l := c.seats[o.replica], loss{replica: o.replica}
+	replaced := int64(0) // how often it had been when it answered
 	for ctx.Err() == nil {
 		began := o.now()
-		for range burst {
+		for range cmp.Or(c.Burst, 5) {
 			asked := o.now()
-			if n := c.replaced[o.replica].Load(); n != replaced {
-				newest, replaced = 0, n
+			if n := s.replaced.Load(); n != replaced {
+				l.version, replaced = 0, n
 			}
 			failing, forgets := c.failing(), c.Forgets.Load()
 			version, status, err := r.Get(ctx, key)
 			switch {
 			case ctx.Err() != nil:
 				return
-			case err != nil && c.replaced[o.replica].Load() != replaced:
+			case err != nil && s.replaced.Load() != replaced:
 				continue
 			case err != nil && (failing || c.failing()):
-				if wrong.Before(last) {
-					wrong = time.Now()
+				if l.first.Before(l.last) {
+					l.first = time.Now()
 				}
-				o.c.failed(loss{o.replica, newest, held, last, wrong, away, time.Unix(0, c.broke.Load())}, c.Origins[key], err)
+				l.broke = time.Unix(0, c.broke.Load())
+				o.c.failed(l, c.Origins[key], err)
 				watch.Sleep(ctx, time.Millisecond)
 				continue
 			case err != nil:
 				t.Errorf("%s: %s: %v", o.replica, key, err)
 				return
 			}
-			if last = time.Now(); version >= newest && isKept(status) {
-				newest, held = version, status
+			if l.last = time.Now(); version >= l.version && isKept(status) {
+				l.version, l.status = version, status
 			}
-			c.sources[o.replica].Store(status.Detail, true)
-			if status.Detail == cache.DetailRedisLost && status.Stale && (forgets || c.Forgets.Load()) {
-				away = time.Time{}
-				continue
-			}
+			s.sources.Store(status.Detail, true)
 			if status.Detail == cache.DetailRedisAway {
-				if away.IsZero() {
-					away = last
+				if l.away.IsZero() {
+					l.away = l.last
 				}
-				c.away[o.replica].Add(1)
+				s.away.Add(1)
 				continue
 			}
-			away = time.Time{}
-			o.saw(asked, version, status)
+			l.away = time.Time{}
+			if status.Detail != cache.DetailRedisLost || !status.Stale || !forgets && !c.Forgets.Load() {
+				o.saw(asked, version, status)
+			}
 		}
 		if took := o.now() - began; took > time.Millisecond {
 			watch.Sleep(ctx, min(took, Bound))
@@ -247,7 +245,7 @@ func (c *Campaign) failing() bool {
 }
 
 // Replaced says that another process answers for the replica, which holds nothing of the old one's.
-func (c *Campaign) Replaced(replica string) { c.replaced[replica].Add(1) }
+func (c *Campaign) Replaced(replica string) { c.seats[replica].replaced.Add(1) }
 
 // Untrusted has copies count as purged until the end: something is done to Redis that may be one.
 func (c *Campaign) Untrusted() (end func()) {
@@ -270,19 +268,19 @@ func (c *Campaign) Break(links func()) {
 
 // Saw says that a replica has given an answer with that detail since the last Forget.
 func (c *Campaign) Saw(replica, detail string) bool {
-	_, ok := c.sources[replica].Load(detail)
+	_, ok := c.seats[replica].sources.Load(detail)
 	return ok
 }
 
 // Forget forgets what its answers said.
-func (c *Campaign) Forget(replica string) { c.sources[replica].Clear() }
+func (c *Campaign) Forget(replica string) { c.seats[replica].sources.Clear() }
 
 // Away is how many answers of a replica said that Redis is away.
-func (c *Campaign) Away(replica string) int64 { return c.away[replica].Load() }
+func (c *Campaign) Away(replica string) int64 { return c.seats[replica].away.Load() }
 
 // Exempt is how many of all said so.
 func (c *Campaign) Exempt() (n int64) {
-	for name := range c.away {
+	for name := range c.seats {
 		n += c.Away(name)
 	}
 	return n

@@ -18,8 +18,9 @@ func (s *Server) document(i int) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r := requestOf(c)
 		r.route = &routes[i]
-		if r.isPreflight() {
-			r.answerPreflight()
+		if isPreflight(r.ctx, r.origin, r.requestMethod) {
+			answerPreflight(r.ctx, r.writeCommon())
+			r.writeVary()
 			return nil
 		}
 		q := negotiate.ParseQuery(r.ctx.URI().QueryString())

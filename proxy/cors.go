@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 )
 
 // cors decides which origins' pages can read the answers (Fetch standard, section 3.3).
@@ -28,13 +31,6 @@ func readable(origin string) lines {
 	return newLines("Access-Control-Allow-Origin: %s\r\nTiming-Allow-Origin: %[1]s\r\nAccess-Control-Expose-Headers: %s\r\n", origin, exposed)
 }
 
-// preflight are the lines that allow the pages of an origin to send requests. Every header can be
-// sent, since nothing depends on credentials: the names before the wildcard are for browsers
-// without support for it, and it never covers Authorization. Two hours are Chromium's maximum.
-var preflight = newLines("Access-Control-Allow-Methods: " + allowed + "\r\n" +
-	"Access-Control-Allow-Headers: Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *\r\n" +
-	"Access-Control-Max-Age: 7200\r\n")
-
 // newCORS reads a list of origins; "*" alone allows all, and an empty list none.
 func newCORS(origins []string) (cors, error) {
 	c := cors{origins: map[string]lines{}, resourcePolicy: newLines("Cross-Origin-Resource-Policy: same-origin\r\n")}
@@ -53,4 +49,28 @@ func newCORS(origins []string) (cors, error) {
 		c.origins[o] = readable(o)
 	}
 	return c, nil
+}
+
+// permission are the lines that allow the pages of an origin to send requests. Every header can be
+// sent, since nothing depends on credentials: the names before the wildcard are for browsers
+// without support for it, and it never covers Authorization. Two hours are Chromium's maximum.
+var permission = newLines("Access-Control-Allow-Methods: " + allowed + "\r\n" +
+	"Access-Control-Allow-Headers: Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *\r\n" +
+	"Access-Control-Max-Age: 7200\r\n")
+
+// isPreflight reports whether a request with these fields is a preflight (Fetch standard, section
+// 4.8).
+func isPreflight(ctx *fasthttp.RequestCtx, origin, requestMethod []byte) bool {
+	return ctx.IsOptions() && len(origin) > 0 && len(requestMethod) > 0
+}
+
+// answerPreflight answers a preflight. An origin that may not read gets the same answer without the
+// permission.
+func answerPreflight(ctx *fasthttp.RequestCtx, mayRead bool) {
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+	h.Set(fiber.HeaderAllow, allowed)
+	if mayRead {
+		permission.set(h)
+	}
 }

@@ -7,8 +7,8 @@
 //     (client.go); the requests on it are framed as their bytes arrive (framing.go), and one pass
 //     over the header picks the fields that matter (request.go);
 //  2. Fiber routes it through the middleware (app.go) to the handler of its path (routes.go): a
-//     document (answer.go), a redirect to the right path, or 404; answers without a document, a
-//     CORS preflight among them, are in plain.go;
+//     document (answer.go), a redirect to the right path, or 404 (plain.go); a CORS preflight is
+//     answered (cors.go);
 //  3. the format parameter is checked, then Accept, and only then the method (package negotiate);
 //  4. a GET or HEAD asks the resource's [Documents] for its document, which on a hit is an atomic
 //     load, and the document for the requested form and content coding (package represent);

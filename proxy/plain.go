@@ -102,19 +102,6 @@ func redirect(path string) fiber.Handler {
 	}
 }
 
-// answerPreflight answers a CORS preflight. An origin that is not allowed gets the same answer
-// without the permission.
-func (r *request) answerPreflight() {
-	allows := r.writeCommon()
-	r.writeVary()
-	h := &r.ctx.Response.Header
-	r.ctx.SetStatusCode(fasthttp.StatusNoContent)
-	h.Set(fiber.HeaderAllow, allowed)
-	if allows {
-		preflight.set(h)
-	}
-}
-
 // A description is the answer to OPTIONS, in Django REST Framework's form. text/html is listed
 // since a browser's Accept is satisfied, with JSON.
 type description struct {

@@ -162,11 +162,6 @@ func put(field *[]byte, value []byte) {
 	*field = append(append(*field, ", "...), value...)
 }
 
-// isPreflight reports whether the request is a CORS preflight (Fetch standard, section 4.8).
-func (r *request) isPreflight() bool {
-	return r.ctx.IsOptions() && len(r.origin) > 0 && len(r.requestMethod) > 0
-}
-
 // Lend returns the values that outlive the request.
 func (r *request) Lend() context.Context {
 	if r.span != nil {

@@ -64,6 +64,22 @@ func (r *Reader[V]) paused(now time.Duration) error {
 	return &RetryError{After: p.until - now, Err: p.err}
 }
 
+// declined is why nobody gets an answer during a pause: the failure, or that no load would be tried
+// after it. It is nil once the pause is over.
+func (r *Reader[V]) declined(now time.Duration) error {
+	failure := r.paused(now)
+	retry, ok := errors.AsType[*RetryError](failure)
+	cause := r.o.Unable()
+	if !ok || cause == nil {
+		return failure
+	}
+	after := retry.After
+	if u, ok := errors.AsType[Untried](cause); ok {
+		after = max(after, u.TryAfter())
+	}
+	return &RetryError{After: after, Err: cause}
+}
+
 // noteFailure learns from Redis whether the last attempt to load, by any process, failed.
 func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 	switch {

@@ -77,7 +77,7 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 		r.accepted("acquire")
 		r.fetch(ctx, f, l, held, originAlone)
 	case l.Outcome == lease.Failed:
-		f.err = r.paused(watch.Now())
+		f.err = r.declined(watch.Now())
 	case l.Outcome == lease.Held:
 		f.elsewhere = true
 		r.await(ctx, l.Left)

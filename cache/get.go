@@ -65,7 +65,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 			}
 			return e.answer(st), nil
 		case doDecline:
-			if err := r.paused(now); err != nil {
+			if err := r.declined(now); err != nil {
 				return a, err
 			}
 			continue // it is over

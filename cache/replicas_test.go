@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +129,34 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnOpenBreakerIsToldDuringAPause has a breaker open with a failure, whose pause is not over.
+func TestAnOpenBreakerIsToldDuringAPause(t *testing.T) {
+	b := anyStore(t)
+	src, o := newSource(), options(nil)
+	src.fail(errDown)
+	o.Loader, o.BackoffFirst, o.BackoffMost = src, time.Minute, time.Minute
+	var open atomic.Bool
+	o.Unable = func() error {
+		if !open.Load() {
+			return nil
+		}
+		return untried(time.Hour)
+	}
+	_, r := replica(t, b.url, o)
+	if _, err := r.Get(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("the breaker is closed: %v", err)
+	}
+	open.Store(true)
+	var retry *RetryError
+	if _, err := r.Get(t.Context()); !errors.As(err, &retry) || !errors.As(err, new(untried)) || retry.After != time.Hour {
+		t.Errorf("the breaker is open: %v", err)
+	}
+	open.Store(false)
+	if _, err := r.Get(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("it is closed again: %v", err)
 	}
 }
 

@@ -150,6 +150,23 @@ func TestTimeoutIsOverTheWholeFetch(t *testing.T) {
 	}
 }
 
+func TestAProgramThatTheTimeEndsIsATimeout(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for key, part := range map[string]source.Part{
+		"parts[0].map": {Map: "until(false; .)"}, "parts[0].items": {Items: "until(false; .)"},
+	} {
+		client := newClient(t, cms.URL, func(o *options) {
+			o.Timeout = 200 * time.Millisecond
+			o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{part}}}
+		})
+		_, err := client.Fetch(t.Context(), shape.Banners, Held{})
+		wantError(t, err, ErrTimeout, "upstream.resources.banners."+key+": context deadline exceeded")
+		if errors.Is(err, shape.ErrRefused) || client.Breaker().Failures != 1 {
+			t.Errorf("%s: %v is a refusal, or no failure: %+v", key, err, client.Breaker())
+		}
+	}
+}
+
 func TestTimeoutRemembersTheAttemptBefore(t *testing.T) {
 	t.Parallel()
 	cms := upstreamtest.New(t)

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,6 +19,7 @@ func main() { os.Exit(execute("/etc/vitrine")) }
 // execute runs the command line of this process. The configuration of an installed service is in
 // the folder installed.
 func execute(installed string) int {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // libraries log to it: net/http what a CMS sends without being asked
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

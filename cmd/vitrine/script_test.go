@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -62,6 +64,29 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// A library's own log is no line of ours: that of net/http quotes what a CMS sends without being
+// asked.
+func TestNothingOfALibrarysLogComesOut(t *testing.T) {
+	t.Parallel()
+	cms := testkit.Accept(t, func(conn net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]unsolicited")
+		_, _ = conn.Read(make([]byte, 1)) // until it is closed
+	})
+	var out bytes.Buffer
+	command := exec.CommandContext(t.Context(), "vitrine", "check")
+	command.Env = append(os.Environ(), "VITRINE_UPSTREAM_URL=http://"+cms, "VITRINE_REDIS_URL=redis://"+redistest.Start(t).Addr)
+	command.Stderr = &out
+	if code := command.Run(); code == nil {
+		t.Error("a catalogue that is a list was accepted")
+	}
+	if out.Len() > 0 {
+		t.Errorf("stderr has %s", out.String())
+	}
 }
 
 // exits CODE COMMAND… runs it to its end and wants that exit code.

@@ -165,6 +165,7 @@ func (e *FaultError) Unwrap() error { return e.Err }
 type LateError struct {
 	Limit time.Duration // of the client; 0 if the caller's deadline came first
 	last  error         // the error of the previous attempt; may be nil
+	at    error         // what it was at, if not waiting for a response; may be nil
 }
 
 func (e *LateError) Error() string {
@@ -172,7 +173,9 @@ func (e *LateError) Error() string {
 	if e.Limit > 0 {
 		text = fmt.Sprintf("no complete response within %v", e.Limit)
 	}
-	if e.last != nil {
+	if e.at != nil {
+		text += ": " + e.at.Error()
+	} else if e.last != nil {
 		text += fmt.Sprintf(" (previous attempt: %v)", e.last)
 	}
 	return text
@@ -181,8 +184,8 @@ func (e *LateError) Error() string {
 func (*LateError) Unwrap() error { return context.DeadlineExceeded }
 
 // Late is the error of processing responses for too long.
-func Late(op string, last error) error {
-	return &Error{Op: op, Kind: ErrTimeout, Err: &LateError{last: last}}
+func Late(op string, at error) error {
+	return &Error{Op: op, Kind: ErrTimeout, Err: &LateError{at: at}}
 }
 
 // WithoutURL removes the method and URL that net/http adds to every error of a request: [Error] has

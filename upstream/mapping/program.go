@@ -56,9 +56,11 @@ func (e *ProgramError) Where() error {
 
 func (e *ProgramError) Unwrap() error { return e.Err }
 
-// Is makes every ProgramError an [ErrProgram], and one about a CMS's data a refusal.
+// Is makes every ProgramError an [ErrProgram], and one about a CMS's data a refusal: not of a run
+// that its context ended, which says nothing about them.
 func (e *ProgramError) Is(target error) bool {
-	return target == ErrProgram || target == shape.ErrRefused && e.Input != ""
+	ended := errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded)
+	return target == ErrProgram || target == shape.ErrRefused && e.Input != "" && !ended
 }
 
 // Program is a jq program, compiled. It is safe for concurrent use.

@@ -215,6 +215,42 @@ func TestListThatNeverHoldsStillIsRefused(t *testing.T) {
 	}
 }
 
+// A cursor that is a number is sent as it came: one beyond 64 bits, or with a fraction, is another.
+func TestACursorThatIsANumberIsSentAsItCame(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for sent, want := range map[string]string{
+		"7": "7", "12345678901234567890": "12345678901234567890", "1700000000.125": "1700000000.125", "2e2": "200", "-1": "-1",
+	} {
+		asked := ""
+		pages(cms, "/rows", func(query func(string) string) string {
+			if asked = query("after"); asked == "" {
+				return `{"rows":[{"id":1}],"next":` + sent + `}`
+			}
+			return `{"rows":[{"id":2}],"next":null}`
+		})
+		for _, program := range []string{".next", ".next | ."} {
+			wantIDs(t, paged(t, cms, "custom", source.Part{
+				Path: "rows", Items: ".rows", Paging: source.Paging{Style: source.PagingCursor, Param: "after", Next: program},
+			}), "[1 2]")
+			if asked != want {
+				t.Errorf("%s by %s: asked for what follows %s", sent, program, asked)
+			}
+		}
+	}
+}
+
+func TestATotalThatIsNoNumberOfItemsIsRefused(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for _, total := range []string{"1.5", "1e400", "12345678901234567890", "-1", `"x"`, "true", "[]"} {
+		pages(cms, "/rows", func(query func(string) string) string {
+			return `{"rows":[{"id":` + query("p") + `}],"total":` + total + `}`
+		})
+		wantRefusal(t, paged(t, cms, "custom", source.Part{
+			Path: "rows", Items: ".rows", Paging: source.Paging{Style: source.PagingPage, Param: "p", Total: ".total"},
+		}), "banners: want a number of items (paging.total), got "+total)
+	}
+}
+
 // What is served is the last value of a repeated name, so an item is told from others by it, and a
 // list found by it.
 func TestTheLastValueOfARepeatedNameCountsEverywhere(t *testing.T) {

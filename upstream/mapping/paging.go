@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
+	"math/big"
 	"net/http"
 	"regexp"
 	"slices"
@@ -107,18 +109,31 @@ func NextLink(h http.Header) string {
 	return ""
 }
 
-// number is the digits of a whole number of any of gojq's types, or "". Reading it takes time that
-// grows with the square of its length, so that is bounded.
+// mostDigits bounds a number: reading it takes time that grows with the square of its length.
+const mostDigits = 64
+
+// number is a number of any of gojq's types as a text, or "": a whole one of up to 53 bits as its
+// digits, and any other as the CMS wrote it.
 func number(v any) string {
-	const most = 64
-	if text, ok := v.(json.Number); ok && len(text) > most {
-		return ""
-	}
-	switch v.(type) {
-	case int, float64, json.Number:
-		if n, ok := gojq.ToInt(v); ok {
-			return strconv.Itoa(n)
+	switch v := v.(type) {
+	case int:
+		return strconv.Itoa(v)
+	case *big.Int:
+		if v.BitLen() <= 3*mostDigits {
+			return v.String()
 		}
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	case json.Number:
+		if len(v) > mostDigits {
+			break
+		}
+		if f, err := v.Float64(); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return strconv.FormatFloat(f, 'f', -1, 64)
+		}
+		return string(v)
 	}
 	return ""
 }

@@ -93,6 +93,9 @@ func Load(sources Sources) (Config, error) {
 	if !wrong["upstream.preset"] {
 		errs = append(errs, c.content(v, path, sources.Environ)...)
 	}
+	if login := c.origins["upstream.shared.login"]; c.Upstream.Shared.Login != nil && c.Upstream.Authorization.Reveal() != "" {
+		errs = append(errs, mistake(v["upstream.authorization"].origin, "want either this or %s (%s), got both", login.name, login.place()))
+	}
 	errs = append(errs, c.targets(v, path, sources.Environ)...)
 	return c, errors.Join(errs...)
 }
@@ -228,6 +231,9 @@ func incomplete(given values) (errs []error) {
 	}
 	if path := given["log.access_path"]; path.text != "" && given["log.access"].text == "off" {
 		errs = append(errs, mistake(path.origin, "want on or combined as well, in VITRINE_LOG_ACCESS"))
+	}
+	if secret := given["hook.secret"]; secret.text != "" && given["admin.listen"].text == "" {
+		errs = append(errs, mistake(secret.origin, "want the operator's address as well, at which the webhook is, in VITRINE_ADMIN_LISTEN"))
 	}
 	return errs
 }

@@ -52,18 +52,15 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 			if do == doRenew {
 				r.refresh(ctx)
 			}
-			if standing < copyEnding {
-				reason := DetailRevalidate
-				if standing == copyStale {
-					reason = DetailIfError
-				}
-				return e.answer(r.stale(e.detail(l), reason)), nil
+			reason := DetailRevalidate
+			if standing == copyStale {
+				reason = DetailIfError
 			}
-			st := Status{Detail: e.detail(l)}
-			if waited.Fwd != "" && e.origin == originStored && l != linkAway {
-				st = waited
+			a = r.fromMemory(e, l, standing, reason)
+			if waited.Fwd != "" && !a.Status.Stale && e.origin == originStored && l != linkAway {
+				a.Status = waited
 			}
-			return e.answer(st), nil
+			return a, nil
 		case doDecline:
 			if err := r.declined(now); err != nil {
 				return a, err
@@ -96,16 +93,12 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 		if e, l = r.seen(now); l == linkUnsure {
 			e, l = r.asked(ctx, now)
 		}
-		switch e.standing(watch.Now()) {
-		case copyNone:
-			if do == doWait && errors.Is(failure, ErrWait) {
-				continue // there was a copy: who has none waits longer
-			}
+		switch standing := e.standing(watch.Now()); {
+		case standing != copyNone:
+			return r.fromMemory(e, l, standing, late), nil
+		case do != doWait || !errors.Is(failure, ErrWait):
 			return a, failure
-		case copyFresh, copyEnding:
-			return e.answer(Status{Detail: e.detail(l)}), nil
-		}
-		return e.answer(r.stale(e.detail(l), late)), nil
+		} // there was a copy: who has none waits longer
 	}
 }
 
@@ -149,9 +142,13 @@ func (r *Reader[V]) asked(ctx context.Context, now time.Duration) (*entry[V], li
 	return e, linkLooked
 }
 
-// stale is the status of a stale answer: a problem with Redis comes before any other reason.
-func (r *Reader[V]) stale(detail, reason string) Status {
+// fromMemory is the answer from the copy. If it is stale, a problem with Redis comes before any other
+// reason.
+func (r *Reader[V]) fromMemory(e *entry[V], l link, s standing, reason string) Answer[V] {
+	detail := e.detail(l)
 	switch {
+	case s >= copyEnding:
+		return e.answer(Status{Detail: detail})
 	case detail == DetailRedisAway || detail == DetailRedisRefused || detail == DetailRedisLost:
 		reason = detail
 	case r.pause.Load().isHeld():
@@ -159,5 +156,5 @@ func (r *Reader[V]) stale(detail, reason string) Status {
 	case r.pause.Load() != nil:
 		reason = DetailIfError
 	}
-	return Status{Stale: true, Detail: reason}
+	return e.answer(Status{Stale: true, Detail: reason})
 }

@@ -72,7 +72,6 @@ const (
 type Store struct {
 	watch  *watch.Watch
 	url    string
-	roster *lease.Roster
 	prefix string
 	holder string // the name of this store in a lease
 	bound  time.Duration
@@ -108,9 +107,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	holder := holderName()
 	s := &Store{
-		watch: w, url: o.URL, roster: lease.NewRoster(o.Prefix, holder), prefix: o.Prefix, holder: holder, bound: o.PurgeBound,
+		watch: w, url: o.URL, prefix: o.Prefix, holder: holderName(), bound: o.PurgeBound,
 		log: o.Logger, events: o.Events, keys: map[string]string{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -215,23 +213,20 @@ func (s *Store) hash(key string) *lease.Hash { return lease.New(s.prefix, key, s
 // A Replica is a process on the same Redis and prefix.
 type Replica = lease.Replica
 
-// rosterKey is the key whose server has the roster; in a Cluster any server would do.
-const rosterKey = "replicas"
-
 // Announce reports this process to the others. A process that does not report again within lasting
 // is dropped.
 func (s *Store) Announce(ctx context.Context, report []byte, lasting time.Duration) error {
-	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Write(ctx, c, report, lasting) })
+	return s.do(ctx, lease.RosterKey, func(c redis.Cmdable) error { return lease.Announce(ctx, c, s.prefix, s.holder, report, lasting) })
 }
 
 // Replicas lists those that have reported themselves within lasting, by name.
 func (s *Store) Replicas(ctx context.Context, lasting time.Duration) ([]Replica, error) {
-	return call(ctx, s, rosterKey, func(c redis.Cmdable) ([]Replica, error) { return s.roster.Read(ctx, c, lasting) })
+	return call(ctx, s, lease.RosterKey, func(c redis.Cmdable) ([]Replica, error) { return lease.Replicas(ctx, c, s.prefix, s.holder, lasting) })
 }
 
 // Withdraw removes this process from the list, before it ends.
 func (s *Store) Withdraw(ctx context.Context) error {
-	return s.do(ctx, rosterKey, func(c redis.Cmdable) error { return s.roster.Withdraw(ctx, c) })
+	return s.do(ctx, lease.RosterKey, func(c redis.Cmdable) error { return lease.Withdraw(ctx, c, s.prefix, s.holder) })
 }
 
 // Close ends everything the store runs, including fetches in flight, and waits for it. Leases held

@@ -9,16 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Roster is the hash in which the processes on one Redis report themselves.
-type Roster struct {
-	name, self string
-	keys       []string
-}
-
-// NewRoster is the roster under prefix, in which this process calls itself self.
-func NewRoster(prefix, self string) *Roster {
-	return &Roster{name: "replicas", self: self, keys: []string{prefix + "replicas"}}
-}
+// RosterKey is the name of the hash in which the processes on one Redis and prefix report
+// themselves, each under a name of its own.
+const RosterKey = "replicas"
 
 // A Replica is a process on the same Redis and prefix, as it last reported itself.
 type Replica struct {
@@ -32,23 +25,23 @@ type Replica struct {
 	Report []byte
 }
 
-// Write reports this process. Redis forgets a process that does not report again within lasting.
-func (r *Roster) Write(ctx context.Context, c redis.Scripter, text []byte, lasting time.Duration) error {
-	_, err := report.run(ctx, c, r.name, r.keys, r.self, text, lasting.Milliseconds())
+// Announce reports the process self. Redis forgets one that does not report again within lasting.
+func Announce(ctx context.Context, c redis.Scripter, prefix, self string, text []byte, lasting time.Duration) error {
+	_, err := roster.run(ctx, c, RosterKey, []string{prefix + RosterKey}, lasting.Milliseconds(), self, text)
 	return err
 }
 
-// Read lists the reports of the last lasting, by name.
-func (r *Roster) Read(ctx context.Context, c redis.Scripter, lasting time.Duration) (all []Replica, err error) {
-	got, err := roster.run(ctx, c, r.name, r.keys, lasting.Milliseconds())
+// Replicas lists the reports of the last lasting, by name.
+func Replicas(ctx context.Context, c redis.Scripter, prefix, self string, lasting time.Duration) (all []Replica, err error) {
+	got, err := roster.run(ctx, c, RosterKey, []string{prefix + RosterKey}, lasting.Milliseconds())
 	for i := 1; i+2 < len(got); i += 3 {
-		all = append(all, Replica{Name: got.text(i), Self: got.text(i) == r.self, Age: time.Duration(got.int(0)-got.int(i+1)) * time.Millisecond, Report: []byte(got.text(i + 2))})
+		all = append(all, Replica{Name: got.text(i), Self: got.text(i) == self, Age: time.Duration(got.int(0)-got.int(i+1)) * time.Millisecond, Report: []byte(got.text(i + 2))})
 	}
 	slices.SortFunc(all, func(a, b Replica) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 
-// Withdraw takes the process off the list.
-func (r *Roster) Withdraw(ctx context.Context, c redis.Cmdable) error {
-	return c.HDel(ctx, r.keys[0], r.self).Err()
+// Withdraw takes the process self off the list.
+func Withdraw(ctx context.Context, c redis.Cmdable, prefix, self string) error {
+	return c.HDel(ctx, prefix+RosterKey, self).Err()
 }

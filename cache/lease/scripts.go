@@ -29,7 +29,7 @@ type script struct {
 // others.
 func IsScript(s string) bool {
 	hash := redis.NewScript(s).Hash()
-	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, accept, remember, restore, report, roster, notify}, func(own script) bool {
+	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, accept, remember, restore, roster, notify}, func(own script) bool {
 		return own.Hash() == s || own.Hash() == hash
 	})
 }
@@ -43,7 +43,6 @@ var (
 	accept   = load("accept")
 	remember = load("remember")
 	restore  = load("restore")
-	report   = load("report")
 	roster   = load("roster")
 	notify   = load("notify")
 )

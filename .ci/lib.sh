@@ -92,10 +92,6 @@ release() {
 	echo "$folder"
 }
 
-# compiled OS/ARCH: the folder in which go keeps what it has compiled for a release, which is the
-# same for .ci/release and the Dockerfile.
-compiled() { echo "$CACHE/compiled/${1/\//_}"; }
-
 # inventory: all that the engine holds, to be compared when everything should be gone again.
 inventory() {
 	{ docker ps -aq; docker volume ls -q; docker network ls -q; docker image ls -aq; docker info -f '{{.Swarm.LocalNodeState}}'; } | sort -u
@@ -103,7 +99,7 @@ inventory() {
 
 # build_tools builds the tools of .ci/tools and says in which folder they are.
 build_tools() {
-	GOFLAGS= go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2
+	CGO_ENABLED=0 GOFLAGS=-trimpath go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2
 	echo "$CACHE/tools"
 }
 

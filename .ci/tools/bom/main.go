@@ -22,7 +22,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -82,7 +81,11 @@ func read(info *debug.BuildInfo, all map[string]component) ([]component, error) 
 	if err != nil {
 		return nil, err
 	}
-	folders[found[0].url()] = runtime.GOROOT() //nolint:staticcheck // the toolchain that runs this built the binaries
+	goroot, err := goCommand("env", "GOROOT") // the toolchain in the PATH built the binaries
+	if err != nil {
+		return nil, err
+	}
+	folders[found[0].url()] = strings.TrimSpace(string(goroot))
 	var failed error
 	for i, c := range found {
 		known, ok := all[c.url()]
@@ -103,9 +106,9 @@ func sources(modules []component) (map[string]string, error) {
 	for _, m := range modules {
 		args = append(args, m.path+"@"+m.version)
 	}
-	out, err := exec.CommandContext(context.Background(), "go", args...).Output()
+	out, err := goCommand(args...)
 	if err != nil {
-		return nil, fmt.Errorf("go mod download: %w", err)
+		return nil, err
 	}
 	folders := map[string]string{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
@@ -116,6 +119,15 @@ func sources(modules []component) (map[string]string, error) {
 		folders[component{path: module.Path, version: module.Version}.url()] = module.Dir
 	}
 	return folders, nil
+}
+
+// goCommand returns what go prints.
+func goCommand(args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(context.Background(), "go", args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w", args[0], err)
+	}
+	return out, nil
 }
 
 // licensed adds the licence: the texts in the root of its source, NOTICE included.

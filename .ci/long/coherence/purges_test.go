@@ -123,7 +123,19 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
 	random := func(t *testing.T, url string, client redis.Cmdable, deeds int, odd bool) {
 		origins := coherence.NewOrigins(5*time.Millisecond, "catalogue")
-		nodes := coherence.StartFleet(t, url, 4, origins, coherence.Setup{Timeout: coherence.Patient})
+		setup := coherence.Setup{Timeout: coherence.Patient}
+		if odd { // and every third document is held back for a moment
+			setup.Options = func(_ string, o *cache.ReaderOptions[int64]) {
+				o.TTL, o.GuardHold, o.BackoffFirst, o.BackoffMost = 50*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond
+				o.Guard = func(_, loaded *cache.Document) *cache.Objection {
+					if version, err := coherence.Prepare(loaded); err != nil || version%3 > 0 {
+						return nil
+					}
+					return &cache.Objection{Reason: "a third"}
+				}
+			}
+		}
+		nodes := coherence.StartFleet(t, url, 4, origins, setup)
 		c := &coherence.Restores{Key: "catalogue", Origin: origins["catalogue"], Nodes: nodes, Client: client, Seed: *seed, Odd: odd}
 		c.Run(t, deeds)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
@@ -182,4 +184,48 @@ func cpuShare(t *testing.T, server *redistest.Server) float64 {
 	before, began := cpuOf(t, server), time.Now()
 	watch.Sleep(t.Context(), 1500*time.Millisecond)
 	return (cpuOf(t, server) - before) / time.Since(began).Seconds()
+}
+
+// TestWhatIsNoPurgeLosesNoCopy does what an operator may do to keys, scripts and connections, while the
+// CMS fails.
+func TestWhatIsNoPurgeLosesNoCopy(t *testing.T) {
+	server := startRedis(t)
+	src, one := serving(t, server.URL())
+	_, other := replica(t, server.URL(), options(src))
+	warm(t, one)
+	warm(t, other)
+	src.fail(errDown)
+	names := strings.NewReplacer("KEY", key, "BOOKS", books, "PAST", past)
+	for _, commands := range []string{
+		"SCRIPT FLUSH", "CLIENT KILL TYPE normal SKIPME yes", "CLIENT KILL TYPE pubsub", "EXPIRE KEY 100", "PERSIST KEY", "TOUCH KEY",
+		"HSET KEY accept 1", "HSET KEY restore latest", "HSET KEY restore x", "HSET KEY mine 1", "HDEL KEY source", "HDEL KEY suspicions",
+		"HSET KEY fresh_until 0", "HSET KEY fresh_until -1", "HSET KEY fresh_until 99999999999999", "HSET KEY fetched_at 99999999999999",
+		"HSET KEY pinned_until 99999999999999", "HSET KEY pinned_until 1 pinned_by x", "HDEL KEY pinned_until pinned_by",
+		"COPY KEY elsewhere REPLACE", "COPY KEY vitrine:rules REPLACE", "RENAME KEY elsewhere ; RENAME elsewhere KEY",
+		"DEL PAST", "SET PAST x", "DEL BOOKS", "SET BOOKS x", "DEL BOOKS ; LPUSH BOOKS x", "EXPIRE BOOKS 0", "HDEL BOOKS lease lease_until", "HDEL BOOKS set",
+		"HDEL BOOKS seq", "DEL BOOKS ; CLIENT KILL TYPE pubsub", "DEL BOOKS PAST ; CLIENT KILL TYPE normal SKIPME yes",
+		"HSET BOOKS lease x lease_until 99999999999999 lease_length 1", "HSET BOOKS wanted_until 99999999999999",
+	} {
+		_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
+			for command := range strings.SplitSeq(names.Replace(commands), ";") {
+				var words []any
+				for word := range strings.FieldsSeq(command) {
+					words = append(words, word)
+				}
+				tx.Do(t.Context(), words...)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", commands, err)
+		}
+		for _, r := range []*Reader[int64]{one, other} {
+			for range 3 {
+				if a, err := r.Get(t.Context()); err != nil || a.Value != 1 {
+					t.Fatalf("%s: %+v, %v", commands, a, err)
+				}
+				eventually(t, "it is looked at", func() bool { _, err := r.look(); return err == nil && r.watched.Listening() })
+			}
+		}
+	}
 }

@@ -81,9 +81,9 @@ func read(info *debug.BuildInfo, all map[string]component) ([]component, error) 
 	if err != nil {
 		return nil, err
 	}
-	goroot, err := goCommand("env", "GOROOT") // the toolchain in the PATH built the binaries
+	goroot, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output() // it built the binaries
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("go env: %w", err)
 	}
 	folders[found[0].url()] = strings.TrimSpace(string(goroot))
 	var failed error
@@ -106,9 +106,9 @@ func sources(modules []component) (map[string]string, error) {
 	for _, m := range modules {
 		args = append(args, m.path+"@"+m.version)
 	}
-	out, err := goCommand(args...)
+	out, err := exec.CommandContext(context.Background(), "go", args...).Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("go mod download: %w", err)
 	}
 	folders := map[string]string{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
@@ -119,15 +119,6 @@ func sources(modules []component) (map[string]string, error) {
 		folders[component{path: module.Path, version: module.Version}.url()] = module.Dir
 	}
 	return folders, nil
-}
-
-// goCommand returns what go prints.
-func goCommand(args ...string) ([]byte, error) {
-	out, err := exec.CommandContext(context.Background(), "go", args...).Output()
-	if err != nil {
-		return nil, fmt.Errorf("go %s: %w", args[0], err)
-	}
-	return out, nil
 }
 
 // licensed adds the licence: the texts in the root of its source, NOTICE included.

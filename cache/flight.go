@@ -75,7 +75,7 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case err != nil: // Redis was not reached, or what became of the copy is unknown: look again
 	case l.Outcome == lease.Granted:
 		r.accepted("acquire")
-		r.fetch(ctx, f, l, held, originAlone)
+		r.fetch(ctx, f, l, held, originStored)
 	case l.Outcome == lease.Failed:
 		f.err = r.declined(watch.Now())
 	case l.Outcome == lease.Held:
@@ -116,10 +116,10 @@ func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 	}
 }
 
-// fetch loads, and fills under the lease. Without one, which is the zero value, it loads for this
-// process alone, and the pause after a failure is this process's own. What Redis does not get is
-// kept with the place and the mark of held, as of that origin.
-func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], from origin) {
+// fetch loads, and fills under the lease. What Redis does not get is kept with the place and the
+// mark of held. Without a lease, which is the zero value, it loads for this process alone: the pause
+// after a failure is this process's own, and what is kept is of that origin.
+func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], alone origin) {
 	if err := r.paused(watch.Now()); err != nil && l.Token == "" {
 		f.err = err
 		return
@@ -148,15 +148,17 @@ func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held
 	if o := r.objection(f, held, e); o != nil && r.holdBack(ctx, f, l, held, o) {
 		return
 	}
-	if l.Token == "" || !r.filled(ctx, f, l, e, &from) {
-		e.origin = from
-		r.keep(f, e, held)
+	if l.Token == "" {
+		e.origin = alone
+	} else if r.filled(ctx, f, l, e) {
+		return
 	}
+	r.keep(f, e, held)
 }
 
-// filled fills, and reports false if the document is to be kept, as of that origin, since Redis was
-// not reached or refuses it.
-func (r *Reader[V]) filled(ctx context.Context, f *flight[V], l lease.Lease, e *entry[V], from *origin) bool {
+// filled fills, and reports false if the document is to be kept, since Redis was not reached or
+// refuses it.
+func (r *Reader[V]) filled(ctx context.Context, f *flight[V], l lease.Lease, e *entry[V]) bool {
 	filling := lease.Filling{
 		Source: r.o.Source, ETag: e.doc.ETag, Body: e.doc.Body, TTL: r.o.freshness(),
 		UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified, ChangedAt: r.knownChange(e.doc.ETag),
@@ -178,8 +180,10 @@ func (r *Reader[V]) filled(ctx context.Context, f *flight[V], l lease.Lease, e *
 	case r.store.ctx.Err() != nil: // if anything of it was written, it is complete
 		f.err = errClosed
 		return true
-	case watch.Replied(err):
-		*from = originRefused
+	}
+	e.origin = originAlone
+	if watch.Replied(err) {
+		e.origin = originRefused
 		r.refuse("fill", err)
 	}
 	// A lease may fit where the document does not: hand it back, so that the others need not wait.

@@ -217,7 +217,7 @@ func TestNobodyGetsAnErrorForADocumentThatIsHeldBackTooLate(t *testing.T) {
 			b := inProcess(t)
 			src := newSource(2)
 			o := guarded(src, time.Hour)
-			o.StaleWhileRevalidate, o.StaleIfError = 0, 2*time.Second // in which it is fetched, on a busy machine too
+			o.StaleWhileRevalidate, o.StaleIfError = 0, 3*time.Second // in which it is fetched, on a busy machine too
 			o.BackoffFirst, o.BackoffMost = time.Second/2, time.Hour
 			ended, waiting := make(chan struct{}), make(chan struct{})
 			pause := sync.OnceFunc(func() { close(waiting); <-ended })

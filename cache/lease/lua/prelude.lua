@@ -50,7 +50,7 @@ local function read()
   h.suspicions, h.accept = f[10] or '', (f[11] or '0') ~= '0'
   h.pinned, h.by = num(f[12]), f[13] or ''
   if h.etag == '' or h.pinned > now + pinnable then h.pinned, h.by = 0, '' end
-  if not f[13] then h.pinned = math.min(h.pinned, now) end -- one has ended it
+  if not f[13] then h.pinned = math.min(h.pinned, now) end -- an operator has ended it
   h.fetched = h.at
   if h.fetched > now then h.fetched, h.fresh = now, math.min(h.fresh, now) end
   if h.doc == 0 or num(b[6]) ~= h.doc then h.lease = '' end

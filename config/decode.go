@@ -183,7 +183,7 @@ func (d *decoder) list(n *yaml.Node, key string, to reflect.Value) {
 	switch {
 	case n.Kind == yaml.ScalarNode && texts:
 		items = []*yaml.Node{n}
-	case n.Kind != yaml.SequenceNode || len(items) == 0 && !texts:
+	case n.Kind != yaml.SequenceNode || len(items) == 0 && !texts && to.Type() != reflect.TypeFor[Targets]():
 		d.refuse(key, n.Line, "want a list, got %s", describe(n))
 		return
 	}
@@ -281,10 +281,15 @@ func (d *decoder) json(n *yaml.Node, key string) (v any, err error) {
 		return list, nil
 	}
 	tag := n.ShortTag()
-	if !slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, tag) { // a date is a text
+	isNumber := tag == "!!int" || tag == "!!float"
+	if !isNumber && tag != "!!bool" && tag != "!!null" { // a date is a text
 		return d.read(n, key), nil
 	}
-	if err = n.Decode(&v); (tag == "!!int" || tag == "!!float") && isSecret(key) {
+	err = n.Decode(&v)
+	if isNumber && json.Valid([]byte(n.Value)) { // each digit of it
+		v = json.Number(n.Value)
+	}
+	if isNumber && isSecret(key) {
 		d.mask(n, mask, n.Value)
 	}
 	return v, err

@@ -107,6 +107,8 @@ func (d *decoder) target(n *yaml.Node, key string, t *source.Target, before int)
 	texts := map[string]string{"path": t.Path, "body": t.Body}
 	for name, value := range t.Headers {
 		texts["headers."+name] = value
+		again := slices.ContainsFunc(slices.Collect(maps.Keys(t.Headers)), func(other string) bool { return other < name && strings.EqualFold(other, name) })
+		refuse(again, "headers", "want each header once, whatever the case of its letters, got %q twice", name)
 		refuse(!headerName.MatchString(name) || checkHeader(value) != nil, "headers", "want names and values in printable ASCII, got those of %q", name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {

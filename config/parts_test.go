@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/url"
 	"os"
@@ -61,7 +62,7 @@ upstream:
 			Map:    "rename({\"naam\": \"${env:NOT_REPLACED}\"})\n",
 		},
 		{Name: "gallery", Path: "api/galleries", Headers: map[string]string{"X-Site": "nl"}, Paging: source.Paging{Hosts: []string{"one.example"}}},
-		{Name: "artwork", Body: source.Body{Value: map[string]any{"query": "{ artworks }", "variables": map[string]any{"n": 3, "id": "hunter2", "map": "hunter2"}}}},
+		{Name: "artwork", Body: source.Body{Value: map[string]any{"query": "{ artworks }", "variables": map[string]any{"n": json.Number("3"), "id": "hunter2", "map": "hunter2"}}}},
 	}
 	if diff := cmp.Diff(want, u.Resources.Catalogue.Parts); diff != "" {
 		t.Error(diff)
@@ -169,6 +170,21 @@ upstream:
 	}
 }
 
+func TestValuesBelowATreeAreWhatTheyLookLike(t *testing.T) {
+	c := load(t, config.Sources{File: write(t, "notify: []\n"+banners("- path: x\n  query: {a: ~, b: null, c: '~', d: }\n  body: {id: 123456789012345678901234567890, rate: 1.0, hex: 0x1f, none: ~}"))})
+	part := c.Upstream.Resources.Banners.Parts[0]
+	if diff := cmp.Diff(url.Values{"a": {""}, "b": {""}, "c": {"~"}, "d": {""}}, part.Query); diff != "" {
+		t.Error(diff)
+	}
+	got, err := json.Marshal(part.Body.Value)
+	if want := `{"hex":31,"id":123456789012345678901234567890,"none":null,"rate":1.0}`; err != nil || string(got) != want {
+		t.Errorf("the body is %s, %v; want %s", got, err, want)
+	}
+	if len(c.Notify) > 0 {
+		t.Errorf("%d targets", len(c.Notify))
+	}
+}
+
 func TestPrintedPartsMeanTheSameWhenReadBack(t *testing.T) {
 	first := load(t, config.Sources{File: write(t, banners("- name: artist # a comment\n  map: |\n    .a\n    | .b\n  query: {a: '*', b: [c, '${env:LANG}']}")), Environ: []string{"LANG=nl"}})
 	printed := string(first.YAML())
@@ -226,7 +242,7 @@ upstream:
 
 func TestScalarsOfABodyKeepTheirTypes(t *testing.T) {
 	c := load(t, config.Sources{File: write(t, banners("- body: {from: 2024-01-01, n: 1, f: 1.5, b: true, none: ~, quoted: '1'}"))})
-	want := map[string]any{"from": "2024-01-01", "n": 1, "f": 1.5, "b": true, "none": nil, "quoted": "1"}
+	want := map[string]any{"from": "2024-01-01", "n": json.Number("1"), "f": json.Number("1.5"), "b": true, "none": nil, "quoted": "1"}
 	if diff := cmp.Diff(want, c.Upstream.Resources.Banners.Parts[0].Body.Value); diff != "" {
 		t.Error(diff)
 	}

@@ -65,6 +65,9 @@ func (t *tidier) tidy(n *yaml.Node, key string) *yaml.Node {
 		t.refuse(key, n.Line, "want a value without %s; ${env:NAME} and ${file:PATH} stand for others", n.ShortTag())
 	}
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line}
+	if isNull(n) { // ~ and null are texts otherwise
+		out.Value = ""
+	}
 	if n.Kind != yaml.MappingNode {
 		for i, inner := range n.Content {
 			out.Content = append(out.Content, t.tidy(inner, fmt.Sprintf("%s[%d]", key, i)))

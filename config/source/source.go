@@ -104,7 +104,7 @@ type Paging struct {
 // Body is the body of a POST. The zero value is none.
 type Body struct {
 	Text  string
-	Value any // for JSON, as the yaml package makes it
+	Value any // for JSON, in the types of encoding/json, with numbers as they were written (json.Number)
 }
 
 // Shared is the configuration that all parts share.

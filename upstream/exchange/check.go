@@ -63,8 +63,11 @@ func CheckPath(p string) error {
 
 // CheckHeaders refuses headers that cannot be sent, or must not be set. It also returns the name.
 func CheckHeaders(headers map[string]string) (name string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
+	names := slices.Sorted(maps.Keys(headers))
+	for i, name := range names {
 		switch {
+		case slices.ContainsFunc(names[:i], func(other string) bool { return strings.EqualFold(other, name) }):
+			return name, errors.New("want each header once, whatever the case of its letters")
 		case !token.MatchString(name):
 			return name, fmt.Errorf("want the name of a header, got %q", name)
 		case strings.EqualFold(name, "Authorization"):

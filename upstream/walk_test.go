@@ -261,6 +261,7 @@ func TestTheLastValueOfARepeatedNameCountsEverywhere(t *testing.T) {
 		reason      string
 	}{
 		{`[{"id":1,"id":2},{"id":1,"id":3}]`, "[2 3]", ""},
+		{`[{"id":1,"\u0069d":2},{"id":1,"i\u0064":3}]`, "[2 3]", ""},
 		{`[{"id":1,"id":3},{"id":2,"id":3}]`, "", "banners: want each item once, got item 3 was sent twice"},
 		{`[{"id":1}],"results":[{"id":2}]`, "[2]", ""},
 		{`[{"id":1}],"results":null`, "", "banners: want a list at .results?, got an object with next, results"},

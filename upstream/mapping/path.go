@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"bytes"
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -70,16 +72,22 @@ func member(object []byte, name string) (value []byte) {
 	d := newReader("", object)
 	defer d.free()
 	if d.json.PeekKind() == '{' {
-		_ = d.members(func(found string) error {
+		_ = d.members(func(found string) (err error) {
 			raw, err := d.raw()
-			if found == name {
+			if err == nil && found == name {
 				value = raw
+				if rest := d.in[d.json.InputOffset():]; !bytes.Contains(rest, []byte(`"`+name+`"`)) && !bytes.Contains(rest, []byte(`\u`)) {
+					return errFound // it cannot come again, also not with a letter escaped
+				}
 			}
 			return err
 		})
 	}
 	return value
 }
+
+// errFound ends the reading of an object.
+var errFound = errors.New("found")
 
 // pathsOf returns the paths of a program that is one, or makes a list of several: [.documentId //
 // .id, .locale].

@@ -96,9 +96,9 @@ func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *
 // reachRedis examines Redis, unless it is the store inside of a process, and looks for what is held
 // back there. Its error is a configuration error.
 func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
-	store, err := cache.Open(ctx, cache.Options{URL: service.StoreURL(cfg), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})
+	store, err := service.OpenStore(ctx, cfg)
 	if err != nil {
-		return storeReport{}, cfg.Refuse("redis.url", err)
+		return storeReport{}, err
 	}
 	r := storeReport{Address: "embedded: not tried, serve starts it", OK: true}
 	if !strings.HasPrefix(cfg.Redis.URL.Reveal(), "embedded:") {

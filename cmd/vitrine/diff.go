@@ -33,9 +33,9 @@ type compareReport struct {
 
 // diff compares each resource, and fails where one cannot be fetched, or would be held back.
 func diff(ctx context.Context, cfg config.Config, client *upstream.Client, asJSON bool, p program) error {
-	store, err := cache.Open(ctx, cache.Options{URL: service.StoreURL(cfg), Prefix: cfg.Redis.Prefix})
+	store, err := service.OpenStore(ctx, cfg)
 	if err != nil {
-		return cfg.Refuse("redis.url", err)
+		return err
 	}
 	defer func() { _ = store.Close() }() // it was read alone
 	r := diffReport{OK: true, Resources: map[shape.Resource]*compareReport{}}

@@ -114,8 +114,7 @@ func (f *settingsFlags) find(p program, keys ...string) (cfg config.Config, warn
 	return cfg, true, nil
 }
 
-// openStore opens the store that is configured, for a command that needs no other setting. An
-// embedded one is reached as a Redis, in the process that has it.
+// openStore opens the store that is configured, for a command that needs no other setting.
 func (f *settingsFlags) openStore(ctx context.Context, p program) (config.Config, *cache.Store, error) {
 	cfg, warned, err := f.find(p, "redis.")
 	if err == nil && warned && cfg.Origin("redis.url") == "default" {
@@ -124,10 +123,7 @@ func (f *settingsFlags) openStore(ctx context.Context, p program) (config.Config
 	if err != nil {
 		return cfg, nil, err
 	}
-	store, err := cache.Open(ctx, cache.Options{URL: service.StoreURL(cfg), Prefix: cfg.Redis.Prefix})
-	if err != nil {
-		err = cfg.Refuse("redis.url", err)
-	}
+	store, err := service.OpenStore(ctx, cfg)
 	return cfg, store, err
 }
 

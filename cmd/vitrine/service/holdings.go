@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"vitrine/cache"
 	"vitrine/cache/embedded"
 	"vitrine/cmd/vitrine/tracing"
 	"vitrine/config"
@@ -76,7 +77,7 @@ func (h *holdings) openLocal(cfg config.Config, log *slog.Logger) (*embedded.Sto
 	if !ok {
 		return nil, nil //nolint:nilnil // see above
 	}
-	url := StoreURL(cfg)
+	url := storeURL(cfg)
 	if s := h.stores[url]; s != nil {
 		return s, nil
 	}
@@ -90,9 +91,18 @@ func (h *holdings) openLocal(cfg config.Config, log *slog.Logger) (*embedded.Sto
 	return s, nil
 }
 
-// StoreURL is the store to open for a configuration: an embedded one is reached as a Redis, in the
+// OpenStore opens the store of a configuration for a command.
+func OpenStore(ctx context.Context, cfg config.Config) (*cache.Store, error) {
+	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})
+	if err != nil {
+		return nil, cfg.Refuse("redis.url", err)
+	}
+	return store, nil
+}
+
+// storeURL is the store to open for a configuration: an embedded one is reached as a Redis, in the
 // process that has it.
-func StoreURL(cfg config.Config) string {
+func storeURL(cfg config.Config) string {
 	if address, local := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:"); local {
 		return embedded.URL(address)
 	}
@@ -111,7 +121,7 @@ func (h *holdings) closeUnused(used ...config.Config) error {
 		}
 	}
 	for url, s := range h.stores {
-		if !slices.ContainsFunc(used, func(c config.Config) bool { return StoreURL(c) == url }) {
+		if !slices.ContainsFunc(used, func(c config.Config) bool { return storeURL(c) == url }) {
 			s.Close()
 			delete(h.stores, url)
 		}

@@ -41,12 +41,19 @@ func saved(t *testing.T, s *Store, path string) {
 	must(t, s.Close())
 }
 
-func TestAStartWithNeitherRedisNorLoaderServesTheLastGoodCopy(t *testing.T) {
-	server, src := startRedis(t), newSource()
+// kept are the options and the last good file of a replica that has ended.
+func kept(t *testing.T, url string, src *source) (ReaderOptions[int64], string) {
+	t.Helper()
 	o, path := keeping(t, src)
-	s, r := replica(t, server.URL(), o)
+	s, r := replica(t, url, o)
 	warm(t, r)
 	saved(t, s, path)
+	return o, path
+}
+
+func TestAStartWithNeitherRedisNorLoaderServesTheLastGoodCopy(t *testing.T) {
+	server, src := startRedis(t), newSource()
+	o, _ := kept(t, server.URL(), src)
 	server.Kill()
 	src.fail(errDown)
 	late := alone(t, server.URL(), o)
@@ -66,12 +73,9 @@ func TestAStartWithNeitherRedisNorLoaderServesTheLastGoodCopy(t *testing.T) {
 // The link can be lost before the file was read: that Redis is away is known at once.
 func TestALinkThatIsLostFirstLeavesTheLastGoodFile(t *testing.T) {
 	src := newSource()
-	o, path := keeping(t, src)
-	s, r := replica(t, embeddedURL(t), o)
-	warm(t, r)
-	saved(t, s, path)
+	o, path := kept(t, embeddedURL(t), src)
 	late := openStore(t, "redis://127.0.0.1:1")
-	r = &Reader[int64]{store: late, key: "banners", o: o, file: r.file, unsaved: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r := &Reader[int64]{store: late, key: "banners", o: o, file: lastgood.At(o.LastGood, "banners"), unsaved: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.watched = late.watch.Key("banners", lease.Beside(late.prefix, "banners"), func(watch.Event) {})
 	r.notify(watch.Lost)
 	r.recall()
@@ -125,10 +129,7 @@ func TestWhatIsFetchedAfterAPurgeIsKeptSoon(t *testing.T) {
 
 func TestAnEmptyStoreIsFilledFromTheLastGoodCopy(t *testing.T) {
 	src := newSource()
-	o, path := keeping(t, src)
-	s, r := replica(t, embeddedURL(t), o)
-	warm(t, r)
-	saved(t, s, path)
+	o, _ := kept(t, embeddedURL(t), src)
 	src.fail(errDown)
 	_, late := replica(t, embeddedURL(t), o) // another one, as after a restart
 	if a := get(t, late); a.Value != 1 || a.Status.Detail != DetailRedisLost {
@@ -151,10 +152,7 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, src := startRedis(t), newSource()
-			o, path := keeping(t, src)
-			s, r := replica(t, server.URL(), o)
-			warm(t, r)
-			saved(t, s, path)
+			o, path := kept(t, server.URL(), src)
 			server.Kill()
 			src.fail(errDown)
 			must(t, spoil(path, &o))
@@ -236,6 +234,7 @@ func TestAPinnedCopyIsKeptForAStart(t *testing.T) {
 			restore(t, s, 1, time.Hour)
 			fetched := time.Now().Add(-2 * o.StaleIfError).UnixMilli()
 			must(t, b.client.HSet(t.Context(), key, "fetched_at", fetched).Err())
+			eventually(t, "a look has seen that", func() bool { return r.memory.Load().fetchedAt == fetched })
 			src.fail(errDown)
 			if ended {
 				_, err := s.Unpin(t.Context(), "banners")

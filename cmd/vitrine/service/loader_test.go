@@ -3,9 +3,7 @@ package service
 import (
 	"log/slog"
 	"net/http/httptest"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,34 +17,6 @@ import (
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
-
-func TestAListenerIsFoundOnThisMachine(t *testing.T) {
-	for listen, want := range map[string]string{
-		":8080":           "http://127.0.0.1:8080",
-		"0.0.0.0:8080":    "http://127.0.0.1:8080",
-		"[::]:8080":       "http://[::1]:8080",
-		"localhost:8080":  "http://localhost:8080",
-		"10.0.0.1:80":     "http://10.0.0.1:80",
-		"[fe80::1]:8080":  "http://[fe80::1]:8080",
-		"127.0.0.1:0":     "",
-		"no address here": "",
-	} {
-		got, err := BaseURL(listen)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("BaseURL(%q) = %q, %v; want %q", listen, got, err, want)
-		}
-	}
-}
-
-func TestTheSuggestedAddressIsAnother(t *testing.T) {
-	for address, want := range map[string]string{
-		":8080": ":8081", "127.0.0.1:80": "127.0.0.1:8081", ":65535": ":0", "[::1]:9090": "[::1]:9091",
-	} {
-		if got := nextAddress(address); got != want {
-			t.Errorf("nextAddress(%q) = %q, want %q", address, got, want)
-		}
-	}
-}
 
 // newLoader makes the loader of banners at url, and returns what it logs.
 func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
@@ -143,13 +113,5 @@ func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {
 		if !regexp.MustCompile(want[i]).MatchString(line) {
 			t.Errorf("line %d is %s\nwant %s", i+1, line, want[i])
 		}
-	}
-}
-
-func TestSocketsThatSystemdCannotHavePassedAreRefused(t *testing.T) {
-	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
-	t.Setenv("LISTEN_FDS", "1000000000") // more than there is memory for
-	if l, err := inherited(); err == nil || l != nil {
-		t.Errorf("%v, %v", l, err)
 	}
 }

@@ -1,8 +1,6 @@
 package service
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestAListenerIsFoundOnThisMachine(t *testing.T) {
 	for listen, want := range map[string]string{

@@ -2,7 +2,6 @@ package shape
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -105,25 +104,6 @@ func TestJudgeSurvivesWhatIsNoDocument(t *testing.T) {
 		for _, text := range []string{"", "{", "[", "null", `{"artist":[{"id":1}]`, `[{"id":1,"title_en":[[]]}]`, `{"a":[],"b":[],"c":[]}`} {
 			if loss := Judge(r, []byte(text), []byte("[]"), 0.5); loss != nil {
 				t.Errorf("%s: %+v", text, loss)
-			}
-		}
-	}
-}
-
-func TestCountsOfTheSample(t *testing.T) {
-	for _, r := range Resources() {
-		body, err := os.ReadFile("../sample/" + string(r) + ".json")
-		testkit.Must(t, err)
-		doc, err := Normalize(r, body)
-		testkit.Must(t, err)
-		counts, err := CountLists(r, doc.Body)
-		if err != nil || len(counts) != len(doc.Lists) {
-			t.Fatal(counts, err)
-		}
-		for i, c := range counts {
-			texts, relations := c.Empty()
-			if c.List != doc.Lists[i] || c.Repeated > 0 || len(texts)+len(relations) > 0 {
-				t.Errorf("%+v: %v %v", c.List, texts, relations)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package upstream
 import (
 	"bytes"
 	"compress/gzip"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,6 +29,7 @@ func TestAnswerMustBeJSONInUTF8(t *testing.T) {
 		{"text/plain", `want JSON, got Content-Type "text/plain"`},
 		{"application/jsonp", `want JSON, got Content-Type "application/jsonp"`},
 		{"json", `want JSON, got Content-Type "json"`},
+		{"", "want JSON, got an answer without a Content-Type"},
 		{"application/json; charset", `want JSON, got an unreadable Content-Type "application/json; charset"`},
 		{"text/" + strings.Repeat("x", 500), `want JSON, got Content-Type "text/` + strings.Repeat("x", 75) + `…"`},
 	} {
@@ -46,52 +46,6 @@ func TestAnswerMustBeJSONInUTF8(t *testing.T) {
 		if cms.Count(shape.Banners) != 1 {
 			t.Errorf("%s: asked %d times", c.contentType, cms.Count(shape.Banners))
 		}
-	}
-}
-
-func TestAnswerWithoutAContentTypeIsRefused(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["Content-Type"] = nil // keeps net/http from guessing
-		_, _ = io.WriteString(w, "[]")
-	}))
-	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
-	wantError(t, err, ErrAnswer, "want JSON, got an answer without a Content-Type")
-}
-
-func TestSizeIsBoundedOnTheWireAndUnpacked(t *testing.T) {
-	const limit = 10_000
-	exact := "[" + strings.Repeat(" ", limit-2) + "]"
-	for name, c := range map[string]struct {
-		h  http.Handler
-		ok bool
-	}{
-		"exactly the limit":             {upstreamtest.JSON(exact), true},
-		"one more":                      {upstreamtest.JSON(exact + " "), false},
-		"exactly the limit, unframed":   {unframed(exact), true},
-		"one more, unframed":            {unframed(exact + "\n"), false},
-		"endless":                       {blanks(), false},
-		"exactly the limit, compressed": {raw(packed(t, exact)), true},
-		"one more, compressed":          {raw(packed(t, exact+" ")), false},
-		"a bomb":                        {raw(packed(t, strings.Repeat(" ", 50<<20)+"[]")), false},
-		"empty members without end":     {raw(slices.Repeat(packed(t, ""), limit)), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cms := upstreamtest.New(t)
-			cms.Handle(shape.Banners, c.h)
-			client := newClient(t, cms.URL, func(o *options) { o.MaxBytes = limit })
-			got, err := client.Fetch(t.Context(), shape.Banners, Held{})
-			if c.ok {
-				if err != nil || string(got.Document.Body) != "[]" {
-					t.Errorf("%s, %v", got.Document.Body, err)
-				}
-				return
-			}
-			wantError(t, err, ErrAnswer, "the body is larger than 10000 bytes")
-			if got.Attempts != 1 {
-				t.Errorf("%d attempts, want 1", got.Attempts)
-			}
-		})
 	}
 }
 
@@ -125,35 +79,6 @@ func TestBodyCutShortIsRetriedAndThenRefused(t *testing.T) {
 	}
 }
 
-func TestEncodingNobodyAskedForIsRefused(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.Handle(shape.Banners, upstreamtest.JSON("[]", "Content-Encoding", "br"))
-	_, err := newClient(t, cms.URL, nil).Fetch(t.Context(), shape.Banners, Held{})
-	wantError(t, err, ErrAnswer, `want gzip or no encoding, got Content-Encoding "br"`)
-}
-
-func TestNothingOfABodyIsInAnError(t *testing.T) {
-	const secret = "hush-hush"
-	for _, h := range []http.Handler{
-		upstreamtest.JSON(secret, "Content-Type", "text/plain"),
-		upstreamtest.JSON(`{"detail":"`+secret+`"}`, "Content-Type", "text/html"),
-		upstreamtest.Truncated(secret+secret, 12),
-		raw([]byte(secret)),
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, secret, http.StatusForbidden)
-		}),
-	} {
-		cms := upstreamtest.New(t)
-		cms.Handle(shape.Banners, h)
-		client := newClient(t, cms.URL, func(o *options) { o.Authorization = "Bearer " + secret })
-		_, err := client.Fetch(t.Context(), shape.Banners, Held{})
-		wantError(t, err, ErrAnswer, "")
-		if strings.Contains(err.Error(), secret) {
-			t.Errorf("%v", err)
-		}
-	}
-}
-
 // raw sends body as if it were compressed.
 func raw(body []byte) http.Handler {
 	return upstreamtest.JSON(string(body), "Content-Encoding", "gzip")
@@ -179,19 +104,6 @@ func unframed(body string) http.Handler {
 		defer func() { _ = conn.Close() }()
 		_, _ = rw.WriteString("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
 		_ = rw.Flush()
-	})
-}
-
-// blanks sends spaces, which JSON allows, for as long as the client reads.
-func blanks() http.Handler {
-	some := strings.Repeat(" ", 32<<10)
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		for req.Context().Err() == nil {
-			if _, err := io.WriteString(w, some); err != nil {
-				return
-			}
-		}
 	})
 }
 
@@ -228,14 +140,6 @@ func TestDocumentsThatSpeakOfErrorsAreNoErrors(t *testing.T) {
 		cms := upstreamtest.New(t)
 		cms.Set(shape.Catalogue, body)
 		mustFetch(t, newClient(t, cms.URL, nil), shape.Catalogue)
-	}
-}
-
-func TestHalfADocumentInAPerfectFrameIsAskedForAgain(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.Next(upstreamtest.JSON(`[{"id":1,"title_en":"A ban`), upstreamtest.JSON(""))
-	if got := mustFetch(t, newClient(t, cms.URL, nil), shape.Banners); got.Attempts != 3 {
-		t.Errorf("%d attempts, want 3", got.Attempts)
 	}
 }
 

@@ -207,7 +207,6 @@ func TestDefinitionsAndMediaAreSharedByAllPrograms(t *testing.T) {
 	}
 }
 
-// TestALinkOfAPostedListIsPosted has the body on each page.
 func TestWhatDependsOnTheTimeIsNotAskedForConditionally(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -259,6 +258,7 @@ func TestErrorsNameThePageOfTheItem(t *testing.T) {
 	}
 }
 
+// TestALinkOfAPostedListIsPosted has the body on each page.
 func TestALinkOfAPostedListIsPosted(t *testing.T) {
 	var asked []string
 	client := newClient(t, "http://cms", func(o *options) {

@@ -107,8 +107,11 @@ func TestValidatorsOfAnAnswerAreGivenBack(t *testing.T) {
 	cms.Handle(shape.Banners, upstreamtest.JSON("[]", "Last-Modified", "Tue, 12 Dec 2023 23:15:49 GMT"))
 	first := mustFetch(t, client, shape.Banners)
 	second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
-	if err != nil || !second.NotModified || second.Validators != first.Validators {
+	if err != nil || !second.NotModified || second.Validators != first.Validators || second.Document.Body != nil {
 		t.Errorf("%+v, %v; want the copy renewed", second, err)
+	}
+	if h := cms.Last().Header; h.Get("If-None-Match") != first.Validators.ETag || h.Get("If-Modified-Since") != first.Validators.LastModified {
+		t.Errorf("sent %v", h)
 	}
 	// A 304 that repeats no validators leaves those that were held.
 	cms.Fail(304)

@@ -129,10 +129,27 @@ func TestSourceTellsOneMakingFromAnother(t *testing.T) {
 		"another value":  newClient(t, "http://cms", func(o *options) { o.Shared.Headers = map[string]string{"X-Site": "b"} }),
 		"a parameter":    newClient(t, "http://cms", func(o *options) { o.Shared.Query = url.Values{"lang": {"nl"}} }),
 		"another one":    newClient(t, "http://cms", func(o *options) { o.Shared.Query = url.Values{"lang": {"fr"}} }),
+		"another preset": newClient(t, "http://cms", func(o *options) { o.Preset = "strapi5" }),
 		"the sample":     newClient(t, "sample:", nil),
 		"a folder":       newClient(t, "file:"+dir, nil),
 		"another folder": newClient(t, "file:"+filepath.Dir(dir), nil),
 	}
+	first := 0
+	for name, p := range map[string]source.Part{
+		"a part's query":    {Query: url.Values{"a": {"b"}}},
+		"a part's header":   {Headers: map[string]string{"X-A": "b"}},
+		"its value":         {Headers: map[string]string{"X-A": "c"}},
+		"a style":           {Paging: source.Paging{Style: source.PagingPage, Param: "p"}},
+		"another parameter": {Paging: source.Paging{Style: source.PagingPage, Param: "q"}},
+		"another beginning": {Paging: source.Paging{Style: source.PagingPage, Param: "p", First: &first}},
+		"items":             {Items: ".rows"},
+		"a program":         {Map: "."},
+	} {
+		others[name] = newClient(t, "http://cms", func(o *options) {
+			o.Resources = map[shape.Resource]source.Resource{"rules": {Parts: []source.Part{p}}}
+		})
+	}
+	others["a program of all"] = newClient(t, "http://cms", func(o *options) { o.Resources = map[shape.Resource]source.Resource{"rules": {Map: "."}} })
 	seen := map[string]string{base: "the first"}
 	for name, c := range others {
 		if before, ok := seen[c.Fingerprint()]; ok {

@@ -72,40 +72,16 @@ func TestDocumentIsWholeOrNotAtAll(t *testing.T) {
 	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/artworks: status 403")
 }
 
-func TestPartsShareOneSizeLimitAndOneTimeout(t *testing.T) {
+func TestPartsShareOneTimeout(t *testing.T) {
 	cms := upstreamtest.New(t)
-	for _, path := range []string{"/artists", "/artworks", "/galleries"} {
-		cms.HandlePath(path, upstreamtest.JSON(`[{"id":1,"x":"`+strings.Repeat("x", 400)+`"}]`))
-	}
-	small := newClient(t, cms.URL, func(o *options) {
-		o.MaxBytes = 1000
-		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: threeLists}
-	})
-	_, err := small.Fetch(t.Context(), shape.Catalogue, Held{})
-	wantError(t, err, ErrAnswer, "the body is larger than 1000 bytes")
-
 	release := cms.Block()
 	defer release()
 	slow := newClient(t, cms.URL, func(o *options) {
 		o.Timeout = 50 * time.Millisecond
 		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: threeLists}
 	})
-	_, err = slow.Fetch(t.Context(), shape.Catalogue, Held{})
+	_, err := slow.Fetch(t.Context(), shape.Catalogue, Held{})
 	wantError(t, err, ErrTimeout, "no complete response within 50ms")
-}
-
-func TestProgramErrorsShowProgramAndInput(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.HandlePath("/artists", upstreamtest.JSON(`[{"id":1,"naam":"a","tags":["x"]},{"id":2,"naam":"b","tags":7}]`))
-	client := of(t, cms, "custom", source.Resource{
-		Parts: []source.Part{{Name: "artist", Path: "artists", Map: "rename({\"naam\": \"name\"})\n| .tag = (.tags | map(ascii_downcase))\n| del(.tags)"}},
-		Map:   "{artist: .artist}",
-	})
-	_, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
-	wantError(t, err, ErrAnswer, `catalogue.artist[1]: upstream.resources.catalogue.parts[0].map: cannot iterate over: number (7)`)
-	if !errors.Is(err, mapping.ErrProgram) || !errors.Is(err, shape.ErrRefused) {
-		t.Error("is no refusal by a program")
-	}
 }
 
 func TestMissingRelationIsAFaultWhereTheCMSWouldHaveSentNull(t *testing.T) {
@@ -176,40 +152,6 @@ func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestSourceCoversPartsPresetAndPrograms(t *testing.T) {
-	fingerprint := func(change func(*source.Resource)) string {
-		o := source.Resource{Parts: []source.Part{{Path: "list", Paging: source.Paging{Style: source.PagingPage, Param: "p"}}}}
-		change(&o)
-		return newClient(t, "http://cms", func(options *options) {
-			options.Resources = map[shape.Resource]source.Resource{shape.Banners: o}
-		}).Fingerprint()
-	}
-	first := 0
-	seen := map[string]string{}
-	for name, change := range map[string]func(*source.Resource){
-		"as it is":       func(*source.Resource) {},
-		"path":           func(o *source.Resource) { o.Parts[0].Path = "other" },
-		"query":          func(o *source.Resource) { o.Parts[0].Query = url.Values{"a": {"b"}} },
-		"header":         func(o *source.Resource) { o.Parts[0].Headers = map[string]string{"X-A": "b"} },
-		"its value":      func(o *source.Resource) { o.Parts[0].Headers = map[string]string{"X-A": "c"} },
-		"style":          func(o *source.Resource) { o.Parts[0].Paging = source.Paging{} },
-		"param":          func(o *source.Resource) { o.Parts[0].Paging.Param = "q" },
-		"first":          func(o *source.Resource) { o.Parts[0].Paging.First = &first },
-		"items":          func(o *source.Resource) { o.Parts[0].Items = ".rows" },
-		"map":            func(o *source.Resource) { o.Parts[0].Map = "." },
-		"resource's map": func(o *source.Resource) { o.Map = "." },
-	} {
-		made := fingerprint(change)
-		if other, taken := seen[made]; taken {
-			t.Errorf("%s and %s have one source", name, other)
-		}
-		seen[made] = name
-	}
-	if newClient(t, "http://cms", func(o *options) { o.Preset = "strapi5" }).Fingerprint() == newClient(t, "http://cms", nil).Fingerprint() {
-		t.Error("presets have one source")
 	}
 }
 

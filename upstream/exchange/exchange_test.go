@@ -41,23 +41,30 @@ func TestOnlyABodyThatIsReturnedTakesOfTheLimit(t *testing.T) {
 	}
 	document := "[" + strings.Repeat(" ", 5000) + "]"
 	packed := pack(document, gzip.BestCompression)
+	exact := "[" + strings.Repeat(" ", most-2) + "]"
+	const large = "the body is larger than 10000 bytes"
 	for _, c := range []struct {
 		name, encoding, body, kind string
 		announced                  int64
-		want                       int // bytes; 0 for none
+		want                       int    // bytes; 0 for none
+		says                       string // in the error
 	}{
 		{name: "a document", body: document, announced: -1, want: len(document)},
 		{name: "one that is announced", body: document, announced: int64(len(document)), want: len(document)},
 		{name: "one that is packed", encoding: "gzip", body: packed, announced: int64(len(packed)), want: len(document)},
+		{name: "exactly the limit", body: exact, announced: -1, want: most},
+		{name: "exactly the limit, packed", encoding: "gzip", body: pack(exact, gzip.BestCompression), announced: -1, want: most},
+		{name: "one more", body: exact + " ", announced: -1, says: large},
+		{name: "one more, packed", encoding: "gzip", body: pack(exact+" ", gzip.BestCompression), announced: -1, says: large},
 		{name: "cut short", body: document[:4000], announced: -1},
 		{name: "cut short, packed", encoding: "gzip", body: packed[:len(packed)-9], announced: -1},
 		{name: "a checksum that is wrong", encoding: "gzip", body: packed[:len(packed)-1], announced: -1},
 		{name: "not packed", encoding: "gzip", body: document, announced: -1},
-		{name: "another coding", encoding: "br", body: document, announced: -1},
-		{name: "too large", body: strings.Repeat(" ", 3*most), announced: -1},
-		{name: "announced to be too large", body: document, announced: most + 1},
-		{name: "too large once unpacked", encoding: "gzip", body: pack(strings.Repeat(" ", 100*most), 9), announced: -1},
-		{name: "too large while it is packed", encoding: "gzip", body: strings.Repeat(pack("", 9), most), announced: -1},
+		{name: "another coding", encoding: "br", body: document, announced: -1, says: `want gzip or no encoding, got Content-Encoding "br"`},
+		{name: "too large", body: strings.Repeat(" ", 3*most), announced: -1, says: large},
+		{name: "announced to be too large", body: document, announced: most + 1, says: large},
+		{name: "too large once unpacked", encoding: "gzip", body: pack(strings.Repeat(" ", 100*most), 9), announced: -1, says: large},
+		{name: "too large while it is packed", encoding: "gzip", body: strings.Repeat(pack("", 9), most), announced: -1, says: large},
 		{name: "of another type", body: document, kind: "text/plain", announced: -1},
 		{name: "a page", body: "<html>" + document, announced: -1},
 		{name: "an error", body: `{"error":{"status":500,"name":"InternalServerError","message":"x"}}`, announced: -1},
@@ -75,7 +82,7 @@ func TestOnlyABodyThatIsReturnedTakesOfTheLimit(t *testing.T) {
 			left := new(atomic.Int64)
 			left.Store(most)
 			body, err := readBody(resp, Limit{Left: left, Most: most})
-			if len(body) != c.want || (err == nil) != (c.want > 0) {
+			if len(body) != c.want || (err == nil) != (c.want > 0) || c.says != "" && err.Error() != c.says {
 				t.Errorf("%d bytes, %v", len(body), err)
 			}
 			if n := most - left.Load(); n != int64(len(body)) {

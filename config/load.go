@@ -26,9 +26,9 @@ type Sources struct {
 
 // Empty reports whether the flags and the environment set nothing, nor name a file.
 func (s Sources) Empty() bool {
-	return s.File == "" && len(s.Flags) == 0 && !slices.ContainsFunc(s.Environ, func(variable string) bool {
-		name, text, _ := strings.Cut(variable, "=")
-		return strings.HasPrefix(name, envPrefix) && text != "" && !serviceLink.MatchString(variable)
+	return s.File == "" && len(s.Flags) == 0 && !slices.ContainsFunc(s.Environ, func(assignment string) bool {
+		name, text, _ := strings.Cut(assignment, "=")
+		return strings.HasPrefix(name, envPrefix) && text != "" && !serviceLink.MatchString(assignment)
 	})
 }
 
@@ -121,7 +121,7 @@ func (v values) set(c *Config, s Setting) error {
 func (v values) file(sources Sources) (path string, errs []error) {
 	path, named := sources.File, origin{name: "--config", layer: fromFlag}
 	if path == "" {
-		path, named = Variable(sources.Environ, envConfig), origin{name: envConfig, layer: fromEnvironment}
+		path, named = variable(sources.Environ, envConfig), origin{name: envConfig, layer: fromEnvironment}
 	}
 	if path == "" {
 		return "", nil
@@ -152,8 +152,8 @@ func (v values) environment(environ []string) (errs []error) {
 			known[s.Env] = s
 		}
 	}
-	for _, variable := range environ {
-		name, text, _ := strings.Cut(variable, "=")
+	for _, assignment := range environ {
+		name, text, _ := strings.Cut(assignment, "=")
 		if !strings.HasPrefix(name, envPrefix) || name == envConfig {
 			continue
 		}
@@ -161,7 +161,7 @@ func (v values) environment(environ []string) (errs []error) {
 		s, ok := known[name]
 		o.key = s.Key
 		switch {
-		case !ok && !serviceLink.MatchString(variable):
+		case !ok && !serviceLink.MatchString(assignment):
 			errs = append(errs, unknown(o, name, slices.Sorted(maps.Keys(known)), "known are "))
 		case ok && (text != "" || s.optional && s.Default != ""):
 			v[s.Key] = given{text: text, origin: o}

@@ -47,6 +47,17 @@ func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 	}
 }
 
+// As in a file of systemd's, from which a command takes the environment of the installed service.
+func TestTheLastOfTwoVariablesOfOneNameCounts(t *testing.T) {
+	file := write(t, "redis: {prefix: '${env:NAME}'}")
+	c := load(t, config.Sources{Environ: []string{
+		"NAME=one", "VITRINE_CONFIG=nowhere.yaml", "VITRINE_LISTEN=:1", "NAME=two", "VITRINE_CONFIG=" + file, "VITRINE_LISTEN=:2",
+	}})
+	if c.Redis.Prefix != "two" || c.Listen != ":2" {
+		t.Errorf("prefix %q, listen %q", c.Redis.Prefix, c.Listen)
+	}
+}
+
 func TestTheFileIsNamedByFlagOverEnvironment(t *testing.T) {
 	named, other := write(t, "listen: :1"), write(t, "listen: :2")
 	if c := load(t, config.Sources{Environ: []string{"VITRINE_CONFIG=" + other}}); c.Listen != ":2" {

@@ -108,7 +108,7 @@ func refer(kind, name string, environ []string) (string, error) {
 	case "file":
 		return readSecret(name)
 	case "env":
-		if value := Variable(environ, name); value != "" {
+		if value := variable(environ, name); value != "" {
 			return value, nil
 		}
 		return "", errors.New("it is not set")
@@ -116,12 +116,12 @@ func refer(kind, name string, environ []string) (string, error) {
 	return "", errors.New("there is no such kind")
 }
 
-// Variable is the value of name in an environment, or "".
-func Variable(environ []string, name string) string {
+// variable is the value of name in an environment, the last one, or "".
+func variable(environ []string, name string) (value string) {
 	for _, line := range environ {
-		if value, ok := strings.CutPrefix(line, name+"="); ok {
-			return value
+		if text, ok := strings.CutPrefix(line, name+"="); ok {
+			value = text
 		}
 	}
-	return ""
+	return value
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -141,7 +142,7 @@ func useInstalled(to *config.Sources, p program) error {
 		case path == file:
 			to.File = file
 		default:
-			to.Environ = append(variables(content), to.Environ...)
+			to.Environ = slices.Concat(to.Environ, variables(content))
 		}
 		used = append(used, path)
 	}

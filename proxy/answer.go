@@ -12,8 +12,7 @@ import (
 	"vitrine/proxy/represent"
 )
 
-// document answers at a route. The order of the checks after a preflight is that of Django REST
-// Framework.
+// document answers at a route.
 func (s *Server) document(i int) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r := requestOf(c)
@@ -23,47 +22,60 @@ func (s *Server) document(i int) fiber.Handler {
 			r.writeVary()
 			return nil
 		}
-		q := negotiate.ParseQuery(r.ctx.URI().QueryString())
-		f := negotiate.ParseFormat(q.Format)
-		if f == negotiate.FormatUnknown {
-			return errFormat
-		}
-		indent, ok := negotiate.Indent(r.accept, f)
-		if !ok {
-			return errNotAcceptable
-		}
+		key, err := r.form()
 		switch {
+		case err != nil:
+			return err
 		case r.ctx.IsGet(), r.ctx.IsHead():
-			key := represent.Key{Indent: uint8(indent)} //nolint:gosec // at most negotiate.MaxIndent
-			if routes[i].sortable && len(q.Ordering) > 0 {
-				key.Ordering = negotiate.ParseOrdering(q.Ordering)
-			}
 			return s.read(r, i, key)
 		case r.ctx.IsOptions():
-			r.describe(routes[i].resource, indent)
+			r.describe(routes[i].resource, int(key.Indent))
 			return nil
 		}
 		return errMethod
 	}
 }
 
+// form is the form that the request asks for. Its checks come before that of the method, in the
+// order of Django REST Framework.
+func (r *request) form() (key represent.Key, err error) {
+	q := negotiate.ParseQuery(r.ctx.URI().QueryString())
+	f := negotiate.ParseFormat(q.Format)
+	if f == negotiate.FormatUnknown {
+		return key, errFormat
+	}
+	indent, ok := negotiate.Indent(r.accept, f)
+	if !ok {
+		return key, errNotAcceptable
+	}
+	key.Indent = uint8(indent) //nolint:gosec // at most negotiate.MaxIndent
+	if r.route.sortable && len(q.Ordering) > 0 {
+		key.Ordering = negotiate.ParseOrdering(q.Ordering)
+	}
+	return key, nil
+}
+
 // read answers with the document, or with 304 or 412 by the request's conditions.
 func (s *Server) read(r *request, i int, key represent.Key) error {
-	encoding := negotiate.ChooseEncoding(r.acceptEncoding)
-	c := clientOf(r.ctx)
-	c.leave()
+	clientOf(r.ctx).leave()
 	a, err := s.documents[i].Get(r)
 	r.observeDocument(&a.Status, err)
 	if err != nil {
 		r.writeForwarded(&a.Status, err)
 		return fmt.Errorf("%s: %w", routes[i].resource, err)
 	}
+	return s.answer(r, i, key, &a)
+}
+
+// answer is the part of read that follows the look at memory, so that an idle connection need not
+// keep the stack that both would take together.
+func (s *Server) answer(r *request, i int, key represent.Key, a *cache.Answer[*represent.Document]) error {
 	now := r.ctx.Time()                                        // a hit took no time
 	if now.IsZero() || a.Status.Detail != cache.DetailMemory { // anything else may have waited
 		now = time.Now()
 	}
 	m := s.moments[i].at(s.terms, a.Document, &a.Status, now)
-	rep, lease := a.Value.Get(key, encoding)
+	rep, lease := a.Value.Get(key, negotiate.ChooseEncoding(r.acceptEncoding))
 	verdict := r.conditions.Evaluate(rep.Tag, m.lastModified, m.modified, now)
 	if verdict == negotiate.Failed {
 		lease.Release()
@@ -97,6 +109,6 @@ func (s *Server) read(r *request, i int, key represent.Key) error {
 	}
 	resp.SkipBody = true // the connection has it
 	out.status = resp.StatusCode()
-	c.prepare(out)
+	clientOf(r.ctx).prepare(out)
 	return nil
 }

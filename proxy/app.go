@@ -83,16 +83,10 @@ func (s *Server) fiberConfig() fiber.Config {
 func (s *Server) setUp(server *fasthttp.Server, app *fiber.App) {
 	route := app.Handler()
 	server.Handler = func(ctx *fasthttp.RequestCtx) {
-		if ctx.IsGet() || slices.Contains(fiber.DefaultMethods, string(ctx.Method())) {
-			route(ctx)
+		if !ctx.IsGet() && routeUnknown(app, ctx) {
 			return
 		}
-		// The exception: Fiber would answer a method that it does not know by itself, as text. It
-		// is routed as one that no route allows.
-		c := app.AcquireCtx(ctx)
-		defer app.ReleaseCtx(c)
-		c.Method(fiber.MethodPatch)
-		_ = c.RestartRouting() // observe has answered its error
+		route(ctx)
 	}
 	server.HeaderReceived = func(h *fasthttp.RequestHeader) (none fasthttp.RequestConfig) {
 		s.options.expect(h)
@@ -106,6 +100,19 @@ func (s *Server) setUp(server *fasthttp.Server, app *fiber.App) {
 			own.turn(state)
 		}
 	}
+}
+
+// routeUnknown routes a request whose method Fiber does not know as one that no route allows, and
+// reports whether it was one. It is the exception: Fiber would answer by itself, as text.
+func routeUnknown(app *fiber.App, ctx *fasthttp.RequestCtx) bool {
+	if slices.Contains(fiber.DefaultMethods, string(ctx.Method())) {
+		return false
+	}
+	c := app.AcquireCtx(ctx)
+	defer app.ReleaseCtx(c)
+	c.Method(fiber.MethodPatch)
+	_ = c.RestartRouting() // observe has answered its error
+	return true
 }
 
 // expect leaves the Expect of a request to fasthttp, which compares it with case, only where a 100

@@ -43,7 +43,9 @@ func (s *Server) finish(r *request, began time.Time) {
 			Target: target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
 		})
 	}
-	s.logAccess(r, took)
+	if s.options.AccessLog != nil {
+		s.logAccess(r, took)
+	}
 	if c := clientOf(r.ctx); c != nil {
 		c.limitWrites(now)
 	}
@@ -84,12 +86,9 @@ func (r *request) endSpan() {
 	r.span.End()
 }
 
-// logAccess logs a request, if there is an access log, and how long the answer took; nothing of
-// that if the request was incomplete.
+// logAccess logs a request, and how long the answer took; nothing of that if the request was
+// incomplete.
 func (s *Server) logAccess(r *request, took time.Duration) {
-	if s.options.AccessLog == nil {
-		return
-	}
 	req, resp := &r.ctx.Request.Header, &r.ctx.Response
 	client, _ := r.sender()
 	attrs := append(make([]slog.Attr, 0, 16), slog.String("client", client))

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts of .ci: counting, phases, packages. Sourced, not run.
 
 CACHE=${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/vitrine-ci
@@ -102,6 +103,9 @@ build_tools() {
 	CGO_ENABLED=0 GOFLAGS=-trimpath go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2
 	echo "$CACHE/tools"
 }
+
+# not COMMAND...: fails if that succeeds. A bare ! would not end a function under errexit.
+not() { ! "$@"; }
 
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi

@@ -167,16 +167,32 @@ func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
 	}
 }
 
-func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
+// underWay starts the real thing, and a request that waits for the CMS until it is released. The
+// request comes after a purge, since the start asks the CMS as well.
+func underWay(t *testing.T, environ ...string) (vitrine running, release func(), answered <-chan string) {
+	t.Helper()
 	cms := upstreamtest.New(t)
-	release := cms.Block()
-	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
-	answered := make(chan string, 1)
-	go func() {
+	vitrine = start(t, append(environ, "VITRINE_UPSTREAM_URL="+cms.URL)...)
+	ask := func() string {
 		got, err := testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route())
-		answered <- fmt.Sprint(got.Status, err)
-	}()
-	cms.WaitCount(shape.Banners, 1)
+		return fmt.Sprint(got.Status, err)
+	}
+	if got := ask(); got != "200 <nil>" {
+		t.Fatal(got)
+	}
+	release = cms.Block()
+	t.Cleanup(release)
+	_, err := vitrine.store.Purge(t.Context(), "banners", false)
+	testkit.Must(t, err)
+	time.Sleep(vitrine.cfg.Redis.PurgeBound)
+	answer := make(chan string, 1)
+	go func() { answer <- ask() }()
+	cms.WaitCount(shape.Banners, 2)
+	return vitrine, release, answer
+}
+
+func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
+	vitrine, release, answered := underWay(t)
 	ready := "http://" + vitrine.operator.Addr().String() + "/readyz"
 	stopped := make(chan error, 1)
 	go func() { stopped <- vitrine.stop() }()
@@ -198,16 +214,7 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 }
 
 func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
-	cms := upstreamtest.New(t)
-	release := cms.Block()
-	defer release()
-	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_SHUTDOWN_TIMEOUT=50ms")
-	asked := make(chan struct{})
-	go func() {
-		defer close(asked)
-		_, _ = testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route()) // cut off
-	}()
-	cms.WaitCount(shape.Banners, 1)
+	vitrine, _, answered := underWay(t, "VITRINE_SHUTDOWN_TIMEOUT=50ms")
 	began := time.Now()
 	if err := vitrine.stop(); err != nil {
 		t.Errorf("stop: %v", err)
@@ -215,7 +222,9 @@ func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}
-	testkit.Receive(t, asked)
+	if got := testkit.Receive(t, answered); strings.HasPrefix(got, "200") {
+		t.Errorf("it was answered: %s", got)
+	}
 }
 
 func TestAFailedStartLeavesNothingOpen(t *testing.T) {

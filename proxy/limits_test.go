@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"vitrine/cmd/testkit"
+	"vitrine/proxy/listen/listentest"
 	"vitrine/upstream/shape"
 )
 
@@ -55,10 +55,8 @@ func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
 func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	const silent = 100
 	r := newRig(t, Options{MaxConnections: 1})
-	lent := httptest.NewUnstartedServer(nil)
-	lent.StartTLS()
-	defer lent.Close()
-	secure, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: lent.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	server, _ := listentest.TLS(t)
+	secure, err := tls.Listen("tcp", "127.0.0.1:0", server)
 	testkit.Must(t, err)
 	go func() { _ = r.server.Serve(secure) }()
 	held := r.dial(t)
@@ -170,10 +168,8 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 	path := filepath.Join(testkit.SocketDir(t), "s")
 	socket, err := net.Listen("unix", path)
 	testkit.Must(t, err)
-	lent := httptest.NewUnstartedServer(nil)
-	lent.StartTLS()
-	defer lent.Close()
-	secure, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: lent.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	server, clients := listentest.TLS(t)
+	secure, err := tls.Listen("tcp", "127.0.0.1:0", server)
 	testkit.Must(t, err)
 	served := make(chan error, 2)
 	for _, ln := range []net.Listener{socket, secure} {
@@ -190,9 +186,7 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 	}{
 		{"plain", func() (net.Conn, error) { return net.Dial("tcp", r.addr) }, ""},
 		{"unix", func() (net.Conn, error) { return net.Dial("unix", path) }, ""},
-		{"tls", func() (net.Conn, error) {
-			return tls.Dial("tcp", secure.Addr().String(), &tls.Config{InsecureSkipVerify: true})
-		}, "max-age=31536000"},
+		{"tls", func() (net.Conn, error) { return tls.Dial("tcp", secure.Addr().String(), clients) }, "max-age=31536000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conn, err := tc.dial()

@@ -3,22 +3,16 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -81,19 +75,10 @@ func bannersOf(t testing.TB, size int) []byte {
 }
 
 func TestOneSystemCallWritesAnAnswerOverTLS(t *testing.T) {
-	cert, key, err := listentest.Certificate("vitrine")
-	testkit.Must(t, err)
-	certFile, keyFile := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	for name, content := range map[string][]byte{certFile: cert, keyFile: key} {
-		testkit.Must(t, os.WriteFile(name, content, 0o600))
-	}
-	certificate, err := listen.NewCertificate(certFile, keyFile, slog.Default())
-	testkit.Must(t, err)
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(cert)
 	r := newRig(t, Options{})
-	serveOnSocket(t, r, certificate.Config())
-	testSystemCalls(t, r, tls.Client(r.dial(t), &tls.Config{RootCAs: trusted, ServerName: "127.0.0.1"}), []int{3_000, 40_000}, false)
+	server, clients := listentest.TLS(t)
+	serveOnSocket(t, r, server)
+	testSystemCalls(t, r, tls.Client(r.dial(t), clients), []int{3_000, 40_000}, false)
 }
 
 func testSystemCalls(t *testing.T, r *rig, conn net.Conn, sizes []int, countReads bool) {
@@ -149,30 +134,16 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	testkit.Must(t, err)
 	document, err := represent.Prepare(shape.Banners, new(processors.Half))(&cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)})
 	testkit.Must(t, err)
-	// Builders that are busy make an answer of items.
-	found := make(chan *represent.Representation, 1)
-	ctx, end := context.WithCancel(t.Context())
-	var tasks sync.WaitGroup
-	fields := shape.BannerFields()
-	for range 2 * runtime.GOMAXPROCS(0) {
-		tasks.Go(func() {
-			for ctx.Err() == nil {
-				ordering := fields[rand.IntN(len(fields))] + "," + fields[rand.IntN(len(fields))] + ",-id"
-				key := represent.Key{Ordering: negotiate.ParseOrdering([]byte(ordering))}
-				r, lease := document.Get(key, negotiate.Brotli)
-				if r.Body == nil {
-					select {
-					case found <- r:
-					default:
-					}
-				}
-				lease.Release()
-			}
-		})
+	// While as many forms are being written as there is room for, an answer is made of items.
+	var r *represent.Representation
+	for _, field := range shape.BannerFields() {
+		var lease represent.Lease
+		r, lease = document.Get(represent.Key{Ordering: negotiate.ParseOrdering([]byte("-id," + field))}, negotiate.Brotli)
+		defer lease.Release()
 	}
-	r := testkit.Receive(t, found)
-	end()
-	tasks.Wait()
+	if r.Body != nil {
+		t.Fatal("there was room for all")
+	}
 	o := newOutgoing()
 	o.content(r, represent.Lease{})
 	testkit.Must(t, o.writeTo(new(wire), []byte("HTTP/1.1 200 OK\r\n\r\n")))

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"crypto/tls"
-	"crypto/x509"
 
 	"github.com/valyala/fasthttp"
 
@@ -91,23 +90,11 @@ func opened(t *testing.T, log *slog.Logger) *Socket {
 	return s
 }
 
-// secured is TLS for a server, and for its clients.
-func secured(t *testing.T) (server, clients *tls.Config) {
-	t.Helper()
-	cert, key, err := listentest.Certificate("vitrine")
-	testkit.Must(t, err)
-	pair, err := tls.X509KeyPair(cert, key)
-	testkit.Must(t, err)
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(cert)
-	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
-}
-
 // Each connection stays open through twenty services, and each of its requests is answered:
 // those sent while nothing happens, half a request, two requests in one segment, and a new
 // connection.
 func TestConnectionsAreHandedOverWithoutALostRequest(t *testing.T) {
-	server, clients := secured(t)
+	server, clients := listentest.TLS(t)
 	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": server} {
 		t.Run(name, func(t *testing.T) {
 			socket := opened(t, quiet)
@@ -231,7 +218,7 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 
 // A connection that stays busy longer than a hand-over waits is closed, whatever it does.
 func TestConnectionsThatAHandOverLeavesBehindAreClosed(t *testing.T) {
-	server, clients := secured(t)
+	server, clients := listentest.TLS(t)
 	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": server} {
 		t.Run(name, func(t *testing.T) {
 			socket := opened(t, quiet)

@@ -192,16 +192,3 @@ func TestACertificateThatIsWrongIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestASlowTargetIsGivenUpWithTheContext(t *testing.T) {
-	r := newReceiver(t)
-	release := make(chan struct{})
-	r.reply(func(http.ResponseWriter, *http.Request) { <-release })
-	defer close(release)
-	sender := newSender(t, "  - {name: own, preset: webhook, url: '"+r.URL+"'}\n")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := sender.Send(ctx, event); err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
-		t.Error(err)
-	}
-}

@@ -1,15 +1,18 @@
-// Package listentest makes self-signed certificates for tests, each good for an hour.
+// Package listentest makes self-signed certificates for tests, each good for an hour, and TLS with
+// them.
 package listentest
 
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
+	"testing"
 	"time"
 )
 
@@ -38,4 +41,20 @@ func Certificate(name string) (cert, key []byte, err error) {
 	}
 	cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), nil
+}
+
+// TLS is TLS for a server on 127.0.0.1, and for its clients.
+func TLS(t testing.TB) (server, clients *tls.Config) {
+	t.Helper()
+	cert, key, err := Certificate("vitrine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(cert)
+	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
 }

@@ -106,6 +106,25 @@ func TestALineThatEndsInABareLFIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+func TestATargetThatFillsTheBufferIs414WhateverCameBefore(t *testing.T) {
+	s := newRig(t, Options{MaxTargetBytes: 512, MaxHeaderBytes: 1024}).server
+	long := strings.Repeat("x", 10_000)
+	for sent, want := range map[string]int{
+		"GET /" + long: 414,
+		"GET /" + long + " HTTP/1.1\r\nHost: x\r\n\r\n": 414,
+		long: 414,
+		"GET / HTTP/1.1\r\nX: " + long + "\r\n\r\n":                      431,
+		"GET / HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 1000) + "\r\n": 431,
+	} {
+		for before, methods := range map[string][]string{"": {"GET"}, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n": {"GET", "GET"}} {
+			answers := ask(s, before+sent)
+			if got, _ := statuses(t, answers, methods...); len(got) != len(methods) || got[len(got)-1] != want || !strings.Contains(answers, `{"detail":"Request `) {
+				t.Errorf("%.60q: %d, want %d", before+sent, got, want)
+			}
+		}
+	}
+}
+
 func TestRFC9110Section10_1_1A100IsSentWhereContentIsToCome(t *testing.T) {
 	s := newRig(t, Options{MaxBodyBytes: 1000}).server
 	for _, tc := range []struct {
@@ -216,22 +235,33 @@ func cut(text string, places []byte) (pieces []string) {
 	return append(pieces, text)
 }
 
-// FuzzCuts: how the bytes of a connection are cut changes nothing about the answers.
+// FuzzCuts: whatever is sent is answered by HTTP, in JSON if it is an error, and how the bytes of a
+// connection are cut changes nothing about the answers.
 func FuzzCuts(f *testing.F) {
 	const get = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"
 	for _, sent := range []string{
 		get + "HEAD /cms/rules HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + get,
 		head + "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\n" + get,
-		head + "Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc" + get,
+		head + "Expect: 100-continue\r\nContent-Length: 3\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\r\nabc" + get,
 		get + "\r\n\r\n" + head + "Content-Length: 600\r\n\r\n",
 		"GET /gvapp/ HTTP/1.1\nHost: x\n\n" + get,
 		"GET /" + strings.Repeat("x", 2000) + " HTTP/1.1\r\n",
+		"GET /gvapp/singlebanner?ordering=-id&format=api HTTP/1.1\r\nHost: x\r\nAccept-Encoding: br;q=0.5, *\r\nIf-None-Match: W/\"x\", \"y\"\r\nX-Forwarded-For: 1.2.3.4, ::1\r\n\r\n",
+		"OPTIONS /gvapp/ HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n",
+		head + "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\nBREW / HTTP/1.1\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 	} {
 		f.Add(sent, []byte{1, 30, 3, 100})
 	}
-	s := newRig(f, Options{MaxTargetBytes: 512, MaxHeaderBytes: 1024, MaxBodyBytes: 512}).server
+	s := quietServer(f, Options{
+		CORSOrigins: []string{"https://a.example"}, TrustedProxies: []string{"127.0.0.1"},
+		AccessLog:      slog.New(slog.NewJSONHandler(io.Discard, nil)), //nolint:sloglint // so that the lines are made
+		MaxTargetBytes: 512, MaxHeaderBytes: 1024, MaxBodyBytes: 512,
+	})
 	f.Fuzz(func(t *testing.T, sent string, places []byte) {
-		whole, pieces := answered(ask(s, sent)), answered(ask(s, cut(sent, places)...))
+		answers := ask(s, sent)
+		checkFirst(t, sent, answers)
+		whole, pieces := answered(answers), answered(ask(s, cut(sent, places)...))
 		if whole != pieces {
 			t.Fatalf("%q is answered\n%s, and in pieces %q\n%s", sent, whole, cut(sent, places), pieces)
 		}
@@ -243,6 +273,27 @@ func FuzzCuts(f *testing.F) {
 			t.Fatalf("%q is answered\n%s, and byte by byte\n%s", sent, whole, got)
 		}
 	})
+}
+
+// checkFirst looks at the first of the answers: where it ends depends on how its request is read.
+func checkFirst(t *testing.T, sent, answers string) {
+	t.Helper()
+	if answers == "" {
+		return // nothing was asked
+	}
+	got := readReply(t, bufio.NewReader(strings.NewReader(answers)), http.MethodHead)
+	switch got.StatusCode {
+	case 200, 204, 301, 304:
+	case 400, 404, 405, 406, 408, 412, 413, 414, 431, 505:
+		if got.Header.Get("Content-Type") != "application/json" {
+			t.Fatalf("%q: %d in %s", sent, got.StatusCode, got.Header.Get("Content-Type"))
+		}
+	default:
+		t.Fatalf("%q: %d", sent, got.StatusCode)
+	}
+	if got.Header.Get("X-Content-Type-Options") != "nosniff" || (got.Header.Get("X-Request-Id") != "") != (got.Header.Get("Cache-Control") == "no-store") || got.Header.Values("Set-Cookie") != nil {
+		t.Fatalf("%q: %v", sent, got.Header)
+	}
 }
 
 // answered are answers without what differs from time to time: dates and ids, and the 100 that is

@@ -135,34 +135,6 @@ func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
 	})
 }
 
-func TestATargetThatFillsTheBufferIs414WhateverCameBefore(t *testing.T) {
-	r := newRig(t, Options{MaxTargetBytes: 512, MaxHeaderBytes: 1024})
-	long := strings.Repeat("x", 10_000)
-	for name, tc := range map[string]struct {
-		request string
-		status  int
-	}{
-		"at once":                    {"GET /" + long, 414},
-		"with its end":               {"GET /" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", 414},
-		"without a word of HTTP":     {long, 414},
-		"a field that long":          {"GET / HTTP/1.1\r\nX: " + long + "\r\n\r\n", 431},
-		"many fields":                {"GET / HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 1000) + "\r\n", 431},
-		"after another on this line": {"GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\nGET /" + long, 414},
-	} {
-		t.Run(name, func(t *testing.T) {
-			conn := r.dial(t)
-			_, _ = io.WriteString(conn, tc.request) // the server may stop reading before the end
-			from := bufio.NewReader(conn)
-			if strings.HasPrefix(name, "after") {
-				readReply(t, from, "GET")
-			}
-			if got := readReply(t, from, "GET"); got.StatusCode != tc.status || !strings.HasPrefix(string(got.body), `{"detail":"Request `) {
-				t.Errorf("%d %s, want %d", got.StatusCode, got.body, tc.status)
-			}
-		})
-	}
-}
-
 func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 	r := newRig(t, Options{HSTS: 365 * 24 * time.Hour})
 	path := filepath.Join(testkit.SocketDir(t), "s")

@@ -142,7 +142,8 @@ func (d *decoder) value(n *yaml.Node, key string, to reflect.Value, tag reflect.
 		return
 	}
 	if d.around != nil {
-		defer d.around(n, key, v)()
+		end := d.around(n, key, v)
+		defer end()
 	}
 	switch to.Kind() {
 	case reflect.Struct:

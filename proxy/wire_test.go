@@ -139,7 +139,7 @@ func TestAnAnswerThatWasWrittenItemByItemKeepsNoDocument(t *testing.T) {
 	for _, field := range shape.BannerFields() {
 		var lease represent.Lease
 		r, lease = document.Get(represent.Key{Ordering: negotiate.ParseOrdering([]byte("-id," + field))}, negotiate.Brotli)
-		defer lease.Release()
+		t.Cleanup(lease.Release)
 	}
 	if r.Body != nil {
 		t.Fatal("there was room for all")

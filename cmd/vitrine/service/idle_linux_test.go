@@ -3,7 +3,6 @@
 package service
 
 import (
-	"net"
 	"net/http"
 	"runtime"
 	"runtime/metrics"
@@ -28,18 +27,16 @@ func TestAnIdleConnectionKeepsASmallStack(t *testing.T) {
 		}
 		sample := []metrics.Sample{{Name: "/memory/classes/heap/stacks:bytes"}}
 		metrics.Read(sample)
-		return int64(sample[0].Value.Uint64()) //nolint:gosec // far below
+		return int64(sample[0].Value.Uint64())
 	}
 	before := stacks()
 	answer := make([]byte, 64<<10)
 	for range connections {
-		conn, err := net.Dial("tcp", r.public.Addr().String())
-		testkit.Must(t, err)
-		defer conn.Close()
+		conn := testkit.Dial(t, "tcp", r.public.Addr().String())
 		for range 3 { // the first of a second, which renders lines, takes more
 			testkit.Write(t, conn, "HEAD /gvapp/singlebanner?ordering=-id,title_en HTTP/1.1\r\nHost: x\r\nAccept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"+
 				"Accept-Encoding: gzip, deflate, br, zstd\r\nIf-None-Match: \"x\", W/\"y\"\r\nOrigin: https://x.example\r\n\r\n")
-			_, err = conn.Read(answer)
+			_, err := conn.Read(answer)
 			testkit.Must(t, err)
 		}
 	}

@@ -184,7 +184,7 @@ func underWay(t *testing.T, environ ...string) (vitrine running, release func(),
 	t.Cleanup(release)
 	_, err := vitrine.store.Purge(t.Context(), "banners", false)
 	testkit.Must(t, err)
-	time.Sleep(vitrine.cfg.Redis.PurgeBound)
+	<-time.After(vitrine.cfg.Redis.PurgeBound)
 	answer := make(chan string, 1)
 	go func() { answer <- ask() }()
 	cms.WaitCount(shape.Banners, 2)

@@ -115,13 +115,13 @@ func FuzzIndent(f *testing.F) {
 		if json.Compact(&compact, in) != nil || depthOf(in) > maxDepth {
 			return
 		}
-		got := bytes.TrimPrefix(Indent([]byte("before"), compact.Bytes(), n), []byte("before"))
+		got, kept := bytes.CutPrefix(Indent([]byte("before"), compact.Bytes(), n), []byte("before"))
 		if n <= 0 {
 			want = compact
 		} else if err := json.Indent(&want, compact.Bytes(), "", strings.Repeat(" ", n)); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, want.Bytes()) {
+		if !kept || !bytes.Equal(got, want.Bytes()) {
 			t.Fatalf("%s by %d: got\n%s\nwant\n%s", compact.Bytes(), n, got, want.Bytes())
 		}
 	})

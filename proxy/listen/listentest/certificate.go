@@ -56,5 +56,6 @@ func TLS(t testing.TB) (server, clients *tls.Config) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
-	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
+	server = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return server, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 }

@@ -148,6 +148,27 @@ func TestEveryTestThatThePagesNameExists(t *testing.T) {
 	}
 }
 
+// Each part of a name after -run is that of a test in the package that is named before it.
+func TestEveryTestThatThePagesRunExists(t *testing.T) {
+	command := regexp.MustCompile("`go (?:-C (\\S+) )?test \\./(\\S+) -run ([A-Za-z]+)")
+	tests := map[string]string{}
+	for path, text := range files(t, "_test.go") {
+		tests[filepath.ToSlash(filepath.Dir(path))] += string(text)
+	}
+	run := 0
+	for path, text := range pages(t) {
+		for _, m := range command.FindAllStringSubmatch(text, -1) {
+			run++
+			if folder := filepath.ToSlash(filepath.Join(m[1], m[2])); !regexp.MustCompile(`\nfunc \w*` + m[3]).MatchString(tests[folder]) {
+				t.Errorf("%s runs %s in %s, where no test is called so", path, m[3], folder)
+			}
+		}
+	}
+	if run < 4 {
+		t.Errorf("only %d are run", run)
+	}
+}
+
 // The table of docs/design.md names every package that the binary links, and what it imports of
 // ours.
 func TestTheTableOfPackagesIsThatOfTheCode(t *testing.T) {

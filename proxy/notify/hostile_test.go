@@ -35,9 +35,7 @@ func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 			w.WriteHeader(500)
 			_, _ = fmt.Fprint(w, "no, ", r.URL.Query().Get("key"), "\x1b[31m", r.Header.Get("X-Key"))
 		}, 1, `status 500 no, ********\x1b[31m********`},
-		"403":                                 {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, 1, "status 403"},
-		"429 with Retry-After":                {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "120"); w.WriteHeader(429) }, 1, "status 429"},
-		"429 with a Retry-After that is none": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "5m"); w.WriteHeader(429) }, 1, "status 429"},
+		"403": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, 1, "status 403"},
 		"redirect to another host": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		}, 1, "a redirect that is not followed"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,6 +127,28 @@ func TestATargetThatWasDownIsToldTheLatestState(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
+}
+
+// TestATargetGetsThePauseThatItAsksFor: all processes keep to a Retry-After, here longer than the
+// pause after a first failure.
+func TestATargetGetsThePauseThatItAsksFor(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	var refused atomic.Pointer[time.Time]
+	again := make(chan time.Duration, 1)
+	f.server.reply(func(w http.ResponseWriter, _ *http.Request) {
+		now := time.Now()
+		if refused.CompareAndSwap(nil, &now) {
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		again <- now.Sub(*refused.Load())
+	})
+	f.all(filled(1, 1))
+	if after := testkit.Receive(t, again); after < 1900*time.Millisecond { // of 2 s by Redis's clock
+		t.Errorf("told again after %v", after)
+	}
+	f.want("banners changed 1 "+tag(1), "banners changed 1 "+tag(1))
 }
 
 // TestADocumentThatIsBackIsToldIfAnotherWasServedBetween: a cache may have fetched that one while

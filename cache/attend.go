@@ -19,8 +19,8 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 	}
 	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.hash = s.hash(key)
-	r.clock.Store(time.Now().UnixMilli() - watch.Now().Milliseconds()) // until a look tells
-	if o.LastGood != "" {                                              // before anything is notified
+	r.clock.Store(time.Now().UnixNano() - int64(watch.Now())) // until a look tells
+	if o.LastGood != "" {                                     // before anything is notified
 		r.file, r.unsaved = lastgood.At(o.LastGood, key), make(chan struct{}, 1)
 	}
 	r.watched = s.watch.Key(key, lease.Beside(s.prefix, key), r.notify)

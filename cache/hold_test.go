@@ -96,6 +96,22 @@ func TestAHoldIsShownWhereTheCopyIsStillFresh(t *testing.T) {
 	eventually(t, "it is shown", func() bool { return r.Snapshot().HeldBack != nil })
 }
 
+// TestNothingIsHeldBackFromTheFuture has the times that this process records not be ahead of Redis's
+// clock: there they would read as the present, a little later at each look.
+func TestNothingIsHeldBackFromTheFuture(t *testing.T) {
+	b := anyStore(t)
+	_, r := serving(t, b.url)
+	for range 300 {
+		_, err := r.look()
+		must(t, err)
+		at := r.inRedis(watch.Now())
+		now, err := b.client.Time(t.Context()).Result()
+		if must(t, err); at > now.UnixMilli() {
+			t.Fatalf("%d ms ahead", at-now.UnixMilli())
+		}
+	}
+}
+
 func TestADocumentHeldBackIsTakenOnceItIsAccepted(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		for name, accept := range map[string]func(s *Store){

@@ -118,7 +118,7 @@ func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, ma
 		}
 		since = r.watched.Since(&prev.mark)
 	}
-	r.clock.Store(rec.Now - watch.Now().Milliseconds())
+	r.clock.Store(time.UnixMilli(rec.Now).UnixNano() - int64(watch.Now()))
 	r.noteFailure(rec, mark)
 	e, kind := r.reconcile(prev, rec, since)
 	if kind == "hard" && !last && r.watched.Unseen(&mark) {

@@ -41,7 +41,7 @@ type Reader[V any] struct {
 
 	memory   atomic.Pointer[entry[V]]
 	pause    atomic.Pointer[pause]  // after a failed load; nil after a successful one
-	clock    atomic.Int64           // Redis's less that of watch.Now, which nobody sets, ms
+	clock    atomic.Int64           // Redis's less that of watch.Now, which nobody sets, ns
 	beside   atomic.Bool            // the books changed, and nobody has looked since
 	size     atomic.Int64           // of the last body that was loaded, bytes
 	nextAsk  atomic.Int64           // when a read may ask for a refresh again
@@ -80,8 +80,11 @@ func (r *Reader[V]) warn(failing *atomic.Bool, message string, err error) {
 	}
 }
 
-// inRedis is a time on the clock of watch.Now by Redis's clock, Unix milliseconds.
-func (r *Reader[V]) inRedis(at time.Duration) int64 { return r.clock.Load() + at.Milliseconds() }
+// inRedis is a time on the clock of watch.Now by Redis's clock, Unix milliseconds. Once Redis has told
+// the time, it is never ahead of that.
+func (r *Reader[V]) inRedis(at time.Duration) int64 {
+	return (time.Duration(r.clock.Load()) + at).Milliseconds()
+}
 
 // once runs f beside the caller, unless that is still running. A look follows.
 func (r *Reader[V]) once(running *atomic.Bool, f func()) {

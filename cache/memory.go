@@ -23,7 +23,8 @@ func (r *Reader[V]) begin() beginning {
 
 // enter admits what a look has found, and what is held back, unless one that began later has
 // entered, or this process has written or kept something since: then another look follows. A hold
-// that Redis refused to record stands here alone, and one that it cannot forget is over here.
+// that Redis refused to record stands here alone, as long as the copy does, and one that it cannot
+// forget is over here.
 func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 	r.mu.Lock()
 	if b.number <= r.entered {
@@ -35,8 +36,10 @@ func (r *Reader[V]) enter(b beginning, e *entry[V], hold lease.Hold) bool {
 		r.overtake()
 	}
 	over := e.origin == originRefused && e.fetchedAt > hold.Since
-	if e.hold = hold; r.refusal.Load() != nil && e.doc != nil && (hold.Since == 0 || over) {
-		e.hold = r.memory.Load().holding()
+	was := r.memory.Load()
+	same := e.doc != nil && was.etag() == e.doc.ETag && was.fetchedAt == e.fetchedAt
+	if e.hold = hold; r.refusal.Load() != nil && same && (hold.Since == 0 || over) {
+		e.hold = was.hold
 	}
 	r.put(e)
 	r.mu.Unlock()
@@ -116,8 +119,8 @@ func (r *Reader[V]) save() {
 	watch.Signal(r.unsaved)
 }
 
-// setHold notes what this process holds back, unless it has lost the copy. No look that has begun
-// replaces it.
+// setHold notes what this process holds back for what is in memory. No look that has begun replaces
+// it.
 func (r *Reader[V]) setHold(hold lease.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -211,6 +211,43 @@ func TestAHoldThatRedisRefusedEndsWithAPurge(t *testing.T) {
 	}
 }
 
+// TestAHoldThatRedisRefusedEndsWithAnothersDocument has another replica store one once Redis accepts
+// writes again, and this one write nothing.
+func TestAHoldThatRedisRefusedEndsWithAnothersDocument(t *testing.T) {
+	for name, version := range map[string]int64{"another version": 4, "the same": 2} {
+		t.Run(name, func(t *testing.T) {
+			server := startRedis(t)
+			src := newSource(2)
+			o := guarded(src, time.Hour)
+			o.TTL, o.BackoffFirst, o.BackoffMost = time.Minute, time.Hour, time.Hour
+			_, r := replica(t, server.URL(), o)
+			warm(t, r)
+			src.version.Store(101)
+			_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
+				tx.HSet(t.Context(), key, "fresh_until", 0)
+				tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+				return nil
+			})
+			must(t, err)
+			until(t, r, "it is held back", isHeld)
+			for range 3 {
+				_, err := r.look()
+				if must(t, err); r.Snapshot().HeldBack == nil {
+					t.Fatal("a look has ended it")
+				}
+			}
+			configure(t, server, "min-replicas-to-write", "0")
+			fill(t, server.Client(), acquire(t, server.Client(), time.Minute), version)
+			received(t, r)
+			e, err := r.look()
+			must(t, err)
+			if h := r.Snapshot().HeldBack; e.etag() != ETag(body(version)) || h != nil {
+				t.Errorf("%s is held, and %+v back", e.doc.Body, h)
+			}
+		})
+	}
+}
+
 // TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
 // document: each replica serves what it has fetched itself, and a purge reaches them all.
 func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // CLI is a redis-cli command that reaches the store, with a command of Redis. It asks for the
 // password, if there is one.
 func (s *Store) CLI(words ...string) string {
-	return strings.Join(append(redisCLI(s.url, s.Addr()), quoted(words)...), " ")
+	return strings.Join(quoted(append(redisCLI(s.url, s.Addr()), words...)), " ")
 }
 
 // redisCLI is redis-cli with the options that reach the server of a URL, at address.

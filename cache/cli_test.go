@@ -23,8 +23,8 @@ func TestTheRedisCLICommandReachesTheConfiguredStore(t *testing.T) {
 }
 
 func TestWordsForAShellAreQuotedWhereTheyHaveTo(t *testing.T) {
-	got := strings.Join(quoted([]string{"DEL", "vitrine:banners", "a b", "it's", ""}), " ")
-	if want := `DEL vitrine:banners 'a b' 'it'\''s' ''`; got != want {
+	got := openStore(t, "redis://it%27s@127.0.0.1:1").CLI("DEL", "vitrine:banners", "a b", "it's", "")
+	if want := `redis-cli -p 1 --user 'it'\''s' DEL vitrine:banners 'a b' 'it'\''s' ''`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -27,7 +28,7 @@ type decoder struct {
 }
 
 func (d *decoder) at(key string, line int) origin {
-	return origin{key: key, name: key, file: d.file, line: line, layer: fromFile}
+	return origin{key: key, name: cmp.Or(key, "file"), file: d.file, line: line, layer: fromFile}
 }
 
 func (d *decoder) refuse(key string, line int, format string, args ...any) {
@@ -107,11 +108,11 @@ func (d *decoder) setting(s Setting, value *yaml.Node, g *given) error {
 			}
 			return nil
 		}
-		text, _, err := d.expand(item.Value)
+		text, _, err := d.expand(textOf(item))
 		if err != nil {
 			return err
 		}
-		texts, written = append(texts, text), append(written, item.Value)
+		texts, written = append(texts, text), append(written, textOf(item))
 	}
 	g.text = strings.Join(texts, ",")
 	if w := strings.Join(written, ","); w != g.text {

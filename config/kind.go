@@ -91,8 +91,9 @@ func bounded[N cmp.Ordered](k kind, text string, parse func(string) (N, error)) 
 	n, err := parse(text)
 	least, _ := parse(k.min)
 	most, _ := parse(k.max)
+	_, unitMissing := parse(text + "s")
 	switch {
-	case err != nil && strings.Trim(text, "0123456789") == "" && text != "" && k.is(time.Duration(0)):
+	case err != nil && unitMissing == nil && k.is(time.Duration(0)):
 		return n, fmt.Errorf("a unit is missing, as in %ss", text)
 	case err != nil || n < least || n > most:
 		return n, errUnsaid

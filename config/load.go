@@ -153,10 +153,11 @@ func (v values) environment(environ []string) (errs []error) {
 		}
 	}
 	for _, assignment := range environ {
-		name, text, _ := strings.Cut(assignment, "=")
+		name, _, _ := strings.Cut(assignment, "=")
 		if !strings.HasPrefix(name, envPrefix) || name == envConfig {
 			continue
 		}
+		text := variable(environ, name)
 		o := origin{name: name, layer: fromEnvironment}
 		s, ok := known[name]
 		o.key = s.Key

@@ -51,10 +51,11 @@ func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 func TestTheLastOfTwoVariablesOfOneNameCounts(t *testing.T) {
 	file := write(t, "redis: {prefix: '${env:NAME}'}")
 	c := load(t, config.Sources{Environ: []string{
-		"NAME=one", "VITRINE_CONFIG=nowhere.yaml", "VITRINE_LISTEN=:1", "NAME=two", "VITRINE_CONFIG=" + file, "VITRINE_LISTEN=:2",
+		"NAME=one", "VITRINE_CONFIG=nowhere.yaml", "VITRINE_LISTEN=:1", "VITRINE_TTL=1s",
+		"NAME=two", "VITRINE_CONFIG=" + file, "VITRINE_LISTEN=:2", "VITRINE_TTL=",
 	}})
-	if c.Redis.Prefix != "two" || c.Listen != ":2" {
-		t.Errorf("prefix %q, listen %q", c.Redis.Prefix, c.Listen)
+	if c.Redis.Prefix != "two" || c.Listen != ":2" || c.TTL.Default != time.Minute {
+		t.Errorf("prefix %q, listen %q, ttl %v", c.Redis.Prefix, c.Listen, c.TTL.Default)
 	}
 }
 

@@ -23,7 +23,7 @@ type reader struct {
 // text is the text of n with its references replaced. One that is a secret by its name is masked in
 // n.
 func (r *reader) text(n *yaml.Node, key string) (string, error) {
-	text, found, err := r.expand(n.Value)
+	text, found, err := r.expand(textOf(n))
 	if isTargetURL(key) {
 		r.maskTarget(n, text)
 	}

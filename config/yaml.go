@@ -65,9 +65,6 @@ func (t *tidier) tidy(n *yaml.Node, key string) *yaml.Node {
 		t.refuse(key, n.Line, "want a value without %s; ${env:NAME} and ${file:PATH} stand for others", n.ShortTag())
 	}
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line}
-	if isNull(n) { // ~ and null are texts otherwise
-		out.Value = ""
-	}
 	if n.Kind != yaml.MappingNode {
 		for i, inner := range n.Content {
 			out.Content = append(out.Content, t.tidy(inner, fmt.Sprintf("%s[%d]", key, i)))
@@ -143,6 +140,14 @@ func describe(n *yaml.Node) string {
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// textOf is a single value as a text: that of ~ and null is empty.
+func textOf(n *yaml.Node) string {
+	if isNull(n) {
+		return ""
+	}
+	return n.Value
+}
 
 // canonical is a tidied node as YAML.
 func canonical(n *yaml.Node) string {

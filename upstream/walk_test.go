@@ -275,6 +275,23 @@ func TestTheLastValueOfARepeatedNameCountsEverywhere(t *testing.T) {
 	}
 }
 
+// An identity of two numbers is both of them, not their digits in a row.
+func TestTheValuesOfAnIdentityAreToldApart(t *testing.T) {
+	cms := upstreamtest.New(t)
+	client := paged(t, cms, "custom", source.Part{Path: "rows", ID: "[.site, .nr]", Map: "{id: ((.site // 0) * 100 + (.nr // 0))}"})
+	for items, want := range map[string]string{
+		`{"site":1,"nr":11},{"site":11,"nr":1}`: "[111 1101]",
+		`{"site":1},{"nr":1}`:                   "[100 1]",
+	} {
+		pages(cms, "/rows", func(func(string) string) string { return "[" + items + "]" })
+		wantIDs(t, client, want)
+	}
+	pages(cms, "/rows", func(func(string) string) string { return `[{"site":1,"nr":1},{"nr":1,"site":1}]` })
+	wantRefusal(t, client, "banners: want each item once, got item 1,1 was sent twice")
+	pages(cms, "/rows", func(func(string) string) string { return `[{"title":"x"}]` })
+	wantRefusal(t, client, "banners[0]: want the item's identity from the program, got null")
+}
+
 func TestPageThatFailsMidWalkFailsTheFetch(t *testing.T) {
 	cms := upstreamtest.New(t)
 	pages(cms, "/gvapp/singlebanner", func(q func(string) string) string {

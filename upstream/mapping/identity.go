@@ -17,11 +17,15 @@ func Identity(ctx context.Context, program *Program, root string, i int, item []
 		identity, err = program.identity(ctx, index(root, i), item)
 		return identity, true, err
 	}
-	for _, p := range paths {
-		identity = append(identity, p.raw(item)...)
+	for i, p := range paths {
+		if i > 0 {
+			identity = append(identity, ',') // 1 and 11 are not 11 and 1
+		}
+		raw := p.raw(item)
+		identity, has = append(identity, raw...), has || raw != nil
 	}
 	switch {
-	case len(identity) > 0:
+	case has:
 		return identity, true, nil
 	case program == nil:
 		return item, false, nil

@@ -37,6 +37,20 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 	},
 }
 
+func TestReplicasAreListedWhereWritesAreRefused(t *testing.T) {
+	for name, refuse := range refusals {
+		t.Run(name, func(t *testing.T) {
+			server := startRedis(t)
+			s := openStore(t, server.URL())
+			must(t, server.Client().HSet(t.Context(), "vitrine:replicas", "long gone", "12345 report").Err())
+			defer refuse(t, server)()
+			if all, err := s.Replicas(t.Context(), time.Minute); err != nil || len(all) > 0 {
+				t.Errorf("got %+v, %v", all, err)
+			}
+		})
+	}
+}
+
 // TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce has the clock of Redis set back when it
 // refuses writes: the document there is due, and cannot be replaced.
 func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {

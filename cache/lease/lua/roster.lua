@@ -1,7 +1,10 @@
--- List the processes that live, and forget the others, in a hash with a field for each. ARGV: how
--- long a report counts in ms; name and report of one that lives, if there is news of one. Returns
--- {now, name, when, report, ...}.
-if kind(key) ~= 'hash' then redis.call('DEL', key) end
+-- List the processes that live, in a hash with a field for each. ARGV: how long a report counts in
+-- ms; name and report of one that lives, if there is news of one: then the others are forgotten, and
+-- otherwise nothing is written. Returns {now, name, when, report, ...}.
+if kind(key) ~= 'hash' then
+  if not ARGV[2] then return {now} end
+  redis.call('DEL', key)
+end
 if ARGV[2] then
   redis.call('HSET', key, ARGV[2], int(now) .. ' ' .. ARGV[3])
   redis.call('PEXPIRE', key, int(tonumber(ARGV[1])))
@@ -13,7 +16,7 @@ for i = 1, #all, 2 do
     reply[#reply + 1] = all[i]
     reply[#reply + 1] = num(at)
     reply[#reply + 1] = report
-  else
+  elseif ARGV[2] then
     redis.call('HDEL', key, all[i])
   end
 end

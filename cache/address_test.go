@@ -42,12 +42,7 @@ func TestAnotherServerBehindTheAddressIsNoticed(t *testing.T) {
 func TestASessionWithTheOldServerConfirmsNoLook(t *testing.T) {
 	one, two := startRedis(t), redistest.Start(t)
 	way := redistest.NewRelay(t, one.Addr)
-	noticed, release := make(chan struct{}), make(chan struct{})
-	t.Cleanup(sync.OnceFunc(func() { close(release) }))
-	var once sync.Once
-	log := slog.New(stopAt{slog.DiscardHandler, "another redis process answers at this address", func() {
-		once.Do(func() { close(noticed); <-release })
-	}})
+	log, noticed, release := stopAtExchange(t)
 	src := newSource()
 	_, r := replicaWith(t, Options{URL: way.URL(), Logger: log}, options(src))
 	warm(t, r)
@@ -83,10 +78,7 @@ func TestASessionWithTheOldServerConfirmsNoLook(t *testing.T) {
 func TestAHoldOutlastsTheServer(t *testing.T) {
 	one, two := startRedis(t), redistest.Start(t)
 	way := redistest.NewRelay(t, one.Addr)
-	noticed, release := make(chan struct{}), make(chan struct{})
-	t.Cleanup(sync.OnceFunc(func() { close(release) }))
-	notice := sync.OnceFunc(func() { close(noticed); <-release })
-	log := slog.New(stopAt{slog.DiscardHandler, "another redis process answers at this address", notice})
+	log, noticed, _ := stopAtExchange(t)
 	src := newSource(2)
 	o := guarded(src, time.Hour)
 	o.TTL = time.Minute
@@ -115,20 +107,27 @@ func TestAHoldOutlastsTheServer(t *testing.T) {
 	})
 }
 
-// stopAt calls a function for one message.
+// stopAt calls a function when another server is noticed behind the address.
 type stopAt struct {
 	slog.Handler
-	message string
-	call    func()
+	call func()
 }
 
 func (stopAt) Enabled(context.Context, slog.Level) bool { return true }
 
 func (s stopAt) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == s.message {
+	if r.Message == "another redis process answers at this address" {
 		s.call()
 	}
 	return nil
+}
+
+// stopAtExchange is a log that says when another server is first noticed, and waits then until
+// something is released, or the test ends.
+func stopAtExchange(t *testing.T) (log *slog.Logger, noticed, release chan struct{}) {
+	noticed, release = make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	return slog.New(stopAt{slog.DiscardHandler, sync.OnceFunc(func() { close(noticed); <-release })}), noticed, release
 }
 
 // TestADemotedMasterIsNotTrusted makes a replica of the server, whose master cannot be reached. It
@@ -267,7 +266,7 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 // own.
 func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	group := startSentinels(t)
+	group := redistest.StartSentinels(t)
 	impostor := redistest.Start(t)
 	src := newSource()
 	store, r := replica(t, group.URL(), options(src))
@@ -278,8 +277,8 @@ func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
 	alone := group.Sentinels[2].Client()
 	host, port, err := net.SplitHostPort(impostor.Addr)
 	must(t, err)
-	must(t, alone.Do(t.Context(), "sentinel", "remove", masterName).Err())
-	must(t, alone.Do(t.Context(), "sentinel", "monitor", masterName, host, port, "2").Err())
+	must(t, alone.Do(t.Context(), "sentinel", "remove", redistest.MasterName).Err())
+	must(t, alone.Do(t.Context(), "sentinel", "monitor", redistest.MasterName, host, port, "2").Err())
 	eventually(t, "memory is not trusted without a majority", func() bool { return get(t, r).Status.Detail == DetailRedis })
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return group.Master.Client().Del(t.Context(), key).Err() })
 	if n := impostor.Client().DBSize(t.Context()).Val(); n != 0 || !store.Up() {
@@ -287,27 +286,22 @@ func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
 	}
 }
 
-// cpuOf is the processor time that the server has used, in seconds.
-func cpuOf(t *testing.T, server *redistest.Server) (seconds float64) {
+// info is the sum of these fields of INFO.
+func info(t *testing.T, server *redistest.Server, fields ...string) (sum float64) {
 	t.Helper()
-	info := server.Client().Info(t.Context(), "cpu").Val()
-	for _, name := range []string{"used_cpu_sys:", "used_cpu_user:"} {
-		_, rest, _ := strings.Cut(info, name)
+	all := server.Client().Info(t.Context(), "everything").Val()
+	for _, name := range fields {
+		_, rest, _ := strings.Cut(all, "\r\n"+name+":")
 		text, _, _ := strings.Cut(rest, "\r\n")
-		s, err := strconv.ParseFloat(text, 64)
+		n, err := strconv.ParseFloat(text, 64)
 		must(t, err)
-		seconds += s
+		sum += n
 	}
-	return seconds
+	return sum
 }
 
 // commands is how many commands the server has run so far.
 func commands(t *testing.T, server *redistest.Server) int {
 	t.Helper()
-	info := server.Client().Info(t.Context(), "stats").Val()
-	_, rest, _ := strings.Cut(info, "total_commands_processed:")
-	text, _, _ := strings.Cut(rest, "\r\n")
-	n, err := strconv.Atoi(text)
-	must(t, err)
-	return n
+	return int(info(t, server, "total_commands_processed"))
 }

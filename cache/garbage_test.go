@@ -181,9 +181,9 @@ func TestIdleReplicasCostLittle(t *testing.T) {
 // cpuShare is the share of a core that the server uses during a second and a half.
 func cpuShare(t *testing.T, server *redistest.Server) float64 {
 	t.Helper()
-	before, began := cpuOf(t, server), time.Now()
+	before, began := info(t, server, "used_cpu_sys", "used_cpu_user"), time.Now()
 	watch.Sleep(t.Context(), 1500*time.Millisecond)
-	return (cpuOf(t, server) - before) / time.Since(began).Seconds()
+	return (info(t, server, "used_cpu_sys", "used_cpu_user") - before) / time.Since(began).Seconds()
 }
 
 // TestWhatIsNoPurgeLosesNoCopy does what an operator may do to keys, scripts and connections, while the

@@ -2,8 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,49 +12,6 @@ import (
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 )
-
-// masterName is the name of the master of [startSentinels].
-const masterName = "vitrine-test"
-
-// sentinels is a master with a replica, and three Sentinels that watch them.
-type sentinels struct {
-	Master, Replica *redistest.Server
-	Sentinels       []*redistest.Server
-}
-
-// startSentinels starts the five processes and waits until the Sentinels know each other and the
-// replica. The Sentinels consider the master down after half a second.
-func startSentinels(t *testing.T) *sentinels {
-	t.Helper()
-	g := &sentinels{Master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
-	g.Replica = redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(g.Master.Port))
-	for range 3 {
-		s := redistest.StartAs(t, func(dir string, port int) []string {
-			conf := filepath.Join(dir, "sentinel.conf")
-			text := fmt.Sprintf("port %[1]d\nbind 127.0.0.1\ndir %[2]s\nlogfile %[2]s/redis.log\nsentinel monitor %[3]s 127.0.0.1 %[4]d 2\n"+
-				"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 3000\n", port, dir, masterName, g.Master.Port)
-			must(t, os.WriteFile(conf, []byte(text), 0o600))
-			return []string{conf, "--sentinel"}
-		})
-		g.Sentinels = append(g.Sentinels, s)
-	}
-	testkit.Eventually(t, "the Sentinels to know each other and the replica", func() bool {
-		for _, s := range g.Sentinels {
-			m := s.Client().Do(t.Context(), "sentinel", "master", masterName)
-			text := fmt.Sprint(m.Val())
-			if !strings.Contains(text, "num-other-sentinels:2") || !strings.Contains(text, "num-slaves:1") {
-				return false
-			}
-		}
-		return true
-	})
-	return g
-}
-
-// URL is the group as a setting.
-func (g *sentinels) URL() string {
-	return fmt.Sprintf("redis://%s?master_name=%s&addr=%s&addr=%s", g.Sentinels[0].Addr, masterName, g.Sentinels[1].Addr, g.Sentinels[2].Addr)
-}
 
 // A cluster is six nodes, three of them masters with a third of the slots each.
 type cluster struct {
@@ -164,7 +119,7 @@ const failoverBound = 2 * time.Second
 
 func TestSentinelFailoverDoesNotKeepPurgesFromMemory(t *testing.T) {
 	t.Parallel()
-	group := startSentinels(t)
+	group := redistest.StartSentinels(t)
 	src, readers := pair(t, group.URL())
 	purgeIsFollowed(t, src, readers, func() error { return group.Master.Client().Del(t.Context(), key).Err() })
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"vitrine/cache/lease"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
@@ -73,29 +72,6 @@ func TestNothingIsFetchedDuringAPause(t *testing.T) {
 	eventually(t, "it is fetched", func() bool { return r.Snapshot().Value == 1 })
 }
 
-func TestAPinnedDocumentIsNotRefreshedWithoutVisitors(t *testing.T) {
-	b := anyStore(t)
-	src := newSource()
-	const ttl = 100 * time.Millisecond
-	o := described(src)
-	o.Always, o.TTL = true, ttl
-	s, r := replica(t, b.url, o)
-	eventually(t, "it is in the history", func() bool { return len(names(t, s)) == 1 })
-	_, err := s.Restore(t.Context(), "banners", lease.VersionOf(body(1)), time.Hour, "me")
-	must(t, err)
-	eventually(t, "the pin is known, and nobody fetches", func() bool {
-		return r.memory.Load().pinned() && src.now.Load() == 0 && !r.Snapshot().Fetching
-	})
-	n := src.loads.Load()
-	watch.Sleep(t.Context(), 3*ttl)
-	if now := src.loads.Load(); now != n {
-		t.Errorf("%d loads while it was pinned", now-n)
-	}
-	_, err = s.Unpin(t.Context(), "banners")
-	must(t, err)
-	eventually(t, "it is fetched again", func() bool { return src.loads.Load() > n })
-}
-
 // TestDocumentsStayFreshWithoutRedis has each replica refresh its own copy.
 func TestDocumentsStayFreshWithoutRedis(t *testing.T) {
 	server, src := startRedis(t), newSource()
@@ -116,17 +92,11 @@ func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
 	warm(t, r)
 	// A visitor's look is under way. It has seen the copy as it was, and comes back after the
 	// purge is received.
-	early := &asking[int64]{done: make(chan struct{}), at: watch.Now(), entry: r.memory.Load()}
-	r.mu.Lock()
-	r.asking = early
-	r.mu.Unlock()
+	end := holdLooks(t, r, r.memory.Load(), nil)
 	mark := r.watched.Mark()
 	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
 	eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) })
-	r.mu.Lock()
-	r.asking = nil
-	r.mu.Unlock()
-	close(early.done)
+	end()
 	eventually(t, "it is fetched anew, though nobody reads", func() bool { return src.loads.Load() == 2 })
 }
 
@@ -239,7 +209,7 @@ func TestAWishDuringALookIsFulfilled(t *testing.T) {
 	b := anyStore(t)
 	src, r := serving(t, b.url)
 	warm(t, r)
-	end := holdLooks(t, r)
+	end := holdLooks(t, r, nil, errDown)
 	must(t, b.client.Del(t.Context(), key).Err())
 	enter := earlyLook(t, r)
 	rec, err := another().Look(t.Context(), b.client, "")

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"net"
 	"strings"
@@ -74,28 +73,6 @@ func TestNothingHeldAndSourceDownIsTheSourcesError(t *testing.T) {
 		if !errors.Is(err, errDown) || !errors.As(err, &retry) || retry.After <= 0 {
 			t.Fatalf("got %v, want the source's error and when it is tried again", err)
 		}
-	}
-}
-
-func TestWaiterGivesUpAndTheFetchGoesOn(t *testing.T) {
-	src := newSource()
-	release := src.hold()
-	o := options(src)
-	_, r := replica(t, embeddedURL(t), o)
-	ctx, cancel := context.WithCancel(t.Context())
-	got := make(chan error, 1)
-	go func() { _, err := r.Get(ctx); got <- err }()
-	testkit.Receive(t, src.entered)
-	cancel()
-	if err := testkit.Receive(t, got); err == nil {
-		t.Error("a cancelled wait gave an answer")
-	}
-	release()
-	if a := get(t, r); a.Value != 1 {
-		t.Errorf("got %+v", a)
-	}
-	if n := src.loads.Load(); n != 1 {
-		t.Errorf("%d loads, want the one that went on", n)
 	}
 }
 

@@ -163,7 +163,7 @@ func (v *visit) Value(key any) any {
 
 func (v *visit) Lend() context.Context {
 	v.lent++
-	return context.WithValue(context.Background(), visitorKey{}, v.Value(visitorKey{}))
+	return context.WithValue(v.Context, visitorKey{}, v.Value(visitorKey{})) // which ends with the visit
 }
 
 func TestALoadSeesTheValuesOfWhoeverCausedItAndNotItsEnd(t *testing.T) {
@@ -194,8 +194,8 @@ func TestALoadSeesTheValuesOfWhoeverCausedItAndNotItsEnd(t *testing.T) {
 	f, joins := r.fly(joined) // as Get does, and certainly before the load ends
 	release()
 	testkit.Receive(t, f.done)
-	if !joins || f.err != nil {
-		t.Errorf("the load ended with the visitor who caused it: joined %t, %v", joins, f.err)
+	if n := src.loads.Load(); !joins || f.err != nil || n != 1 {
+		t.Errorf("the load ended with the visitor who caused it: joined %t, %v, %d loads", joins, f.err, n)
 	}
 	if v := testkit.Receive(t, seen); v != "first" {
 		t.Errorf("the load saw %v", v)

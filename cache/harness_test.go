@@ -250,16 +250,17 @@ func loading(t testing.TB, src *source, r *Reader[int64]) (got <-chan Answer[int
 }
 
 // holdLooks makes looks wait, but for those that a test makes itself, until the returned function
-// is called. They fail then.
-func holdLooks(t testing.TB, r *Reader[int64]) (end func()) {
+// is called. They have found e then, or failed.
+func holdLooks(t testing.TB, r *Reader[int64], e *entry[int64], err error) (end func()) {
 	t.Helper()
-	held := &asking[int64]{done: make(chan struct{}), err: errDown}
+	held := &asking[int64]{done: make(chan struct{}), entry: e, err: err}
 	eventually(t, "nobody looks", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.asking != nil {
 			return false
 		}
+		held.at = watch.Now()
 		r.asking = held
 		return true
 	})

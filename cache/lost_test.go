@@ -160,7 +160,7 @@ func TestAFirstLeaseDuringALookIsNoPurge(t *testing.T) {
 			src, r := serving(t, server.URL())
 			warm(t, r)
 			src.fail(errDown)
-			holdLooks(t, r)
+			holdLooks(t, r, nil, errDown)
 			held := r.memory.Load()
 			server.Kill()
 			server.Restart()

@@ -158,33 +158,6 @@ func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
 	})
 }
 
-func TestManyReadersMakeOneFetch(t *testing.T) {
-	b := anyStore(t)
-	src := newSource()
-	release := src.hold()
-	var readers []*Reader[int64]
-	for range 4 {
-		_, r := replica(t, b.url, options(src))
-		readers = append(readers, r)
-	}
-	var answers []<-chan Answer[int64]
-	for range 50 {
-		for _, r := range readers {
-			answers = append(answers, getLater(t, r))
-		}
-	}
-	testkit.Receive(t, src.entered)
-	release()
-	for _, got := range answers {
-		if a := testkit.Receive(t, got); a.Value != 1 {
-			t.Errorf("got %+v", a)
-		}
-	}
-	if n := src.loads.Load(); n != 1 {
-		t.Errorf("%d loads over 4 replicas, want 1", n)
-	}
-}
-
 var errDown = errors.New("the source is down")
 
 func TestFailureIsServedStaleAndBacksOffAcrossReplicas(t *testing.T) {

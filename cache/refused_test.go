@@ -358,7 +358,7 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 				accept := refusals["NOREPLICAS"](t, server)
 				_, r := replica(t, server.URL(), options(newSource()))
 				eventually(t, "it is not stored", func() bool { return get(t, r).Status.Detail == DetailRedisRefused })
-				holdLooks(t, r) // but for those here
+				holdLooks(t, r, nil, errDown) // but for those here
 				mark := r.watched.Mark()
 				accept()
 				test.events(t, server)

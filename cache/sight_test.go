@@ -169,7 +169,7 @@ func TestALookFromBeforeAFetchDoesNotReplaceWhatIsFilled(t *testing.T) {
 	o, path := keeping(t, src)
 	r := alone(t, server.URL(), o)
 	eventually(t, "redis is reached", func() bool { return r.watched.Up() })
-	holdLooks(t, r)
+	holdLooks(t, r, nil, errDown)
 	late := earlyLook(t, r)
 	f, _ := r.fly(t.Context())
 	testkit.Receive(t, f.done)
@@ -185,7 +185,7 @@ func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
 	server := startRedis(t)
 	src, r := serving(t, server.URL())
 	warm(t, r)
-	holdLooks(t, r)
+	holdLooks(t, r, nil, errDown)
 	late := earlyLook(t, r)
 	src.version.Store(2)
 	must(t, server.Client().HSet(t.Context(), key, "fresh_until", 0).Err())
@@ -212,27 +212,14 @@ func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
 	})
 }
 
-func TestADocumentHeldBackIsSeenAsNoFailure(t *testing.T) {
-	b := anyStore(t)
-	src := newSource(2)
-	var failures atomic.Int64
-	o := guarded(src, time.Hour)
-	o.BackoffMost = time.Millisecond
-	_, r := readerWith(t, Options{URL: b.url, Events: Events{Seen: func(s Sight) { failures.Add(int64(s.Failures)) }}}, o)
-	get(t, r)
-	src.version.Store(101)
-	until(t, r, "it is held back", isHeld)
-	until(t, r, "it is fetched again, twice", func(Answer[int64]) bool { return src.loads.Load() >= 4 })
-	if n := failures.Load(); n > 0 {
-		t.Errorf("%d failures are seen", n)
-	}
-}
-
 func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
 	b := anyStore(t)
 	src := newSource(2)
 	told := make(chan *HeldBack, 100)
-	_, r := readerWith(t, Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, guarded(src, time.Hour))
+	var failures atomic.Int64
+	_, r := readerWith(t, Options{URL: b.url, Events: Events{
+		Held: func(_ string, h *HeldBack) { told <- h }, Seen: func(s Sight) { failures.Add(int64(s.Failures)) },
+	}}, guarded(src, time.Hour))
 	get(t, r)
 	src.version.Store(101)
 	until(t, r, "it is held back", isHeld)
@@ -247,8 +234,8 @@ func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {
 		t.Errorf("told %+v, %+v", begun, over)
 	}
 	again()
-	if len(told) > 0 {
-		t.Errorf("told %d times more", len(told))
+	if n := failures.Load(); n > 0 || len(told) > 0 {
+		t.Errorf("told %d times more; %d failures are seen", len(told), n)
 	}
 }
 

@@ -244,25 +244,12 @@ func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
 	src, r := serving(t, b.url)
 	warm(t, r)
 	src.version.Store(2)
-	early := &asking[int64]{done: make(chan struct{}), entry: r.memory.Load()}
-	eventually(t, "nobody looks", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.asking != nil {
-			return false
-		}
-		early.at = watch.Now()
-		r.asking = early
-		return true
-	})
+	end := holdLooks(t, r, r.memory.Load(), nil)
 	must(t, b.client.Del(t.Context(), key).Err())
 	received(t, r)
 	later := getLater(t, r)
 	watch.Sleep(t.Context(), 5*time.Millisecond) // it shares the look by now, which is within the bound of a purge
-	r.mu.Lock()
-	r.asking = nil
-	r.mu.Unlock()
-	close(early.done)
+	end()
 	if a := testkit.Receive(t, later); a.Value != 2 {
 		t.Errorf("purged, and received, but served: %+v", a)
 	}

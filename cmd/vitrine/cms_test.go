@@ -216,9 +216,8 @@ func TestSavedAnswersAreMappedAsThoseOfTheCMS(t *testing.T) {
 	}
 }
 
-// guide is a page of docs/cms, taken apart into its blocks of code.
+// guide is customGuide, taken apart into its blocks of code.
 type guide struct {
-	page      string            // its file
 	answers   map[string]string // by method, path and query
 	documents map[shape.Resource]string
 	settings  string
@@ -227,10 +226,12 @@ type guide struct {
 
 var fenced = regexp.MustCompile("(?ms)^```(\\w+)([^\n]*)\n(.*?)^```$")
 
-func readGuide(t *testing.T, name string) guide {
+var customGuide = filepath.Join("..", "..", "docs", "cms", "custom.md")
+
+func readGuide(t *testing.T) guide {
 	t.Helper()
-	g := guide{page: filepath.Join("..", "..", "docs", "cms", name+".md"), answers: map[string]string{}, documents: map[shape.Resource]string{}}
-	page, err := os.ReadFile(g.page)
+	g := guide{answers: map[string]string{}, documents: map[shape.Resource]string{}}
+	page, err := os.ReadFile(customGuide)
 	testkit.Must(t, err)
 	for _, block := range fenced.FindAllStringSubmatch(string(page), -1) {
 		kind, about, text := block[1], strings.TrimSpace(block[2]), block[3]
@@ -275,50 +276,42 @@ func (g guide) serve(t *testing.T) *upstreamtest.CMS {
 	return cms
 }
 
-func (g guide) file(t *testing.T) string {
+// client is the client that the guide's file makes, of that CMS.
+func (g guide) client(t *testing.T) *upstream.Client {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kunstkast.yaml")
 	testkit.Must(t, os.WriteFile(file, []byte(g.settings), 0o600))
-	return file
+	return clientOf(t, file, g.serve(t))
 }
 
-func (g guide) client(t *testing.T, cms *upstreamtest.CMS) *upstream.Client {
-	t.Helper()
-	return clientOf(t, g.file(t), cms)
-}
-
-// TestGuidesBringWhatTheySay does what a reader of each guide does: it pastes the file, and looks
-// at what comes out. -update writes that into the guides.
-func TestGuidesBringWhatTheySay(t *testing.T) {
-	for _, name := range []string{"custom"} {
-		t.Run(name, func(t *testing.T) {
-			g := readGuide(t, name)
-			client := g.client(t, g.serve(t))
-			for r, want := range g.documents {
-				got, err := client.Fetch(t.Context(), r, upstream.Held{})
-				testkit.Must(t, err)
-				if len(got.Suspicions) > 0 {
-					t.Errorf("%s: %v", r, got.Suspicions)
-				}
-				served := string(shape.Indent(nil, got.Document.Body, 2)) + "\n"
-				if *update {
-					page, err := os.ReadFile(g.page)
-					testkit.Must(t, err)
-					block := "```json " + string(r) + "\n"
-					page = bytes.Replace(page, []byte(block+want+"```"), []byte(block+served+"```"), 1)
-					testkit.Must(t, os.WriteFile(g.page, page, 0o644))
-				} else if diff := cmp.Diff(want, served); diff != "" {
-					t.Errorf("%s is not as the guide has it (-guide +got):\n%s", r, diff)
-				}
-			}
-		})
+// TestCustomGuideBringsWhatItSays does what a reader of the guide does: it pastes the file, and looks
+// at what comes out. -update writes that into the guide.
+func TestCustomGuideBringsWhatItSays(t *testing.T) {
+	g := readGuide(t)
+	client := g.client(t)
+	for r, want := range g.documents {
+		got, err := client.Fetch(t.Context(), r, upstream.Held{})
+		testkit.Must(t, err)
+		if len(got.Suspicions) > 0 {
+			t.Errorf("%s: %v", r, got.Suspicions)
+		}
+		served := string(shape.Indent(nil, got.Document.Body, 2)) + "\n"
+		if *update {
+			page, err := os.ReadFile(customGuide)
+			testkit.Must(t, err)
+			block := "```json " + string(r) + "\n"
+			page = bytes.Replace(page, []byte(block+want+"```"), []byte(block+served+"```"), 1)
+			testkit.Must(t, os.WriteFile(customGuide, page, 0o644))
+		} else if diff := cmp.Diff(want, served); diff != "" {
+			t.Errorf("%s is not as the guide has it (-guide +got):\n%s", r, diff)
+		}
 	}
 }
 
 func TestCustomGuideQuotesTheErrorOfAKeyThatIsMissing(t *testing.T) {
-	g := readGuide(t, "custom")
+	g := readGuide(t)
 	g.answers["GET /v1/makers?"] = strings.ReplaceAll(g.answers["GET /v1/makers?"], `"naam"`, `"name"`)
-	_, err := g.client(t, g.serve(t)).Fetch(t.Context(), shape.Catalogue, upstream.Held{})
+	_, err := g.client(t).Fetch(t.Context(), shape.Catalogue, upstream.Held{})
 	if err == nil || !strings.HasSuffix(err.Error(), g.message) {
 		t.Errorf("got   %v\nguide %s", err, g.message)
 	}

@@ -67,9 +67,7 @@ func sitDown(t *testing.T) *desk {
 // ready waits until each document can be served.
 func (d *desk) ready() {
 	d.Helper()
-	if err := testkit.Retry(func() error { return harness.IsWellAt("http://" + d.operator + "/readyz") }); err != nil {
-		d.Fatal(err)
-	}
+	harness.WaitUntilWell(d, "http://"+d.operator+"/readyz")
 }
 
 // types runs a command as an operator does, and returns what it prints.

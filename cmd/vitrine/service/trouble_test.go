@@ -1,7 +1,6 @@
 package service
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
-	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
@@ -107,10 +105,8 @@ func TestACMSThatAnotherReplicaFetchesFromIsNotDown(t *testing.T) {
 			second.get(t, r)
 			first.get(t, r)
 		}
-		var told operator.Status
-		got, err := testkit.Ask(http.DefaultClient, "http://"+first.operator.Addr().String()+"/api/status")
+		told, err := operatorStatus(first)
 		testkit.Must(t, err)
-		testkit.Must(t, json.Unmarshal([]byte(got.Body), &told))
 		if !told.Upstream.BreakerOpen {
 			t.Fatal("the breaker has closed")
 		}

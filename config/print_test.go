@@ -97,7 +97,7 @@ func TestWhatConfigPrintsMeansTheSameWhenReadBack(t *testing.T) {
 		"everything": {File: everything(t)},
 		"nothing":    {Environ: []string{"VITRINE_ADMIN_LISTEN=", "VITRINE_CORS_ORIGINS="}},
 		"inherited":  {Environ: []string{"VITRINE_TTL=3m"}},
-		"parts":      {Environ: []string{"LANG=nl"}, File: write(t, banners("- name: artist # a comment\n  map: |\n    .a\n    | .b\n"+
+		"parts": {Environ: []string{"LANG=nl"}, File: write(t, banners("- name: artist # a comment\n  map: |\n    .a\n    | .b\n"+
 			"  query: {a: '*', b: [c, '${env:LANG}'], c: ~}\n  paging: {total: ~}\n  body: {list: [~], none: null}"))},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // waiting takes, so one that a hit has made larger than 4 KB stays so. The race detector has larger
 // frames.
 func TestAnIdleConnectionKeepsASmallStack(t *testing.T) {
-	const connections, most = 32, 5 << 10
+	const connections, most = 32, 6 << 10
 	r := start(t, "VITRINE_UPSTREAM_URL=sample:")
 	r.allAnswer(t, "hit")
 	http.DefaultClient.CloseIdleConnections()

@@ -59,29 +59,6 @@ func TestProcessesOnOneRedisSeeEachOtherAndAreForgotten(t *testing.T) {
 	})
 }
 
-func TestReportsDoNotDisturbWhatIsHeld(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		s, r := replica(t, b.url, options(src))
-		get(t, r)
-		filled := watch.Now()
-		eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
-		eventually(t, "the copy is coherent", func() bool { return r.Snapshot().Coherent })
-		mark := r.watched.Mark()
-		for range 20 {
-			must(t, s.Announce(t.Context(), []byte("here"), time.Minute))
-		}
-		must(t, s.Ping(t.Context()))
-		if r.watched.Changed(&mark) {
-			t.Error("a report was taken for an invalidation")
-		}
-		get(t, r)
-		if n := src.loads.Load(); n != 1 {
-			t.Errorf("%d loads, want 1", n)
-		}
-	})
-}
-
 // TestAProcessThatCannotLoadLeavesItToOthers has the breaker of one replica open while the CMS is
 // well for the other.
 func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {

@@ -130,10 +130,20 @@ func TestASnapshotTellsWhatIsHeldAndFetchesNothing(t *testing.T) {
 	if s.Document.ETag != a.Document.ETag || s.ServableUntil.Before(time.Now().Add(time.Hour)) {
 		t.Errorf("after the first read: %+v", s)
 	}
-	must(t, b.client.Del(t.Context(), "vitrine:banners").Err())
-	eventually(t, "what was purged is missing", func() bool { return r.Snapshot().Document == nil })
 	if n := src.loads.Load(); n != 1 {
 		t.Errorf("%d loads, want 1", n)
+	}
+	src.fail(errDown)
+	must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
+	eventually(t, "the copy is stale and its loader fails", func() bool {
+		s = r.Snapshot()
+		return !s.Fresh && s.Failing && s.Document != nil
+	})
+	loads := src.loads.Load()
+	must(t, b.client.Del(t.Context(), "vitrine:banners").Err())
+	eventually(t, "what was purged is missing", func() bool { return r.Snapshot().Document == nil })
+	if n := src.loads.Load(); n != loads {
+		t.Errorf("%d loads after a purge that nobody followed with a read, want none", n-loads)
 	}
 }
 
@@ -198,18 +208,6 @@ func TestALateLookDoesNotForgetWhenTheContentChanged(t *testing.T) {
 	if at := r.knownChange(f.entry.doc.ETag); at != f.entry.doc.ChangedAt.UnixMilli() {
 		t.Errorf("the content held is known to have changed at %d", at)
 	}
-}
-
-func TestASnapshotTellsAStaleCopyOfAFailingLoader(t *testing.T) {
-	b := anyStore(t)
-	src, r := serving(t, b.url)
-	get(t, r)
-	src.fail(errDown)
-	must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
-	eventually(t, "the copy is stale and its loader fails", func() bool {
-		s := r.Snapshot()
-		return !s.Fresh && s.Failing && s.Document != nil
-	})
 }
 
 func TestAHoldIsToldOnceAndItsEnd(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 	"vitrine/config"
-	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -143,28 +142,6 @@ func (r running) allAnswer(t *testing.T, want string) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
-}
-
-func TestStatusTellsWhatIsHeldAndHowItWasFetched(t *testing.T) {
-	t.Parallel()
-	cms := upstreamtest.New(t)
-	cms.Set(shape.Banners, `[{"id":"x"}]`)
-	vitrine := start(t, "VITRINE_UPSTREAM_URL="+cms.URL)
-	var told operator.Status
-	testkit.Must(t, testkit.Retry(func() error {
-		told = vitrine.status()
-		if told.Resources[shape.Banners].LastFetch == nil || told.Resources[shape.Rules].Held == nil {
-			return errors.New("not fetched yet")
-		}
-		return nil
-	}))
-	banners, rules := told.Resources[shape.Banners], told.Resources[shape.Rules]
-	if banners.Held != nil || !strings.Contains(banners.LastFetch.Error, `banners[0].id: want`) {
-		t.Errorf("banners, which were refused: %+v", banners)
-	}
-	if rules.Held.Bytes == 0 || rules.LastFetch.Status != 200 || rules.Error != "" {
-		t.Errorf("rules, which are held: %+v", rules)
-	}
 }
 
 // underWay starts the real thing, and a request that waits for the CMS until it is released. The

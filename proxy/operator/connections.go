@@ -77,6 +77,7 @@ func (cs *connections) note(c *pacedConn, state http.ConnState) (extra *pacedCon
 		}
 	}
 	delete(cs.placed, extra)
+	extra.end() // before its next request can begin
 	return extra
 }
 

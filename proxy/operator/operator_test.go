@@ -167,6 +167,27 @@ func TestHealthChecksAreAnsweredWhateverElseIsOpen(t *testing.T) {
 	}
 }
 
+// TestAConnectionThatGivesWayTakesNoPlaceAgain has its request begin before it is closed.
+func TestAConnectionThatGivesWayTakesNoPlaceAgain(t *testing.T) {
+	cs := newConnections()
+	cs.most = 1
+	var conns [2]*pacedConn
+	for i := range conns {
+		conns[i] = &pacedConn{connections: cs}
+		conns[i].open, conns[i].end = context.WithCancel(t.Context())
+	}
+	first, second := conns[0], conns[1]
+	if extra := cs.note(first, http.StateNew); extra != nil {
+		t.Fatal("the only one gave way")
+	}
+	if extra := cs.note(second, http.StateNew); extra != first {
+		t.Fatal("the first one stayed")
+	}
+	if extra := cs.note(first, http.StateActive); extra != nil {
+		t.Error("the second one gave way to it")
+	}
+}
+
 // placed is how many connections are open, and how many of them have a request under way.
 func placed(s *Server) (open, busy int) {
 	s.connections.mu.Lock()

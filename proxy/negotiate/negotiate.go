@@ -23,6 +23,16 @@ const noIndent = -1
 // precedences are the classes of media ranges, from */* to one with parameters.
 const precedences = 4
 
+// A Format is a value of the query parameter of that name.
+type Format uint8
+
+// The formats.
+const (
+	FormatDefault Format = iota // absent, empty or json
+	FormatAPI                   // the browsable rendering: JSON, indented
+	FormatUnknown
+)
+
 // apiIndent is how ?format=api indents, which is how the browsable rendering shows a document.
 const apiIndent = 4
 

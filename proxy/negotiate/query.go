@@ -75,16 +75,6 @@ func decodeByte(s []byte) (c byte, width int) {
 	return s[0], 1
 }
 
-// A Format is a value of the query parameter of that name.
-type Format uint8
-
-// The formats.
-const (
-	FormatDefault Format = iota // absent, empty or json
-	FormatAPI                   // the browsable rendering: JSON, indented
-	FormatUnknown
-)
-
 // ParseFormat reads the encoded value of the parameter. Case matters.
 func ParseFormat(encoded []byte) Format {
 	switch {

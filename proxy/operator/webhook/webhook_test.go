@@ -102,10 +102,13 @@ func TestADeliveryHasToKnowTheSecret(t *testing.T) {
 			t.Errorf("%s: %d, want %d", field, got, want)
 		}
 	}
+	if got := r.deliver(body, "Authorization: Bearer of-a-proxy", "X-Hub-Signature-256: "+hex.EncodeToString(sum)); got != 202 {
+		t.Errorf("a signature beside somebody else's token: %d", got)
+	}
 	if lines := strings.Count(r.log.String(), "webhook delivery refused"); lines != 1 || strings.Contains(r.log.String(), secret) {
 		t.Errorf("%d lines for the refusals of a minute, want 1, and no secret:\n%s", lines, r.log)
 	}
-	if r.counts["accepted"] != 4 || r.counts["refused"] != 7 {
+	if r.counts["accepted"] != 5 || r.counts["refused"] != 7 {
 		t.Errorf("counted %v", r.counts)
 	}
 }

@@ -216,42 +216,45 @@ func (h *Hook) enqueue(resources []shape.Resource) {
 }
 
 // Run purges the resources enqueued until ctx ends: the first at once, and those that follow within
-// Pause together. A purge that fails, since Redis is unreachable, is tried again.
+// the pause together. A purge that fails, since Redis is unreachable, is tried again. Deliveries
+// that were accepted before ctx ended are purged before Run ends.
 func (h *Hook) Run(ctx context.Context) {
 	failing := false
 	for {
 		select {
 		case <-ctx.Done():
-			return
 		case <-h.wake:
 		}
+		last := ctx.Err() != nil
 		h.mu.Lock()
 		pending := h.pending
 		h.pending = map[shape.Resource]bool{}
 		h.mu.Unlock()
-		if len(pending) == 0 { // no purge, so that the next delivery need not wait
-			continue
-		}
 		var failed []shape.Resource
+		purging, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.patience)
 		for _, r := range shape.Resources() {
 			if !pending[r] {
 				continue
 			}
-			if err := h.Purge(ctx, r); err != nil {
+			if err := h.Purge(purging, r); err != nil {
 				failed = append(failed, r)
-				if !failing && ctx.Err() == nil {
-					h.Logger.WarnContext(ctx, "cannot purge the content reported as changed, retrying", "resource", r, "error", err)
+				if !failing || last {
+					h.Logger.WarnContext(ctx, "cannot purge the content reported as changed", "resource", r, "error", err, "retrying", !last)
 				}
 			}
 		}
+		cancel()
+		if last {
+			return
+		}
+		if len(pending) == 0 { // no purge, so that the next delivery need not wait
+			continue
+		}
+		h.enqueue(failed)
 		failing = len(failed) > 0
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(h.pause):
-		}
-		if failing {
-			h.enqueue(failed)
 		}
 	}
 }

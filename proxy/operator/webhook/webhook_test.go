@@ -180,6 +180,22 @@ func TestADeliveryThatMatchesNothingDelaysNoOther(t *testing.T) {
 	end()
 }
 
+// TestADeliveryThatWasAcceptedIsPurgedAlsoIfTheHookEnds has one wait for the pause after another.
+func TestADeliveryThatWasAcceptedIsPurgedAlsoIfTheHookEnds(t *testing.T) {
+	purged := make(chan error, 10)
+	r := newRig(t, Options{
+		Match: func(context.Context, []byte) ([]shape.Resource, error) { return []shape.Resource{shape.Rules}, nil },
+		Purge: func(ctx context.Context, _ shape.Resource) error { purged <- ctx.Err(); return ctx.Err() },
+	})
+	r.pause = time.Hour
+	end := r.run(t)
+	r.deliver("{}", "Authorization: Bearer "+secret)
+	testkit.Check(t, testkit.Receive(t, purged))
+	r.deliver("{}", "Authorization: Bearer "+secret)
+	end()
+	testkit.Check(t, testkit.Receive(t, purged))
+}
+
 func TestAPurgeThatFailsIsDoneAgain(t *testing.T) {
 	tries := make(chan int, 10)
 	n := 0

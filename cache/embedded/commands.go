@@ -40,10 +40,10 @@ const maxPattern = 256
 // hook sees each command before miniredis does: a client's, which is passed on, and what a script
 // calls, on a peer of its own. A script's changes are announced when it has ended.
 func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled bool) {
-	if len(args) == 0 || !s.track.writes(cmd) || s.track.isClient(c) {
+	if _, isClient := s.track.trackers.Load(c); isClient || len(args) == 0 || !s.track.writes(cmd) {
 		return false
 	}
-	s.track.wrote(args[0])
+	s.track.written.Store(args[0], true)
 	if !s.memory.fitsScript(c.Ctx, cmd, args) {
 		c.WriteError(errFull)
 		return true

@@ -111,7 +111,7 @@ func start(addr string, log *slog.Logger) (*Store, error) {
 	}
 	_ = dialed.Close() // one end of a pipe
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Store{redis: redis, track: newTracking(redis), listener: listener, cancel: cancel}
+	s := &Store{redis: redis, track: &tracking{server: redis.Server()}, listener: listener, cancel: cancel}
 	s.commands = &commands{track: s.track, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, runID: rand.Text()}
 	redis.Server().SetPreHook(s.commands.hook)
 	s.done.Go(func() { s.expire(ctx) })
@@ -160,8 +160,8 @@ func (s *Store) serve(ctx context.Context, c *conn) {
 	defer stop()
 	defer c.Close() //nolint:errcheck // it has ended
 	peer := server.NewPeer(bufio.NewWriter(c))
-	s.track.track(peer, nil)
-	defer s.track.forget(peer)
+	s.track.trackers.Store(peer, []string(nil))
+	defer s.track.trackers.Delete(peer)
 	defer c.endLarge()
 	for err := c.SetReadDeadline(time.Now().Add(commandTime)); err == nil && !peer.Closed(); err = c.wait() {
 		words, err := c.command()

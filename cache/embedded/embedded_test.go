@@ -164,20 +164,20 @@ func TestAScriptRepliesAfterItsChangesAreAnnounced(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
 	track(t, s)
 	busy, free := make(chan struct{}), make(chan struct{})
-	for listener := range s.track.listeners() {
-		go listener.Block(func(*server.Writer) {
+	s.track.trackers.Range(func(listener, _ any) bool {
+		go listener.(*server.Peer).Block(func(*server.Writer) {
 			close(busy)
 			<-free
 		})
-	}
+		return true
+	})
 	testkit.Receive(t, busy)
-	s.track.written["key"] = true // by the first script
+	s.track.written.Store("key", true) // by the first script
 	var announced sync.WaitGroup
 	announced.Go(func() { s.track.announce("EVALSHA", nil) }) // by the second one, which ended first
 	testkit.Eventually(t, "the key is being announced", func() bool {
-		s.track.mu.Lock()
-		defer s.track.mu.Unlock()
-		return len(s.track.written) == 0
+		_, waits := s.track.written.Load("key")
+		return !waits
 	})
 	replies := make(chan struct{})
 	announced.Go(func() {

@@ -1,12 +1,10 @@
 package embedded
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 )
 
@@ -15,19 +13,10 @@ import (
 type tracking struct {
 	server *server.Server // of miniredis, which forgets it while it closes
 
-	announcing sync.Mutex // held while what scripts wrote is announced: no reply comes before that
+	trackers sync.Map // by connection, a *server.Peer, the prefixes it tracks, a []string, nil for none
+	written  sync.Map // the keys that scripts have written to since they were announced
 
-	mu       sync.Mutex                // guards the maps
-	trackers map[*server.Peer][]string // by connection, the prefixes it tracks, nil for none
-	written  map[string]bool           // the keys that scripts have written to since they were announced
-}
-
-func newTracking(redis *miniredis.Miniredis) *tracking {
-	return &tracking{
-		server:   redis.Server(),
-		trackers: map[*server.Peer][]string{},
-		written:  map[string]bool{},
-	}
+	announcing sync.Mutex // held while those are announced: no reply comes before that
 }
 
 // run has miniredis run a command of a connection, and notifies of its changes.
@@ -49,11 +38,12 @@ func (t *tracking) announce(cmd string, args []string) {
 	case strings.HasPrefix(cmd, "EVAL"):
 		t.announcing.Lock()
 		defer t.announcing.Unlock()
-		t.mu.Lock()
-		keys := slices.Collect(maps.Keys(t.written))
-		clear(t.written)
-		t.mu.Unlock()
-		t.changed(keys...)
+		t.written.Range(func(written, _ any) bool {
+			t.written.Delete(written)
+			key, _ := written.(string)
+			t.changed(key)
+			return true
+		})
 	case t.writes(cmd):
 		t.changed(args...)
 	}
@@ -83,60 +73,37 @@ func (t *tracking) command(c *server.Peer, args []string) {
 	if len(prefixes) == 0 {
 		prefixes = []string{""}
 	}
-	t.track(c, prefixes)
+	t.trackers.Store(c, prefixes)
 	c.WriteOK()
-}
-
-func (t *tracking) track(c *server.Peer, prefixes []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.trackers[c] = prefixes
-}
-
-func (t *tracking) forget(c *server.Peer) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.trackers, c)
-}
-
-func (t *tracking) isClient(c *server.Peer) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.trackers[c]
-	return ok
-}
-
-// wrote notes a key that a script writes to.
-func (t *tracking) wrote(key string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.written[key] = true
 }
 
 // changed notifies every connection that tracks one of the keys.
 func (t *tracking) changed(keys ...string) {
-	for c, prefixes := range t.listeners() {
+	t.notify(func(c *server.Peer, prefixes []string) {
 		for _, key := range keys {
 			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
 				push(c, func(w *server.Writer) { w.WriteLen(1); w.WriteBulk(key) })
 			}
 		}
-	}
+	})
 }
 
 // flushed notifies every tracking connection that any key may have changed.
 func (t *tracking) flushed() {
-	for c := range t.listeners() {
+	t.notify(func(c *server.Peer, _ []string) {
 		push(c, func(w *server.Writer) { w.WriteNull() })
-	}
+	})
 }
 
-func (t *tracking) listeners() map[*server.Peer][]string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	listeners := maps.Clone(t.trackers)
-	maps.DeleteFunc(listeners, func(_ *server.Peer, prefixes []string) bool { return prefixes == nil })
-	return listeners
+// notify calls f with each tracking connection.
+func (t *tracking) notify(f func(c *server.Peer, prefixes []string)) {
+	t.trackers.Range(func(c, tracked any) bool {
+		peer, _ := c.(*server.Peer)
+		if prefixes, _ := tracked.([]string); prefixes != nil {
+			f(peer, prefixes)
+		}
+		return true
+	})
 }
 
 func push(c *server.Peer, keys func(*server.Writer)) {

@@ -87,40 +87,29 @@ func (c *connector) options(of *redis.Options, addr string) *redis.Options {
 	o.ContextTimeoutEnabled, o.DisableIdentity = true, true
 	o.ConnMaxIdleTime = 10 * time.Second // less than middleboxes remember
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	config, network := serverName(o.TLSConfig, o.Addr), o.Network
+	network, config := o.Network, o.TLSConfig.Clone()
 	o.TLSConfig = nil // the dialer below does it
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 3}}
+	dial := dialer.DialContext
+	if config != nil {
+		config.ServerName = "" // the one that is dialled, not that of the URL
+		dial = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext
+	}
 	o.Dialer = func(ctx context.Context, _, addr string) (net.Conn, error) {
-		cn, err := dialer.DialContext(ctx, network, addr)
+		cn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		p := &patient{Conn: cn}
-		if config == nil {
-			return p, nil
+		if raw, ok := cn.(syscall.Conn); ok { // not TLS, where what has come is not all data
+			return struct { // go-redis checks whether the other side has closed it
+				*patient
+				syscall.Conn
+			}{p, raw}, nil
 		}
-		secure := tls.Client(cn, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = cn.Close()
-			return nil, err
-		}
-		p.Conn = secure
-		return struct{ net.Conn }{p}, nil // without SyscallConn: what has come is not all data
+		return p, nil
 	}
 	return &o
-}
-
-// serverName makes TLS check the certificate of the server dialled, not of the one that the URL
-// names.
-func serverName(c *tls.Config, addr string) *tls.Config {
-	if c == nil {
-		return nil
-	}
-	c = c.Clone()
-	if host, _, err := net.SplitHostPort(addr); err == nil {
-		c.ServerName = host
-	}
-	return c
 }
 
 // A patient connection extends a deadline for each byte that gets through, and for each that may
@@ -166,14 +155,6 @@ func (p *patient) Write(b []byte) (n int, err error) {
 // arriving is how long what was written may still be on its way.
 func (p *patient) arriving() time.Duration {
 	return time.Duration(p.unanswered.Load()) * time.Second / Slowest
-}
-
-// SyscallConn lets go-redis check whether the other side has closed the connection.
-func (p *patient) SyscallConn() (syscall.RawConn, error) {
-	if c, ok := p.Conn.(syscall.Conn); ok {
-		return c.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
 }
 
 func (p *patient) SetReadDeadline(t time.Time) error {

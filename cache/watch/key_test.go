@@ -15,8 +15,6 @@ import (
 func listening() (*Key, *Server) {
 	s := &Server{poked: make(chan struct{}, 1), again: make(chan struct{}, 1), w: &Watch{heartbeat: time.Millisecond, dial: &connector{}}}
 	s.answered.Store(forever)
-	unknown := ""
-	s.run.Store(&unknown)
 	s.pool.Store(redis.NewClient(&redis.Options{}))
 	k := &Key{w: s.w, notify: func(Event) {}}
 	k.changes.Store(1)

@@ -61,15 +61,14 @@ func Replied(err error) bool {
 	if !errors.As(err, &reply) {
 		return false
 	}
-	_, moved := redis.IsMovedError(err)
-	_, asked := redis.IsAskError(err)
-	return !moved && !asked && !redis.IsTryAgainError(err) && !redis.IsClusterDownError(err) && !redis.IsLoadingError(err) && !redis.IsMasterDownError(err)
+	return !isElsewhere(err) && !redis.IsLoadingError(err) && !redis.IsMasterDownError(err)
 }
 
-func isRedirection(err error) bool {
+// isElsewhere reports whether a reply says that another server has the key, or none.
+func isElsewhere(err error) bool {
 	_, moved := redis.IsMovedError(err)
 	_, asked := redis.IsAskError(err)
-	return moved || asked || redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsReadOnlyError(err)
+	return moved || asked || redis.IsTryAgainError(err) || redis.IsClusterDownError(err)
 }
 
 // renew replaces the pool, unless that was done already. A call in flight can ask for it after the
@@ -111,7 +110,7 @@ func (s *Server) exchanged(run string) bool {
 	if run == "" {
 		return false
 	}
-	if old := s.run.Swap(&run); *old != "" && *old != run {
+	if old := s.run.Swap(&run); old != nil && *old != run {
 		s.renew(s.pool.Load())
 		s.w.o.Log.Warn("another redis process answers at this address", "redis", s.addr)
 		return true
@@ -207,7 +206,7 @@ func (k *Key) call(ctx context.Context, again bool, f func(redis.Cmdable) error)
 		if s, err = k.server.Load(), ErrNoServer; s != nil {
 			err = s.Do(ctx, again, f)
 		}
-		moved := err != nil && k.w.dial.voter != nil && (s == nil || s != k.server.Load() || isRedirection(err))
+		moved := err != nil && k.w.dial.voter != nil && (s == nil || s != k.server.Load() || isElsewhere(err) || redis.IsReadOnlyError(err))
 		if !moved || Now() > until {
 			return s, err
 		}

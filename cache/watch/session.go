@@ -258,11 +258,7 @@ func (b *beats) options() *redis.Options {
 		if role, _ := hello["role"].(string); role == "replica" || role == "slave" {
 			return errReplica
 		}
-		track := []any{"client", "tracking", "on", "bcast"}
-		for _, name := range tracked(b.keys) {
-			track = append(track, "prefix", name)
-		}
-		return cn.Do(ctx, track...).Err()
+		return cn.ClientTrackingOn(ctx, &redis.ClientTrackingOptions{Bcast: true, Prefixes: tracked(b.keys)}).Err()
 	}
 	return o
 }

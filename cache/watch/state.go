@@ -78,7 +78,7 @@ type Server struct {
 	addr string
 
 	pool atomic.Pointer[redis.Client]
-	run  atomic.Pointer[string] // run_id of the process that the newest connection leads to, or "" if unknown
+	run  atomic.Pointer[string] // run_id of the process that the newest connection leads to, nil if unknown
 	away atomic.Int64           // since when it cannot be read; 0: it can
 
 	// The listening connection: see session.go.

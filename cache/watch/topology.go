@@ -65,7 +65,8 @@ func (v *voters) close() {
 	}
 }
 
-// A vote is one voter's answer: the master of each range of slots. A Sentinel names one for all.
+// A vote is one voter's answer, nil if there was none: the master of each range of slots. A Sentinel
+// names one for all.
 type vote []slots
 
 type slots struct {
@@ -88,17 +89,14 @@ func (v vote) master(key string) (addr string) {
 func (v *voters) ask(ctx context.Context) (func(key string) (addr string), error) {
 	ctx, cancel := context.WithTimeout(ctx, topologyWindow/2)
 	defer cancel()
-	votes, faults := make([]*vote, len(v.addrs)), make([]error, len(v.addrs))
+	votes, faults := make([]vote, len(v.addrs)), make([]error, len(v.addrs))
 	var asking sync.WaitGroup
 	for i, addr := range v.addrs {
 		asking.Go(func() { votes[i], faults[i] = v.poll(ctx, addr) })
 	}
 	asking.Wait()
 	v.w.mu.Lock()
-	names := []string{v.w.o.Prefix}
-	for name := range v.w.keys {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq([]string{v.w.o.Prefix}, maps.Keys(v.w.keys))
 	v.w.mu.Unlock()
 	for _, name := range names {
 		if agreed(votes, name) == nil {
@@ -108,23 +106,20 @@ func (v *voters) ask(ctx context.Context) (func(key string) (addr string), error
 	one := agreed(votes, v.w.o.Prefix)
 	if v.w.dial.master == "" {
 		var masters []string
-		for _, s := range *one {
+		for _, s := range one {
 			masters = append(masters, s.addr)
 		}
 		slices.Sort(masters)
 		v.know(slices.Compact(masters))
 	}
 	// For a new key there may be no majority: then what one says, until the next round.
-	return func(name string) string { return cmp.Or(agreed(votes, name), one).master(name) }, nil
+	return func(name string) string { return cmp.Or(agreed(votes, name).master(name), one.master(name)) }, nil
 }
 
 // agreed is a vote of the majority, nil if there is none.
-func agreed(votes []*vote, name string) *vote {
+func agreed(votes []vote, name string) vote {
 	count := map[string]int{}
 	for _, v := range votes {
-		if v == nil { // no answer
-			continue
-		}
 		addr := v.master(name)
 		if count[addr]++; addr != "" && 2*count[addr] > len(votes) {
 			return v
@@ -134,7 +129,7 @@ func agreed(votes []*vote, name string) *vote {
 }
 
 // poll asks a Sentinel, or a node of a Cluster.
-func (v *voters) poll(ctx context.Context, addr string) (*vote, error) {
+func (v *voters) poll(ctx context.Context, addr string) (vote, error) {
 	if v.w.dial.master != "" {
 		pair, err := v.clients[addr].Do(ctx, "sentinel", "get-master-addr-by-name", v.w.dial.master).StringSlice()
 		if err == nil && len(pair) != 2 {
@@ -143,7 +138,7 @@ func (v *voters) poll(ctx context.Context, addr string) (*vote, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &vote{{0, slotCount - 1, net.JoinHostPort(pair[0], pair[1])}}, nil
+		return vote{{0, slotCount - 1, net.JoinHostPort(pair[0], pair[1])}}, nil
 	}
 	ranges, err := v.clients[addr].Do(ctx, "cluster", "slots").Slice() // CLUSTER SHARDS needs Redis 7
 	if err != nil {
@@ -156,8 +151,7 @@ func (v *voters) poll(ctx context.Context, addr string) (*vote, error) {
 // parseSlots reads the reply of CLUSTER SLOTS, a list of [start, end, [host, port, ...],
 // replica...]. A node that does not know its own name, or is configured not to tell it, has no
 // host: that is the one that was asked. (go-redis's own reading fails then.)
-func parseSlots(ranges []any, own string) *vote {
-	var v vote
+func parseSlots(ranges []any, own string) (v vote) {
 	for _, r := range ranges {
 		r, _ := r.([]any)
 		if len(r) < 3 {
@@ -172,7 +166,7 @@ func parseSlots(ranges []any, own string) *vote {
 		host, _ := master[0].(string)
 		v = append(v, slots{int(start), int(end), net.JoinHostPort(cmp.Or(host, own), fmt.Sprint(master[1]))})
 	}
-	return &v
+	return v
 }
 
 const slotCount = 16384
@@ -200,23 +194,16 @@ func slotOf(key string) int {
 
 // serverAt returns the server at addr, and starts it if there is none. It is called with mu held.
 func (w *Watch) serverAt(addr string) *Server {
-	s := w.servers[addr]
-	if s == nil {
-		s = newServer(w, addr)
-		w.servers[addr] = s
+	if s := w.servers[addr]; s != nil {
+		return s
 	}
-	return s
-}
-
-func newServer(w *Watch, addr string) *Server {
 	s := &Server{w: w, addr: addr, poked: make(chan struct{}, 1), broken: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(w.ctx)
-	unknown := ""
-	s.run.Store(&unknown)
 	s.answered.Store(never)
 	s.pool.Store(s.newPool())
 	s.tasks.Go(s.probe)
 	s.tasks.Go(s.listen)
+	w.servers[addr] = s
 	return s
 }
 

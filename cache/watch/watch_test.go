@@ -161,8 +161,8 @@ func TestAMasterWithoutANameIsTheOneThatWasAsked(t *testing.T) {
 		[]any{int64(8192), int64(16382), []any{"10.0.0.2", int64(7001), "id"}, []any{"10.0.0.3", int64(7002), "id"}},
 		[]any{int64(16383), int64(16383)},
 	}, "10.0.0.1")
-	if len(*v) != 2 || (*v)[0].addr != net.JoinHostPort("10.0.0.1", "7000") || (*v)[1].addr != "10.0.0.2:7001" {
-		t.Errorf("got %+v", *v)
+	if len(v) != 2 || v[0].addr != net.JoinHostPort("10.0.0.1", "7000") || v[1].addr != "10.0.0.2:7001" {
+		t.Errorf("got %+v", v)
 	}
 }
 

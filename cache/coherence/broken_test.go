@@ -33,7 +33,7 @@ func TestCheckerHoldsAnswersToTheBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker(Bound)
 			good, bad := c.observer("good"), c.observer("bad")
-			c.acknowledgedAt(test.purge)
+			c.acknowledged(test.purge)
 			for at := time.Duration(0); at < 600*ms; at += ms {
 				good.saw(at, 2, cache.Status{})
 			}

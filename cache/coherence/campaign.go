@@ -183,7 +183,8 @@ func (c *Campaign) purgeOnce(ctx context.Context, kind, key string) time.Duratio
 	if err == nil {
 		for _, k := range keys {
 			if !unheld && !c.Unheld.Load() {
-				c.checkers[k].acknowledged(versions[k], kind, Soft[kind])
+				checker := c.checkers[k]
+				checker.acknowledged(purged{versions[k], time.Since(checker.start), kind, Soft[kind]})
 			}
 		}
 		c.Acked.Add(1)

@@ -1,10 +1,10 @@
 package coherence
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -50,13 +50,8 @@ func newChecker(bound time.Duration) *checker {
 	return &checker{start: time.Now(), bound: bound, clean: 1} // who has answered with nothing yet holds nothing
 }
 
-// acknowledged notes that a purge which followed the raising of the version has just been
-// acknowledged.
-func (c *checker) acknowledged(version int64, kind string, soft bool) {
-	c.acknowledgedAt(purged{version, time.Since(c.start), kind, soft})
-}
-
-func (c *checker) acknowledgedAt(p purged) {
+// acknowledged notes a purge that followed the raising of the version.
+func (c *checker) acknowledged(p purged) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.purges = append(c.purges, p)
@@ -146,16 +141,15 @@ type observer struct {
 	c       *checker
 	replica string
 	count   int
-	all     []run // every answer
-	fresh   []run // those not said to be stale
+	runs    []run
 }
 
-// A run is a series of answers of one version: what is kept is when the last of them was asked for.
+// A run is a series of answers of one version, all of them said to be stale or none: what is kept is
+// when the last of them was asked for.
 type run struct {
 	replica string
 	version int64
 	last    time.Duration
-	answers int
 	status  cache.Status // of the last
 }
 
@@ -173,19 +167,12 @@ func (o *observer) now() time.Duration { return time.Since(o.c.start) }
 // saw notes an answer that was asked for at the time asked.
 func (o *observer) saw(asked time.Duration, version int64, st cache.Status) {
 	o.count++
-	o.all = extend(o.all, o.replica, asked, version, st)
-	if !st.Stale {
-		o.fresh = extend(o.fresh, o.replica, asked, version, st)
+	r := run{o.replica, version, asked, st}
+	if n := len(o.runs) - 1; n >= 0 && o.runs[n].version == version && o.runs[n].status.Stale == st.Stale {
+		o.runs[n] = r
+		return
 	}
-}
-
-func extend(runs []run, replica string, asked time.Duration, version int64, st cache.Status) []run {
-	if n := len(runs) - 1; n >= 0 && runs[n].version == version {
-		runs[n].last, runs[n].status = asked, st
-		runs[n].answers++
-		return runs
-	}
-	return append(runs, run{replica, version, asked, 1, st})
+	o.runs = append(o.runs, r)
 }
 
 // A Verdict is what a checker found.
@@ -215,23 +202,30 @@ type History []Access
 func (c *checker) check() Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all, fresh []run
-	v := Verdict{Purges: len(c.purges), Lost: c.lost, Excused: c.excused}
+	var runs []run
+	v := Verdict{Purges: len(c.purges), Lost: c.lost, Excused: c.excused, Histories: c.histories()}
 	for _, o := range c.observers {
 		v.Answers += o.count
-		all, fresh = append(all, o.all...), append(fresh, o.fresh...)
+		runs = append(runs, o.runs...)
 	}
-	lastAny, lastFresh := lastBefore(all), lastBefore(fresh)
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.version, b.version) })
+	slices.SortFunc(c.purges, func(a, b purged) int { return cmp.Compare(a.version, b.version) })
+	var stale, fresh run // of the older versions, the answers asked for last
 	for _, p := range c.purges {
-		last := lastAny
-		if p.soft {
-			last = lastFresh
+		for ; len(runs) > 0 && runs[0].version < p.version; runs = runs[1:] {
+			last := &fresh
+			if runs[0].status.Stale {
+				last = &stale
+			}
+			if runs[0].last >= last.last {
+				*last = runs[0]
+			}
 		}
-		old, found := last(p.version)
-		late := time.Duration(0)
-		if found {
-			late = max(0, old.last-p.acked)
+		old := fresh
+		if !p.soft && stale.last > fresh.last {
+			old = stale
 		}
+		late := max(0, old.last-p.acked)
 		if !p.soft {
 			v.Delays = append(v.Delays, late)
 		}
@@ -240,7 +234,6 @@ func (c *checker) check() Verdict {
 				p.kind, p.version, p.acked, old.replica, late, old.version, old.status))
 		}
 	}
-	v.Histories = c.histories()
 	return v
 }
 
@@ -249,40 +242,20 @@ func (c *checker) check() Verdict {
 func (c *checker) histories() []History {
 	var all, fresh History
 	for i, o := range c.observers {
-		for _, r := range o.all {
-			all = append(all, Access{i, false, r.version, r.last - c.bound})
-		}
-		for _, r := range o.fresh {
-			fresh = append(fresh, Access{i, false, r.version, r.last - c.bound})
+		for _, r := range o.runs {
+			a := Access{i, false, r.version, r.last - c.bound}
+			if all = append(all, a); !r.status.Stale {
+				fresh = append(fresh, a)
+			}
 		}
 	}
 	for _, p := range c.purges {
 		a := Access{len(c.observers), true, p.version, p.acked}
-		if !p.soft {
+		if fresh = append(fresh, a); !p.soft {
 			all = append(all, a)
 		}
-		fresh = append(fresh, a)
 	}
 	return []History{all, fresh}
-}
-
-// lastBefore tells, for a version, which answer of an older one was asked for last.
-func lastBefore(runs []run) func(version int64) (run, bool) {
-	slices.SortFunc(runs, func(a, b run) int { return int(a.version - b.version) })
-	latest := make([]int, len(runs)) // of the runs up to each, the one that ended last
-	for i := range runs {
-		latest[i] = i
-		if i > 0 && runs[latest[i-1]].last > runs[i].last {
-			latest[i] = latest[i-1]
-		}
-	}
-	return func(version int64) (run, bool) {
-		n := sort.Search(len(runs), func(i int) bool { return runs[i].version >= version })
-		if n == 0 {
-			return run{}, false
-		}
-		return runs[latest[n-1]], true
-	}
 }
 
 // Delays is a distribution.

@@ -15,12 +15,6 @@ if h.etag == ARGV[4] and h.changed > 0 then changed = h.changed elseif num(ARGV[
 local soft = h.mark ~= ARGV[2]
 local fresh = soft and 0 or now + ARGV[6]
 local seq = h.seq + 1
-redis.call('HSET', key, 'seq', int(seq), 'etag', ARGV[4], 'source', ARGV[3], 'fetched_at', int(now), 'changed_at', int(changed),
-  'fresh_until', int(fresh), 'upstream_etag', ARGV[7], 'upstream_last_modified', ARGV[8],
-  'suspicions', ARGV[10], unpack(ARGV[5] ~= '' and {'body', ARGV[5]} or {}))
-redis.call('HDEL', key, 'pinned_until', 'pinned_by')
-redis.call('HSET', books, 'seq', int(seq))
-if h.accept then redis.call('HDEL', key, 'accept') end
-redis.call('HDEL', books, unpack(held))
-drop()
+write(seq, ARGV[4], ARGV[3], changed, fresh, ARGV[7], ARGV[8], ARGV[10], unpack(ARGV[5] ~= '' and {'body', ARGV[5]} or {}))
+redis.call('HDEL', key, 'pinned_until', 'pinned_by', 'accept')
 return {soft and 'soft' or 'stored', now, changed, fresh, h.set, seq}

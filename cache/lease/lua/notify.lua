@@ -10,8 +10,7 @@
 if kind(key) ~= 'hash' then redis.call('DEL', key) end
 local target, topic, set, seq, value = ARGV[1], ARGV[1] .. ':' .. ARGV[4], ARGV[5], num(ARGV[6]), ARGV[7]
 local f = redis.call('HMGET', key, target .. ':claim', target .. ':until', target .. ':length', topic)
-local claim, left, said = f[1] or '', num(f[2]) - now, f[4] or ''
-if left < 0 or left > num(f[3]) or num(f[3]) > longest then left = 0 end
+local claim, left, said = f[1] or '', remaining(f[2], num(f[3])), f[4] or ''
 local failures = num(string.match(claim, '^failed:(%d+)$'))
 local was, wasset, wasvalue = string.match(said, '^(%d+) (%S*) (%S*) %d+$')
 local bare = string.gsub(wasvalue or 'well', '^%-', '')

@@ -16,6 +16,11 @@ local function num(s)
   if s and #s < 16 and string.find(s, '^%-?%d+$') then return tonumber(s) end
   return 0
 end
+-- What is left of a time that was to be so long: 0 when it is over, and where that is garbage.
+local function remaining(till, length)
+  local left = num(till) - now
+  return left > 0 and left <= length and length <= longest and left or 0
+end
 local function kind(k) return redis.call('TYPE', k).ok end
 local function fields(k, ...) return kind(k) == 'hash' and redis.call('HMGET', k, ...) or {} end
 -- A key of another type than a hash makes room for one.
@@ -39,8 +44,7 @@ local function read()
     'suspicions', 'accept', 'pinned_until', 'pinned_by', 'restore')
   local b = fields(books, 'set', 'seq', 'lease', 'lease_until', 'lease_length', 'lease_seq', 'wanted_until', unpack(held))
   local set, seq = f[1] or '', num(f[2])
-  local h = {set = b[1] or '', seq = num(b[2]), lease = b[3] or '', left = num(b[4]) - now, doc = 0,
-    restore = string.sub(f[14] or '', 1, 300)}
+  local h = {set = b[1] or '', seq = num(b[2]), lease = b[3] or '', doc = 0, restore = string.sub(f[14] or '', 1, 300)}
   if h.set == '' or h.seq <= 0 then h.set, h.seq, h.lease = set, math.max(seq, 0), '' end
   if h.set == '' or h.seq == 0 then h.set, h.seq = '', 0 end
   local whole = (f[3] or '') == '' or redis.call('HSTRLEN', key, 'body') > 0
@@ -59,10 +63,9 @@ local function read()
   if h.doc > 0 and num(b[10]) == h.doc and num(b[8]) > 0 then
     h.hold = {math.min(num(b[8]), now), num(b[9]), b[11] or '', num(b[12]), num(b[13])}
   end
-  if h.lease == '' or h.left < 0 or h.left > num(b[5]) or num(b[5]) > longest then h.left = 0 end
+  h.left = h.lease ~= '' and remaining(b[4], num(b[5])) or 0
   h.failed = string.sub(h.lease, 1, 7) == 'failed:'
-  h.wanted = num(b[7]) - now
-  if h.wanted < 0 or h.wanted > longest then h.wanted = 0 end
+  h.wanted = remaining(b[7], longest)
   return h
 end
 -- What is held, for a caller that has the body with that etag: another one's is sent. See
@@ -71,4 +74,12 @@ local function found(h, etag)
   local body = h.etag ~= '' and h.etag ~= etag and redis.call('HGET', key, 'body')
   return {now, h.set, h.seq, h.doc, body, h.etag, h.source, h.at, h.changed, h.fresh, h.lease, h.left, h.upstream, h.modified, h.mark,
     h.suspicions, h.accept and 1 or 0, h.pinned, h.by, h.restore, h.wanted, unpack(h.hold)}
+end
+-- Write a document, with more fields. The lease is over, and so is what was held back.
+local function write(seq, etag, source, changed, fresh, upstream, modified, suspicions, ...)
+  redis.call('HSET', key, 'seq', int(seq), 'etag', etag, 'source', source, 'fetched_at', int(now), 'changed_at', int(changed),
+    'fresh_until', int(fresh), 'upstream_etag', upstream, 'upstream_last_modified', modified, 'suspicions', suspicions, ...)
+  redis.call('HSET', books, 'seq', int(seq))
+  redis.call('HDEL', books, unpack(held))
+  drop()
 end

@@ -5,24 +5,18 @@
 local h = read()
 if h.doc == 0 or h.set ~= ARGV[1] or int(h.seq) ~= ARGV[2] then return {'lost'} end
 clear(history)
-local all = {} -- newest first
-local function list()
-  all = {}
-  for _, name in ipairs(redis.call('HKEYS', history)) do
-    if #name == 12 then
-      local at = string.match(redis.call('HGET', history, name), '"at":(%d+)')
-      all[#all + 1] = {name = name, at = num(at), size = redis.call('HSTRLEN', history, name .. ':body')}
-    end
-  end
-  table.sort(all, function(a, b) return a.at > b.at or a.at == b.at and a.name < b.name end)
-end
-list()
 if ARGV[4] ~= '' then
   redis.call('HSET', history, ARGV[3] .. ':body', ARGV[4], ARGV[3], '{"at":' .. int(now) .. ',' .. ARGV[5])
-  list()
-elseif not all[1] or all[1].name ~= ARGV[3] then
-  return {'wanted', all[1] and all[1].name or ''}
 end
+local all = {} -- newest first
+for _, name in ipairs(redis.call('HKEYS', history)) do
+  if #name == 12 then
+    local at = string.match(redis.call('HGET', history, name), '"at":(%d+)')
+    all[#all + 1] = {name = name, at = num(at), size = redis.call('HSTRLEN', history, name .. ':body')}
+  end
+end
+table.sort(all, function(a, b) return a.at > b.at or a.at == b.at and a.name < b.name end)
+if ARGV[4] == '' and not (all[1] and all[1].name == ARGV[3]) then return {'wanted', all[1] and all[1].name or ''} end
 local bytes = 0
 for i, v in ipairs(all) do
   bytes = bytes + v.size

@@ -21,12 +21,9 @@ local set, seq, till = h.set ~= '' and h.set or ARGV[8], h.seq + 1, now + ARGV[6
 clear(books)
 redis.call('HSET', books, 'set', set, 'seq', int(seq))
 if h.doc == 0 then redis.call('DEL', key) end
-redis.call('HSET', key, 'set', set, 'seq', int(seq), 'etag', ARGV[3], 'body', ARGV[4], 'source', ARGV[5] ~= '' and ARGV[5] or h.source,
-  'fetched_at', int(now), 'changed_at', int(now), 'fresh_until', int(till), 'upstream_etag', '', 'upstream_last_modified', '',
-  'pinned_until', int(till), 'pinned_by', ARGV[7], 'suspicions', '')
+write(seq, ARGV[3], ARGV[5] ~= '' and ARGV[5] or h.source, now, till, '', '', '',
+  'set', set, 'body', ARGV[4], 'pinned_until', int(till), 'pinned_by', ARGV[7])
 redis.call('HDEL', key, 'restore', 'accept')
-redis.call('HDEL', books, unpack(held))
-drop()
 local about = string.gsub(redis.call('HGET', history, ARGV[2]) or '', '"at":%d+', '"at":' .. int(now), 1)
 redis.call('HSET', history, ARGV[2], (string.gsub(about, '"changes":.*', '"changes":"restored"}', 1)))
 return {'restored', till}

@@ -52,7 +52,7 @@ func (d *decoder) root(content []byte) (*yaml.Node, error) {
 // ones are refused.
 func (d *decoder) object(n *yaml.Node, key string, known []string, each func(at int, below string, name, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		d.refuse(key, n.Line, "want a mapping (%s), got %s", strings.Join(known, ", "), describe(n))
+		d.refuse(key, n.Line, "want a mapping (%s), got %s", known, describe(n))
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -86,14 +86,13 @@ func (d *decoder) group(n *yaml.Node, key string, t reflect.Type) {
 		if s.isTree() {
 			g.node = value
 		} else if err := d.setting(s, value, &g); err != nil {
-			d.errs = append(d.errs, mistake(g.origin, "%s", err))
-			return
+			g.wrong = mistake(g.origin, "%s", err)
 		}
 		d.values[s.Key] = g
 	})
 }
 
-// setting reads the text of a setting, or the description of a value that it cannot have.
+// setting reads the text of a setting.
 func (d *decoder) setting(s Setting, value *yaml.Node, g *given) error {
 	items := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode && s.is([]string{}) {
@@ -102,11 +101,11 @@ func (d *decoder) setting(s Setting, value *yaml.Node, g *given) error {
 	var texts, written []string
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode {
-			g.found = describe(item)
+			found := describe(item)
 			if item != value {
-				g.found = "a list containing " + g.found
+				found = "a list containing " + found
 			}
-			return nil
+			return fmt.Errorf("want %s, got %s", s.Allowed(), found)
 		}
 		text, _, err := d.expand(textOf(item))
 		if err != nil {

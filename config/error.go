@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"vitrine/upstream/plain"
 )
 
 // ErrInvalid matches every mistake in the configuration.
@@ -29,7 +31,7 @@ type Error struct {
 
 // Error returns the message in one line.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s (%s): %s", e.Setting, e.Origin, e.Problem)
+	return plain.Text(fmt.Sprintf("%s (%s): %s", e.Setting, e.Origin, e.Problem))
 }
 
 // Is makes every Error an [ErrInvalid].
@@ -76,7 +78,7 @@ type given struct {
 	origin
 	text    string
 	written string     // the text as it was written, if references were replaced in it
-	found   string     // what to show in an error instead
+	wrong   error      // why there is no text
 	node    *yaml.Node // of a tree
 }
 
@@ -87,9 +89,29 @@ type values map[string]given
 // errUnsaid is a failure that the allowed values already explain.
 var errUnsaid = errors.New("not allowed")
 
-// mistake is an Error about a value from o.
+// mistake is an Error about a value from o. Texts and errors among args are shortened, since they
+// can repeat what was found; a list has only names that are known.
 func mistake(o origin, format string, args ...any) error {
-	return &Error{Setting: o.name, Origin: o.place(), Problem: fmt.Sprintf(format, args...), Key: o.key}
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = shortened(arg)
+		case error:
+			args[i] = shortened(arg.Error())
+		case []string:
+			args[i] = strings.Join(arg, ", ")
+		}
+	}
+	return &Error{Setting: shortened(o.name), Origin: o.place(), Problem: fmt.Sprintf(format, args...), Key: o.key}
+}
+
+// shortened keeps the beginning and the end of a long text.
+func shortened(text string) string {
+	const most = 400
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most/2], "") + "…" + strings.ToValidUTF8(text[len(text)-most/2:], "")
 }
 
 // cause strips the parts of err that the surrounding message repeats.
@@ -123,7 +145,7 @@ func unknown(o origin, name string, known []string, hint string) error {
 	if best != "" {
 		return mistake(o, "no such setting; did you mean %s?", prefix+best)
 	}
-	return mistake(o, "no such setting; %s%s", hint, strings.Join(known, ", "))
+	return mistake(o, "no such setting; %s%s", hint, known)
 }
 
 // letters are the different bytes of a name.

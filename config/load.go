@@ -69,7 +69,7 @@ func Load(sources Sources) (Config, error) {
 			v[s.Key] = given{text: text, origin: origin{key: s.Key, name: "--" + s.Flag, layer: fromFlag}}
 		}
 	}
-	errs = append(errs, v.resolve()...)
+	v.resolve()
 	c := Config{origins: make(map[string]origin, len(v)), written: make(map[string]string), trees: make(map[string]tree)}
 	wrong := make(map[string]bool)
 	for _, s := range settings {
@@ -82,12 +82,12 @@ func Load(sources Sources) (Config, error) {
 			errs, wrong[s.Key] = append(errs, err), true
 		}
 	}
-	errs = append(errs, incomplete(v)...)
-	// A value that could not be parsed is reported already.
+	// A value that is wrong is reported already.
+	errs = append(errs, incomplete(v, wrong)...)
 	if !wrong["listen"] && !wrong["admin.listen"] && !wrong["redis.url"] {
 		errs = append(errs, collisions(&c, v)...)
 	}
-	if !wrong["admin.listen"] && !wrong["admin.token"] {
+	if !wrong["admin.listen"] && !wrong["admin.token"] && !wrong["admin.token_file"] {
 		errs = append(errs, exposed(&c, v)...)
 	}
 	if !wrong["upstream.preset"] {
@@ -107,14 +107,14 @@ func (v values) set(c *Config, s Setting) error {
 		return nil
 	}
 	g := v[s.Key]
-	err := errUnsaid
-	if g.found == "" {
-		err = s.parse(s.field(c), g.text)
+	err := g.wrong
+	if err == nil {
+		err = refuse(s, g, s.parse(s.field(c), g.text))
 	}
-	if err != nil && (s.Inherits == "" || g.origin != v[s.Inherits].origin) {
-		return refuse(s, g, err)
+	if s.Inherits != "" && g.origin == v[s.Inherits].origin {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // file is the layer of the YAML file, if there is one. It also returns its path.
@@ -180,7 +180,7 @@ var serviceLink = regexp.MustCompile(
 // resolve gives an unset setting that inherits the value and origin of the other, decides between a
 // value and its file, and reads the file. Both in one place are a contradiction, otherwise the
 // stronger layer wins.
-func (v values) resolve() (errs []error) {
+func (v values) resolve() {
 	for _, s := range settings {
 		if _, ok := v[s.Key]; !ok {
 			v[s.Key] = v[s.Inherits]
@@ -188,53 +188,43 @@ func (v values) resolve() (errs []error) {
 		file, value := v[s.Key], v[s.holds]
 		switch {
 		case s.holds == "" || file.text == "":
-		case value.layer == fromDefault || value.text == "" || value.layer < file.layer:
-			if err := v.read(s, file); err != nil {
-				errs = append(errs, err)
-			}
+		case value.layer == fromDefault || value.text == "" && value.wrong == nil || value.layer < file.layer:
+			v.read(s, file)
 		case value.layer == file.layer:
-			errs = append(errs, mistake(file.origin, "want either this or %s (%s), got both", value.name, value.place()))
-			fallthrough
+			file.wrong = mistake(file.origin, "want either this or %s (%s), got both", value.name, value.place())
+			v[s.Key] = file
 		default:
 			v[s.Key] = given{origin: value.origin}
 		}
 	}
-	return errs
 }
 
 // read replaces the value that s names a file for by the file's content, or, if that fails, by its
 // default, so that one mistake is not reported twice.
-func (v values) read(s Setting, file given) error {
+func (v values) read(s Setting, file given) {
 	target, _ := Lookup(s.holds)
 	text, err := readSecret(file.text)
-	if err != nil {
-		err = refuse(s, file, err)
-	} else if wrong := target.parse(target.field(new(Config)), text); wrong != nil {
-		// The setting is that of the file, and what is allowed that of its content.
+	if err == nil { // the setting is that of the file, and what is allowed that of its content
+		err = target.parse(target.field(new(Config)), text)
 		s.rule.allowed = "a file with " + target.Allowed()
-		err = refuse(s, file, wrong)
 	}
-	if err != nil {
-		text = target.Default
+	if file.wrong = refuse(s, file, err); err != nil {
+		text, v[s.Key] = target.Default, file
 	}
 	v[s.holds] = given{text: text, origin: file.origin}
-	return err
 }
 
 // incomplete finds settings that need another one that is missing.
-func incomplete(given values) (errs []error) {
-	cert, key := given["tls.cert_file"], given["tls.key_file"]
-	if cert.text != "" && key.text == "" {
-		errs = append(errs, mistake(cert.origin, "want the key as well, in VITRINE_TLS_KEY_FILE"))
-	}
-	if cert.text == "" && key.text != "" {
-		errs = append(errs, mistake(key.origin, "want the certificate as well, in VITRINE_TLS_CERT_FILE"))
-	}
-	if path := given["log.access_path"]; path.text != "" && given["log.access"].text == "off" {
-		errs = append(errs, mistake(path.origin, "want on or combined as well, in VITRINE_LOG_ACCESS"))
-	}
-	if secret := given["hook.secret"]; secret.text != "" && given["admin.listen"].text == "" {
-		errs = append(errs, mistake(secret.origin, "want the operator's address as well, at which the webhook is, in VITRINE_ADMIN_LISTEN"))
+func incomplete(given values, wrong map[string]bool) (errs []error) {
+	for _, need := range []struct{ key, other, absent, what string }{
+		{"tls.cert_file", "tls.key_file", "", "the key as well, in VITRINE_TLS_KEY_FILE"},
+		{"tls.key_file", "tls.cert_file", "", "the certificate as well, in VITRINE_TLS_CERT_FILE"},
+		{"log.access_path", "log.access", "off", "on or combined as well, in VITRINE_LOG_ACCESS"},
+		{"hook.secret", "admin.listen", "", "the operator's address as well, at which the webhook is, in VITRINE_ADMIN_LISTEN"},
+	} {
+		if given[need.key].text != "" && given[need.other].text == need.absent && !wrong[need.other] {
+			errs = append(errs, mistake(given[need.key].origin, "want %s", need.what))
+		}
 	}
 	return errs
 }
@@ -271,10 +261,9 @@ func everywhere(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// exposed finds an operator's address that is not loopback and has no token. An invalid token is
-// reported elsewhere.
+// exposed finds an operator's address that is not loopback and has no token.
 func exposed(c *Config, given values) []error {
-	if a := c.Admin; a.Listen == "" || a.Token.Reveal() != "" || a.IsLoopback() || given["admin.token_file"].text != "" {
+	if a := c.Admin; a.Listen == "" || a.Token.Reveal() != "" || a.IsLoopback() {
 		return nil
 	}
 	return []error{mistake(given["admin.listen"].origin,

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -222,7 +223,7 @@ func TestAVariableWithoutLikenessListsWhatThereIs(t *testing.T) {
 
 func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	_, err := config.Load(config.Sources{
-		File:    write(t, "listen: nowhere\nunknown_thing: 1\nredis:\n  prefix: '*'\n"),
+		File:    write(t, "listen: nowhere\nunknown_thing: 1\nredis:\n  prefix: '*'\nhook: {secret: [a], secret_file: b}\n"),
 		Environ: []string{"VITRINE_TTL=abc", "VITRINE_TLL=60s"},
 		Flags:   map[string]string{"log-level": "loud"},
 	})
@@ -230,13 +231,38 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 		t.Fatal("no error")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 6 {
-		t.Errorf("got %d lines, want 6:\n%v", len(lines), err)
+	if len(lines) != 8 {
+		t.Errorf("got %d lines, want 8:\n%v", len(lines), err)
 	}
-	for _, name := range []string{"listen (", "unknown_thing (", "redis.prefix (", "VITRINE_TTL (", "VITRINE_TLL (", "--log-level ("} {
+	for _, name := range []string{"listen (", "unknown_thing (", "redis.prefix (", "hook.secret (", "hook.secret_file (", "VITRINE_TTL (", "VITRINE_TLL (", "--log-level ("} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("nothing about %s) in\n%v", name, err)
 		}
+	}
+}
+
+// What was found is recognized by its ends, wherever it stands in a message.
+func TestALongValueIsShortenedAndNoneMovesTheCursor(t *testing.T) {
+	long := "begin\x1b[2J" + strings.Repeat("x", 100_000) + "\u202eend"
+	for name, sources := range map[string]config.Sources{
+		"value":     {Environ: []string{"VITRINE_TTL=" + long}},
+		"reason":    {Environ: []string{"VITRINE_PROXIES_TRUSTED=" + long}},
+		"program":   {Environ: []string{"VITRINE_HOOK_MATCH_RULES=" + long}},
+		"name":      {Environ: []string{"VITRINE_" + long + "=1"}},
+		"reference": {File: write(t, fmt.Sprintf("ttl: %q", "${env:"+long+"}"))},
+		"event":     {File: write(t, fmt.Sprintf("notify: [{name: a, url: 'http://a', method: POST, events: [%q]}]", long))},
+		"below":     {File: write(t, banners(fmt.Sprintf("- path: x\n  paging: {style: %q}", long)))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Load(sources)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			text := err.Error()
+			if len(text) > 2000 || strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, "begin") || !strings.Contains(text, "end") {
+				t.Errorf("%d bytes: %.500q", len(text), text)
+			}
+		})
 	}
 }
 

@@ -57,7 +57,7 @@ func (d *decoder) targetPreset(n *yaml.Node, key string, to *source.Target) {
 	}
 	content, err := bundled.FS.ReadFile(named.Value + ".yaml")
 	if err != nil {
-		d.refuse(key+".preset", named.Line, "want %s, got %q", strings.Join(presetNames(bundled.FS), ", "), named.Value)
+		d.refuse(key+".preset", named.Line, "want %s, got %q", presetNames(bundled.FS), named.Value)
 		return
 	}
 	preset := decoder{file: "preset " + named.Value, origins: d.origins}
@@ -102,7 +102,7 @@ func (d *decoder) target(n *yaml.Node, key string, t *source.Target, before int)
 		}
 	}
 	for _, event := range t.Events {
-		refuse(!slices.Contains(targetEvents, event), "events", "want %s, got %q", strings.Join(targetEvents, ", "), event)
+		refuse(!slices.Contains(targetEvents, event), "events", "want %s, got %q", targetEvents, event)
 	}
 	texts := map[string]string{"path": t.Path, "body": t.Body}
 	for name, value := range t.Headers {

@@ -138,9 +138,13 @@ func (s Setting) text(c *Config) string {
 	}
 }
 
-// refuse is the mistake of a value that s does not allow. The reason must not contain a secret.
+// refuse is the mistake of a value that s does not allow, if there is a reason, which must not
+// contain a secret.
 func refuse(s Setting, g given, reason error) error {
-	if errors.Is(reason, errUnsaid) {
+	switch {
+	case reason == nil:
+		return nil
+	case errors.Is(reason, errUnsaid):
 		return mistake(g.origin, "want %s, got %s", s.Allowed(), s.show(g))
 	}
 	return mistake(g.origin, "want %s, got %s: %s", s.Allowed(), s.show(g), reason)
@@ -149,8 +153,6 @@ func refuse(s Setting, g given, reason error) error {
 // show returns g's value for an error message.
 func (s Setting) show(g given) string {
 	switch {
-	case g.found != "":
-		return g.found
 	case g.text == "":
 		return "nothing"
 	case s.isHidden():

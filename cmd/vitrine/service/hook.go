@@ -14,24 +14,17 @@ import (
 )
 
 // newHook makes the configured webhook, or nil.
-func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *slog.Logger) (*webhook.Hook, error) {
-	c := cfg.Hook
+func newHook(c config.Hook, store *cache.Store, meter *metrics.Meter, log *slog.Logger) *webhook.Hook {
 	if c.Secret.Reveal() == "" {
-		return nil, nil //nolint:nilnil // nobody wants one
+		return nil
 	}
 	programs := make(map[shape.Resource]*mapping.Program)
 	for _, r := range shape.Resources() {
-		source := c.Match.Of(string(r))
-		if source == "true" { // whatever is sent, even if it is not JSON
-			continue
-		}
-		key := "hook.match." + string(r)
-		var err error
-		if programs[r], err = mapping.Compile("", key, source); err != nil {
-			return nil, cfg.Refuse(key, err)
+		if source := c.Match.Of(string(r)); source != "true" { // which is so whatever is sent, even if it is not JSON
+			programs[r], _ = mapping.Compile("", "hook.match."+string(r), source) // as the configuration did
 		}
 	}
-	hook := webhook.New(webhook.Options{
+	return webhook.New(webhook.Options{
 		Secret:          c.Secret.Reveal(),
 		SignatureHeader: c.SignatureHeader,
 		Match: func(ctx context.Context, body []byte) ([]shape.Resource, error) {
@@ -49,7 +42,6 @@ func newHook(cfg config.Config, store *cache.Store, meter *metrics.Meter, log *s
 		Count:  meter.Delivered,
 		Logger: log,
 	})
-	return hook, nil
 }
 
 // match returns the resources that have no program, and those whose program yields anything but

@@ -186,10 +186,7 @@ func (s *service) openServers() (err error) {
 		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
 		Token: s.cfg.Admin.Token.Reveal(), Listen: s.cfg.Admin.Listen, Hosts: s.cfg.Admin.Hosts, Logger: s.log, OpenAPI: openapi.Document(), Profiles: s.cfg.Admin.Pprof == "on",
 	}
-	if s.hook, err = newHook(s.cfg, s.store, s.meter, s.log); err != nil {
-		return err
-	}
-	if s.hook != nil {
+	if s.hook = newHook(s.cfg.Hook, s.store, s.meter, s.log); s.hook != nil {
 		options.Hook = s.hook
 	}
 	s.admin = operator.New(options)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -67,7 +68,14 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 
 // checkAll checks everything concurrently, and reports in order.
 func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *upstream.Client, recorder *recorder, p program) error {
+	certificate, err := service.NewCertificate(cfg, nil)
+	if err != nil {
+		return err
+	}
 	r := report{Upstream: client.String(), Preset: cfg.Upstream.Preset, Resources: map[shape.Resource]fetchedReport{}}
+	if certificate != nil {
+		r.TLS = &certificateReport{File: cfg.TLS.CertFile, OK: time.Now().Before(certificate.NotAfter()), NotAfter: certificate.NotAfter()}
+	}
 	fetched := make([]fetchedReport, len(shape.Resources()))
 	var group errgroup.Group
 	group.Go(func() (err error) {
@@ -80,16 +88,15 @@ func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *
 			return nil
 		})
 	}
-	err := group.Wait() // after which there is nothing more to record
+	err = group.Wait() // after which there is nothing more to record
 	if err := errors.Join(err, recorder.err); err != nil {
 		return err
 	}
-	r.OK = r.Redis.OK
+	r.OK = r.Redis.OK && (r.TLS == nil || r.TLS.OK)
 	for i, resource := range shape.Resources() {
 		r.Resources[resource] = fetched[i]
 		r.OK = r.OK && fetched[i].OK
 	}
-
 	return p.report(r.OK, c.JSON, r, func(s *screen) { checkView{s}.show(r) })
 }
 

@@ -19,8 +19,16 @@ type report struct {
 	OK        bool                             `json:"ok"`
 	Upstream  string                           `json:"upstream"`
 	Preset    string                           `json:"preset"`
+	TLS       *certificateReport               `json:"tls,omitempty"`
 	Redis     storeReport                      `json:"redis"`
 	Resources map[shape.Resource]fetchedReport `json:"resources"`
+}
+
+// certificateReport is the certificate for the public address.
+type certificateReport struct {
+	File     string    `json:"file"`
+	OK       bool      `json:"ok"`
+	NotAfter time.Time `json:"not_after"`
 }
 
 // storeReport is the result of reaching Redis.
@@ -74,6 +82,11 @@ type checkView struct{ *screen }
 
 func (v checkView) show(r report) {
 	v.printf("%-10s %-7s %s, preset %s\n", "upstream", "", r.Upstream, r.Preset)
+	if c := r.TLS; c != nil && c.OK {
+		v.printf("%-10s ok      %s, until %s\n", "tls", c.File, c.NotAfter.UTC().Format(time.RFC3339))
+	} else if c != nil {
+		v.printf("%-10s FAILED  %s: the certificate expired at %s\n", "tls", c.File, c.NotAfter.UTC().Format(time.RFC3339))
+	}
 	if r.Redis.OK {
 		about := ""
 		if r.Redis.Version != "" {
@@ -114,6 +127,8 @@ func (v checkView) sum(r report, bad int) string {
 		return fmt.Sprintf("%d of %d resources would not be served from this CMS.", bad, len(r.Resources))
 	case !r.Redis.OK:
 		return "The CMS is fine, Redis is not."
+	case !r.OK:
+		return "All resources would be served, but the certificate has expired."
 	case len(r.Redis.HeldBack) > 0:
 		return "All resources would be served, but a document is held back."
 	case suspicious > 0:

@@ -262,12 +262,15 @@ func scriptSignal(signal syscall.Signal) func(ts *testscript.TestScript, neg boo
 	}
 }
 
-// mkcert CERT KEY writes a new certificate for 127.0.0.1 and its key.
+// mkcert CERT KEY [LASTS] writes a new certificate for 127.0.0.1, good for an hour or as long as it
+// lasts, and its key.
 func scriptMakeCertificate(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: mkcert CERT KEY")
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: mkcert CERT KEY [LASTS]")
 	}
-	cert, key, err := listentest.Certificate("vitrine")
+	lasts, err := time.ParseDuration(append(args, "1h")[2])
+	ts.Check(err)
+	cert, key, err := listentest.CertificateUntil("vitrine", time.Now().Add(lasts))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), cert, 0o600))
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), key, 0o600))

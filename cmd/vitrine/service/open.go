@@ -51,14 +51,24 @@ func open(ctx context.Context, cfg config.Config, h *holdings, present *atomic.P
 	return s, s.openServers() //nolint:contextcheck // a request does not end with open's context
 }
 
+// NewCertificate reads the configured certificate; nil without TLS.
+func NewCertificate(cfg config.Config, log *slog.Logger) (*listen.Certificate, error) {
+	if cfg.TLS.CertFile == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	certificate, err := listen.NewCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile, log)
+	if err != nil {
+		return nil, cfg.Refuse("tls.cert_file", err)
+	}
+	return certificate, nil
+}
+
 // openPublic opens the public address.
 func (s *service) openPublic(ctx context.Context) (err error) {
 	var secure *tls.Config
-	if s.cfg.TLS.CertFile != "" {
-		s.certificate, err = listen.NewCertificate(s.cfg.TLS.CertFile, s.cfg.TLS.KeyFile, s.log)
-		if err != nil {
-			return s.cfg.Refuse("tls.cert_file", err)
-		}
+	if s.certificate, err = NewCertificate(s.cfg, s.log); err != nil {
+		return err
+	} else if s.certificate != nil {
 		secure = s.certificate.Config()
 	}
 	socket, err := s.socket(ctx, "listen", s.cfg.Listen, s.log)

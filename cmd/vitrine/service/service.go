@@ -4,7 +4,7 @@
 // (startup.go), and runs until its context ends (process.go). A new configuration is opened beside
 // the present one and takes over its sockets, which outlive both (holdings.go); each ends by
 // draining, or by handing its connections over (ending.go). What commands do as a service does is
-// here, too: [NewUpstream], [Guard].
+// here, too: [NewUpstream], [NewCertificate], [Guard].
 package service
 
 import (

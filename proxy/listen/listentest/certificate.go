@@ -1,5 +1,4 @@
-// Package listentest makes self-signed certificates for tests, each good for an hour, and TLS with
-// them.
+// Package listentest makes self-signed certificates for tests, and TLS with them.
 package listentest
 
 import (
@@ -16,9 +15,14 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate for 127.0.0.1 that is its own authority and good for an hour, and
-// its key, in PEM. The name is its subject's.
+// Certificate is CertificateUntil in an hour.
 func Certificate(name string) (cert, key []byte, err error) {
+	return CertificateUntil(name, time.Now().Add(time.Hour))
+}
+
+// CertificateUntil makes a certificate for 127.0.0.1 that is its own authority and good for the two
+// hours before its end, and its key, in PEM. The name is its subject's.
+func CertificateUntil(name string, ends time.Time) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -26,8 +30,8 @@ func Certificate(name string) (cert, key []byte, err error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), // clients refuse two of one name and number
 		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
+		NotBefore:    ends.Add(-2 * time.Hour),
+		NotAfter:     ends,
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA:         true, BasicConstraintsValid: true,
 	}

@@ -142,7 +142,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // TestAllThatIsReadOfAResponseEndsWithTheFetch has responses that stall, or never end, in each
-// place that a response has. None may outlive the timeout of its fetch.
+// place that a response has. None may outlive the timeout of its fetch, nor fill a log.
 func TestAllThatIsReadOfAResponseEndsWithTheFetch(t *testing.T) {
 	const (
 		timeout  = 300 * time.Millisecond
@@ -170,6 +170,7 @@ func TestAllThatIsReadOfAResponseEndsWithTheFetch(t *testing.T) {
 		"trailers":           {chunked + "2\r\n[]\r\n0\r\n", field},
 		"half a trailer":     {chunked + "2\r\n[]\r\n0\r\nX: ", ""},
 		"no HTTP":            {"", "[]"},
+		"no HTTP, at length": {strings.Repeat("x", 60<<10) + "\r\n\r\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,6 +185,9 @@ func TestAllThatIsReadOfAResponseEndsWithTheFetch(t *testing.T) {
 			case err := <-done:
 				if err == nil && name != "confirmation" || strings.HasPrefix(name, "document") && !errors.Is(err, ErrTimeout) {
 					t.Error(err)
+				}
+				if err != nil && len(err.Error()) > 2000 {
+					t.Errorf("an error of %d bytes: %.100v", len(err.Error()), err)
 				}
 			case <-time.After(10 * timeout):
 				t.Fatal("the fetch goes on after its timeout")

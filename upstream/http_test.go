@@ -10,7 +10,9 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 
@@ -205,9 +207,28 @@ func TestRedirectFromHTTPToHTTPSOfTheSameHostIsFollowed(t *testing.T) {
 	mustFetch(t, client, shape.Banners)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(secured) != 1 || secured[0].Header.Get("Authorization") != "Bearer abc" || secured[0].ProtoMajor != 2 {
+	if len(secured) != 1 || secured[0].Header.Get("Authorization") != "Bearer abc" || secured[0].ProtoMajor != 1 {
 		t.Errorf("over https came %v", secured)
 	}
+}
+
+// A server behind a balancer may hang, or a firewall forget a connection.
+func TestAConnectionOnWhichNothingComesIsNotUsedAgain(t *testing.T) {
+	var first atomic.Pointer[string]
+	tls := newTLS(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if first.CompareAndSwap(nil, &req.RemoteAddr) || *first.Load() == req.RemoteAddr {
+			<-req.Context().Done()
+			return
+		}
+		upstreamtest.JSON("[]").ServeHTTP(w, req)
+	}))
+	client := newClient(t, "https://example.com", func(o *options) {
+		o.Timeout = 300 * time.Millisecond
+		o.Transport = dialing(t, tls.Client(), map[string]string{"example.com:443": tls.URL})
+	})
+	_, err := client.Fetch(t.Context(), shape.Banners, Held{})
+	wantError(t, err, ErrTimeout, "no complete response within 300ms")
+	mustFetch(t, client, shape.Banners)
 }
 
 func TestRedirectFromHTTPSBackToHTTPIsRefused(t *testing.T) {

@@ -58,13 +58,14 @@ func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client 
 	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: transport{f}, CheckRedirect: checkRedirect}}
 }
 
-// Transport is the default of Options.Transport.
+// Transport is the default of Options.Transport. With a DialContext of ours, net/http speaks HTTP/1.1
+// alone: over HTTP/2 it repeats requests by its own rules, and keeps a connection on which nothing
+// comes.
 func Transport() *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 5 * time.Second,
-		ForceAttemptHTTP2:   true,
 		MaxIdleConns:        8, // three resources, and a refresh or two that overlap
 		MaxIdleConnsPerHost: 8,
 		IdleConnTimeout:     90 * time.Second,

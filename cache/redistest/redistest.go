@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -84,53 +83,30 @@ func Major(t testing.TB) (n int) {
 	return n
 }
 
-// ports are given out in blocks, which the tests of one package, a process, have to themselves: it
-// listens on the first port of each until it ends. A port of a server that was killed, or is to be
-// away, is free meanwhile, and no other test takes it. Those of the Clusters' buses, 10,000 above, are
-// given to nobody.
-var ports struct {
-	mu        sync.Mutex
-	next, end int
-	claims    []net.Listener
-}
+const firstPort, ports = 10_000, 10_000
 
-const firstPort, blockLength, blocks = 10_000, 200, 50
-
-// FreePort returns a loopback port that was free a moment ago and that no other test was given,
-// below those that the system gives to connections: one of them could take it before a server does,
-// or while that is killed.
+// FreePort returns a loopback port that was free a moment ago, and that no other test is given until
+// this one ends, in this process or another: it holds the UDP port of that number, which nobody else
+// wants. A port of a server that was killed, or is to be away, is free meanwhile, and so they are below
+// those that the system gives to connections. Those of the Clusters' buses, 10,000 above, are given to
+// nobody.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	ports.mu.Lock()
-	defer ports.mu.Unlock()
-	for {
-		if ports.next == ports.end {
-			claimPorts(t)
+	for range ports {
+		port := firstPort + rand.IntN(ports)
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		claim, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
 		}
-		port := ports.next
-		ports.next++
-		if l, err := listen(port); err == nil {
+		t.Cleanup(func() { _ = claim.Close() })
+		if l, err := net.Listen("tcp", addr); err == nil {
 			_ = l.Close()
 			return port
 		}
 	}
-}
-
-// claimPorts claims another block.
-func claimPorts(t testing.TB) {
-	t.Helper()
-	for _, i := range rand.Perm(blocks) {
-		if l, err := listen(firstPort + i*blockLength); err == nil {
-			ports.claims = append(ports.claims, l)
-			ports.next, ports.end = firstPort+i*blockLength+1, firstPort+(i+1)*blockLength
-			return
-		}
-	}
-	t.Fatal("all ports are claimed")
-}
-
-func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	t.Fatal("no port is free")
+	return 0
 }
 
 // URL is the server's address as a setting: redis://host:port.

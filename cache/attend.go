@@ -39,9 +39,7 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 func (r *Reader[V]) notify(e watch.Event) {
 	switch e {
 	case watch.Changed:
-		if r.store.events.Invalidated != nil {
-			r.store.events.Invalidated(r.key)
-		}
+		r.store.log.Debug("change received", "resource", r.key)
 	case watch.Beside:
 	case watch.Lost:
 		r.part()

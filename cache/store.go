@@ -41,8 +41,6 @@ type Options struct {
 // Events are notifications for counting. They are called from the store's own goroutines and must
 // not block; key is without the prefix.
 type Events struct {
-	// Invalidated: the key was written or removed, perhaps by this process.
-	Invalidated func(key string)
 	// Purged: a look found that an operator removed the document ("hard") or declared it stale
 	// ("soft").
 	Purged func(key, kind string)
@@ -71,7 +69,6 @@ const (
 // on one Redis or on different ones.
 type Store struct {
 	watch  *watch.Watch
-	url    string
 	prefix string
 	holder string // the name of this store in a lease
 	bound  time.Duration
@@ -108,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		watch: w, url: o.URL, prefix: o.Prefix, holder: holderName(), bound: o.PurgeBound,
+		watch: w, prefix: o.Prefix, holder: holderName(), bound: o.PurgeBound,
 		log: o.Logger, events: o.Events, keys: map[string]string{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -187,7 +187,12 @@ func (l *lines) warnings() []string {
 	return found
 }
 
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+// changes is how many changes of a document were received.
+func (l *lines) changes() int { return strings.Count(l.String(), `"change received"`) }
+
+func (l *lines) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
 
 // TestWithoutTrackingEveryAnswerIsChecked has servers that do not tell of changes, each for another
 // reason.

@@ -32,10 +32,10 @@ func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	src := NewOrigin(0)
-	var received atomic.Int64
+	var received lines
 	var failing atomic.Bool
 	n := StartFleet(t, server.URL(), 1, map[string]*Origin{"banners": src}, Setup{
-		Events: cache.Events{Invalidated: func(string) { received.Add(1) }},
+		Logger: received.logger(),
 		Options: func(key string, o *cache.ReaderOptions[int64]) {
 			Long(key, o)
 			o.Loader = cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
@@ -50,7 +50,7 @@ func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
 	failing.Store(true)
 	before := settled(t, &received)
 	purgeAndHang(t, server.Client(), "banners")
-	eventually(t, "the purge is received", func() bool { return received.Load() > before })
+	eventually(t, "the purge is received", func() bool { return received.changes() > before })
 	server.Kill()
 	server.Restart()
 	eventually(t, "Redis is back", func() bool { return n.Store.Up() && n.Store.Listening() })
@@ -82,15 +82,15 @@ func TestPurgeReceivedBeforeRedisDiesHoldsForALoadUnderWay(t *testing.T) {
 			release := d.src2.Hold()
 			waiting := inBackground(t, d.two)
 			testkit.Receive(t, d.src2.Entered)
-			eventually(t, "its own lease is announced", func() bool { return d.received.Load() > 0 })
-			received := d.received.Load()
+			eventually(t, "its own lease is announced", func() bool { return d.received.changes() > 0 })
+			received := d.received.changes()
 			d.src2.Version.Store(2)
 			if hangs {
 				purgeAndHang(t, d.server.Client(), "banners")
 			} else {
 				d.purge(t)
 			}
-			eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
+			eventually(t, "the purge is received", func() bool { return d.received.changes() > received })
 			d.server.Kill()
 			release()
 			if got := testkit.Receive(t, waiting); got != 2 {

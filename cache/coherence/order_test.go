@@ -39,19 +39,19 @@ type duel struct {
 	one, two   *Node
 	src1, src2 *Origin
 	held       *gate
-	received   *atomic.Int64 // invalidations that the second has received
+	received   *lines // the log of the second, with the changes that it has received
 }
 
 func newDuel(t *testing.T) *duel { return newHurriedDuel(t, Patient) }
 
 // newHurriedDuel is newDuel with as long as a replica waits for Redis.
 func newHurriedDuel(t *testing.T, timeout time.Duration) *duel {
-	d := &duel{server: redistest.Start(t), src1: NewOrigin(0), src2: NewOrigin(0), held: newGate(), received: &atomic.Int64{}}
+	d := &duel{server: redistest.Start(t), src1: NewOrigin(0), src2: NewOrigin(0), held: newGate(), received: &lines{}}
 	d.way = redistest.NewRelay(t, d.server.Addr)
 	d.one = StartFleet(t, d.server.URL(), 1, map[string]*Origin{"banners": d.src1}, Setup{Timeout: timeout, Options: Long})[0]
 	d.two = StartFleet(t, d.way.URL(), 1, map[string]*Origin{"banners": d.src2}, Setup{
 		Timeout: timeout,
-		Events:  cache.Events{Invalidated: func(string) { d.received.Add(1) }},
+		Logger:  d.received.logger(),
 		Options: func(key string, o *cache.ReaderOptions[int64]) {
 			Long(key, o)
 			o.Prepare = d.held.prepare
@@ -61,12 +61,12 @@ func newHurriedDuel(t *testing.T, timeout time.Duration) *duel {
 }
 
 // settled returns what was received, once nothing more is on its way.
-func settled(t *testing.T, received *atomic.Int64) int64 {
+func settled(t *testing.T, received *lines) int {
 	t.Helper()
-	last, quiet := int64(-1), 0
+	last, quiet := -1, 0
 	eventually(t, "nothing more is received", func() bool {
 		before := last
-		last = received.Load()
+		last = received.changes()
 		if quiet++; last != before {
 			quiet = 0
 		}
@@ -128,10 +128,10 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 	before := inBackground(t, d.two)
 	testkit.Receive(t, d.held.entered) // the second has read version 1, and not admitted it
 
-	received := d.received.Load()
+	received := d.received.changes()
 	d.src1.Version.Store(2)
 	acked := d.purge(t)
-	eventually(t, "the purge is received", func() bool { return d.received.Load() > received })
+	eventually(t, "the purge is received", func() bool { return d.received.changes() > received })
 	becomes(t, d.one, 2)
 	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	const readers = 50
@@ -173,7 +173,7 @@ func TestCopyReadBeforeAGapInListeningIsNotTrustedAfterIt(t *testing.T) {
 	eventually(t, "the gap is noticed", func() bool { return !d.two.Store.Listening() })
 	d.way.Heal()
 	eventually(t, "purges are received again", d.two.Store.Listening)
-	if d.received.Load() != received {
+	if d.received.changes() != received {
 		t.Error("the purge was received: nothing is shown")
 	}
 	close(d.held.open)
@@ -199,7 +199,7 @@ func TestPurgeReceivedLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing
 			t.Fatalf("while pushes are held back: version %d, %+v", version, status)
 		}
 	}
-	if d.received.Load() != received {
+	if d.received.changes() != received {
 		t.Error("the purge was received: nothing is shown")
 	}
 	d.way.Heal()

@@ -116,7 +116,7 @@ func reachRedis(ctx context.Context, cfg config.Config) (storeReport, error) {
 		}
 	}
 	if r.OK {
-		r.HeldBack = heldBackIn(ctx, store)
+		r.HeldBack = heldBackIn(ctx, store, cfg)
 	}
 	return r, store.Close()
 }
@@ -192,7 +192,7 @@ func (r *recorder) install(o *upstream.Options) {
 }
 
 // heldBackIn is what is held back in a store, as far as it can be reached.
-func heldBackIn(ctx context.Context, store *cache.Store) map[shape.Resource]*operator.HeldBack {
+func heldBackIn(ctx context.Context, store *cache.Store, cfg config.Config) map[shape.Resource]*operator.HeldBack {
 	all := make(map[shape.Resource]*operator.HeldBack)
 	for _, r := range shape.Resources() {
 		present, err := store.Present(ctx, string(r))
@@ -200,7 +200,7 @@ func heldBackIn(ctx context.Context, store *cache.Store) map[shape.Resource]*ope
 			break
 		}
 		if h := present.HeldBack; h != nil {
-			all[r] = service.HeldBack(store, r, h)
+			all[r] = service.HeldBack(cfg, r, h)
 		}
 	}
 	return all

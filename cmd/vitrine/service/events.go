@@ -73,5 +73,5 @@ func (s *service) logHeld(key string, h *cache.HeldBack) {
 		return
 	}
 	log.Warn("holding back the CMS's document", "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339),
-		"until", h.Until.UTC().Format(time.RFC3339), "serving", "the copy held", "accept", acceptWith(s.store, shape.Resource(key)))
+		"until", h.Until.UTC().Format(time.RFC3339), "serving", "the copy held", "accept", acceptWith(s.redisURL, s.cfg.Redis.Prefix, shape.Resource(key)))
 }

@@ -22,16 +22,21 @@ func Guard(r shape.Resource, share config.Share) func(held, loaded *cache.Docume
 }
 
 // acceptWith is the command that accepts the next document of r.
-func acceptWith(store *cache.Store, r shape.Resource) string {
-	return store.CLI("HSET", store.Prefix()+string(r), "accept", "1")
+func acceptWith(redisURL, prefix string, r shape.Resource) string {
+	return redisCLI(redisURL, "HSET", prefix+string(r), "accept", "1")
 }
 
-// HeldBack is what is held back of r, for the status; nil for nothing.
-func HeldBack(store *cache.Store, r shape.Resource, h *cache.HeldBack) *operator.HeldBack {
+// HeldBack is what is held back of r in the Redis of a configuration, for the status; nil for
+// nothing.
+func HeldBack(cfg config.Config, r shape.Resource, h *cache.HeldBack) *operator.HeldBack {
+	return heldBack(storeURL(cfg), cfg.Redis.Prefix, r, h)
+}
+
+func heldBack(redisURL, prefix string, r shape.Resource, h *cache.HeldBack) *operator.HeldBack {
 	if h == nil {
 		return nil
 	}
-	out := &operator.HeldBack{Since: h.Since, Reason: h.Reason, Before: h.Before, Now: h.Now, Command: acceptWith(store, r)}
+	out := &operator.HeldBack{Since: h.Since, Reason: h.Reason, Before: h.Before, Now: h.Now, Command: acceptWith(redisURL, prefix, r)}
 	if !h.Until.IsZero() {
 		out.Until = &h.Until
 	}

@@ -103,12 +103,12 @@ func (s *service) openLocal() (err error) {
 }
 
 func (s *service) openStore(ctx context.Context) (err error) {
-	url := s.cfg.Redis.URL.Reveal()
+	s.redisURL = storeURL(s.cfg)
 	if s.local != nil {
-		url = s.local.URL()
+		s.redisURL = s.local.URL()
 	}
 	s.store, err = cache.Open(ctx, cache.Options{
-		URL: url, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: slog.New(whilePresent{s.log.Handler(), s.isPresent}),
+		URL: s.redisURL, Prefix: s.cfg.Redis.Prefix, PurgeBound: s.cfg.Redis.PurgeBound, Logger: slog.New(whilePresent{s.log.Handler(), s.isPresent}),
 		Events: s.events(),
 	})
 	if err != nil {

@@ -42,6 +42,7 @@ type service struct {
 	client      *upstream.Client
 	local       *embedded.Store // nil if Redis is another process
 	store       *cache.Store
+	redisURL    string // that it was opened with
 	roster      *roster
 	loaders     map[shape.Resource]*loader
 	readers     map[shape.Resource]*cache.Reader[*represent.Document]

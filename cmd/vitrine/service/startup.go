@@ -32,8 +32,8 @@ func (s *service) startup() string {
 		put(string(r), s.curl(target))
 	}
 	_, _ = fmt.Fprintln(table)
-	put("purge", s.store.CLI("DEL", s.store.Prefix()+string(shape.Banners)))
-	put("inspect", s.store.CLI("HGETALL", s.store.Prefix()+string(shape.Banners)))
+	put("purge", redisCLI(s.redisURL, "DEL", s.store.Prefix()+string(shape.Banners)))
+	put("inspect", redisCLI(s.redisURL, "HGETALL", s.store.Prefix()+string(shape.Banners)))
 	put("redis", redis)
 	if s.operator != nil {
 		page := urlOf(s.cfg.Admin.Listen, s.operator) + "/"

@@ -44,7 +44,7 @@ func (s *service) status() operator.Status {
 			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].last.Load(),
 
-			HeldBack:   HeldBack(s.store, r, held.HeldBack),
+			HeldBack:   heldBack(s.redisURL, s.cfg.Redis.Prefix, r, held.HeldBack),
 			Suspicions: suspicionsOf(held.Document),
 		}
 		if d := held.Document; d != nil {
@@ -68,7 +68,7 @@ func (s *service) status() operator.Status {
 // commands are the commands to inspect and purge this Redis.
 func (s *service) commands() (all []operator.Command) {
 	add := func(does string, words ...string) {
-		all = append(all, operator.Command{Does: does, Command: s.store.CLI(words...)})
+		all = append(all, operator.Command{Does: does, Command: redisCLI(s.redisURL, words...)})
 	}
 	key := func(r shape.Resource) string { return s.store.Prefix() + string(r) }
 	for _, r := range shape.Resources() {
@@ -77,7 +77,7 @@ func (s *service) commands() (all []operator.Command) {
 	add("Refresh the banners, and serve the old ones until then (a soft purge)", "HSET", key(shape.Banners), "fresh_until", "0")
 	add("Serve an earlier version of the banners, which vitrine history banners lists, for two hours", "HSET", key(shape.Banners), "restore", "VERSION")
 	add("Purge everything", "--scan", "--pattern", s.store.Prefix()+"*")
-	all[len(all)-1].Command += " | xargs " + s.store.CLI("DEL")
+	all[len(all)-1].Command += " | xargs " + redisCLI(s.redisURL, "DEL")
 	add("Show everything that Redis holds about the banners", "HGETALL", key(shape.Banners))
 	return all
 }

@@ -1,22 +1,22 @@
-package cache
+package service
 
 import (
-	"net"
+	"cmp"
 	"net/url"
 	"regexp"
 	"strings"
 )
 
-// CLI is a redis-cli command that reaches the store, with a command of Redis. It asks for the
-// password, if there is one.
-func (s *Store) CLI(words ...string) string {
-	return strings.Join(quoted(append(redisCLI(s.url, s.Addr()), words...)), " ")
+// redisCLI is a redis-cli command that reaches the Redis at a URL, which was opened, with words for
+// Redis. It asks for the password, if there is one.
+func redisCLI(at string, words ...string) string {
+	return strings.Join(quoted(append(redisCLIOf(at), words...)), " ")
 }
 
-// redisCLI is redis-cli with the options that reach the server of a URL, at address.
-func redisCLI(text, address string) []string {
+// redisCLIOf is redis-cli with the options that reach the Redis at a URL.
+func redisCLIOf(at string) []string {
 	words := []string{"redis-cli"}
-	u, err := url.Parse(text)
+	u, err := url.Parse(at)
 	if err != nil { // it was opened
 		return words
 	}
@@ -26,11 +26,11 @@ func redisCLI(text, address string) []string {
 	}
 	if u.Scheme == "unix" {
 		words = append(words, "-s", u.Path)
-	} else if host, port, err := net.SplitHostPort(strings.Split(address, ",")[0]); err == nil {
-		if host != "127.0.0.1" && host != "localhost" {
+	} else {
+		if host := u.Hostname(); host != "" && host != "127.0.0.1" && host != "localhost" {
 			words = append(words, "-h", host)
 		}
-		words = append(words, "-p", port)
+		words = append(words, "-p", cmp.Or(u.Port(), "6379"))
 	}
 	if u.Scheme == "rediss" {
 		words = append(words, "--tls")

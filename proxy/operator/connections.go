@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -30,21 +31,12 @@ type connections struct {
 	turn *semaphore.Weighted // 1: reads wait in a queue that closed connections leave
 	pace *rate.Limiter
 
-	mu      sync.Mutex // guards the fields below
-	placed  map[*pacedConn]place
-	changes int // so far
-}
-
-// A place is the state of a connection, and which change brought it about.
-type place struct {
-	busy  bool // from the last byte of a request's header to the end of its answer
-	since int
+	mu     sync.Mutex   // guards the field below, and busy of each of them
+	placed []*pacedConn // the one whose state is the oldest first
 }
 
 func newConnections() *connections {
-	return &connections{
-		most: maxConnections, turn: semaphore.NewWeighted(1), pace: rate.NewLimiter(readRate, readBurst), placed: map[*pacedConn]place{},
-	}
+	return &connections{most: maxConnections, turn: semaphore.NewWeighted(1), pace: rate.NewLimiter(readRate, readBurst)}
 }
 
 // changed is the ConnState of an http.Server.
@@ -62,21 +54,19 @@ func (cs *connections) changed(nc net.Conn, state http.ConnState) {
 func (cs *connections) note(c *pacedConn, state http.ConnState) (extra *pacedConn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	delete(cs.placed, c)
+	cs.placed = slices.DeleteFunc(cs.placed, func(other *pacedConn) bool { return other == c })
 	if state == http.StateClosed || state == http.StateHijacked || c.open.Err() != nil {
 		return nil
 	}
-	cs.changes++
-	cs.placed[c] = place{state == http.StateActive, cs.changes}
-	if len(cs.placed) <= cs.most {
+	c.busy = state == http.StateActive
+	others := cs.placed
+	cs.placed = append(cs.placed, c)
+	if len(others) < cs.most {
 		return nil
 	}
-	for other, p := range cs.placed {
-		if first := cs.placed[extra]; other != c && (extra == nil || p.busy == first.busy && p.since < first.since || !p.busy && first.busy) {
-			extra = other
-		}
-	}
-	delete(cs.placed, extra)
+	first := max(0, slices.IndexFunc(others, func(other *pacedConn) bool { return !other.busy })) // the first of all, if all are
+	extra = others[first]
+	cs.placed = slices.Delete(cs.placed, first, first+1)
 	extra.end() // before its next request can begin
 	return extra
 }
@@ -104,6 +94,7 @@ type pacedConn struct {
 	*connections
 	open context.Context // ends with Close
 	end  context.CancelFunc
+	busy bool // from the last byte of a request's header to the end of its answer
 }
 
 // Read implements [net.Conn].

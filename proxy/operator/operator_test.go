@@ -192,8 +192,8 @@ func TestAConnectionThatGivesWayTakesNoPlaceAgain(t *testing.T) {
 func placed(s *Server) (open, busy int) {
 	s.connections.mu.Lock()
 	defer s.connections.mu.Unlock()
-	for _, p := range s.connections.placed {
-		if p.busy {
+	for _, c := range s.connections.placed {
+		if c.busy {
 			busy++
 		}
 	}

@@ -1,14 +1,16 @@
 package represent
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
 
 	"vitrine/proxy/negotiate"
-	"vitrine/upstream/shape"
 )
 
 const (
@@ -29,18 +31,8 @@ type want struct {
 	coding negotiate.Encoding
 }
 
-// name tells wants apart: a byte for each term, and those of the indentation and the coding.
-func (w *want) name() string {
-	name := make([]byte, 0, shape.BannerFieldCount+2)
-	for _, t := range w.key.Ordering.Terms() {
-		b := t.Field << 1
-		if t.Descending {
-			b++
-		}
-		name = append(name, b)
-	}
-	return string(append(name, w.key.Indent, byte(w.coding)))
-}
+// name tells wants apart.
+func (w *want) name() string { return fmt.Sprint(*w) }
 
 // derived are the orderings and indentations of a document. They are bounded in number and bytes;
 // the least recently used are dropped first, and those being written stay.
@@ -93,13 +85,15 @@ func (s *derived) keep(k Key, f *form, grows int) bool {
 	fits := func() bool {
 		return len(next) < maxDerived && (others+own <= s.limit || len(next) == 0 && own <= 2*s.limit)
 	}
-	for !fits() {
-		victim, ok := dropOldest(next)
-		if !ok {
+	byUse := slices.SortedFunc(maps.Keys(next), func(a, b Key) int { return cmp.Compare(next[a].used.Load(), next[b].used.Load()) })
+	for _, victim := range byUse {
+		if fits() {
 			break
 		}
-		others -= next[victim].size()
-		delete(next, victim)
+		if f := next[victim]; f.drop() {
+			others -= f.size()
+			delete(next, victim)
+		}
 	}
 	kept := fits()
 	if kept {
@@ -117,25 +111,6 @@ func size(forms map[Key]*form) (bytes int64) {
 		bytes += f.size()
 	}
 	return bytes
-}
-
-// dropOldest drops the least recently used form that is not being written.
-func dropOldest(forms map[Key]*form) (victim Key, ok bool) {
-	for range forms { // the oldest may begin to be written meanwhile
-		first := int64(-1)
-		for k, f := range forms {
-			if used := f.used.Load(); f.leases.Load() == 0 && (first < 0 || used < first) {
-				first, victim = used, k
-			}
-		}
-		if first < 0 {
-			return victim, false
-		}
-		if forms[victim].drop() {
-			return victim, true
-		}
-	}
-	return victim, false
 }
 
 // askedBefore records a want, and reports whether it was recorded before.

@@ -244,3 +244,13 @@ func TestPercentilesAreWithinTheirBucket(t *testing.T) {
 		t.Errorf("p99 = %v, want the last bound", got)
 	}
 }
+
+// The history is read while answers are being counted.
+func TestAnAnswerThatIsNotTimedYetIsNotASlowOne(t *testing.T) {
+	m, _ := newMeter(t)
+	m.remember(time.Now().Add(-time.Minute))
+	m.targets[0].ok[Hit].Inc()
+	if p := m.Overview().Traffic.P99; p != nil {
+		t.Errorf("p99 = %v ms", *p)
+	}
+}

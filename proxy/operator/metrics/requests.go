@@ -148,11 +148,11 @@ func (r *requests) totals() (sum totals) {
 			for i, bucket := range m.GetHistogram().GetBucket() {
 				sum.within[i] += bucket.GetCumulativeCount()
 			}
+			sum.requests += m.GetHistogram().GetSampleCount() // of the same moment as its buckets
 			n := uint64(m.GetCounter().GetValue())
 			for _, l := range m.GetLabel() {
 				switch {
 				case l.GetName() == "cache":
-					sum.requests += n
 					sum.caches[slices.Index(cacheNames[:], l.GetValue())] += n
 				case l.GetName() == "code" && l.GetValue()[0] == '5':
 					sum.failures += n

@@ -127,9 +127,12 @@ type history struct {
 	points  []point    // oldest first
 	worst   point      // its levels are the worst since the last of points
 	events  []Event    // oldest first
-	before  *State     // nil before the first sample
 	deaf    int        // samples in a row without tracking
 	numbers [Other]Numbers
+
+	// The last sample; empty before the first.
+	cms, redis Level
+	documents  [Other]Document
 }
 
 // remember takes one sample, notes the changes, and keeps a point when one is due.
@@ -143,19 +146,16 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	}
 	state.Tracking = h.deaf < deafLooks
 	cms, redis := state.levels()
-	if h.before != nil {
-		cmsBefore, redisBefore := h.before.levels()
-		if cms != cmsBefore {
-			h.note(Event{At: now, Kind: KindCMS, Detail: string(cms)})
-		}
-		if redis != redisBefore {
-			h.note(Event{At: now, Kind: KindRedis, Detail: string(redis)})
-		}
+	if h.cms != "" && h.cms != cms {
+		h.note(Event{At: now, Kind: KindCMS, Detail: string(cms)})
 	}
-	before := h.before
-	h.before = &state
+	if h.redis != "" && h.redis != redis {
+		h.note(Event{At: now, Kind: KindRedis, Detail: string(redis)})
+	}
+	before := h.documents
+	h.cms, h.redis, h.documents = cms, redis, state.Documents
 	for t, d := range state.Documents {
-		h.noteDocument(now, Target(t), before, d)
+		h.noteDocument(now, Target(t), before[t], d)
 		if n, last := &h.numbers[t], h.numbers[t].Versions; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
 			n.VersionsSeen++
 			n.Versions = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
@@ -170,13 +170,8 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	h.points = slices.DeleteFunc(h.points, func(p point) bool { return now.Sub(p.at) > Window+Step })
 }
 
-// noteDocument notes what is held back or suspicious since the sample before, which is nil for
-// none.
-func (h *history) noteDocument(now time.Time, t Target, before *State, d Document) {
-	var was Document
-	if before != nil {
-		was = before.Documents[t]
-	}
+// noteDocument notes what is held back or suspicious since the sample before.
+func (h *history) noteDocument(now time.Time, t Target, was, d Document) {
 	switch {
 	case d.HeldBack != "" && d.HeldBack != was.HeldBack:
 		h.note(Event{At: now, Kind: KindHeld, Resource: t.String(), Detail: d.HeldBack})

@@ -11,6 +11,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/proxy/operator/metrics"
+	"vitrine/upstream/shape"
 )
 
 // observeDocument records how the document was obtained.
@@ -35,12 +36,12 @@ func (s *Server) finish(r *request, began time.Time) {
 	}
 	r.endSpan()
 	if s.options.Meter != nil {
-		target := metrics.Other
+		var resource shape.Resource
 		if r.route != nil {
-			target = r.route.target
+			resource = r.route.resource
 		}
 		s.options.Meter.Observe(metrics.Answer{
-			Target: target, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
+			Resource: resource, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
 		})
 	}
 	if s.options.AccessLog != nil {

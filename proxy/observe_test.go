@@ -89,7 +89,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
 	meter := newMeter(t)
 	for _, f := range append(slices.Clone(failures), internalFailure) {
-		meter.Observe(metrics.Answer{Target: metrics.Other, Code: f.status})
+		meter.Observe(metrics.Answer{Code: f.status})
 	}
 	families, err := meter.Gather()
 	testkit.Must(t, err)

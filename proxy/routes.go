@@ -3,7 +3,6 @@ package proxy
 import (
 	"strings"
 
-	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -11,14 +10,13 @@ import (
 type route struct {
 	path     string
 	resource shape.Resource
-	target   metrics.Target
 	sortable bool
 }
 
 // routes are the public paths.
 var routes = func() (all [shape.Count]route) {
 	for i, r := range shape.Resources() {
-		all[i] = route{path: r.Route(), resource: r, target: metrics.TargetOf(r), sortable: r.Sortable()}
+		all[i] = route{path: r.Route(), resource: r, sortable: r.Sortable()}
 	}
 	return all
 }()

@@ -194,9 +194,9 @@ func (st *Status) complete(o metrics.Overview) {
 	}
 	st.Upstream.Level, st.Redis.Level = o.CMS, o.Redis
 	st.Traffic, st.Events, st.History = o.Traffic, o.Events, o.History
-	for i, r := range shape.Resources() {
+	for _, r := range shape.Resources() {
 		resource := st.Resources[r]
-		resource.Numbers = o.Resources[i]
+		resource.Numbers = o.Resources[r]
 		resource.Versions = append([]metrics.Version{}, resource.Versions...) // a list in JSON is never null
 		resource.Suspicions = append([]upstream.Suspicion{}, resource.Suspicions...)
 		resource.State = resource.state()

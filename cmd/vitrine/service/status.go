@@ -108,7 +108,7 @@ func (s *service) look() metrics.State {
 		RedisUp: s.store.Up(), Tracking: s.store.Listening(), Refusing: s.store.Refusing() != "", RoundTrip: s.store.RoundTrip(),
 		Connections: s.proxy.Connections(), MaxConnections: maxConnections(s.cfg.Limits),
 	}
-	state.Pending = map[string]int{}
+	state.Pending, state.Documents = map[string]int{}, map[shape.Resource]metrics.Document{}
 	for _, t := range s.notifier.Status() {
 		state.Pending[t.Name] = t.Pending
 	}
@@ -119,8 +119,7 @@ func (s *service) look() metrics.State {
 	state.BreakerOpen = breaker.Open()
 	for r, reader := range s.readers {
 		held := reader.Snapshot()
-		document := &state.Documents[metrics.TargetOf(r)]
-		document.Failing, document.Suspicions = held.Failing, suspicionsOf(held.Document)
+		document := metrics.Document{Failing: held.Failing, Suspicions: suspicionsOf(held.Document)}
 		if h := held.HeldBack; h != nil {
 			document.HeldBack = h.Reason
 		}
@@ -128,6 +127,7 @@ func (s *service) look() metrics.State {
 			state.Elsewhere = state.Elsewhere || !held.Failing && d.FetchedAt.After(breaker.Opened) && !time.Now().Before(d.PinnedUntil)
 			document.Held, document.ETag, document.Bytes, document.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
 		}
+		state.Documents[r] = document
 	}
 	return state
 }

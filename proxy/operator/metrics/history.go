@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"vitrine/upstream/shape"
 )
 
 const (
@@ -128,11 +130,11 @@ type history struct {
 	worst   point      // its levels are the worst since the last of points
 	events  []Event    // oldest first
 	deaf    int        // samples in a row without tracking
-	numbers [Other]Numbers
+	numbers map[shape.Resource]*Numbers
 
 	// The last sample; empty before the first.
 	cms, redis Level
-	documents  [Other]Document
+	documents  map[shape.Resource]Document
 }
 
 // remember takes one sample, notes the changes, and keeps a point when one is due.
@@ -154,9 +156,10 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	}
 	before := h.documents
 	h.cms, h.redis, h.documents = cms, redis, state.Documents
-	for t, d := range state.Documents {
-		h.noteDocument(now, Target(t), before[t], d)
-		if n, last := &h.numbers[t], h.numbers[t].Versions; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
+	for _, r := range shape.Resources() {
+		d, n := state.Documents[r], h.numbers[r]
+		h.noteDocument(now, string(r), before[r], d)
+		if last := n.Versions; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
 			n.VersionsSeen++
 			n.Versions = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
 		}
@@ -171,16 +174,16 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 }
 
 // noteDocument notes what is held back or suspicious since the sample before.
-func (h *history) noteDocument(now time.Time, t Target, was, d Document) {
+func (h *history) noteDocument(now time.Time, resource string, was, d Document) {
 	switch {
 	case d.HeldBack != "" && d.HeldBack != was.HeldBack:
-		h.note(Event{At: now, Kind: KindHeld, Resource: t.String(), Detail: d.HeldBack})
+		h.note(Event{At: now, Kind: KindHeld, Resource: resource, Detail: d.HeldBack})
 	case d.HeldBack == "" && was.HeldBack != "":
-		h.note(Event{At: now, Kind: KindPassed, Resource: t.String()})
+		h.note(Event{At: now, Kind: KindPassed, Resource: resource})
 	}
 	for _, s := range d.Suspicions {
 		if !slices.Contains(was.Suspicions, s) {
-			h.note(Event{At: now, Kind: KindSuspicious, Resource: t.String(), Detail: s.String()})
+			h.note(Event{At: now, Kind: KindSuspicious, Resource: resource, Detail: s.String()})
 		}
 	}
 }
@@ -210,7 +213,7 @@ type Overview struct {
 	Traffic   Traffic
 	History   History
 	Events    []Event // of the last hour, newest first
-	Resources [Other]Numbers
+	Resources map[shape.Resource]Numbers
 }
 
 // Numbers are the counts of one resource since the start.
@@ -228,7 +231,7 @@ type Numbers struct {
 func (h *history) overview(now time.Time, state State, sums totals) Overview {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	o := Overview{Resources: h.numbers, Events: []Event{}, History: History{ // a list in JSON is never null
+	o := Overview{Resources: map[shape.Resource]Numbers{}, Events: []Event{}, History: History{ // a list in JSON is never null
 		At: []time.Time{}, RequestsPerSecond: []*float64{}, HitRatio: []*float64{}, P50: []*float64{}, P95: []*float64{}, P99: []*float64{},
 		Failures: []uint64{}, CMS: []Level{}, Redis: []Level{},
 	}}
@@ -238,6 +241,9 @@ func (h *history) overview(now time.Time, state State, sums totals) Overview {
 		if now.Sub(e.At) < Window {
 			o.Events = append(o.Events, e)
 		}
+	}
+	for r, n := range h.numbers {
+		o.Resources[r] = *n
 	}
 	for i := 1; i < len(h.points); i++ {
 		a, b := &h.points[i-1], &h.points[i]

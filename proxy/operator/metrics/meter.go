@@ -75,7 +75,9 @@ func New(version string, look func() State) *Meter {
 	for _, outcome := range deliveryOutcomes {
 		m.deliveries.WithLabelValues(outcome)
 	}
+	m.history.numbers = map[shape.Resource]*Numbers{}
 	for _, r := range shape.Resources() { // every series is there from the start
+		m.history.numbers[r] = &Numbers{}
 		name := string(r)
 		for _, outcome := range slices.Concat(fetchSuccesses, fetchFailures) {
 			m.fetches.WithLabelValues(name, outcome)
@@ -105,8 +107,8 @@ func New(version string, look func() State) *Meter {
 // Fetched counts a fetch. Its arguments are those of the cache's event of that name; other keys are
 // not counted.
 func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
-	t := TargetOf(shape.Resource(key))
-	if t == Other {
+	n := m.history.numbers[shape.Resource(key)]
+	if n == nil {
 		return
 	}
 	switch code := upstream.Code(err); {
@@ -121,7 +123,6 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	m.fetchTimes.WithLabelValues(key).Observe(took.Seconds())
 	m.history.mu.Lock()
 	defer m.history.mu.Unlock()
-	n := &m.history.numbers[t]
 	n.Fetches++
 	if slices.Contains(fetchFailures, outcome) {
 		n.FetchErrors++
@@ -171,13 +172,13 @@ func (m *Meter) Incoherent(key string) {
 
 // note notes an event of a resource, and counts it; other keys are not counted.
 func (m *Meter) note(e Event, count func(*Numbers)) {
-	t := TargetOf(shape.Resource(e.Resource))
-	if t == Other {
+	n := m.history.numbers[shape.Resource(e.Resource)]
+	if n == nil {
 		return
 	}
 	m.history.mu.Lock()
 	defer m.history.mu.Unlock()
-	count(&m.history.numbers[t])
+	count(n)
 	m.history.note(e)
 }
 

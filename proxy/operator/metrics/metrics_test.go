@@ -41,7 +41,7 @@ func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
 	for range 40 {
 		wg.Go(func() {
 			for range 100 {
-				m.Observe(Answer{Target: TargetOf(shape.Banners), Cache: Hit, Code: 200, Took: time.Microsecond})
+				m.Observe(Answer{Resource: shape.Banners, Cache: Hit, Code: 200, Took: time.Microsecond})
 			}
 		})
 	}
@@ -54,13 +54,13 @@ func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
 func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m, w := newMeter(t)
 	w.set(func(s *State) {
-		s.Documents[TargetOf(shape.Banners)] = Document{Held: true, FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond)}
+		s.Documents = map[shape.Resource]Document{shape.Banners: {Held: true, FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond)}}
 		s.Connections, s.MaxConnections, s.CertificateEnds = 3, 1000, time.Unix(1_800_000_000, 0)
 	})
-	m.Observe(Answer{Target: TargetOf(shape.Banners), Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
-	m.Observe(Answer{Target: Other, Code: 404, Took: time.Microsecond})
-	m.Observe(Answer{Target: Other, Code: 999, Took: time.Hour})
-	m.Observe(Answer{Target: Other, Code: -1, Took: -time.Hour})
+	m.Observe(Answer{Resource: shape.Banners, Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
+	m.Observe(Answer{Code: 404, Took: time.Microsecond})
+	m.Observe(Answer{Code: 999, Took: time.Hour})
+	m.Observe(Answer{Code: -1, Took: -time.Hour})
 	m.Fetched("banners", "stored", 40*time.Millisecond, nil)
 	m.Fetched("banners", "failed", time.Millisecond, fmt.Errorf("x: %w", upstream.ErrUnreachable))
 	m.Fetched("banners", "failed", time.Millisecond, &shape.RefusedError{Path: "banners[3].id", Want: "an integer", Got: `"x"`})
@@ -148,7 +148,10 @@ func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
 	now := begun
 	for ; now.Before(time.Now()); now = now.Add(lookEvery) {
 		minute := int(now.Sub(begun).Minutes())
-		w.set(func(s *State) { s.RedisUp = minute != 90; s.Documents[0].Failing = minute == 100 })
+		w.set(func(s *State) {
+			s.RedisUp = minute != 90
+			s.Documents = map[shape.Resource]Document{shape.Rules: {Failing: minute == 100}}
+		})
 		m.Observe(Answer{Cache: Hit, Code: 200, Took: 40 * time.Microsecond})
 		m.remember(now)
 	}
@@ -188,7 +191,7 @@ func TestARefusalThatRepeatsIsCountedAndNotRepeated(t *testing.T) {
 	if len(o.Events) != 2 || o.Events[0].Count != 6 || o.Events[0].Detail != "rules[0].id: want an integer, got null" {
 		t.Errorf("%+v", o.Events)
 	}
-	if r := o.Resources[TargetOf(shape.Rules)].LastRefusal; r == nil || r.Count != 6 {
+	if r := o.Resources[shape.Rules].LastRefusal; r == nil || r.Count != 6 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -203,7 +206,7 @@ func TestWhatIsHeldBackOrSuspiciousIsAnEventOnce(t *testing.T) {
 		{},
 		{Suspicions: []upstream.Suspicion{drafts}},
 	} {
-		w.set(func(s *State) { s.Documents[2] = d })
+		w.set(func(s *State) { s.Documents = map[shape.Resource]Document{shape.Banners: d} })
 		m.remember(time.Now())
 	}
 	var got []string
@@ -219,10 +222,12 @@ func TestWhatIsHeldBackOrSuspiciousIsAnEventOnce(t *testing.T) {
 func TestVersionsAreToldFromOneAnother(t *testing.T) {
 	m, w := newMeter(t)
 	for _, etag := range []string{"a", "b", "b", "c", "d", "e", "f", "g"} {
-		w.set(func(s *State) { s.Documents[1] = Document{Held: true, ETag: etag, Bytes: 2} })
+		w.set(func(s *State) {
+			s.Documents = map[shape.Resource]Document{shape.Rules: {Held: true, ETag: etag, Bytes: 2}}
+		})
 		m.remember(time.Now())
 	}
-	n := m.Overview().Resources[1]
+	n := m.Overview().Resources[shape.Rules]
 	if n.VersionsSeen != 7 || len(n.Versions) != maxVersions || n.Versions[0].ETag != "g" || n.Versions[4].ETag != "c" {
 		t.Errorf("%+v", n)
 	}
@@ -249,7 +254,7 @@ func TestPercentilesAreWithinTheirBucket(t *testing.T) {
 func TestAnAnswerThatIsNotTimedYetIsNotASlowOne(t *testing.T) {
 	m, _ := newMeter(t)
 	m.remember(time.Now().Add(-time.Minute))
-	m.targets[0].ok[Hit].Inc()
+	m.of[shape.Rules].ok[Hit].Inc()
 	if p := m.Overview().Traffic.P99; p != nil {
 		t.Errorf("p99 = %v ms", *p)
 	}

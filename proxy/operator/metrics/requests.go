@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,32 +12,6 @@ import (
 
 	"vitrine/upstream/shape"
 )
-
-// A Target is the subject of a request: the index of its resource among shape.Resources, or
-// [Other].
-type Target uint8
-
-// Other is the target of a request for none of the resources.
-const Other = Target(shape.Count)
-
-// targets is the number of targets.
-const targets = Other + 1
-
-// TargetOf returns the target of a resource.
-func TargetOf(r shape.Resource) Target {
-	if i := slices.Index(shape.Resources(), r); i >= 0 {
-		return Target(i) //nolint:gosec // below Other
-	}
-	return Other
-}
-
-// String is the value of the label resource.
-func (t Target) String() string {
-	if t < Other {
-		return string(shape.Resources()[t])
-	}
-	return "other"
-}
 
 // A Cache is the cache result of an answer, the label cache.
 type Cache uint8
@@ -57,7 +32,7 @@ func (c Cache) String() string { return cacheNames[c] }
 
 // An Answer is one answer of the public server.
 type Answer struct {
-	Target    Target
+	Resource  shape.Resource // empty for a request for none
 	Cache     Cache
 	Collapsed bool // it waited for a fetch made for another request
 	Code      int  // the HTTP status
@@ -78,15 +53,20 @@ var requestBounds = [...]float64{
 type requests struct {
 	*prometheus.Registry // of these metrics alone, for totals
 	all                  *prometheus.CounterVec
-	targets              [targets]struct {
-		ok, notModified [caches]prometheus.Counter
-		took            prometheus.Observer
-		collapsed       prometheus.Counter
-	}
+	of                   map[shape.Resource]*resourceRequests
 }
 
+type resourceRequests struct {
+	ok, notModified [caches]prometheus.Counter
+	took            prometheus.Observer
+	collapsed       prometheus.Counter
+}
+
+// label is the value of the label resource.
+func label(r shape.Resource) string { return cmp.Or(string(r), "other") }
+
 func newRequests() *requests {
-	r := &requests{Registry: prometheus.NewRegistry()}
+	r := &requests{Registry: prometheus.NewRegistry(), of: map[shape.Resource]*resourceRequests{}}
 	factory := promauto.With(r.Registry)
 	r.all = factory.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "requests_total", Help: "Responses by resource, status code and cache result.",
@@ -97,10 +77,10 @@ func newRequests() *requests {
 	collapsed := factory.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "collapsed_total", Help: "Responses that waited for a fetch started by another request.",
 	}, []string{"resource"})
-	for t := range targets {
-		of, name := &r.targets[t], t.String()
-		of.took, of.collapsed = took.WithLabelValues(name), collapsed.WithLabelValues(name)
-		if t == Other {
+	for _, resource := range append(shape.Resources(), "") {
+		name := label(resource)
+		of := &resourceRequests{took: took.WithLabelValues(name), collapsed: collapsed.WithLabelValues(name)}
+		if r.of[resource] = of; resource == "" {
 			continue // it has no document
 		}
 		for _, c := range []Cache{Hit, Stale, Miss} {
@@ -113,7 +93,7 @@ func newRequests() *requests {
 
 // Observe counts an answer. For a hit it takes no lock and allocates nothing.
 func (r *requests) Observe(a Answer) {
-	of, counter := &r.targets[a.Target], prometheus.Counter(nil)
+	of, counter := r.of[a.Resource], prometheus.Counter(nil)
 	switch a.Code {
 	case http.StatusOK:
 		counter = of.ok[a.Cache]
@@ -125,7 +105,7 @@ func (r *requests) Observe(a Answer) {
 		if a.Code >= 100 && a.Code < 600 {
 			code = strconv.Itoa(a.Code)
 		}
-		counter = r.all.WithLabelValues(a.Target.String(), code, a.Cache.String())
+		counter = r.all.WithLabelValues(label(a.Resource), code, a.Cache.String())
 	}
 	counter.Inc()
 	of.took.Observe(max(0, a.Took).Seconds())

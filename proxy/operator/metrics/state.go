@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"vitrine/upstream"
+	"vitrine/upstream/shape"
 )
 
 // A Level is the health of the CMS or of Redis.
@@ -34,7 +35,7 @@ type State struct {
 	RoundTrip         time.Duration
 	BreakerOpen       bool // the CMS is not asked for now
 	Elsewhere         bool // another replica has fetched since the breaker opened
-	Documents         [Other]Document
+	Documents         map[shape.Resource]Document
 	Pending           map[string]int // notices, by target
 
 	Connections, MaxConnections int
@@ -61,7 +62,7 @@ func (s *State) levels() (cms, redis Level) {
 	}
 	cms, redis = Good, Good
 	switch {
-	case s.BreakerOpen && !s.Elsewhere || failing == len(s.Documents):
+	case s.BreakerOpen && !s.Elsewhere || failing == shape.Count:
 		cms = Down
 	case failing > 0:
 		cms = Degraded
@@ -96,13 +97,13 @@ func (s *State) collect(ch chan<- prometheus.Metric) {
 	for target, n := range s.Pending {
 		gauge("notifications_pending", "Changes and purges that a target has not been told of yet.", float64(n), prometheus.Labels{"target": target})
 	}
-	for t, d := range s.Documents {
-		resource := prometheus.Labels{"resource": Target(t).String()}
+	for _, r := range shape.Resources() {
+		d, resource := s.Documents[r], prometheus.Labels{"resource": string(r)}
 		gauge("held_back", "1 while a document of the CMS is held back, since it lacks too much of the one held.", truth(d.HeldBack != ""), resource)
 		for _, kind := range upstream.SuspicionKinds() {
 			is := func(s upstream.Suspicion) bool { return s.Kind == kind }
 			gauge("suspicious", "1 while the document held is suspicious.", truth(slices.ContainsFunc(d.Suspicions, is)),
-				prometheus.Labels{"resource": Target(t).String(), "kind": string(kind)})
+				prometheus.Labels{"resource": string(r), "kind": string(kind)})
 		}
 		if d.Held {
 			gauge("entry_fresh_seconds", "Time for which the document held is still fresh; negative when stale, absent when none is held.",

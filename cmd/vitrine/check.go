@@ -16,6 +16,7 @@ import (
 	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -192,8 +193,8 @@ func (r *recorder) install(o *upstream.Options) {
 }
 
 // heldBackIn is what is held back in a store, as far as it can be reached.
-func heldBackIn(ctx context.Context, store *cache.Store, cfg config.Config) map[shape.Resource]*operator.HeldBack {
-	all := make(map[shape.Resource]*operator.HeldBack)
+func heldBackIn(ctx context.Context, store *cache.Store, cfg config.Config) map[shape.Resource]*metrics.HeldBack {
+	all := make(map[shape.Resource]*metrics.HeldBack)
 	for _, r := range shape.Resources() {
 		present, err := store.Present(ctx, string(r))
 		if err != nil {

@@ -143,14 +143,14 @@ func TestAStatusIsPrintedInAFewLinesThatATerminalOnlyShows(t *testing.T) {
 		Redis:    operator.Redis{Address: "redis:6379", Up: true, Level: metrics.Degraded},
 		Resources: map[shape.Resource]operator.Resource{
 			shape.Catalogue: {
-				Held:      &operator.Held{Bytes: 12345, ChangedAt: now.Add(-3*time.Hour - 5*time.Minute), Age: 15, Left: 45},
+				Document:  metrics.Document{Held: &metrics.Held{Bytes: 12345, ChangedAt: now.Add(-3*time.Hour - 5*time.Minute), Age: 15, Left: 45}},
 				LastFetch: &operator.Fetch{At: now.Add(-15 * time.Second), Status: 304, Milliseconds: 12.4, Repairs: 2},
 			},
 			shape.Rules: {
-				Held:      &operator.Held{ChangedAt: now.Add(-5 * time.Minute), Age: 300, Left: -240, Stale: true},
+				Document:  metrics.Document{Held: &metrics.Held{ChangedAt: now.Add(-5 * time.Minute), Age: 300, Left: -240, Stale: true}},
 				LastFetch: &operator.Fetch{At: now.Add(-300 * time.Millisecond), Error: "next: \x1b[2J\nall is well\u202e\u009b0m"},
 			},
-			shape.Banners: {Failing: true},
+			shape.Banners: {Document: metrics.Document{Failing: true}},
 		},
 	}
 	want := `vitrine 1.2.3 at http://127.0.0.1:9090, up 50h0m0s
@@ -185,20 +185,20 @@ func TestAStatusSaysWhatEndsAPinOrAHoldAndWhoFetchedLast(t *testing.T) {
 		want string
 	}{
 		{
-			"pinned", operator.Resource{Held: &operator.Held{ChangedAt: now, Pinned: &operator.Pin{Until: now.Add(time.Hour), By: "eve@desk"}}},
+			"pinned", operator.Resource{Document: metrics.Document{Held: &metrics.Held{ChangedAt: now, Pinned: &metrics.Pin{Until: now.Add(time.Hour), By: "eve@desk"}}}},
 			"banners    pinned by eve@desk until 2026-05-01T04:00:00Z (vitrine restore banners latest ends that), 0s old, 0 bytes, changed 0s ago\n",
 		},
 		{
-			"held back for a time", operator.Resource{HeldBack: &operator.HeldBack{Since: now.Add(-time.Minute), Until: &soon, Reason: "no banners, 9 before", Command: "accept"}},
+			"held back for a time", operator.Resource{Document: metrics.Document{HeldBack: &metrics.HeldBack{Since: now.Add(-time.Minute), Until: &soon, Reason: "no banners, 9 before", Command: "accept"}}},
 			"           held back for 1m0s, until 2026-05-01T03:05:00Z unless accepted: no banners, 9 before; to accept it: accept\n",
 		},
 		{
-			"held back until accepted", operator.Resource{HeldBack: &operator.HeldBack{Since: now, Reason: "no banners, 9 before", Command: "accept"}},
+			"held back until accepted", operator.Resource{Document: metrics.Document{HeldBack: &metrics.HeldBack{Since: now, Reason: "no banners, 9 before", Command: "accept"}}},
 			"held back for 0s, until accepted: no banners",
 		},
 		{
 			"fetched by another replica since", operator.Resource{
-				Held:      &operator.Held{FetchedAt: now.Add(-time.Second), ChangedAt: now, Age: 1, Left: 60},
+				Document:  metrics.Document{Held: &metrics.Held{FetchedAt: now.Add(-time.Second), ChangedAt: now, Age: 1, Left: 60}},
 				LastFetch: &operator.Fetch{At: now.Add(-2 * time.Second), Error: "status 500"},
 			},
 			"banners    fresh for 1m0s, 1s old, 0 bytes, changed 0s ago; fetched by another replica since; by this one 2s ago: failed: status 500\n",

@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"vitrine/cache"
-	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
@@ -40,7 +40,7 @@ type storeReport struct {
 	Error        string       `json:"error,omitempty"`
 	Lacks        []cache.Lack `json:"lacks,omitempty"`
 	// HeldBack is what a running vitrine holds back.
-	HeldBack map[shape.Resource]*operator.HeldBack `json:"held_back,omitempty"`
+	HeldBack map[shape.Resource]*metrics.HeldBack `json:"held_back,omitempty"`
 }
 
 // fetchedReport is the result of fetching one resource.

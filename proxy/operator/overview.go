@@ -154,7 +154,7 @@ func cardOf(r shape.Resource, st *Status) card {
 		c.Left = "fresh for " + span(seconds(h.Left))
 	case c.State == StateIdle:
 		c.Left = "refreshed on the next request"
-	case h.softlyPurged():
+	case softlyPurged(h):
 		c.Left = "marked as stale by an operator"
 	default:
 		c.Left = "stale for " + span(seconds(h.Left))

@@ -53,14 +53,15 @@ func stocked(t *testing.T) Options {
 				Commands: []Command{{Does: "Purge the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
 			}
 			for r, body := range documents {
-				st.Resources[r] = Resource{
-					HeldBack:   &HeldBack{Since: now, Until: &now, Reason: "no banners, 9 before" + hostile, Command: "redis-cli HSET vitrine:banners accept 1" + hostile},
+				st.Resources[r] = Resource{LastFetch: &Fetch{At: now, Error: hostile, Attempts: 3}, Document: metrics.Document{
+					HeldBack:   &metrics.HeldBack{Since: now, Until: &now, Reason: "no banners, 9 before" + hostile, Command: "redis-cli HSET vitrine:banners accept 1" + hostile},
 					Suspicions: []upstream.Suspicion{{Kind: upstream.Unpaged, Path: "rules", Count: 8, Shown: hostile}},
-					LastFetch:  &Fetch{At: now, Error: hostile, Attempts: 3}, Held: &Held{
+					Held: &metrics.Held{
 						ETag: `"a"`, Bytes: len(body), Items: items[r], Age: 20, Left: 40,
-						Pinned:    &Pin{Until: now.Add(time.Hour), By: hostile},
+						Pinned:    &metrics.Pin{Until: now.Add(time.Hour), By: hostile},
 						FetchedAt: now.Add(-20 * time.Second), ChangedAt: now.Add(-26 * time.Hour), FreshUntil: now.Add(40 * time.Second),
-					}}
+					},
+				}}
 			}
 			return st
 		},
@@ -173,7 +174,7 @@ func TestAnIdleSiteIsCalm(t *testing.T) {
 
 func TestNothingIsIdleThatIsRefreshedWithoutRequests(t *testing.T) {
 	for refresh, want := range map[string]string{"on-request": StateIdle, "always": StateStale} {
-		r := Resource{Refresh: refresh, Held: &Held{Stale: true}}
+		r := Resource{Refresh: refresh, Document: metrics.Document{Held: &metrics.Held{Stale: true}}}
 		if got := r.state(); got != want {
 			t.Errorf("%s: %s, want %s", refresh, got, want)
 		}

@@ -56,20 +56,16 @@ type Redis struct {
 
 // Resource is the state of one resource.
 type Resource struct {
-	State    string  `json:"state"` // follows from the others
-	Route    string  `json:"route"`
-	Key      string  `json:"key"` // in Redis
-	TTL      float64 `json:"ttl_seconds"`
-	Refresh  string  `json:"refresh"` // the setting: without requests, a document is not idle
-	Held     *Held   `json:"held"`
-	Failing  bool    `json:"failing"`         // the last attempt to fetch, by any replica, failed
-	Fetching bool    `json:"fetching"`        // now, by this process or by the one that it waits for
-	Error    string  `json:"error,omitempty"` // why nothing can be served
+	State   string  `json:"state"` // follows from the others
+	Route   string  `json:"route"`
+	Key     string  `json:"key"` // in Redis
+	TTL     float64 `json:"ttl_seconds"`
+	Refresh string  `json:"refresh"`         // the setting: without requests, a document is not idle
+	Error   string  `json:"error,omitempty"` // why nothing can be served
 
 	LastFetch *Fetch `json:"last_fetch"` // by this process
 
-	HeldBack   *HeldBack            `json:"held_back"` // by any replica; nil for nothing
-	Suspicions []upstream.Suspicion `json:"suspicions"`
+	metrics.Document
 	metrics.Numbers
 }
 
@@ -87,7 +83,7 @@ func (r *Resource) state() string {
 		return StateMissing
 	case !h.Stale:
 		return StateFresh
-	case r.Failing, r.Fetching, r.Refresh == "always", r.HeldBack != nil, h.softlyPurged():
+	case r.Failing, r.Fetching, r.Refresh == "always", r.HeldBack != nil, softlyPurged(h):
 		return StateStale
 	}
 	return StateIdle
@@ -99,48 +95,8 @@ func (r *Resource) FetchedElsewhere() bool {
 	return h != nil && h.Pinned == nil && !r.Failing && f != nil && f.Error != "" && h.FetchedAt.After(f.At)
 }
 
-// Ends is until when a document is held back.
-func (h *HeldBack) Ends() string {
-	if h.Until == nil {
-		return "until accepted"
-	}
-	return "until " + h.Until.UTC().Format(time.RFC3339) + " unless accepted"
-}
-
 // softlyPurged reports whether an operator, and not time, has ended the copy's freshness.
-func (h *Held) softlyPurged() bool { return h.FreshUntil.Before(h.FetchedAt) }
-
-// Held is the document that would be served.
-type Held struct {
-	ETag          string    `json:"etag"`
-	Bytes         int       `json:"bytes"`
-	Items         int       `json:"items"`
-	FetchedAt     time.Time `json:"fetched_at"`
-	ChangedAt     time.Time `json:"changed_at"`
-	FreshUntil    time.Time `json:"fresh_until"`
-	ServableUntil time.Time `json:"servable_until"` // even if the CMS fails
-	Age           float64   `json:"age_seconds"`
-	Left          float64   `json:"left_seconds"` // negative when stale
-	Stale         bool      `json:"stale"`
-	Coherent      bool      `json:"coherent"` // known to be what Redis holds
-	Pinned        *Pin      `json:"pinned"`
-}
-
-// Pin is that an operator has restored the document from the history: nothing is fetched meanwhile.
-type Pin struct {
-	Until time.Time `json:"until"`
-	By    string    `json:"by"`
-}
-
-// HeldBack is a document of the CMS that is not stored, since it lacks too much of the one held.
-type HeldBack struct {
-	Since   time.Time  `json:"since"`
-	Until   *time.Time `json:"until"` // when the next one is taken all the same
-	Reason  string     `json:"reason"`
-	Before  int        `json:"items_before"` // of the lists that the reason is about
-	Now     int        `json:"items_now"`
-	Command string     `json:"command"` // accepts it
-}
+func softlyPurged(h *metrics.Held) bool { return h.FreshUntil.Before(h.FetchedAt) }
 
 // Fetch is the result of one fetch.
 type Fetch struct {

@@ -3,7 +3,7 @@ package service
 import (
 	"vitrine/cache"
 	"vitrine/config"
-	"vitrine/proxy/operator"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/shape"
 )
 
@@ -28,15 +28,15 @@ func acceptWith(redisURL, prefix string, r shape.Resource) string {
 
 // HeldBack is what is held back of r in the Redis of a configuration, for the status; nil for
 // nothing.
-func HeldBack(cfg config.Config, r shape.Resource, h *cache.HeldBack) *operator.HeldBack {
+func HeldBack(cfg config.Config, r shape.Resource, h *cache.HeldBack) *metrics.HeldBack {
 	return heldBack(storeURL(cfg), cfg.Redis.Prefix, r, h)
 }
 
-func heldBack(redisURL, prefix string, r shape.Resource, h *cache.HeldBack) *operator.HeldBack {
+func heldBack(redisURL, prefix string, r shape.Resource, h *cache.HeldBack) *metrics.HeldBack {
 	if h == nil {
 		return nil
 	}
-	out := &operator.HeldBack{Since: h.Since, Reason: h.Reason, Before: h.Before, Now: h.Now, Command: acceptWith(redisURL, prefix, r)}
+	out := &metrics.HeldBack{Since: h.Since, Reason: h.Reason, Before: h.Before, Now: h.Now, Command: acceptWith(redisURL, prefix, r)}
 	if !h.Until.IsZero() {
 		out.Until = &h.Until
 	}

@@ -12,7 +12,6 @@ import (
 
 // status returns the status of this process. It makes no requests, so looking keeps nothing fresh.
 func (s *service) status() operator.Status {
-	now := time.Now()
 	out := operator.Status{
 		Version:  s.Version,
 		Started:  s.started,
@@ -34,33 +33,38 @@ func (s *service) status() operator.Status {
 		Notify:    s.notifier.Status(),
 	}
 	for _, r := range shape.Resources() {
-		held := s.readers[r].Snapshot()
 		resource := operator.Resource{
 			Route:     r.Route(),
 			Key:       s.store.Prefix() + string(r),
 			TTL:       s.cfg.TTL.Of(string(r)).Seconds(),
 			Refresh:   s.cfg.Refresh,
-			Failing:   held.Failing,
-			Fetching:  held.Fetching,
 			LastFetch: s.loaders[r].last.Load(),
-
-			HeldBack:   heldBack(s.redisURL, s.cfg.Redis.Prefix, r, held.HeldBack),
-			Suspicions: suspicionsOf(held.Document),
+			Document:  s.held(r),
 		}
-		if d := held.Document; d != nil {
-			resource.Held = &operator.Held{
-				ETag: d.ETag, Bytes: len(d.Body), Items: held.Value.Items,
-				FetchedAt: d.FetchedAt, ChangedAt: d.ChangedAt, FreshUntil: d.FreshUntil, ServableUntil: held.ServableUntil,
-				Age: now.Sub(d.FetchedAt).Seconds(), Left: d.FreshUntil.Sub(now).Seconds(),
-				Stale: !held.Fresh, Coherent: held.Coherent,
-			}
-			if now.Before(d.PinnedUntil) {
-				resource.Held.Pinned = &operator.Pin{Until: d.PinnedUntil, By: plain.Clip(d.PinnedBy, 100)}
-			}
-		} else if resource.LastFetch != nil {
+		if resource.Held == nil && resource.LastFetch != nil {
 			resource.Error = resource.LastFetch.Error
 		}
 		out.Resources[r] = resource
+	}
+	return out
+}
+
+// held is what is known of the document of a resource.
+func (s *service) held(r shape.Resource) metrics.Document {
+	now, held := time.Now(), s.readers[r].Snapshot()
+	out := metrics.Document{
+		Failing: held.Failing, Fetching: held.Fetching, HeldBack: heldBack(s.redisURL, s.cfg.Redis.Prefix, r, held.HeldBack), Suspicions: suspicionsOf(held.Document),
+	}
+	if d := held.Document; d != nil {
+		out.Held = &metrics.Held{
+			ETag: d.ETag, Bytes: len(d.Body), Items: held.Value.Items,
+			FetchedAt: d.FetchedAt, ChangedAt: d.ChangedAt, FreshUntil: d.FreshUntil, ServableUntil: held.ServableUntil,
+			Age: now.Sub(d.FetchedAt).Seconds(), Left: d.FreshUntil.Sub(now).Seconds(),
+			Stale: !held.Fresh, Coherent: held.Coherent,
+		}
+		if now.Before(d.PinnedUntil) {
+			out.Held.Pinned = &metrics.Pin{Until: d.PinnedUntil, By: plain.Clip(d.PinnedBy, 100)}
+		}
 	}
 	return out
 }
@@ -104,30 +108,20 @@ func (s *service) checks() map[string]func(context.Context) error {
 
 // look returns the current state for the meter.
 func (s *service) look() metrics.State {
+	breaker := s.client.Breaker()
 	state := metrics.State{
+		BreakerOpen: breaker.Open(), BreakerOpened: breaker.Opened, Pending: map[string]int{}, Documents: map[shape.Resource]metrics.Document{},
 		RedisUp: s.store.Up(), Tracking: s.store.Listening(), Refusing: s.store.Refusing() != "", RoundTrip: s.store.RoundTrip(),
 		Connections: s.proxy.Connections(), MaxConnections: maxConnections(s.cfg.Limits),
 	}
-	state.Pending, state.Documents = map[string]int{}, map[shape.Resource]metrics.Document{}
 	for _, t := range s.notifier.Status() {
 		state.Pending[t.Name] = t.Pending
 	}
 	if s.certificate != nil {
 		state.CertificateEnds = s.certificate.NotAfter()
 	}
-	breaker := s.client.Breaker()
-	state.BreakerOpen = breaker.Open()
-	for r, reader := range s.readers {
-		held := reader.Snapshot()
-		document := metrics.Document{Failing: held.Failing, Suspicions: suspicionsOf(held.Document)}
-		if h := held.HeldBack; h != nil {
-			document.HeldBack = h.Reason
-		}
-		if d := held.Document; d != nil {
-			state.Elsewhere = state.Elsewhere || !held.Failing && d.FetchedAt.After(breaker.Opened) && !time.Now().Before(d.PinnedUntil)
-			document.Held, document.ETag, document.Bytes, document.FreshUntil = true, d.ETag, len(d.Body), d.FreshUntil
-		}
-		state.Documents[r] = document
+	for _, r := range shape.Resources() {
+		state.Documents[r] = s.held(r)
 	}
 	return state
 }

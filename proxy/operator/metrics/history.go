@@ -159,9 +159,9 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 	for _, r := range shape.Resources() {
 		d, n := state.Documents[r], h.numbers[r]
 		h.noteDocument(now, string(r), before[r], d)
-		if last := n.Versions; d.Held && (len(last) == 0 || last[0].ETag != d.ETag) {
+		if held, last := d.Held, n.Versions; held != nil && (len(last) == 0 || last[0].ETag != held.ETag) {
 			n.VersionsSeen++
-			n.Versions = append([]Version{{ETag: d.ETag, Bytes: d.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
+			n.Versions = append([]Version{{ETag: held.ETag, Bytes: held.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
 		}
 	}
 	h.worst.cms, h.worst.redis = worse(h.worst.cms, cms), worse(h.worst.redis, redis)
@@ -174,16 +174,16 @@ func (h *history) remember(now time.Time, state State, sums func() totals) {
 }
 
 // noteDocument notes what is held back or suspicious since the sample before.
-func (h *history) noteDocument(now time.Time, resource string, was, d Document) {
-	switch {
-	case d.HeldBack != "" && d.HeldBack != was.HeldBack:
-		h.note(Event{At: now, Kind: KindHeld, Resource: resource, Detail: d.HeldBack})
-	case d.HeldBack == "" && was.HeldBack != "":
-		h.note(Event{At: now, Kind: KindPassed, Resource: resource})
+func (h *history) noteDocument(at time.Time, resource string, was, d Document) {
+	switch now, before := d.HeldBack, was.HeldBack; {
+	case now != nil && (before == nil || before.Reason != now.Reason):
+		h.note(Event{At: at, Kind: KindHeld, Resource: resource, Detail: now.Reason})
+	case now == nil && before != nil:
+		h.note(Event{At: at, Kind: KindPassed, Resource: resource})
 	}
 	for _, s := range d.Suspicions {
 		if !slices.Contains(was.Suspicions, s) {
-			h.note(Event{At: now, Kind: KindSuspicious, Resource: resource, Detail: s.String()})
+			h.note(Event{At: at, Kind: KindSuspicious, Resource: resource, Detail: s.String()})
 		}
 	}
 }

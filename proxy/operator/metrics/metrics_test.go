@@ -54,7 +54,7 @@ func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
 func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m, w := newMeter(t)
 	w.set(func(s *State) {
-		s.Documents = map[shape.Resource]Document{shape.Banners: {Held: true, FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond)}}
+		s.Documents = map[shape.Resource]Document{shape.Banners: {Held: &Held{FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond)}}}
 		s.Connections, s.MaxConnections, s.CertificateEnds = 3, 1000, time.Unix(1_800_000_000, 0)
 	})
 	m.Observe(Answer{Resource: shape.Banners, Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
@@ -200,8 +200,8 @@ func TestWhatIsHeldBackOrSuspiciousIsAnEventOnce(t *testing.T) {
 	m, w := newMeter(t)
 	drafts := upstream.Suspicion{Kind: upstream.Drafts, Path: "banners", Count: 2}
 	for _, d := range []Document{
-		{HeldBack: "no banners, 9 before"},
-		{HeldBack: "no banners, 9 before", Suspicions: []upstream.Suspicion{drafts}},
+		{HeldBack: &HeldBack{Reason: "no banners, 9 before"}},
+		{HeldBack: &HeldBack{Reason: "no banners, 9 before"}, Suspicions: []upstream.Suspicion{drafts}},
 		{Suspicions: []upstream.Suspicion{drafts}},
 		{},
 		{Suspicions: []upstream.Suspicion{drafts}},
@@ -223,7 +223,7 @@ func TestVersionsAreToldFromOneAnother(t *testing.T) {
 	m, w := newMeter(t)
 	for _, etag := range []string{"a", "b", "b", "c", "d", "e", "f", "g"} {
 		w.set(func(s *State) {
-			s.Documents = map[shape.Resource]Document{shape.Rules: {Held: true, ETag: etag, Bytes: 2}}
+			s.Documents = map[shape.Resource]Document{shape.Rules: {Held: &Held{ETag: etag, Bytes: 2}}}
 		})
 		m.remember(time.Now())
 	}

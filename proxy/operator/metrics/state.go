@@ -34,7 +34,7 @@ type State struct {
 	Refusing          bool // Redis refused the last write
 	RoundTrip         time.Duration
 	BreakerOpen       bool // the CMS is not asked for now
-	Elsewhere         bool // another replica has fetched since the breaker opened
+	BreakerOpened     time.Time
 	Documents         map[shape.Resource]Document
 	Pending           map[string]int // notices, by target
 
@@ -42,27 +42,68 @@ type State struct {
 	CertificateEnds             time.Time // zero without TLS
 }
 
-// Document is the copy held of one resource.
+// Document is what is known of the document of one resource.
 type Document struct {
-	Held       bool
-	ETag       string
-	Bytes      int
-	FreshUntil time.Time
-	Failing    bool   // the last known attempt to fetch it failed
-	HeldBack   string // why the CMS's newer document is held back; empty if none is
-	Suspicions []upstream.Suspicion
+	Held       *Held                `json:"held"`      // nil for nothing
+	Failing    bool                 `json:"failing"`   // the last attempt to fetch, by any replica, failed
+	Fetching   bool                 `json:"fetching"`  // now, by this process or by the one that it waits for
+	HeldBack   *HeldBack            `json:"held_back"` // by any replica; nil for nothing
+	Suspicions []upstream.Suspicion `json:"suspicions"`
+}
+
+// Held is the document that would be served.
+type Held struct {
+	ETag          string    `json:"etag"`
+	Bytes         int       `json:"bytes"`
+	Items         int       `json:"items"`
+	FetchedAt     time.Time `json:"fetched_at"`
+	ChangedAt     time.Time `json:"changed_at"`
+	FreshUntil    time.Time `json:"fresh_until"`
+	ServableUntil time.Time `json:"servable_until"` // even if the CMS fails
+	Age           float64   `json:"age_seconds"`
+	Left          float64   `json:"left_seconds"` // negative when stale
+	Stale         bool      `json:"stale"`
+	Coherent      bool      `json:"coherent"` // known to be what Redis holds
+	Pinned        *Pin      `json:"pinned"`
+}
+
+// Pin is that an operator has restored the document from the history: nothing is fetched meanwhile.
+type Pin struct {
+	Until time.Time `json:"until"`
+	By    string    `json:"by"`
+}
+
+// HeldBack is a document of the CMS that is not stored, since it lacks too much of the one held.
+type HeldBack struct {
+	Since   time.Time  `json:"since"`
+	Until   *time.Time `json:"until"` // when the next one is taken all the same
+	Reason  string     `json:"reason"`
+	Before  int        `json:"items_before"` // of the lists that the reason is about
+	Now     int        `json:"items_now"`
+	Command string     `json:"command"` // accepts it
+}
+
+// Ends is until when a document is held back.
+func (h *HeldBack) Ends() string {
+	if h.Until == nil {
+		return "until accepted"
+	}
+	return "until " + h.Until.UTC().Format(time.RFC3339) + " unless accepted"
 }
 
 func (s *State) levels() (cms, redis Level) {
-	failing := 0
+	failing, elsewhere := 0, false
 	for _, d := range s.Documents {
-		if d.Failing {
+		switch h := d.Held; {
+		case d.Failing:
 			failing++
+		case h != nil && h.Pinned == nil && h.FetchedAt.After(s.BreakerOpened):
+			elsewhere = true // another replica has fetched since the breaker opened
 		}
 	}
 	cms, redis = Good, Good
 	switch {
-	case s.BreakerOpen && !s.Elsewhere || failing == shape.Count:
+	case s.BreakerOpen && !elsewhere || failing == shape.Count:
 		cms = Down
 	case failing > 0:
 		cms = Degraded
@@ -99,17 +140,17 @@ func (s *State) collect(ch chan<- prometheus.Metric) {
 	}
 	for _, r := range shape.Resources() {
 		d, resource := s.Documents[r], prometheus.Labels{"resource": string(r)}
-		gauge("held_back", "1 while a document of the CMS is held back, since it lacks too much of the one held.", truth(d.HeldBack != ""), resource)
+		gauge("held_back", "1 while a document of the CMS is held back, since it lacks too much of the one held.", truth(d.HeldBack != nil), resource)
 		for _, kind := range upstream.SuspicionKinds() {
 			is := func(s upstream.Suspicion) bool { return s.Kind == kind }
 			gauge("suspicious", "1 while the document held is suspicious.", truth(slices.ContainsFunc(d.Suspicions, is)),
 				prometheus.Labels{"resource": string(r), "kind": string(kind)})
 		}
-		if d.Held {
+		if h := d.Held; h != nil {
 			gauge("entry_fresh_seconds", "Time for which the document held is still fresh; negative when stale, absent when none is held.",
-				time.Until(d.FreshUntil).Seconds(), resource)
+				time.Until(h.FreshUntil).Seconds(), resource)
 			gauge("entry_checksum", "Checksum of the ETag of the document held: replicas with the same content have the same one.",
-				float64(crc32.ChecksumIEEE([]byte(d.ETag))), resource)
+				float64(crc32.ChecksumIEEE([]byte(h.ETag))), resource)
 		}
 	}
 }

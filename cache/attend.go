@@ -18,6 +18,7 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 		return nil, err
 	}
 	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r.memory.Store(&entry[V]{})
 	r.hash = s.hash(key)
 	r.clock.Store(time.Now().UnixNano() - int64(watch.Now())) // until a look tells
 	if o.LastGood != "" {                                     // before anything is notified
@@ -94,7 +95,7 @@ func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 	busy := r.flight != nil
 	r.mu.Unlock()
 	e := r.memory.Load()
-	if wanted := e != nil && now < e.wantedUntil && r.o.Unable() == nil; busy || !r.o.Always && !wanted {
+	if wanted := now < e.wantedUntil && r.o.Unable() == nil; busy || !r.o.Always && !wanted {
 		return time.Hour
 	}
 	at := last + retryPause

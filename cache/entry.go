@@ -7,8 +7,8 @@ import (
 	"vitrine/cache/watch"
 )
 
-// An entry is what this process knows about a resource: a document, or that there is none. It is
-// never modified.
+// An entry is what this process knows about a resource: a document, or that there is none, or, as the
+// zero value, nothing. It is never modified.
 type entry[V any] struct {
 	doc    *Document // nil: there is none
 	value  V
@@ -42,7 +42,7 @@ type entry[V any] struct {
 
 // etag is that of the copy in memory, if there is one.
 func (e *entry[V]) etag() string {
-	if e == nil || e.doc == nil {
+	if e.doc == nil {
 		return ""
 	}
 	return e.doc.ETag
@@ -50,7 +50,7 @@ func (e *entry[V]) etag() string {
 
 // holds reports whether there is a document that can still be served.
 func (e *entry[V]) holds(now time.Duration) bool {
-	return e != nil && e.doc != nil && now < e.servableUntil
+	return e.doc != nil && now < e.servableUntil
 }
 
 // standing is how good the copy is.
@@ -69,7 +69,7 @@ func (e *entry[V]) standing(now time.Duration) standing {
 }
 
 // pinned reports whether an operator has restored the document, which may be over.
-func (e *entry[V]) pinned() bool { return e != nil && e.doc != nil && !e.doc.PinnedUntil.IsZero() }
+func (e *entry[V]) pinned() bool { return e.doc != nil && !e.doc.PinnedUntil.IsZero() }
 
 // setTimes sets the entry's times for a document fetched age ago and fresh for another left.
 func (e *entry[V]) setTimes(o *ReaderOptions[V], now, age, left time.Duration) {
@@ -104,14 +104,6 @@ func (e *entry[V]) dueFrom(now time.Duration) {
 // emptied is e without its document. Its place still tells a loss from a purge.
 func (e *entry[V]) emptied() *entry[V] {
 	return &entry[V]{place: e.place, mark: e.mark, redisFresh: e.redisFresh, hold: e.hold}
-}
-
-// holding is what is held back, the zero value if nothing.
-func (e *entry[V]) holding() (hold lease.Hold) {
-	if e != nil {
-		hold = e.hold
-	}
-	return hold
 }
 
 // detail is what an answer from the copy says while it is fresh.

@@ -220,13 +220,7 @@ func (r *Reader[V]) loadRefused(ctx context.Context, f *flight[V]) {
 // loadAlone loads for this process only, while Redis cannot be reached. What is loaded is kept with
 // the place of the copy before, if there is one: nothing else is known.
 func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V]) {
-	before := &entry[V]{}
-	if e := r.alone(); e != nil {
-		copied := *e
-		before = &copied
-	} else if e := r.memory.Load(); e != nil {
-		before.place, before.redisFresh = e.place, e.redisFresh // they are known, whatever became of the copy
-	}
+	before := *r.alone()
 	before.mark = r.watched.Mark().Unread()
-	r.fetch(ctx, f, lease.Lease{}, before, originAlone)
+	r.fetch(ctx, f, lease.Lease{}, &before, originAlone)
 }

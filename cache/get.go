@@ -21,7 +21,7 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 	now := watch.Now()
 	e := r.memory.Load()
 	r.store.watch.NoteRead(now)
-	if e != nil && now < e.freshUntil && r.watched.Trusts(&e.mark, now) {
+	if now < e.freshUntil && r.watched.Trusts(&e.mark, now) {
 		if now >= e.ahead {
 			r.refresh(ctx)
 		}
@@ -121,11 +121,11 @@ func (r *Reader[V]) wait(ctx context.Context, f *flight[V], until time.Duration)
 func (r *Reader[V]) seen(now time.Duration) (*entry[V], link) {
 	e := r.memory.Load()
 	switch {
-	case e != nil && r.watched.Trusts(&e.mark, now):
+	case r.watched.Trusts(&e.mark, now):
 		return e, linkTrusted
 	case !r.watched.Up():
 		return r.alone(), linkAway
-	case e != nil && r.watched.Recent(&e.mark, now):
+	case r.watched.Recent(&e.mark, now):
 		return e, linkLooked
 	}
 	return e, linkUnsure

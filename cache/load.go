@@ -58,7 +58,7 @@ func (r *Reader[V]) load(ctx context.Context, f *flight[V], base *Document) (e *
 	doc.Suspicions = loaded.Suspicions
 	doc.UpstreamETag, doc.UpstreamLastModified = loaded.UpstreamETag, loaded.UpstreamLastModified
 	e = &entry[V]{doc: doc, source: r.o.Source}
-	if held := r.memory.Load(); f.renewed && held != nil && held.doc == base {
+	if held := r.memory.Load(); f.renewed && held.doc == base {
 		e.value = held.value
 	} else {
 		e.value, err = r.prepare(doc)

@@ -75,15 +75,12 @@ func (r *Reader[V]) look() (e *entry[V], err error) {
 // that was taken is given back.
 func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V], err error) {
 	began, prev := r.begin(), r.memory.Load()
-	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source}
-	if prev != nil {
-		q.Damaged = prev.damaged
-		if prev.origin != originStored {
-			q.Newer = prev.fetchedAt
-		}
-		if prev.origin == originLost {
-			q.Lost = prev.fetchedAt
-		}
+	q := lease.Request{Have: prev.etag(), Token: r.store.token(), Length: r.leaseLength(), TTL: r.o.TTL, Source: r.o.Source, Damaged: prev.damaged}
+	if prev.origin != originStored {
+		q.Newer = prev.fetchedAt
+	}
+	if prev.origin == originLost {
+		q.Lost = prev.fetchedAt
 	}
 	r.mu.Lock()
 	if r.flight != nil {
@@ -108,9 +105,6 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 // learn admits what was read after mark. Unless this is the last try, it does not take a change
 // that was received since mark for a purge.
 func (r *Reader[V]) learn(began beginning, prev *entry[V], rec *lease.Record, mark watch.Mark, last bool) (*entry[V], error) {
-	if prev == nil {
-		prev = &entry[V]{mark: mark}
-	}
 	since := r.watched.Since(&prev.mark)
 	if doubtful(prev.place, rec.Place, since) {
 		if !r.watched.Confirm(r.store.ctx, &mark) {

@@ -72,7 +72,7 @@ func (r *Reader[V]) admit(e *entry[V]) {
 // put is called with mu held.
 func (r *Reader[V]) put(e *entry[V]) {
 	r.memory.Store(e)
-	if e != nil && e.doc != nil {
+	if e.doc != nil {
 		r.lastETag, r.lastAt = e.doc.ETag, e.doc.ChangedAt.UnixMilli()
 	}
 }
@@ -86,7 +86,7 @@ func (r *Reader[V]) drop(e *entry[V]) bool {
 		return false
 	}
 	r.overtake()
-	r.put(nil)
+	r.put(&entry[V]{})
 	return true
 }
 
@@ -97,7 +97,7 @@ func (r *Reader[V]) part() {
 	r.mu.Lock()
 	r.overtake()
 	e := r.memory.Load()
-	parted := e != nil && e.doc != nil && r.watched.Unseen(&e.mark)
+	parted := e.doc != nil && r.watched.Unseen(&e.mark)
 	if parted {
 		r.put(e.emptied())
 	}
@@ -113,7 +113,7 @@ func (r *Reader[V]) save() {
 	if r.unsaved == nil {
 		return
 	}
-	if e := r.memory.Load(); e == nil || e.doc == nil {
+	if r.memory.Load().doc == nil {
 		r.warn(&r.unremovable, "the last good copy, which may have been purged, cannot be removed", r.file.Remove())
 	}
 	watch.Signal(r.unsaved)
@@ -125,16 +125,14 @@ func (r *Reader[V]) setHold(hold lease.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.overtake()
-	if e := r.memory.Load(); e != nil {
-		holding := *e
-		holding.hold = hold
-		r.put(&holding)
-	}
+	holding := *r.memory.Load()
+	holding.hold = hold
+	r.put(&holding)
 }
 
 // heldBack is what is known of the document that is held back for e, nil if there is none.
 func (r *Reader[V]) heldBack(e *entry[V]) *HeldBack {
-	hold := e.holding()
+	hold := e.hold
 	if hold.Since == 0 {
 		return nil
 	}
@@ -149,13 +147,14 @@ func (r *Reader[V]) heldBack(e *entry[V]) *HeldBack {
 	return h
 }
 
-// alone is the copy that can be used while Redis is unreachable: a change that was received and not
-// looked at may be its purge.
+// alone is the copy that can be used while Redis is unreachable, or its place: a change that was
+// received and not looked at may be its purge.
 func (r *Reader[V]) alone() *entry[V] {
-	if e := r.memory.Load(); e != nil && !r.watched.Unseen(&e.mark) {
-		return e
+	e := r.memory.Load()
+	if r.watched.Unseen(&e.mark) {
+		return e.emptied()
 	}
-	return nil
+	return e
 }
 
 // knownChange is when the content with this etag last changed, or 0 if unknown here.

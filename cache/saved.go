@@ -64,7 +64,7 @@ func (r *Reader[V]) keepFile() {
 		case <-r.unsaved:
 		}
 		e := r.memory.Load()
-		if e == nil || e.doc == nil {
+		if e.doc == nil {
 			last = entry[V]{} // removed by save
 			continue
 		}

@@ -19,6 +19,7 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 	}
 	r := &Reader[V]{store: s, key: key, o: o, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.memory.Store(&entry[V]{})
+	r.pause.Store(&pause{})
 	r.hash = s.hash(key)
 	r.clock.Store(time.Now().UnixNano() - int64(watch.Now())) // until a look tells
 	if o.LastGood != "" {                                     // before anything is notified
@@ -102,7 +103,7 @@ func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 	if e.holds(now) {
 		at = max(at, e.ahead)
 	}
-	if p := r.pause.Load(); p != nil && !r.watched.Unseen(&p.mark) {
+	if p := r.pause.Load(); !r.watched.Unseen(&p.mark) {
 		at = max(at, p.until)
 	}
 	return at - now

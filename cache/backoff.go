@@ -36,18 +36,10 @@ func (r *Reader[V]) backoff(count int) time.Duration {
 	return max(min(watch.Jitter(d), r.o.BackoffMost), time.Millisecond)
 }
 
-// failures is how many attempts in a row have failed, as far as this process knows.
-func (r *Reader[V]) failures() int {
-	if p := r.pause.Load(); p != nil {
-		return p.count
-	}
-	return 0
-}
-
 // mood is what is known of the loader.
 func (r *Reader[V]) mood(now time.Duration) mood {
 	switch {
-	case r.pause.Load() == nil:
+	case r.pause.Load().count == 0:
 		return cmsWell
 	case r.paused(now) == nil:
 		return cmsFailing
@@ -58,7 +50,7 @@ func (r *Reader[V]) mood(now time.Duration) mood {
 // paused is the failure whose pause is not over; nil if a load can be tried.
 func (r *Reader[V]) paused(now time.Duration) error {
 	p := r.pause.Load()
-	if p == nil || now >= p.until || r.watched.Unseen(&p.mark) {
+	if now >= p.until || r.watched.Unseen(&p.mark) {
 		return nil
 	}
 	return &RetryError{After: p.until - now, Err: p.err}
@@ -89,17 +81,15 @@ func (r *Reader[V]) noteFailure(rec *lease.Record, mark watch.Mark) {
 			p.err = ErrHeld
 		}
 		own := r.pause.Load()
-		if r.refusal.Load() != nil && (own == nil && rec.Left == 0 || own != nil && own.until > p.until) {
+		if r.refusal.Load() != nil && (own.count == 0 && rec.Left == 0 || own.until > p.until) {
 			return // what this process has loaded since then, or failed to, could not be recorded
 		}
-		if own != nil {
-			if own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
-				p.err = own.err // this process may know more than the record
-			}
+		if own.count == p.count && (own.until-p.until).Abs() < leaseMargin {
+			p.err = own.err // this process may know more than the record
 		}
 		r.pause.Store(p)
 	case rec.Lease == "" && r.refusal.Load() == nil:
-		r.pause.Store(nil)
+		r.pause.Store(&pause{})
 	}
 }
 

@@ -153,7 +153,7 @@ func (r *Reader[V]) fromMemory(e *entry[V], l link, s standing, reason string) A
 		reason = detail
 	case r.pause.Load().isHeld():
 		reason = DetailHeld
-	case r.pause.Load() != nil:
+	case r.pause.Load().count > 0:
 		reason = DetailIfError
 	}
 	return e.answer(Status{Stale: true, Detail: reason})

@@ -41,7 +41,7 @@ func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, h
 	// The pause ends just before the copy does: what comes then is taken. However late that is
 	// recorded, whoever waits looks again, and has the copy or fetches: there is a document for
 	// everybody.
-	p, left := r.after(r.failures(), ErrHeld), r.holdsUntil(held)-at
+	p, left := r.after(r.pause.Load().count, ErrHeld), r.holdsUntil(held)-at
 	p.length = max(min(p.length, left), time.Millisecond)
 	p.until, p.mark, p.hold, p.last = at+p.length, held.mark, hold, now+left.Milliseconds()
 	if l.Token != "" {

@@ -38,7 +38,7 @@ func (r *Reader[V]) stored(f *flight[V], e *entry[V], wrote *lease.Filled) {
 // loaded admits a document that is fresh for so long, and ends the flight with it, for callers who
 // asked before at.
 func (r *Reader[V]) loaded(f *flight[V], e *entry[V], at, fresh time.Duration) {
-	r.pause.Store(nil)
+	r.pause.Store(&pause{})
 	r.voids = 0
 	e.setTimes(&r.o, watch.Now(), 0, fresh)
 	f.with(e, at, fresh)
@@ -81,14 +81,14 @@ func (r *Reader[V]) discard(f *flight[V], e *entry[V]) {
 // giveUp records the failure, with the lease if there is one. A purge makes the load due again.
 func (r *Reader[V]) giveUp(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], cause error) {
 	r.store.fetched(r.key, outcomeFailed, f.took, cause)
-	p := r.after(r.failures(), cause)
+	p := r.after(r.pause.Load().count, cause)
 	if p.mark = held.mark; l.Token != "" { // else release tells of a purge
 		p.mark = r.watched.Mark()
 	}
 	told := p
 	if _, untried := errors.AsType[Untried](cause); untried { // another process may be able to, at once
 		told = pause{}
-		if before := r.pause.Load(); before != nil {
+		if before := r.pause.Load(); before.count > 0 {
 			told = pause{count: before.count, length: time.Millisecond, err: before.err}
 		}
 	}

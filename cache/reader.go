@@ -40,7 +40,7 @@ type Reader[V any] struct {
 	watched *watch.Key
 
 	memory   atomic.Pointer[entry[V]]
-	pause    atomic.Pointer[pause]  // after a failed load; nil after a successful one
+	pause    atomic.Pointer[pause]  // after a failed load; the zero value after a successful one
 	clock    atomic.Int64           // Redis's less that of watch.Now, which nobody sets, ns
 	beside   atomic.Bool            // the books changed, and nobody has looked since
 	size     atomic.Int64           // of the last body that was loaded, bytes
@@ -143,7 +143,7 @@ type asking[V any] struct {
 	err   error
 }
 
-// A pause follows a failed attempt to load, by any process.
+// A pause follows a failed attempt to load, by any process. The zero value is none.
 type pause struct {
 	count  int           // failures in a row
 	length time.Duration // from the failure on; 0 in one that another process reported
@@ -157,4 +157,4 @@ type pause struct {
 }
 
 // isHeld reports whether a failure is a document held back.
-func (p *pause) isHeld() bool { return p != nil && errors.Is(p.err, ErrHeld) }
+func (p *pause) isHeld() bool { return errors.Is(p.err, ErrHeld) }

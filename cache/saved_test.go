@@ -77,6 +77,7 @@ func TestALinkThatIsLostFirstLeavesTheLastGoodFile(t *testing.T) {
 	late := openStore(t, "redis://127.0.0.1:1")
 	r := &Reader[int64]{store: late, key: "banners", o: o, file: lastgood.At(o.LastGood, "banners"), unsaved: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.memory.Store(&entry[int64]{})
+	r.pause.Store(&pause{})
 	r.watched = late.watch.Key("banners", lease.Beside(late.prefix, "banners"), func(watch.Event) {})
 	r.notify(watch.Lost)
 	r.recall()

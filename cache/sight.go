@@ -27,7 +27,7 @@ func (r *Reader[V]) see(purged bool) {
 	case lease.Document, lease.Unknown:
 		s.Purged = purged
 	}
-	if p := r.pause.Load(); p != nil && !p.isHeld() {
+	if p := r.pause.Load(); !p.isHeld() {
 		s.Failures, s.Err = p.count, p.err
 	}
 	last := r.sight

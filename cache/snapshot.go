@@ -35,9 +35,8 @@ func (r *Reader[V]) Snapshot() Snapshot[V] {
 	r.mu.Lock()
 	s := Snapshot[V]{Fetching: r.flight != nil}
 	r.mu.Unlock()
-	if p := r.pause.Load(); p != nil {
-		s.Failing = !p.isHeld()
-	}
+	p := r.pause.Load()
+	s.Failing = p.count > 0 && !p.isHeld()
 	now, wall := watch.Now(), time.Now()
 	e := r.memory.Load()
 	s.HeldBack = r.heldBack(e)

@@ -30,7 +30,7 @@ func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, h
 	at := watch.Now()
 	now := r.inRedis(at)
 	hold := lease.Hold{Since: now, Reason: o.Reason, Before: o.Before, Now: o.Now}
-	if h := r.memory.Load().hold; h.Since > 0 && (h.Until == 0) == o.Lasting {
+	if h := r.memory.Load().hold; h.Since > 0 && h.Since <= now && (h.Until == 0) == o.Lasting {
 		hold.Since = h.Since
 	}
 	if !o.Lasting {

@@ -86,18 +86,28 @@ func TestADocumentThatTheGuardObjectsToIsHeldBackOnEveryReplica(t *testing.T) {
 }
 
 // TestAHoldIsShownWhereTheCopyIsStillFresh has it recorded a moment before the copy of a replica
-// that nobody asks is due.
+// that nobody asks is due; and Redis's clock be set back then.
 func TestAHoldIsShownWhereTheCopyIsStillFresh(t *testing.T) {
 	b := anyStore(t)
-	_, r := replica(t, b.url, options(newSource()))
+	told := make(chan *HeldBack, 100)
+	_, r := replicaWith(t, Options{URL: b.url, Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, options(newSource()))
 	warm(t, r)
 	seq := b.client.HGet(t.Context(), key, "seq").Val()
 	must(t, b.client.HSet(t.Context(), books, "held_since", time.Now().UnixMilli(), "held_seq", seq, "held_reason", "it lost too much").Err())
 	eventually(t, "it is shown", func() bool { return r.Snapshot().HeldBack != nil })
+	must(t, b.client.HSet(t.Context(), books, "held_since", time.Now().Add(time.Minute).UnixMilli()).Err())
+	for range 3 {
+		_, err := r.look()
+		must(t, err)
+		watch.Sleep(t.Context(), 2*time.Millisecond)
+	}
+	if begun, over := testkit.Receive(t, told), testkit.Receive(t, told); begun == nil || over != nil || len(told) > 0 {
+		t.Errorf("told %+v, %+v, and %d times more", begun, over, len(told))
+	}
 }
 
 // TestNothingIsHeldBackFromTheFuture has the times that this process records not be ahead of Redis's
-// clock: there they would read as the present, a little later at each look.
+// clock: there they would not count.
 func TestNothingIsHeldBackFromTheFuture(t *testing.T) {
 	b := anyStore(t)
 	_, r := serving(t, b.url)

@@ -36,8 +36,8 @@ local held = {'held_since', 'held_until', 'held_seq', 'held_reason', 'held_befor
 -- The one reading of both. Books that are missing are as the hash says, without a lease. A hash
 -- without a number, or with another set or number than the books have, is none: doc is its number,
 -- or 0; so is one whose body was removed. A lease or a failure of another hash is void, and so is a
--- hold. A failure that is a document held back is over once an operator has accepted it. A document
--- fetched in the future is due: the clock was set back. A request to restore stands in whatever
+-- hold. A failure that is a document held back is over once an operator has accepted it. If the clock
+-- was set back, a document fetched in the future is due, and a hold that begins there is void. A request to restore stands in whatever
 -- hash is there.
 local function read()
   local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified',
@@ -60,8 +60,8 @@ local function read()
   if h.doc == 0 or num(b[6]) ~= h.doc then h.lease = '' end
   if h.accept and string.find(h.lease, '^failed:%d+:held$') then h.lease = '' end
   h.hold = {0, 0, '', 0, 0} -- since when, until when (0: until it is accepted), why, and how many items there were and are
-  if h.doc > 0 and num(b[10]) == h.doc and num(b[8]) > 0 then
-    h.hold = {math.min(num(b[8]), now), num(b[9]), b[11] or '', num(b[12]), num(b[13])}
+  if h.doc > 0 and num(b[10]) == h.doc and num(b[8]) > 0 and num(b[8]) <= now then
+    h.hold = {num(b[8]), num(b[9]), b[11] or '', num(b[12]), num(b[13])}
   end
   h.left = h.lease ~= '' and remaining(b[4], num(b[5])) or 0
   h.failed = string.sub(h.lease, 1, 7) == 'failed:'

@@ -204,23 +204,38 @@ func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 }
 
 // TestAWishDuringALookIsFulfilled has another process want the document once a look has read that it
-// was purged, and before that is known here.
+// was purged, and before that is known here; or once that is known.
 func TestAWishDuringALookIsFulfilled(t *testing.T) {
-	b := anyStore(t)
-	src, r := serving(t, b.url)
-	warm(t, r)
-	end := holdLooks(t, r, nil, errDown)
-	must(t, b.client.Del(t.Context(), key).Err())
-	enter := earlyLook(t, r)
-	rec, err := another().Look(t.Context(), b.client, "")
-	must(t, err)
-	must(t, another().Want(t.Context(), b.client, &rec, time.Minute))
-	received(t, r)
-	enter()
-	end()
-	elapsed := testkit.Stopwatch(t)
-	eventually(t, "it is fetched", func() bool { return src.loads.Load() == 2 })
-	if took := elapsed(); took > time.Second {
-		t.Errorf("after %v", took)
+	t.Parallel()
+	for name, known := range map[string]bool{"the purge is not known": false, "the purge is known": true} {
+		t.Run(name, func(t *testing.T) {
+			b := anyStore(t)
+			src, r := serving(t, b.url)
+			warm(t, r)
+			end := holdLooks(t, r, nil, errDown)
+			must(t, b.client.Del(t.Context(), key).Err())
+			if known {
+				received(t, r)
+			}
+			enter := earlyLook(t, r)
+			if known {
+				enter()
+				end()
+				end = holdLooks(t, r, r.memory.Load(), nil) // which has not read the wish
+			}
+			rec, err := another().Look(t.Context(), b.client, "")
+			must(t, err)
+			must(t, another().Want(t.Context(), b.client, &rec, time.Minute))
+			received(t, r)
+			if !known {
+				enter()
+			}
+			end()
+			elapsed := testkit.Stopwatch(t)
+			eventually(t, "it is fetched", func() bool { return src.loads.Load() == 2 })
+			if took := elapsed(); took > time.Second {
+				t.Errorf("after %v", took)
+			}
+		})
 	}
 }

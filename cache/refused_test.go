@@ -357,7 +357,9 @@ func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
 				server := startRedis(t)
 				accept := refusals["NOREPLICAS"](t, server)
 				_, r := replica(t, server.URL(), options(newSource()))
-				eventually(t, "it is not stored", func() bool { return get(t, r).Status.Detail == DetailRedisRefused })
+				eventually(t, "it is not stored, and nobody fetches", func() bool {
+					return get(t, r).Status.Detail == DetailRedisRefused && !r.Snapshot().Fetching
+				})
 				holdLooks(t, r, nil, errDown) // but for those here
 				mark := r.watched.Mark()
 				accept()

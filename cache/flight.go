@@ -76,6 +76,8 @@ func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
 	case l.Outcome == lease.Granted:
 		r.accepted("acquire")
 		r.fetch(ctx, f, l, held, originStored)
+	case l.Outcome == lease.Fresh:
+		f.found = held
 	case l.Outcome == lease.Failed:
 		f.err = r.declined(watch.Now())
 	case l.Outcome == lease.Held:

@@ -35,9 +35,13 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], err error) {
 	var waited Status // on a hit after another process's flight
 	void := false     // the load was: a look that began before the purge is not worth waiting for
+	var found *entry[V]
 	for try := 0; ; try++ {
 		now := watch.Now()
 		e, l := r.seen(now)
+		if l == linkUnsure && found != nil && asked <= found.mark.At() { // purged since, perhaps
+			e, l = found, linkLooked
+		}
 		do := serve(l, e.standing(now), r.mood(now))
 		if void {
 			do = doFetch
@@ -81,7 +85,7 @@ func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], 
 			st.FwdStatus, st.Stored, st.Detail, st.Collapsed = f.status.FwdStatus, f.status.Stored, f.status.Detail, joined
 			return f.entry.answer(st), nil
 		case failure == nil:
-			if void = f.void; f.elsewhere {
+			if void, found = f.void, f.found; f.elsewhere {
 				waited = Status{Fwd: st.Fwd, Stored: true, Collapsed: true, Detail: DetailLeaseElsewhere}
 			}
 			continue

@@ -120,8 +120,9 @@ type flight[V any] struct {
 	// than entry's fetch.
 	at        time.Duration
 	status    Status
-	elsewhere bool // another process had the lease
-	void      bool // a hard purge came while it was loaded
+	found     *entry[V] // what another process has fetched meanwhile, for who asked before its mark
+	elsewhere bool      // another process had the lease
+	void      bool      // a hard purge came while it was loaded
 	err       error
 
 	began, took time.Duration // of its load

@@ -21,7 +21,11 @@ type historyCommand struct {
 
 // Run lists, newest first, or prints the body exactly.
 func (c *historyCommand) Run(ctx context.Context, p program) error {
-	resources, err := resourcesNamed(c.Resource)
+	var names []string
+	if c.Resource != "" || c.Version != "" {
+		names = []string{c.Resource}
+	}
+	resources, err := resourcesNamed(names)
 	if err != nil {
 		return err
 	}

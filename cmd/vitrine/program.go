@@ -78,20 +78,17 @@ func resourceNamed(what, name string) (shape.Resource, error) {
 	return shape.Resource(name), nil
 }
 
-// resourcesNamed are the resources of these names, empty ones apart; all of them if there are none.
-func resourcesNamed(names ...string) (some []shape.Resource, err error) {
+// resourcesNamed are the resources of these names; all of them if there are none.
+func resourcesNamed(names []string) (some []shape.Resource, err error) {
+	if len(names) == 0 {
+		return shape.Resources(), nil
+	}
 	for _, name := range names {
-		if name == "" {
-			continue
-		}
 		r, err := resourceNamed("resource (argument)", name)
 		if err != nil {
 			return nil, err
 		}
 		some = append(some, r)
-	}
-	if len(some) == 0 {
-		some = shape.Resources()
 	}
 	return some, nil
 }

@@ -21,7 +21,7 @@ type purgeCommand struct {
 
 // Run purges and prints the result for each key.
 func (c *purgeCommand) Run(ctx context.Context, p program) error {
-	resources, err := resourcesNamed(c.Resources...)
+	resources, err := resourcesNamed(c.Resources)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +45,7 @@ func (c *checkCommand) Run(ctx context.Context, p program) error {
 		return err
 	}
 	recorder := recorder{dir: c.Record}
-	client, err := service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil, recorder.install) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
+	client, err := service.NewUpstream(cfg, nil, nil, recorder.install) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 
 	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
@@ -22,7 +21,7 @@ func (c *configCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	client, err := service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
+	client, err := service.NewUpstream(cfg, nil, nil) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
 	if err != nil {
 		return err
 	}

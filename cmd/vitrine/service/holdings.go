@@ -71,26 +71,6 @@ func (h *holdings) socket(ctx context.Context, key, address string, log *slog.Lo
 	return s, nil
 }
 
-// openLocal returns the embedded store of a configuration, or nil if it has none.
-func (h *holdings) openLocal(cfg config.Config, log *slog.Logger) (*embedded.Store, error) {
-	address, ok := strings.CutPrefix(cfg.Redis.URL.Reveal(), "embedded:")
-	if !ok {
-		return nil, nil //nolint:nilnil // see above
-	}
-	url := storeURL(cfg)
-	if s := h.stores[url]; s != nil {
-		return s, nil
-	}
-	s, err := embedded.Start(address, log)
-	if _, bySystem := errors.AsType[syscall.Errno](err); bySystem {
-		return nil, cannotListen("redis.url", "embedded:", address, err)
-	} else if err != nil {
-		return nil, cfg.Refuse("redis.url", err)
-	}
-	h.stores[url] = s
-	return s, nil
-}
-
 // OpenStore opens the store of a configuration for a command.
 func OpenStore(ctx context.Context, cfg config.Config) (*cache.Store, error) {
 	store, err := cache.Open(ctx, cache.Options{URL: storeURL(cfg), Prefix: cfg.Redis.Prefix, PurgeBound: cfg.Redis.PurgeBound})

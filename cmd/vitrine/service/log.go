@@ -37,29 +37,6 @@ type accessLog struct {
 	file *accesslog.File // nil if it goes elsewhere
 }
 
-// openAccessLog opens the log of requests.
-func openAccessLog(cfg config.Config, stdout, stderr io.Writer, log *slog.Logger) (out accessLog, err error) {
-	c, w := cfg.Log, stderr
-	if c.Access == "off" {
-		return out, nil
-	}
-	if c.Access == "combined" {
-		w = stdout
-	}
-	if c.AccessPath != "" {
-		if out.file, err = accesslog.Open(c.AccessPath, log); err != nil {
-			return out, cfg.Refuse("log.access_path", err)
-		}
-		w = out.file
-	}
-	c.Level = "debug" // whatever that of the other log is
-	out.Logger = newLogger(w, c)
-	if c.Access == "combined" {
-		out.Logger = slog.New(accesslog.Combined(w))
-	}
-	return out, nil
-}
-
 // whilePresent is a handler for the log of a service's store. While two services run, both stores
 // tell the same: below warnings, only that of the present one is logged.
 type whilePresent struct {

@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"vitrine/cache"
+	"vitrine/cache/embedded"
 	"vitrine/config"
 	"vitrine/proxy"
+	"vitrine/proxy/accesslog"
 	"vitrine/proxy/listen"
 	"vitrine/proxy/notify"
 	"vitrine/proxy/openapi"
@@ -92,14 +96,45 @@ func (s *service) openOperator(ctx context.Context) error {
 	return nil
 }
 
+// openAccessLog opens the log of requests, unless it is off.
 func (s *service) openAccessLog() (err error) {
-	s.access, err = openAccessLog(s.cfg, s.Stdout, s.Stderr, s.log)
-	return err
+	c, w := s.cfg.Log, s.Stderr
+	if c.Access == "combined" {
+		w = s.Stdout
+	}
+	if c.AccessPath != "" {
+		if s.access.file, err = accesslog.Open(c.AccessPath, s.log); err != nil {
+			return s.cfg.Refuse("log.access_path", err)
+		}
+		w = s.access.file
+	}
+	switch c.Level = "debug"; c.Access { // whatever the level of the other log is
+	case "on":
+		s.access.Logger = newLogger(w, c)
+	case "combined":
+		s.access.Logger = slog.New(accesslog.Combined(w))
+	}
+	return nil
 }
 
+// openLocal opens the embedded store, unless Redis is another process.
 func (s *service) openLocal() (err error) {
-	s.local, err = s.holdings.openLocal(s.cfg, s.log)
-	return err
+	address, ok := strings.CutPrefix(s.cfg.Redis.URL.Reveal(), "embedded:")
+	if !ok {
+		return nil
+	}
+	url := storeURL(s.cfg)
+	if s.local = s.stores[url]; s.local != nil {
+		return nil
+	}
+	s.local, err = embedded.Start(address, s.log)
+	if _, bySystem := errors.AsType[syscall.Errno](err); bySystem {
+		return cannotListen("redis.url", "embedded:", address, err)
+	} else if err != nil {
+		return s.cfg.Refuse("redis.url", err)
+	}
+	s.stores[url] = s.local
+	return nil
 }
 
 func (s *service) openStore(ctx context.Context) (err error) {

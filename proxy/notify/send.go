@@ -89,6 +89,9 @@ func (s *Sender) Send(ctx context.Context, e Event) error {
 	if err != nil {
 		return s.failure(nil, errors.New("not a URL"))
 	}
+	// Not sent: it has the transport repeat a request on a new connection if the target had closed the
+	// one kept. It may be told twice.
+	r.Header["Idempotency-Key"] = nil
 	for name, value := range c.headers {
 		r.Header.Set(name, value)
 	}

@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,6 +92,33 @@ func targets(t *testing.T, yaml string) []source.Target {
 var event = notify.Event{
 	ID: "0a1b", Event: source.EventChanged, Resource: "banners", Seq: 7, ETag: `"abc"`, At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 	Changes: map[string]notify.Changed{"banners": {Added: 1, Removed: 2, Changed: 3}},
+}
+
+// TestAConnectionThatTheTargetClosedIsReplacedAtOnce has a target that closes each connection when
+// the second request comes on it, which is when others find out that it was closed meanwhile.
+func TestAConnectionThatTheTargetClosedIsReplacedAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			from := bufio.NewReader(c)
+			if r, err := http.ReadRequest(from); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				fmt.Fprint(c, "HTTP/1.1 204 No Content\r\n\r\n")
+			}
+			_, _ = from.ReadByte()
+			_ = c.Close()
+		}
+	}()
+	sender := newSender(t, "  - {name: it, preset: webhook, url: 'http://"+l.Addr().String()+"'}\n")
+	for range 3 {
+		testkit.Must(t, sender.Send(t.Context(), event))
+	}
 }
 
 // TestEachPresetSendsTheRequestThatIsDocumented: of Varnish by docs/deploy/proxies, of Cloudflare,

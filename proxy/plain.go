@@ -47,8 +47,10 @@ func (s *Server) fail(r *request, err error) {
 	}
 	ctx := r.ctx
 	clientOf(ctx).leave()
-	s.options.Logger.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
-		"status", f.status, "request_id", r.id(), "error", err)
+	if log := s.options.Logger; log.Enabled(s.base, level) { // making an id needs a large stack, which an idle connection would keep
+		log.Log(s.base, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
+			"status", f.status, "request_id", r.id(), "error", err)
+	}
 
 	detail := strings.ReplaceAll(f.detail, "METHOD", string(ctx.Method()))
 	r.writeCommon()
@@ -70,7 +72,9 @@ func (s *Server) fail(r *request, err error) {
 	if f.status == http.StatusServiceUnavailable {
 		h.Set(fiber.HeaderRetryAfter, strconv.FormatInt(retrySeconds(err), 10))
 	}
-	body, _ := json.Marshal(map[string]string{"detail": detail}) // a text
+	body, _ := json.Marshal(struct { // which needs less of a stack than a map
+		Detail string `json:"detail"`
+	}{detail})
 	ctx.SetBody(body)
 	if r.bytes = len(ctx.Response.Body()); ctx.IsHead() {
 		r.bytes = 0

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"runtime/debug"
 	"slices"
@@ -31,6 +32,7 @@ func New(o Options) (*Server, error) {
 		s.documents[i] = o.Documents[routes[i].resource]
 	}
 	s.base, s.stop = context.WithCancel(context.Background())
+	s.accepting, s.close = context.WithCancel(s.base)
 	s.app = s.newApp()
 	return s, nil
 }
@@ -71,7 +73,7 @@ func (s *Server) fiberConfig() fiber.Config {
 		ReadBufferSize:               o.MaxTargetBytes + o.MaxHeaderBytes,
 		ReduceMemoryUsage:            true, // an idle connection has no buffers
 		BodyLimit:                    o.MaxBodyBytes,
-		Concurrency:                  o.MaxConnections + 1, // the listener enforces the limit, and answers in JSON
+		Concurrency:                  math.MaxInt32, // Serve has the limit, and answers in JSON
 		ProxyHeader:                  o.ClientHeader,
 		EnableIPValidation:           true,
 		EnableTrustedProxyCheck:      true,
@@ -94,7 +96,6 @@ func (s *Server) setUp(server *fasthttp.Server, app *fiber.App) {
 	}
 	server.ErrorHandler = s.failUnread
 	server.SecureErrorLogMessage = true // other errors quote the header, which takes a millisecond
-	server.CloseOnShutdown = true
 	server.ConnState = func(c net.Conn, state fasthttp.ConnState) {
 		if own := clientIn(c); own != nil {
 			own.turn(state)

@@ -14,10 +14,7 @@ import (
 type client struct {
 	net.Conn
 	server  *Server
-	framing framing
-	refused error // nothing more is read, since the framing is at fault
-	told    bool  // a read returned it
-	size    int   // bytes read since the last answer
+	framing *framing // nil between two requests
 	answer  atomic.Pointer[outgoing]
 	placed  atomic.Bool // has a place among large requests
 	closed  atomic.Bool
@@ -53,7 +50,7 @@ type handshaker interface {
 }
 
 func (s *Server) newClient(c net.Conn) net.Conn {
-	made := &client{Conn: c, server: s, framing: framing{limit: s.options.MaxBodyBytes}}
+	made := &client{Conn: c, server: s}
 	if h, ok := c.(handshaker); ok {
 		return &secureClient{client: made, handshaker: h}
 	}
@@ -74,6 +71,14 @@ func clientIn(c net.Conn) *client {
 	return nil
 }
 
+// framingOf returns the framing of a request: an empty one if nothing was read on its connection.
+func framingOf(ctx *fasthttp.RequestCtx) *framing {
+	if c := clientOf(ctx); c != nil && c.framing != nil {
+		return c.framing
+	}
+	return new(framing)
+}
+
 // largeRequest is how much may come of a request before it needs a place. To read and negotiate a
 // header of 12 KiB takes up to 0.3 ms, fifty times an ordinary hit.
 const largeRequest = 2 << 10
@@ -89,21 +94,36 @@ func (c *client) leave() {
 // Read reads, follows the framing, and waits for a place if the request is large.
 func (c *client) Read(p []byte) (int, error) {
 	c.leave()
-	if c.refused != nil {
-		c.told = true
-		return 0, c.refused
+	if f := c.framing; f != nil && f.refused != nil {
+		f.told = true
+		return 0, f.refused
 	}
 	n, err := c.Conn.Read(p)
-	if c.size += n; n > 0 && c.size > largeRequest {
+	if n == 0 {
+		return 0, err
+	}
+	if c.framing == nil {
+		c.framing = newFraming(c.server.options.MaxBodyBytes)
+	}
+	f := c.framing
+	if f.unanswered += n; f.unanswered > largeRequest {
 		c.server.large.Take()
 		c.placed.Store(true)
 	}
-	if n, c.refused = c.framing.follow(p[:n]); c.refused != nil {
+	if n, f.refused = f.follow(p[:n]); f.refused != nil {
 		if err = nil; n == 0 {
 			return c.Read(p)
 		}
 	}
 	return n, err
+}
+
+// answered ends a request, and gives the framing back unless more has come.
+func (c *client) answered() {
+	if f := c.framing; f != nil && f.answer() {
+		c.framing = nil
+		framings.Put(f)
+	}
 }
 
 // continues is fasthttp's interim answer to a request that waits with its content.

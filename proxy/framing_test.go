@@ -54,6 +54,26 @@ func statuses(t *testing.T, answers string, methods ...string) (all []int, rest 
 
 const head = "POST /gvapp/ HTTP/1.1\r\nHost: x\r\n"
 
+func TestAnIdleConnectionKeepsNoFraming(t *testing.T) {
+	s := newRig(t, Options{}).server
+	const get = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"
+	for _, pieces := range [][]string{
+		{get}, {get, get}, {get + get + get}, {get[:9], get[9:] + get[:9], get[9:]}, {"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{head + "Content-Length: 4\r\n\r\n", "body"}, {head + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"},
+	} {
+		w := &wire{end: os.ErrDeadlineExceeded}
+		for _, p := range pieces {
+			w.sent = append(w.sent, []byte(p))
+		}
+		s.open.Add(1)
+		c := clientIn(s.newClient(w))
+		_ = s.app.Server().ServeConn(c) // until the time of an idle connection is over
+		if answers := w.answered.String(); strings.Count(answers, "HTTP/1.1 ") != strings.Count(strings.Join(pieces, ""), " HTTP/1.1\r\n") || c.framing != nil {
+			t.Errorf("%q: %q, framing %+v", pieces, answers, c.framing)
+		}
+	}
+}
+
 func TestAllThatIsReadOfABodyCounts(t *testing.T) {
 	s := newRig(t, Options{MaxBodyBytes: 1000}).server
 	chunked := head + "Transfer-Encoding: chunked\r\n\r\n"

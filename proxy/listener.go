@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -12,34 +13,24 @@ import (
 // Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was
 // called before. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	// Fiber does not close a listener that it gets too late.
-	stop := context.AfterFunc(s.base, func() { _ = ln.Close() })
+	stop := context.AfterFunc(s.accepting, func() { _ = ln.Close() })
 	defer stop()
-	if err := s.app.Listener(&limited{Listener: ln, server: s}); err != nil {
-		return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
-	}
-	return nil
-}
-
-// A limited listener bounds the concurrent connections.
-type limited struct {
-	net.Listener
-	server *Server
-}
-
-// Accept waits for a connection within the limit. Those beyond it are answered and closed.
-func (l *limited) Accept() (net.Conn, error) {
 	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
+		c, err := ln.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
 		}
-		s := l.server
-		if s.open.Add(1) <= int64(s.options.MaxConnections) {
-			return s.newClient(c), nil
+		if s.open.Add(1) > int64(s.options.MaxConnections) {
+			s.open.Add(-1)
+			s.refuse(c)
+			continue
 		}
-		s.open.Add(-1)
-		s.refuse(c)
+		made := s.newClient(c)
+		// Not by fasthttp's Serve, whose pool of workers keeps a channel for each connection.
+		go func() { _ = s.app.Server().ServeConn(made) }() // its error was answered, or the client is gone
 	}
 }
 

@@ -72,8 +72,7 @@ func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 // release ends the request. Nothing may refer to it any more.
 func (r *request) release() {
 	if c := clientOf(r.ctx); c != nil {
-		c.size = 0
-		c.framing.answered++
+		c.answered()
 	}
 	*r = request{}
 	requests.Put(r)

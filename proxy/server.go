@@ -2,10 +2,9 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"golang.org/x/time/rate"
@@ -27,22 +26,30 @@ type Server struct {
 	base context.Context
 	stop context.CancelFunc
 
-	draining atomic.Bool
-	open     atomic.Int64   // connections
-	notice   rate.Sometimes // logs that there are too many
+	accepting context.Context // until Shutdown
+	close     context.CancelFunc
+	draining  atomic.Bool
+	open      atomic.Int64   // connections
+	notice    rate.Sometimes // logs that there are too many
 }
 
 // SetDraining makes every answer from now on the last one on its connection.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 
-// Shutdown stops accepting, closes idle connections, and returns when the requests in flight have
-// finished. If ctx ends first, its error is returned; the answers that are still made close their
-// connections, but whoever has accepted these has to close the rest.
+// Shutdown stops accepting, and returns when no connection is left, or with ctx's error. Answers
+// close their connections; whoever has accepted these has to close the idle ones.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.stop()
 	s.SetDraining()
-	if err := s.app.ShutdownWithContext(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("proxy: shut down: %w", err)
+	s.close()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for s.open.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("proxy: shut down: %w", ctx.Err())
+		case <-ticker.C:
+		}
 	}
 	return nil
 }

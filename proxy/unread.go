@@ -14,9 +14,9 @@ import (
 func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	r := s.newRequest(ctx)
 	r.read = len(ctx.Request.Header.RawHeaders()) > 0
-	c := clientOf(ctx)
-	s.fail(r, unreadError(c, err))
-	ctx.Response.SkipBody = ctx.IsHead() || c != nil && c.framing.isHead() // fasthttp has forgotten most headers it refused
+	f := framingOf(ctx)
+	s.fail(r, unreadError(f, err))
+	ctx.Response.SkipBody = ctx.IsHead() || f.isHead() // fasthttp has forgotten most headers it refused
 	if ctx.Response.SkipBody {
 		r.bytes = 0
 	}
@@ -24,15 +24,15 @@ func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 }
 
 // unreadError maps an error of reading a request to the table's.
-func unreadError(c *client, err error) error {
+func unreadError(f *framing, err error) error {
 	netErr, isNet := errors.AsType[net.Error](err)
 	_, isSmall := errors.AsType[*fasthttp.ErrSmallBuffer](err)
 	switch {
 	case errors.Is(err, errTooManyConnections):
 		return err
-	case c != nil && c.told:
-		return c.refused
-	case isSmall && c != nil && c.framing.part == requestLine:
+	case f.told:
+		return f.refused
+	case isSmall && f.part == requestLine:
 		return errTargetTooLong // the buffer is full without a complete line
 	case isSmall:
 		return errHeaderTooLong

@@ -74,7 +74,7 @@ func (l *Listener) take(p passed) net.Conn {
 	if l.tls != nil && !p.begun {
 		p.Conn = tls.Server(&cork{Conn: p.Conn, handshakes: l.socket.handshakes}, l.tls)
 	}
-	c := &conn{Conn: p.Conn, end: l.end}
+	c := &conn{Conn: p.Conn, owner: l}
 	l.conns[c] = struct{}{}
 	if secure, ok := p.Conn.(*tls.Conn); ok {
 		under, _ := secure.NetConn().(*cork)

@@ -16,12 +16,13 @@ import (
 
 	"vitrine/cmd/testkit"
 	"vitrine/config"
+	"vitrine/upstream/plain"
 )
 
 var update = flag.Bool("update", false, "rewrite the list in docs/configuration.md")
 
-// Whatever a file holds, it is understood or refused, and what was understood is printed so that it
-// is understood again.
+// Whatever a file holds, it is understood, or refused in short lines that a terminal only shows, and
+// what was understood is printed so that it is understood again.
 func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "invalid", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -35,6 +36,9 @@ func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
 	f.Add([]byte("ttl: &t {default: 1s}\nupstream: &u {resources: *u, url: file:.}\nredis: {url: unix:///a@b, prefix: 'a@b'}\n"))
 	f.Add([]byte("upstream:\n resources:\n  banners:\n   parts: 0"))
 	f.Add([]byte("listen: :1\nadmin.listen: :2\ncors: {origins: [a://b]}\nupstream: {max_bytes: 1e3}\n"))
+	f.Add(fmt.Appendf(nil, "ttl: '${env:%[1]s}'\nproxies: {trusted: %[1]s}\nhook: {match: {rules: %[1]s}}\n"+
+		"notify: [{name: a, url: 'http://a', method: POST, events: [%[1]s]}]\nupstream: {resources: {banners: {path: a, paging: {style: %[1]s}}}}\n"+
+		"%[2]s: 1\n", strings.Repeat("x", 10_000), `"\e[2J\n"`))
 	file := filepath.Join(f.TempDir(), "vitrine.yaml")
 	read := func(t *testing.T, content []byte) (config.Config, error) {
 		testkit.Must(t, os.WriteFile(file, content, 0o600))
@@ -45,6 +49,11 @@ func FuzzAFileIsUnderstoodOrRefused(f *testing.F) {
 		if err != nil {
 			if !errors.Is(err, config.ErrInvalid) {
 				t.Fatalf("an error of another kind: %v", err)
+			}
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if plain.Text(line) != line || len(line) > 2000 || !strings.Contains(line, "): ") {
+					t.Fatalf("%d bytes: %.2000q", len(line), line)
+				}
 			}
 			return
 		}

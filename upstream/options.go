@@ -61,11 +61,9 @@ type Options struct {
 // option, and no credential; a mistake in Resources or Shared is a *list.Error or a
 // *mapping.ProgramError.
 func New(o Options) (*Client, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	o = o.withDefaults()
 	c := &Client{timeout: o.Timeout, tracer: o.Tracer, log: o.Logger}
+	var err error
 	if c.recipes, err = recipes(o); err != nil {
 		return nil, err
 	}
@@ -132,19 +130,15 @@ func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 	return all, nil
 }
 
-// withDefaults returns o with every zero value replaced by its meaning, or says what is wrong with
-// it.
-func (o Options) withDefaults() (Options, error) {
-	if !exchange.IsHeaderValue(o.Authorization) {
-		return o, errors.New("upstream authorization: holds a control character, perhaps the newline at the end of a file")
-	}
+// withDefaults returns o with every zero value replaced by its meaning.
+func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.RetryWait = cmp.Or(o.RetryWait, defaultRetryWait)
 	o.MaxRetryWait = cmp.Or(o.MaxRetryWait, max(defaultMaxRetryWait, o.RetryWait))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Tracer = cmp.Or(o.Tracer, noop.NewTracerProvider().Tracer("vitrine/upstream"))
-	return o, nil
+	return o
 }
 
 // folderPath reads file:DIR, file:/DIR and file:///DIR, and looks whether the folder is there. The

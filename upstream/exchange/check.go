@@ -74,15 +74,15 @@ func CheckHeaders(headers map[string]string) (name string, err error) {
 			return name, errors.New("want upstream.authorization for this")
 		case slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) }):
 			return name, errors.New("want a header that the client does not set itself")
-		case !IsHeaderValue(headers[name]):
+		case !isHeaderValue(headers[name]):
 			return name, errors.New("want a value without control characters")
 		}
 	}
 	return "", nil
 }
 
-// IsHeaderValue reports whether s can be sent as one: no control characters but the tab.
-func IsHeaderValue(s string) bool {
+// isHeaderValue reports whether s can be sent as one: no control characters but the tab.
+func isHeaderValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 

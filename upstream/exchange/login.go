@@ -71,7 +71,7 @@ func (l *Login) request(ctx context.Context, c *Client) (string, error) {
 		return "", err
 	}
 	token, err := l.Token(ctx, answer)
-	if err == nil && (token == "" || !IsHeaderValue(token)) {
+	if err == nil && (token == "" || !isHeaderValue(token)) {
 		err = &FaultError{Text: "want a token"}
 	}
 	return token, err

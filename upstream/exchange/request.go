@@ -80,10 +80,10 @@ type Validators struct{ ETag, LastModified string }
 
 // usable drops validators that cannot be sent as a header.
 func (v Validators) usable() Validators {
-	if len(v.ETag) > maxValidator || !IsHeaderValue(v.ETag) {
+	if len(v.ETag) > maxValidator || !isHeaderValue(v.ETag) {
 		v.ETag = ""
 	}
-	if len(v.LastModified) > maxValidator || !IsHeaderValue(v.LastModified) {
+	if len(v.LastModified) > maxValidator || !isHeaderValue(v.LastModified) {
 		v.LastModified = ""
 	}
 	return v

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"errors"
 	"log/slog"
 
@@ -45,7 +44,7 @@ func refuseUpstream(cfg config.Config, err error) error {
 		return cfg.RefuseBelow(program.Program, program.Line, program.Where())
 	}
 	if err != nil {
-		return cfg.Refuse("upstream.url", cmp.Or(errors.Unwrap(err), err)) // which names the setting itself
+		return cfg.Refuse("upstream.url", errors.Unwrap(err)) // which names the setting itself
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -36,7 +35,7 @@ func clientOf(t *testing.T, file string, cms *upstreamtest.CMS) *upstream.Client
 	t.Helper()
 	cfg, err := config.Load(config.Sources{File: file, Flags: map[string]string{"upstream-url": cms.URL}})
 	testkit.Must(t, err)
-	client, err := service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil)
+	client, err := service.NewUpstream(cfg, nil, nil)
 	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
@@ -182,7 +181,7 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 		})
 		if err == nil {
 			var client *upstream.Client
-			if client, err = service.NewUpstream(cfg, slog.New(slog.DiscardHandler), nil); err == nil {
+			if client, err = service.NewUpstream(cfg, nil, nil); err == nil {
 				client.Close()
 			}
 		}

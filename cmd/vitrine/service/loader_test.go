@@ -24,11 +24,12 @@ func newLoader(t *testing.T, url string) (*loader, *strings.Builder) {
 	cfg, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_URL=" + url, "VITRINE_UPSTREAM_RETRIES=0"}})
 	testkit.Must(t, err)
 	var log strings.Builder
-	client, err := NewUpstream(cfg, slog.New(slog.DiscardHandler), nil)
+	client, err := NewUpstream(cfg, nil, nil)
 	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 	return &loader{
-		cms: new(outage), client: client, resource: shape.Banners, meter: newMeter(t), log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now,
+		cms: new(outage), client: client, resource: shape.Banners, meter: metrics.New("1.2.3", func() metrics.State { return metrics.State{} }),
+		log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now,
 	}, &log
 }
 
@@ -49,10 +50,7 @@ func TestADocumentThatDidNotChangeIsNotFetchedAgain(t *testing.T) {
 func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 	cms := upstreamtest.New(t)
 	l, log := newLoader(t, cms.URL)
-	load := func() {
-		t.Helper()
-		_, _ = l.Load(t.Context(), "banners", nil) // what it says is looked at below
-	}
+	load := func() { _, _ = l.Load(t.Context(), "banners", nil) } // what it says is looked at below
 	lines := func(text string) int { return strings.Count(log.String(), text) }
 
 	cms.Set(shape.Banners, `[{"id":"x"}]`)
@@ -74,11 +72,6 @@ func TestWhatTheCMSDoesWrongIsLoggedOnce(t *testing.T) {
 	if lines("the CMS answers again") != 1 || lines("repaired the CMS's document") != 1 {
 		t.Errorf("recovery and repairs are not logged once:\n%s", log)
 	}
-}
-
-func newMeter(t *testing.T) *metrics.Meter {
-	t.Helper()
-	return metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
 }
 
 func TestAFailureThatGoesOnIsCountedAndToldNowAndThen(t *testing.T) {

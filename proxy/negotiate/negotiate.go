@@ -20,9 +20,6 @@ const MaxIndent = 8
 // noIndent is the value of an Accept without indent.
 const noIndent = -1
 
-// precedences are the classes of media ranges, from */* to one with parameters.
-const precedences = 4
-
 // A Format is a value of the query parameter of that name.
 type Format uint8
 
@@ -65,24 +62,17 @@ func parseAccept(value []byte) (indent int, ok bool) {
 	if string(value) == "*/*" {
 		return noIndent, true
 	}
-	var best [precedences]mediaRange
+	best := mediaRange{precedence: -1}
 	for element := range bytes.SplitSeq(value, comma) {
 		r := parseMediaRange(element)
-		c := &best[r.precedence]
-		if r.json && !c.json {
-			c.json, c.indent = true, r.indent
-		}
-		c.html = c.html || r.html
-	}
-	for i := precedences - 1; i >= 0; i-- {
-		switch c := best[i]; {
-		case c.json:
-			return c.indent, true
-		case c.html:
-			return noIndent, true
+		if (r.json || r.html) && (r.precedence > best.precedence || r.precedence == best.precedence && r.json && !best.json) {
+			best = r
 		}
 	}
-	return noIndent, false
+	if !best.json {
+		return noIndent, best.html
+	}
+	return best.indent, true
 }
 
 // A mediaRange is one element of Accept.

@@ -100,8 +100,13 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Reading does not end with a context, and net/http reads on after an answer. This fails where
 	// there is no connection, and then there is nothing to wait for.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
-	genuine, places := h.credential(r)
-	if genuine == nil {
+	token, bearer := Bearer(r) // one that is not the secret may be for a proxy before this
+	proven, sum := bearer && Same(token, h.Secret), signature(r.Header.Get(h.SignatureHeader))
+	places := h.bodies
+	switch {
+	case proven:
+		places = h.proven
+	case len(sum) != sha256.Size: // whatever the body is
 		h.refuse(w, r)
 		return
 	}
@@ -125,7 +130,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Detail(w, status, detail)
 		return
 	}
-	if !genuine(body) {
+	if !proven && !h.signed(body, sum) {
 		h.refuse(w, r)
 		return
 	}
@@ -147,21 +152,11 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	WriteJSON(w, http.StatusAccepted, append(answer, '\n'))
 }
 
-// credential returns the check of a delivery's body, and the places of its kind; nil if the header
-// fields alone show that it is not genuine.
-func (h *Hook) credential(r *http.Request) (genuine func(body []byte) bool, places chan struct{}) {
-	if token, ok := Bearer(r); ok && Same(token, h.Secret) { // another one may be for a proxy before this
-		return func([]byte) bool { return true }, h.proven
-	}
-	given := signature(r.Header.Get(h.SignatureHeader))
-	if len(given) != sha256.Size {
-		return nil, nil
-	}
-	return func(body []byte) bool {
-		mac := hmac.New(sha256.New, []byte(h.Secret))
-		mac.Write(body)
-		return hmac.Equal(given, mac.Sum(nil))
-	}, h.bodies
+// signed reports whether sum is the HMAC of a body.
+func (h *Hook) signed(body, sum []byte) bool {
+	mac := hmac.New(sha256.New, []byte(h.Secret))
+	mac.Write(body)
+	return hmac.Equal(sum, mac.Sum(nil))
 }
 
 // Bearer returns the token of an Authorization header of that scheme (RFC 6750, section 2.1).

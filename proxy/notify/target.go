@@ -105,8 +105,6 @@ func (t *target) note(n notice) {
 	}
 	last := cmp.Or(q.next, q.first)
 	switch {
-	case last == nil && n.alone && n.Value == q.value:
-		return
 	case last != nil && n.Once && n.Value == last.Value && n.alone == last.alone: // on its way
 		return
 	case last == nil:
@@ -134,15 +132,12 @@ func (t *target) run(ctx context.Context, claims Claims) {
 		if len(due) > 0 {
 			continue
 		}
-		timer := time.NewTimer(time.Until(at))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-t.wake:
-		case <-timer.C:
+		case <-time.After(time.Until(at)):
 		}
-		timer.Stop()
 	}
 }
 

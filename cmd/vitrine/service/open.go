@@ -257,7 +257,12 @@ func (s *service) start(ctx context.Context) {
 		attend(s.certificate.Watch)
 	}
 	if s.hook != nil {
-		attend(s.hook.Run)
+		attend(func(ctx context.Context) {
+			left := s.hook.Run(ctx)
+			if next := s.present.Load(); next != s && next.hook != nil {
+				next.hook.Enqueue(left)
+			}
+		})
 	}
 	if s.access.file != nil {
 		attend(s.access.file.Watch)

@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 	"vitrine/config"
 	"vitrine/proxy/operator"
 	"vitrine/upstream/shape"
+	"vitrine/upstream/upstreamtest"
 )
 
 // operatorStatus is what /api/status of a running vitrine says.
@@ -139,6 +141,26 @@ func TestTheProgramsOfTheHookSelectWhatIsPurged(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", body, status, got, want)
 		}
 	}
+}
+
+// TestADeliveryIsPurgedOnceRedisIsBackAlsoAcrossAReload: it was accepted.
+func TestADeliveryIsPurgedOnceRedisIsBackAlsoAcrossAReload(t *testing.T) {
+	t.Parallel()
+	cms, relay := upstreamtest.New(t), redistest.NewRelay(t, redistest.Start(t).Addr)
+	cfg := settings(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_REDIS_URL="+relay.URL(), "VITRINE_HOOK_SECRET=a-secret-of-the-hook")
+	r := startWith(t, cfg, t.Output())
+	r.allAnswer(t, "hit")
+	relay.Cut()
+	if status, got := r.deliver(t, "{}"); status != http.StatusAccepted {
+		t.Errorf("%d %s", status, got)
+	}
+	testkit.Must(t, r.reload(cfg))
+	fetched := cms.Count(shape.Rules)
+	relay.Heal()
+	testkit.Eventually(t, "the rules are fetched again", func() bool {
+		r.get(t, shape.Rules)
+		return cms.Count(shape.Rules) > fetched
+	})
 }
 
 // TestAProgramOfTheHookThatDoesNotEndEndsWithItsDelivery has programs that would take all memory,

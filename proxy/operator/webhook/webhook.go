@@ -147,7 +147,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Count(outcome)
 	h.Logger.InfoContext(ctx, "the CMS reports changed content", "resources", concerned, "bytes", len(body), "from", r.RemoteAddr)
-	h.enqueue(concerned)
+	h.Enqueue(concerned)
 	answer, _ := json.Marshal(map[string]any{"purging": append([]shape.Resource{}, concerned...)}) // texts
 	WriteJSON(w, http.StatusAccepted, append(answer, '\n'))
 }
@@ -197,8 +197,8 @@ func (h *Hook) refuse(w http.ResponseWriter, r *http.Request) {
 	Detail(w, http.StatusUnauthorized, "The delivery has neither a valid signature nor a valid token.")
 }
 
-// enqueue has Run purge.
-func (h *Hook) enqueue(resources []shape.Resource) {
+// Enqueue has Run purge.
+func (h *Hook) Enqueue(resources []shape.Resource) {
 	h.mu.Lock()
 	for _, r := range resources {
 		h.pending[r] = true
@@ -212,8 +212,8 @@ func (h *Hook) enqueue(resources []shape.Resource) {
 
 // Run purges the resources enqueued until ctx ends: the first at once, and those that follow within
 // the pause together. A purge that fails, since Redis is unreachable, is tried again. Deliveries
-// that were accepted before ctx ended are purged before Run ends.
-func (h *Hook) Run(ctx context.Context) {
+// that were accepted before ctx ended are purged before Run ends; it returns those that could not be.
+func (h *Hook) Run(ctx context.Context) (left []shape.Resource) {
 	failing := false
 	for {
 		select {
@@ -240,12 +240,12 @@ func (h *Hook) Run(ctx context.Context) {
 		}
 		cancel()
 		if last {
-			return
+			return failed
 		}
 		if len(pending) == 0 { // no purge, so that the next delivery need not wait
 			continue
 		}
-		h.enqueue(failed)
+		h.Enqueue(failed)
 		failing = len(failed) > 0
 		select {
 		case <-ctx.Done():

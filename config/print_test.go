@@ -262,6 +262,9 @@ func TestEverySettingIsDocumentedAndReachable(t *testing.T) {
 		if s.Doc == "" || s.Allowed() == "" {
 			t.Errorf("%s says nothing of itself: %+v", s.Key, s)
 		}
+		if isSecret := regexp.MustCompile("_(AUTHORIZATION|TOKEN|SECRET)$").MatchString(s.Env); isSecret && s.Flag != "" {
+			t.Errorf("%s has the flag --%s, which other users of the machine see", s.Key, s.Flag)
+		}
 		for _, name := range []string{s.Key, s.Env, s.Flag} {
 			if other, taken := seen[name]; taken && name != "" && other != s.Key {
 				t.Errorf("%s names both %s and %s", name, other, s.Key)

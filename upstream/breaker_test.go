@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,40 +22,30 @@ import (
 
 // scripted is a CMS without a network, so that time can jump.
 type scripted struct {
-	mu    sync.Mutex
 	code  int
 	body  string
 	hang  bool
 	after string // Retry-After of failures
-	asked int
+	asked atomic.Int64
 }
 
 func (s *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	s.asked++
-	code, body, hang, after := s.code, s.body, s.hang, s.after
-	s.mu.Unlock()
-	if hang {
+	s.asked.Add(1)
+	if s.hang {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	if after != "" {
-		header.Set("Retry-After", after)
+	if s.after != "" {
+		header.Set("Retry-After", s.after)
 	}
 	return &http.Response{
-		StatusCode: code, Header: header, ContentLength: int64(len(body)),
-		Body: io.NopCloser(strings.NewReader(body)), Request: req,
+		StatusCode: s.code, Header: header, ContentLength: int64(len(s.body)),
+		Body: io.NopCloser(strings.NewReader(s.body)), Request: req,
 	}, nil
 }
 
-func (s *scripted) answer(code int, body string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.code, s.body = code, body
-}
-
-func (s *scripted) count() int { s.mu.Lock(); defer s.mu.Unlock(); return s.asked }
+func (s *scripted) answer(code int, body string) { s.code, s.body = code, body }
 
 func newScripted(t *testing.T) (*Client, *scripted) {
 	t.Helper()
@@ -94,8 +85,8 @@ func TestBreakerOpensAfterFailuresOfAnyResourceAndClosesByAProbe(t *testing.T) {
 		if Code(err) != "open" || !errors.Is(FromCode("open"), ErrOpen) || exchange.RetryAfter(err) != 10*time.Second {
 			t.Errorf("code %q, again after %v", Code(err), exchange.RetryAfter(err))
 		}
-		if s.count() != 5 {
-			t.Errorf("asked %d times, want 5", s.count())
+		if s.asked.Load() != 5 {
+			t.Errorf("asked %d times, want 5", s.asked.Load())
 		}
 
 		pass(10*time.Second + 1)
@@ -107,8 +98,8 @@ func TestBreakerOpensAfterFailuresOfAnyResourceAndClosesByAProbe(t *testing.T) {
 		s.answer(200, "[]")
 		mustFetch(t, c, shape.Banners)
 		wantState(t, c, "closed")
-		if s.count() != 7 {
-			t.Errorf("asked %d times, want 7", s.count())
+		if s.asked.Load() != 7 {
+			t.Errorf("asked %d times, want 7", s.asked.Load())
 		}
 	})
 }
@@ -160,8 +151,8 @@ func TestOneProbeAtATime(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if s.count() != 6 {
-			t.Errorf("%d probes at once, want 1", s.count()-5)
+		if s.asked.Load() != 6 {
+			t.Errorf("%d probes at once, want 1", s.asked.Load()-5)
 		}
 		probes.Wait()
 	})
@@ -182,8 +173,8 @@ func TestRetryAfterIsKeptBetweenFetches(t *testing.T) {
 				t.Errorf("again after %v", after)
 			}
 		}
-		if s.count() != 1 {
-			t.Errorf("asked %d times within the time, want once", s.count())
+		if s.asked.Load() != 1 {
+			t.Errorf("asked %d times within the time, want once", s.asked.Load())
 		}
 		pass(11 * time.Second)
 		s.answer(200, "[]")

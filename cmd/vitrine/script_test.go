@@ -53,7 +53,6 @@ func TestScripts(t *testing.T) {
 			"sighup":     scriptSignal(syscall.SIGHUP),
 			"mkcert":     scriptMakeCertificate,
 			"waittls":    scriptWaitForTLS,
-			"waitsocket": scriptWaitForSocket,
 		},
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"LISTEN", "ADMIN", "CMS", "REDIS"} {
@@ -203,19 +202,22 @@ func scriptWaitHeld(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
-// waitfor URL [STATUS] asks until it has that status, 200 if none is named. waitfor HOST:PORT
-// connects until somebody listens.
+// waitfor URL [STATUS] asks until it has that status, 200 if none is named. waitfor HOST:PORT and
+// waitfor PATH.sock connect until somebody listens.
 func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
-		ts.Fatalf("usage: waitfor URL [STATUS] | waitfor HOST:PORT")
+		ts.Fatalf("usage: waitfor URL [STATUS] | waitfor HOST:PORT | waitfor PATH.sock")
 	}
-	want := "200"
+	want, network, address := "200", "tcp", args[0]
 	if len(args) > 1 {
 		want = args[1]
 	}
+	if strings.HasSuffix(address, ".sock") {
+		network, address = "unix", ts.MkAbs(address)
+	}
 	check := func() error {
-		if _, _, err := net.SplitHostPort(args[0]); err == nil {
-			connection, err := net.Dial("tcp", args[0])
+		if !strings.Contains(address, "://") {
+			connection, err := net.Dial(network, address)
 			if err != nil {
 				return err
 			}
@@ -285,20 +287,6 @@ func scriptWaitForTLS(ts *testscript.TestScript, neg bool, args []string) {
 	pool.AppendCertsFromPEM([]byte(ts.ReadFile(args[1])))
 	ts.Check(testkit.Retry(func() error {
 		conn, err := tls.Dial("tcp", args[0], &tls.Config{RootCAs: pool})
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}))
-}
-
-// waitsocket PATH connects until somebody listens there.
-func scriptWaitForSocket(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: waitsocket PATH")
-	}
-	ts.Check(testkit.Retry(func() error {
-		conn, err := net.Dial("unix", ts.MkAbs(args[0]))
 		if err != nil {
 			return err
 		}

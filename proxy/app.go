@@ -62,7 +62,6 @@ func (s *Server) fiberConfig() fiber.Config {
 			s.fail(requestOf(c), err)
 			return nil
 		},
-		DisableStartupMessage:        true,
 		DisableDefaultContentType:    true, // a 304 has none
 		DisablePreParseMultipartForm: true,
 		StrictRouting:                true,
@@ -96,11 +95,7 @@ func (s *Server) setUp(server *fasthttp.Server, app *fiber.App) {
 	}
 	server.ErrorHandler = s.failUnread
 	server.SecureErrorLogMessage = true // other errors quote the header, which takes a millisecond
-	server.ConnState = func(c net.Conn, state fasthttp.ConnState) {
-		if own := clientIn(c); own != nil {
-			own.turn(state)
-		}
-	}
+	server.ConnState = func(c net.Conn, state fasthttp.ConnState) { clientIn(c).turn(state) }
 }
 
 // routeUnknown routes a request whose method Fiber does not know as one that no route allows, and

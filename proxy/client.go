@@ -57,7 +57,7 @@ func (s *Server) newClient(c net.Conn) net.Conn {
 	return made
 }
 
-// clientOf returns the connection of a request, or nil.
+// clientOf returns the connection of a request.
 func clientOf(ctx *fasthttp.RequestCtx) *client { return clientIn(ctx.Conn()) }
 
 // clientIn returns the client that newClient returned as c, or nil.
@@ -73,8 +73,8 @@ func clientIn(c net.Conn) *client {
 
 // framingOf returns the framing of a request: an empty one if nothing was read on its connection.
 func framingOf(ctx *fasthttp.RequestCtx) *framing {
-	if c := clientOf(ctx); c != nil && c.framing != nil {
-		return c.framing
+	if f := clientOf(ctx).framing; f != nil {
+		return f
 	}
 	return new(framing)
 }
@@ -84,9 +84,8 @@ func framingOf(ctx *fasthttp.RequestCtx) *framing {
 const largeRequest = 2 << 10
 
 // leave gives up the place of a large request, before waiting for a document, the client or a log.
-// A connection that is refused has none.
 func (c *client) leave() {
-	if c != nil && c.placed.Load() && c.placed.Swap(false) { // a hit has none, and so only looks
+	if c.placed.Load() && c.placed.Swap(false) { // a hit has none, and so only looks
 		c.server.large.Give()
 	}
 }
@@ -165,9 +164,6 @@ func (c *client) limitWrites(now time.Time) {
 
 // prepare sets the answer to write after the next header; nil for none.
 func (c *client) prepare(o *outgoing) {
-	if c == nil {
-		return
-	}
 	if o = c.answer.Swap(o); o != nil {
 		o.release()
 	}

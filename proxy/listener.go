@@ -23,12 +23,11 @@ func (s *Server) Serve(ln net.Listener) error {
 		case err != nil:
 			return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
 		}
+		made := s.newClient(c)
 		if s.open.Add(1) > int64(s.options.MaxConnections) {
-			s.open.Add(-1)
-			s.refuse(c)
+			s.refuse(made)
 			continue
 		}
-		made := s.newClient(c)
 		// Not by fasthttp's Serve, whose pool of workers keeps a channel for each connection.
 		go func() { _ = s.app.Server().ServeConn(made) }() // its error was answered, or the client is gone
 	}
@@ -52,12 +51,12 @@ func (s *Server) refuse(c net.Conn) {
 	if _, secure := c.(handshaker); secure {
 		return
 	}
-	_ = c.SetDeadline(time.Now().Add(refusalTime)) // it fails if the connection is gone, as the write will
 	ctx := new(fasthttp.RequestCtx)
-	ctx.Init(new(fasthttp.Request), c.RemoteAddr(), nil)
+	ctx.Init2(c, nil, true)
 	ctx.Response.Header.SetNoDefaultContentType(true)
 	s.failUnread(ctx, errTooManyConnections)
 	ctx.SetConnectionClose()
+	_ = c.SetDeadline(time.Now().Add(refusalTime)) // it fails if the connection is gone, as the write will
 	if _, err := ctx.Response.WriteTo(c); err != nil {
 		s.options.Logger.Debug("cannot refuse a connection", "error", err)
 	}

@@ -47,9 +47,7 @@ func (s *Server) finish(r *request, began time.Time) {
 	if s.options.AccessLog != nil {
 		s.logAccess(r, took)
 	}
-	if c := clientOf(r.ctx); c != nil {
-		c.limitWrites(now)
-	}
+	clientOf(r.ctx).limitWrites(now)
 	r.release()
 }
 

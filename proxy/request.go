@@ -71,9 +71,7 @@ func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 
 // release ends the request. Nothing may refer to it any more.
 func (r *request) release() {
-	if c := clientOf(r.ctx); c != nil {
-		c.answered()
-	}
+	clientOf(r.ctx).answered()
 	*r = request{}
 	requests.Put(r)
 }

@@ -100,7 +100,7 @@ func TestManyLinesOfAFieldCostAsMuchAsALongOne(t *testing.T) {
 	for _, name := range []string{"Accept", "If-None-Match", "Connection", "Tracestate"} {
 		header := bytes.Repeat([]byte(name+": x\r\n"), 2_000)
 		var ctx fasthttp.RequestCtx
-		ctx.Init2(nil, nil, false)
+		ctx.Init2(&client{server: s}, nil, false)
 		got := testkit.Allocated(func() {
 			r := s.newRequest(&ctx)
 			r.readFields(header)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -86,6 +87,9 @@ func Load(sources Sources) (Config, error) {
 	errs = append(errs, incomplete(v, wrong)...)
 	if !wrong["listen"] && !wrong["admin.listen"] && !wrong["redis.url"] {
 		errs = append(errs, collisions(&c, v)...)
+	}
+	if !wrong["redis.url"] && !wrong["redis.prefix"] {
+		errs = append(errs, scattered(&c, v)...)
 	}
 	if !wrong["admin.listen"] && !wrong["admin.token"] && !wrong["admin.token_file"] {
 		errs = append(errs, exposed(&c, v)...)
@@ -259,6 +263,19 @@ func overlap(a, b string) bool {
 func everywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+// scattered finds a prefix that puts the keys of a resource into different slots of a Cluster: a slot
+// is that of the text in the first braces of a key, or, if they enclose nothing, of the whole key.
+func scattered(c *Config, given values) []error {
+	u, err := url.Parse(c.Redis.URL.Reveal())
+	before, rest, _ := strings.Cut(c.Redis.Prefix, "{")
+	if tag, _, closed := strings.Cut(rest, "}"); err != nil || !u.Query().Has("addr") || u.Query().Has("master_name") ||
+		closed && tag != "" || before == c.Redis.Prefix && !strings.Contains(before, "}") {
+		return nil
+	}
+	return []error{mistake(given["redis.prefix"].origin,
+		"want no braces, or first a whole hash tag such as {vitrine}:, since redis.url is that of a Cluster; got %q", c.Redis.Prefix)}
 }
 
 // exposed finds an operator's address that is not loopback and has no token.

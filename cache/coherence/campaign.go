@@ -37,6 +37,7 @@ type Campaign struct {
 
 	Acked    atomic.Int64
 	worked   atomic.Int64     // since when the CMS does, Unix nanoseconds
+	heldUp   atomic.Int64     // for how long this machine has held the campaign up, nanoseconds
 	broke    atomic.Int64     // until when links broke, likewise
 	seats    map[string]*seat // by replica
 	checkers map[string]*checker
@@ -74,6 +75,7 @@ func (c *Campaign) Begin(t testing.TB) {
 			}
 		}
 	}
+	c.tasks.Go(func() { feel(ctx, &c.heldUp) })
 	for key := range c.Origins {
 		if len(c.Kinds) > 0 {
 			c.tasks.Go(func() { c.purgeOften(ctx, key) })
@@ -94,7 +96,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			if n := s.replaced.Load(); n != replaced {
 				l.version, replaced = 0, n
 			}
-			failing, forgets := c.failing(), c.Forgets.Load()
+			failing, forgets, heldUp := c.failing(), c.Forgets.Load(), c.heldUp.Load()
 			version, status, err := r.Get(ctx, key)
 			switch {
 			case ctx.Err() != nil:
@@ -109,8 +111,11 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 				o.c.failed(l, c.Origins[key], err)
 				watch.Sleep(ctx, time.Millisecond)
 				continue
+			case errors.Is(err, cache.ErrWait) && o.now()-asked-time.Duration(c.heldUp.Load()-heldUp) < answerTime:
+				t.Logf("%s: %s: held up for %v of %v: %v", o.replica, key, time.Duration(c.heldUp.Load()-heldUp), o.now()-asked, err)
+				continue
 			case err != nil:
-				t.Errorf("%s: %s: %v", o.replica, key, err)
+				t.Errorf("%s: %s: after %v, held up for %v: %v", o.replica, key, o.now()-asked, time.Duration(c.heldUp.Load()-heldUp), err)
 				return
 			}
 			if l.last = time.Now(); version >= l.version && isKept(status) {
@@ -168,11 +173,14 @@ func (c *Campaign) purgeOnce(ctx context.Context, kind, key string) time.Duratio
 	if kind == "FLUSHDB" && c.Apart.Load() {
 		kind = "DEL"
 	}
-	versions, unheld := map[string]int64{}, c.Unheld.Load()
+	versions, over, unheld := map[string]int64{}, map[string]func(purged bool){}, c.Unheld.Load()
 	for k, o := range c.Origins { // before the purge, for all that it may reach
 		if k == key || kind == "FLUSHDB" {
-			if !Soft[kind] {
-				c.checkers[k].sent()
+			if checker := c.checkers[k]; Soft[kind] {
+				over[k] = checker.softens()
+			} else {
+				checker.sent()
+				over[k] = func(purged bool) { checker.over(o, purged) }
 			}
 			versions[k] = o.Version.Add(1)
 		}
@@ -189,10 +197,8 @@ func (c *Campaign) purgeOnce(ctx context.Context, kind, key string) time.Duratio
 		}
 		c.Acked.Add(1)
 	}
-	for k := range versions {
-		if !Soft[kind] {
-			c.checkers[k].over(c.Origins[k], !isHarmless(err))
-		}
+	for _, over := range over {
+		over(!isHarmless(err))
 	}
 	return took
 }

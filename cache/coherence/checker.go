@@ -2,13 +2,16 @@ package coherence
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vitrine/cache"
+	"vitrine/cache/watch"
 )
 
 // Bound is how long after the acknowledgement of a purge an old answer may still be begun.
@@ -34,9 +37,13 @@ type checker struct {
 	purging   bool  // and one of those that ended may have removed something
 	clean     int64 // copies of this version and later ones have not been purged
 	lost      []string
-	hard      []time.Time // when hard purges ended that may have removed something
-	excused   int         // errors that the contract allows
+	hard      []span // purges that may have removed something
+	soft      []*span
+	excused   int // errors that the contract allows
 }
+
+// A span is from when a purge was sent until it was carried out, or never will be.
+type span struct{ from, to time.Time }
 
 // purged is a purge that Redis has acknowledged.
 type purged struct {
@@ -74,7 +81,7 @@ func (c *checker) over(o *Origin, purged bool) {
 	defer c.mu.Unlock()
 	c.pending--
 	if purged {
-		c.hard, c.purging = append(c.hard, time.Now()), true
+		c.hard, c.purging = append(c.hard, span{time.Now(), time.Now()}), true
 	}
 	switch {
 	case c.pending > 0:
@@ -82,6 +89,21 @@ func (c *checker) over(o *Origin, purged bool) {
 		c.clean = o.Version.Add(1)
 	default:
 		c.clean = c.before
+	}
+}
+
+// softens notes that a soft purge is about to be sent, and, once over, whether it was carried out.
+func (c *checker) softens() (over func(purged bool)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &span{time.Now(), c.start.Add(math.MaxInt64)}
+	c.soft = append(c.soft, p)
+	return func(purged bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if p.to = (time.Time{}); purged {
+			p.to = time.Now()
+		}
 	}
 }
 
@@ -108,16 +130,13 @@ func (c *checker) failed(l loss, o *Origin, err error) {
 	from := l.last.Add(-lookTime)
 	filled, leased := o.loadedElsewhere(l.replica, from, l.first)
 	stub := leased && (l.status.Detail == cache.DetailRedisLost || l.status.Detail == cache.DetailRedisAway || l.status.Detail == cache.DetailRedisRefused)
-	told := func(at time.Time) bool { return at.After(from) && at.Before(l.first) && l.broke.After(from) }
+	within := func(p span, from time.Time) bool { return p.to.After(from) && p.from.Before(l.first) }
 	// What was loaded alone goes with a purge from before its load that nobody has looked at: it looks
 	// like a later one. Redis was asked for a look and for a lease before it was loaded.
-	alone := func(at time.Time) bool { return !l.away.IsZero() && at.After(l.away.Add(-2*lookTime)) }
+	alone := func(p span) bool { return !l.away.IsZero() && within(p, l.away.Add(-2*lookTime)) }
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	soft := slices.ContainsFunc(c.purges, func(p purged) bool {
-		at := c.start.Add(p.acked)
-		return p.soft && (told(at) || alone(at))
-	})
+	soft := slices.ContainsFunc(c.soft, func(p *span) bool { return l.broke.After(from) && within(*p, from) || alone(*p) })
 	switch {
 	case l.version < c.clean:
 	case filled, soft, stub && l.broke.After(from), slices.ContainsFunc(c.hard, alone):
@@ -135,6 +154,22 @@ func isKept(st cache.Status) bool { return st.Fwd == "" || st.Stored || st.Detai
 // lookTime is longer than a replica tries to look at a change, with two calls of 300 ms, before it
 // takes its link for lost.
 const lookTime = 700 * time.Millisecond
+
+// answerTime is how long a reader that holds nothing waits at the most while the CMS works, on a
+// machine that does not hold it up: a replica that another one waits for, and that took Redis for
+// unreachable, asks it again after 1.25 s, and connects, looks and gives its lease back with two
+// calls of 300 ms each. A reader waits for longer, but such a machine can take the rest.
+const answerTime = 1250*time.Millisecond + 3*2*300*time.Millisecond
+
+// feel adds up how long this machine holds everybody up: by how much short sleeps are late.
+func feel(ctx context.Context, heldUp *atomic.Int64) {
+	const tick, usual = time.Millisecond, 5 * time.Millisecond
+	for began := time.Now(); watch.Sleep(ctx, tick); began = time.Now() {
+		if late := time.Since(began) - tick; late > usual {
+			heldUp.Add(int64(late))
+		}
+	}
+}
 
 // An observer notes the answers of one replica as one goroutine sees them.
 type observer struct {

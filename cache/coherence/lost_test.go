@@ -11,6 +11,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/redistest"
+	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -153,11 +154,12 @@ func TestOnlyWhatALostLinkExplainsIsExcused(t *testing.T) {
 		"a soft purge, a good link":      {soft: 10, broke: 9},
 		"a soft purge before":            {soft: 9, broke: 10},
 		"a soft purge of what it loaded": {soft: 5, away: 5, excused: true},
+		"a soft purge afterwards":        {soft: 12, broke: 10, away: 5},
 		"a purge of what it loaded":      {hard: 5, away: 5, excused: true},
 		"a purge while it was away":      {hard: 9, away: 5, excused: true},
 		"a purge long before":            {hard: 3, away: 5},
 	} {
-		c := &checker{start: c.start, purges: []purged{{1, at(test.soft).Sub(c.start), "HSET", true}}, hard: []time.Time{at(test.hard)}}
+		c := &checker{soft: []*span{{at(test.soft), at(test.soft)}}, hard: []span{{at(test.hard), at(test.hard)}}}
 		l := loss{replica: "replica 1", version: 1, status: test.status, last: at(10), first: at(11), broke: at(test.broke)}
 		if test.away > 0 {
 			l.away = at(test.away)
@@ -165,6 +167,40 @@ func TestOnlyWhatALostLinkExplainsIsExcused(t *testing.T) {
 		if c.failed(l, &Origin{loads: test.loads}, ErrDown); (c.excused > 0) != test.excused {
 			t.Errorf("%s: excused %d times", name, c.excused)
 		}
+	}
+}
+
+// noted is a test whose errors are counted.
+type noted struct {
+	testing.TB
+	errors int
+}
+
+func (n *noted) Errorf(string, ...any) { n.errors++ }
+
+// slow is a replica that gives up waiting after all the time that an answer may take.
+type slow struct{ heldUp func() }
+
+func (r slow) Get(ctx context.Context, _ string) (int64, cache.Status, error) {
+	watch.Sleep(ctx, answerTime)
+	r.heldUp()
+	return 0, cache.Status{}, cache.ErrWait
+}
+
+func TestAWaitInVainIsExcusedOnlyByAMachineThatIsHeldUp(t *testing.T) {
+	t.Parallel()
+	for heldUp, want := range map[time.Duration]int{0: 1, time.Second: 0} {
+		t.Run(heldUp.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), answerTime*3/2)
+			defer cancel()
+			c := &Campaign{seats: map[string]*seat{"replica 1": {}}}
+			n := &noted{TB: t}
+			c.read(ctx, n, slow{func() { c.heldUp.Add(int64(heldUp)) }}, "banners", newChecker(Bound).observer("replica 1"))
+			if n.errors != want {
+				t.Errorf("%d errors, want %d", n.errors, want)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -50,7 +51,7 @@ func (o options) complete(t testing.TB) Options {
 	c, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_PRESET=" + o.Preset}})
 	testkit.Must(t, err)
 	overlay(&c.Upstream.Shared, o.Shared)
-	o.Shared = c.Upstream.Shared
+	o.Shared, o.Timeout, o.MaxBytes = c.Upstream.Shared, cmp.Or(o.Timeout, c.Upstream.Timeout), cmp.Or(o.MaxBytes, int64(c.Upstream.MaxBytes))
 	given, resources := o.Resources, make(map[shape.Resource]source.Resource)
 	for _, r := range shape.Resources() {
 		resources[r] = c.Upstream.Resources.Of(string(r))

@@ -29,8 +29,6 @@ import (
 
 // What an option that is zero means.
 const (
-	defaultTimeout      = 10 * time.Second
-	defaultMaxBytes     = 32 << 20
 	defaultRetryWait    = 200 * time.Millisecond
 	defaultMaxRetryWait = 2 * time.Second
 )
@@ -41,10 +39,10 @@ type Options struct {
 	// rules.json and banners.json, or the base URL of a CMS, http or https, with or without a path
 	// or a trailing slash. It is required, and holds no user, query or fragment.
 	URL string
-	// Timeout bounds one Fetch as a whole, its retries and waits included. Zero means 10s.
+	// Timeout bounds one Fetch as a whole, its retries and waits included. It is required.
 	Timeout time.Duration
 	// MaxBytes is the largest answer for one resource, counted on the wire and again after
-	// decompression. Zero means 32 MiB.
+	// decompression. It is required.
 	MaxBytes int64
 	// Resources say how each resource is asked for and mapped; all are required.
 	Resources map[shape.Resource]source.Resource
@@ -132,8 +130,6 @@ func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 
 // withDefaults returns o with every zero value replaced by its meaning.
 func (o Options) withDefaults() Options {
-	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.RetryWait = cmp.Or(o.RetryWait, defaultRetryWait)
 	o.MaxRetryWait = cmp.Or(o.MaxRetryWait, max(defaultMaxRetryWait, o.RetryWait))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

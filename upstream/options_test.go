@@ -83,8 +83,7 @@ func TestUnknownResourceIsAnError(t *testing.T) {
 
 func TestZeroOptionsMeanWhatTheySay(t *testing.T) {
 	o := Options{URL: "http://cms"}.withDefaults()
-	if o.Timeout != 10*time.Second || o.Retries != 0 || o.MaxBytes != 32<<20 ||
-		o.RetryWait != 200*time.Millisecond || o.MaxRetryWait != 2*time.Second || o.Logger == nil {
+	if o.Retries != 0 || o.RetryWait != 200*time.Millisecond || o.MaxRetryWait != 2*time.Second || o.Logger == nil {
 		t.Errorf("%+v", o)
 	}
 	o = Options{URL: "http://cms", Options: exchange.Options{RetryWait: time.Minute}}.withDefaults()

@@ -89,6 +89,8 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 	defer tick.Stop()
 	s, l := c.seats[o.replica], loss{replica: o.replica}
 	replaced := int64(0) // how often it had been when it answered
+	var since, heldUp time.Duration
+	vain := false // it has waited in vain since then
 	for ctx.Err() == nil {
 		began := o.now()
 		for range cmp.Or(c.Burst, 5) {
@@ -96,7 +98,11 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			if n := s.replaced.Load(); n != replaced {
 				l.version, replaced = 0, n
 			}
-			failing, forgets, heldUp := c.failing(), c.Forgets.Load(), c.heldUp.Load()
+			if !vain {
+				since, heldUp = asked, time.Duration(c.heldUp.Load())
+			}
+			vain = false
+			failing, forgets := c.failing(), c.Forgets.Load()
 			version, status, err := r.Get(ctx, key)
 			switch {
 			case ctx.Err() != nil:
@@ -111,11 +117,12 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 				o.c.failed(l, c.Origins[key], err)
 				watch.Sleep(ctx, time.Millisecond)
 				continue
-			case errors.Is(err, cache.ErrWait) && o.now()-asked-time.Duration(c.heldUp.Load()-heldUp) < answerTime:
-				t.Logf("%s: %s: held up for %v of %v: %v", o.replica, key, time.Duration(c.heldUp.Load()-heldUp), o.now()-asked, err)
-				continue
 			case err != nil:
-				t.Errorf("%s: %s: after %v, held up for %v: %v", o.replica, key, o.now()-asked, time.Duration(c.heldUp.Load()-heldUp), err)
+				waited, held := o.now()-since, time.Duration(c.heldUp.Load())-heldUp
+				if vain = errors.Is(err, cache.ErrWait) && waited-held < answerTime; vain {
+					continue
+				}
+				t.Errorf("%s: %s: after %v, of which it was held up for %v: %v", o.replica, key, waited, held, err)
 				return
 			}
 			if l.last = time.Now(); version >= l.version && isKept(status) {

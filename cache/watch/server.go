@@ -121,9 +121,7 @@ func (s *Server) exchanged(run string) bool {
 // reach asks for the role on a new connection. A master that was demoted, and is cut from its
 // successor, answers the pings of a session as before, and announces nothing of what happens there.
 func (s *Server) reach() error {
-	o := s.Dedicated()
-	o.OnConnect = s.identify
-	c := redis.NewClient(o)
+	c := s.newPool()
 	defer func() { _ = c.Close() }()
 	text, err := c.Info(s.ctx, "replication").Result()
 	if Replied(err) { // not permitted

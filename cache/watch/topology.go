@@ -18,7 +18,7 @@ import (
 // keys to those that a majority agrees on.
 func (w *Watch) followMasters() {
 	v := &voters{w: w, clients: map[string]*redis.Client{}}
-	defer v.close()
+	defer v.know(nil)
 	v.know(w.dial.seeds)
 	for first := true; ; first = false {
 		asked := Now()
@@ -49,7 +49,7 @@ type voters struct {
 	clients map[string]*redis.Client
 }
 
-// know makes those at addrs the voters.
+// know makes those at addrs the voters, and leaves no connection to others.
 func (v *voters) know(addrs []string) {
 	v.addrs = addrs
 	for _, addr := range addrs {
@@ -57,11 +57,11 @@ func (v *voters) know(addrs []string) {
 			v.clients[addr] = redis.NewClient(v.w.dial.options(v.w.dial.voter, addr))
 		}
 	}
-}
-
-func (v *voters) close() {
-	for _, c := range v.clients {
-		_ = c.Close()
+	for addr, c := range v.clients {
+		if !slices.Contains(addrs, addr) {
+			_ = c.Close()
+			delete(v.clients, addr)
+		}
 	}
 }
 

@@ -122,6 +122,19 @@ func TestARetiredServerKeepsNoConnection(t *testing.T) {
 	}
 }
 
+// TestAVoterThatIsNoneAnyMoreKeepsNoConnection, as a master of a Cluster that was demoted.
+func TestAVoterThatIsNoneAnyMoreKeepsNoConnection(t *testing.T) {
+	one, _ := store(t)
+	y := redistest.NewRelay(t, one.Addr())
+	v := &voters{w: &Watch{dial: &connector{voter: &redis.Options{}, patience: time.Second}}, clients: map[string]*redis.Client{}}
+	for _, addrs := range [][]string{{one.Addr()}, nil} {
+		v.know([]string{y.Addr(), one.Addr()})
+		testkit.Must(t, v.clients[y.Addr()].Ping(t.Context()).Err())
+		v.know(addrs)
+		testkit.Eventually(t, "nothing is connected to it", func() bool { return y.Conns() == 0 })
+	}
+}
+
 // TestASessionWithTheNewServerGoesOn has the exchange of a server be noticed on another connection
 // after the listening one has been made to the new one: ended again, it would take with it what was
 // received and not looked at.

@@ -175,16 +175,12 @@ func (s *Store) Ping(ctx context.Context) error {
 // Purge purges as redis-cli would: DEL of the key, or, if soft, HSET fresh_until 0 if it exists.
 // Every process on this Redis receives it. It reports whether there was anything.
 func (s *Store) Purge(ctx context.Context, key string, soft bool) (held bool, err error) {
-	return s.purge(ctx, key, soft, false)
+	return call(ctx, s, key, func(c redis.Cmdable) (bool, error) { return s.hash(key).Purge(ctx, c, soft, false) })
 }
 
 // Forget is a hard Purge that removes the history too.
 func (s *Store) Forget(ctx context.Context, key string) (held bool, err error) {
-	return s.purge(ctx, key, false, true)
-}
-
-func (s *Store) purge(ctx context.Context, key string, soft, forget bool) (held bool, err error) {
-	return call(ctx, s, key, func(c redis.Cmdable) (bool, error) { return s.hash(key).Purge(ctx, c, soft, forget) })
+	return call(ctx, s, key, func(c redis.Cmdable) (bool, error) { return s.hash(key).Purge(ctx, c, false, true) })
 }
 
 // do calls f, whose errors say that they are Redis's, with the server of a key.

@@ -82,6 +82,9 @@ func (s *derived) keep(k Key, f *form, grows int) bool {
 	}
 	delete(next, k)
 	others, own := size(next), f.size()+int64(grows)
+	if own > 2*s.limit { // whatever is dropped
+		return false
+	}
 	fits := func() bool {
 		return len(next) < maxDerived && (others+own <= s.limit || len(next) == 0 && own <= 2*s.limit)
 	}

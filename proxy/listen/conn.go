@@ -17,7 +17,7 @@ import (
 // first request the connection knows by itself.
 type conn struct {
 	net.Conn
-	owner  *Listener
+	end    func(*conn) error // closes it, or hands it over
 	state  atomic.Int32
 	turns  atomic.Uint32 // how often it became idle
 	closed atomic.Bool
@@ -148,7 +148,7 @@ func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	return c.owner.end(c)
+	return c.end(c)
 }
 
 // free takes the deadlines off a connection that was taken from its service, and reports whether it

@@ -15,7 +15,8 @@ type Listener struct {
 	tls    *tls.Config // nil without TLS
 	once   sync.Once
 	closed chan struct{}
-	handed atomic.Bool // connections go to the next service; set with mu held
+	handed atomic.Bool       // connections go to the next service; set with mu held
+	end    func(*conn) error // release, bound once
 
 	mu    sync.Mutex // guards the field below
 	conns map[*conn]struct{}
@@ -31,7 +32,9 @@ const (
 
 // Listen makes a service's share of the socket, with TLS unless config is nil.
 func (s *Socket) Listen(config *tls.Config) *Listener {
-	return &Listener{socket: s, tls: config, closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+	l := &Listener{socket: s, tls: config, closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+	l.end = l.release
+	return l
 }
 
 // Accept waits for a connection. Its error is net.ErrClosed once the listener is closed.
@@ -74,7 +77,7 @@ func (l *Listener) take(p passed) net.Conn {
 	if l.tls != nil && !p.begun {
 		p.Conn = tls.Server(&cork{Conn: p.Conn, handshakes: l.socket.handshakes}, l.tls)
 	}
-	c := &conn{Conn: p.Conn, owner: l}
+	c := &conn{Conn: p.Conn, end: l.end}
 	l.conns[c] = struct{}{}
 	if secure, ok := p.Conn.(*tls.Conn); ok {
 		under, _ := secure.NetConn().(*cork)
@@ -137,8 +140,8 @@ func (l *Listener) CloseConns() {
 	}
 }
 
-// end closes a connection, or hands it over.
-func (l *Listener) end(c *conn) error {
+// release closes a connection, or hands it over.
+func (l *Listener) release(c *conn) error {
 	defer l.forget(c)
 	if !l.handed.Load() || !c.free() {
 		return c.Conn.Close()

@@ -88,14 +88,14 @@ func (s *derived) keep(k Key, f *form, grows int) bool {
 	fits := func() bool {
 		return len(next) < maxDerived && (others+own <= s.limit || len(next) == 0 && own <= 2*s.limit)
 	}
-	byUse := slices.SortedFunc(maps.Keys(next), func(a, b Key) int { return cmp.Compare(next[a].used.Load(), next[b].used.Load()) })
+	byUse := slices.SortedFunc(maps.Values(next), func(a, b *form) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
 	for _, victim := range byUse {
 		if fits() {
 			break
 		}
-		if f := next[victim]; f.drop() {
-			others -= f.size()
-			delete(next, victim)
+		if victim.drop() {
+			others -= victim.size()
+			maps.DeleteFunc(next, func(_ Key, f *form) bool { return f == victim })
 		}
 	}
 	kept := fits()

@@ -33,13 +33,13 @@ func (r *Reader[V]) Get(ctx context.Context) (Answer[V], error) {
 // get is Get when memory alone does not suffice, for a call made at the given time: see [serve]. It
 // waits for a [flight], which may end without a document that it can use; then it decides again.
 func (r *Reader[V]) get(ctx context.Context, asked time.Duration) (a Answer[V], err error) {
-	var waited Status // on a hit after another process's flight
-	void := false     // the load was: a look that began before the purge is not worth waiting for
-	var found *entry[V]
+	var waited Status   // on a hit after another process's flight
+	void := false       // the load was: a look that began before the purge is not worth waiting for
+	var found *entry[V] // by the last flight
 	for try := 0; ; try++ {
 		now := watch.Now()
 		e, l := r.seen(now)
-		if l == linkUnsure && found != nil && asked <= found.mark.At() { // purged since, perhaps
+		if (l == linkUnsure || e.standing(now) == copyNone) && found != nil && asked <= found.mark.At() { // purged since
 			e, l = found, linkLooked
 		}
 		do := serve(l, e.standing(now), r.mood(now))

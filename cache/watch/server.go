@@ -121,7 +121,9 @@ func (s *Server) exchanged(run string) bool {
 // reach asks for the role on a new connection. A master that was demoted, and is cut from its
 // successor, answers the pings of a session as before, and announces nothing of what happens there.
 func (s *Server) reach() error {
-	c := s.newPool()
+	o := s.Dedicated() // a pool can begin with more than one connection
+	o.OnConnect = s.identify
+	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
 	text, err := c.Info(s.ctx, "replication").Result()
 	if Replied(err) { // not permitted

@@ -122,6 +122,22 @@ func TestARetiredServerKeepsNoConnection(t *testing.T) {
 	}
 }
 
+// TestAServerIsReachedOnOneConnection, whatever the URL has a pool begin with.
+func TestAServerIsReachedOnOneConnection(t *testing.T) {
+	one, _ := store(t)
+	y := redistest.NewRelay(t, one.Addr())
+	dial, err := parseURL(y.URL()+"?min_idle_conns=5", 200*time.Millisecond)
+	testkit.Must(t, err)
+	s := &Server{w: &Watch{dial: dial}, addr: y.Addr(), ctx: t.Context()}
+	y.Hang()
+	reached := make(chan error)
+	go func() { reached <- s.reach() }()
+	testkit.Eventually(t, "it is connected to", func() bool { return y.Conns() > 0 })
+	if err, n := <-reached, y.Conns(); err == nil || n > 2 {
+		t.Errorf("%v, with %d ends of connections", err, n)
+	}
+}
+
 // TestAVoterThatIsNoneAnyMoreKeepsNoConnection, as a master of a Cluster that was demoted.
 func TestAVoterThatIsNoneAnyMoreKeepsNoConnection(t *testing.T) {
 	one, _ := store(t)

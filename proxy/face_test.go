@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -180,6 +181,39 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	testkit.Must(t, err)
 	if err := r.server.Serve(ln); err != nil {
 		t.Errorf("Serve after Shutdown: %v", err)
+	}
+}
+
+// closing is a listener that is closed while it gives out its last connection.
+type closing struct {
+	net.Listener
+	accepting, closed chan struct{}
+	last              net.Conn
+}
+
+func (l *closing) Accept() (net.Conn, error) {
+	if l.last == nil {
+		return nil, net.ErrClosed
+	}
+	close(l.accepting)
+	<-l.closed
+	<-time.After(50 * time.Millisecond) // in which Shutdown may look
+	c := l.last
+	l.last = nil
+	return c, nil
+}
+
+func (l *closing) Close() error { close(l.closed); return nil }
+
+func TestShutdownWaitsForTheConnectionThatIsBeingAccepted(t *testing.T) {
+	r := newRig(t, Options{})
+	w := &wire{sent: [][]byte{[]byte("GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")}, end: io.EOF}
+	l := &closing{accepting: make(chan struct{}), closed: make(chan struct{}), last: w}
+	go func() { testkit.Check(t, r.server.Serve(l)) }()
+	testkit.Receive(t, l.accepting)
+	testkit.Must(t, r.server.Shutdown(t.Context()))
+	if got := w.answered.String(); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+		t.Errorf("answered %q", got)
 	}
 }
 

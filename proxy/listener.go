@@ -13,9 +13,11 @@ import (
 // Serve answers requests on ln until Shutdown is called, and then returns nil; at once if it was
 // called before. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
+	s.serving.Add(1)
+	defer s.serving.Add(-1)
 	stop := context.AfterFunc(s.accepting, func() { _ = ln.Close() })
 	defer stop()
-	for {
+	for s.accepting.Err() == nil {
 		c, err := ln.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
@@ -31,6 +33,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		// Not by fasthttp's Serve, whose pool of workers keeps a channel for each connection.
 		go func() { _ = s.app.Server().ServeConn(made) }() // its error was answered, or the client is gone
 	}
+	return nil
 }
 
 // Connections is the number of open connections.

@@ -29,6 +29,7 @@ type Server struct {
 	accepting context.Context // until Shutdown
 	close     context.CancelFunc
 	draining  atomic.Bool
+	serving   atomic.Int64   // listeners, one of which may be giving out its last connection
 	open      atomic.Int64   // connections
 	notice    rate.Sometimes // logs that there are too many
 }
@@ -44,7 +45,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.close()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for s.open.Load() > 0 {
+	for s.serving.Load() > 0 || s.open.Load() > 0 {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("proxy: shut down: %w", ctx.Err())

@@ -143,7 +143,8 @@ func TestALargeAnswerArrivesWholeAndIsWrittenInTurns(t *testing.T) {
 // The heartbeat, by whose lateness memory is no longer trusted, keeps its time on a single
 // processor while 5 MB are written to each of 44 readers, fast and slow ones. How long it takes
 // depends on the machine and on what else runs there, so it is compared with that while the answers
-// are written at once, as much of them as a socket takes.
+// are written at once, as much of them as a socket takes. A burst elsewhere may fall into the one
+// alone, so it is tried again.
 func TestWritingLargeAnswersHoldsUpNoHeartbeat(t *testing.T) {
 	const readers, rounds = 44, 4 // with 90 descriptors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -201,22 +202,27 @@ func TestWritingLargeAnswersHoldsUpNoHeartbeat(t *testing.T) {
 		}
 		return all
 	}
-	var inTurns, atOnce []time.Duration
-	for range rounds { // one after the other, so that both have the same machine
-		inTurns = append(inTurns, during((*lean).write)...)
-		atOnce = append(atOnce, during(func(l *lean, pieces [][]byte) error {
-			buffers := net.Buffers(pieces)
-			_, err := buffers.WriteTo(l.Conn)
-			return err
-		})...)
-	}
 	slow := func(all []time.Duration) time.Duration { // three quarters are faster
 		slices.Sort(all)
 		return all[len(all)*3/4]
 	}
-	got, worse := slow(inTurns), slow(atOnce)
-	t.Logf("in turns %v, at once %v, %d and %d pings", got, worse, len(inTurns), len(atOnce))
-	if got > worse*2/3 { // it is a quarter to a half; written without turns, as long as at once
-		t.Errorf("a ping takes %v, and %v if answers are written at once", got, worse)
+	for try := 1; ; try++ {
+		var inTurns, atOnce []time.Duration
+		for range rounds { // one after the other, so that both have the same machine
+			inTurns = append(inTurns, during((*lean).write)...)
+			atOnce = append(atOnce, during(func(l *lean, pieces [][]byte) error {
+				buffers := net.Buffers(pieces)
+				_, err := buffers.WriteTo(l.Conn)
+				return err
+			})...)
+		}
+		got, worse := slow(inTurns), slow(atOnce)
+		t.Logf("in turns %v, at once %v, %d and %d pings", got, worse, len(inTurns), len(atOnce))
+		if got <= worse*2/3 { // it is a quarter to a half; written without turns, as long as at once
+			return
+		}
+		if try == 3 {
+			t.Fatalf("a ping takes %v, and %v if answers are written at once", got, worse)
+		}
 	}
 }

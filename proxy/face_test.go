@@ -192,15 +192,10 @@ type closing struct {
 }
 
 func (l *closing) Accept() (net.Conn, error) {
-	if l.last == nil {
-		return nil, net.ErrClosed
-	}
-	close(l.accepting)
+	l.accepting <- struct{}{}
 	<-l.closed
 	<-time.After(50 * time.Millisecond) // in which Shutdown may look
-	c := l.last
-	l.last = nil
-	return c, nil
+	return l.last, nil
 }
 
 func (l *closing) Close() error { close(l.closed); return nil }

@@ -19,15 +19,20 @@ import (
 // ask gives a server the pieces that a client sends, one for each read and then nothing more until
 // its time is over, and returns all that the server wrote.
 func ask(s *Server, pieces ...string) string {
+	_, answers := askOn(s, pieces...)
+	return answers
+}
+
+// askOn is ask, and returns the connection too.
+func askOn(s *Server, pieces ...string) (c *client, answers string) {
 	w := &wire{end: os.ErrDeadlineExceeded}
 	for _, p := range pieces {
 		w.sent = append(w.sent, []byte(p))
 	}
 	s.open.Add(1)
-	c := s.newClient(w)
+	c = clientIn(s.newClient(w))
 	_ = s.app.Server().ServeConn(c) // its error is about what was sent
-	_ = c.Close()
-	return w.answered.String()
+	return c, w.answered.String()
 }
 
 // statuses are those of the answers to requests of these methods, and whatever is left after them.
@@ -61,14 +66,8 @@ func TestAnIdleConnectionKeepsNoFraming(t *testing.T) {
 		{get}, {get, get}, {get + get + get}, {get[:9], get[9:] + get[:9], get[9:]}, {"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n"},
 		{head + "Content-Length: 4\r\n\r\n", "body"}, {head + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"},
 	} {
-		w := &wire{end: os.ErrDeadlineExceeded}
-		for _, p := range pieces {
-			w.sent = append(w.sent, []byte(p))
-		}
-		s.open.Add(1)
-		c := clientIn(s.newClient(w))
-		_ = s.app.Server().ServeConn(c) // until the time of an idle connection is over
-		if answers := w.answered.String(); strings.Count(answers, "HTTP/1.1 ") != strings.Count(strings.Join(pieces, ""), " HTTP/1.1\r\n") || c.framing != nil {
+		c, answers := askOn(s, pieces...)
+		if strings.Count(answers, "HTTP/1.1 ") != strings.Count(strings.Join(pieces, ""), " HTTP/1.1\r\n") || c.framing != nil {
 			t.Errorf("%q: %q, framing %+v", pieces, answers, c.framing)
 		}
 	}

@@ -39,13 +39,6 @@ func TestEveryDocumentedFieldCanBeOrderedBy(t *testing.T) {
 	}
 }
 
-func TestOrderingOfTheEmptyListIsTheEmptyList(t *testing.T) {
-	b := banners{body: []byte("[]")}
-	if order := b.order(negotiate.ParseOrdering([]byte("-id"))); order != nil {
-		t.Errorf("%v", order)
-	}
-}
-
 // FuzzOrder: an ordering gives the same banners, each no greater than the next, equal ones in the
 // order they had, and the document of them is what encoding them anew would write.
 func FuzzOrder(f *testing.F) {

@@ -103,8 +103,8 @@ func (r *Reader[V]) dueIn(now, last time.Duration) time.Duration {
 	if e.holds(now) {
 		at = max(at, e.ahead)
 	}
-	if p := r.pause.Load(); !r.watched.Unseen(&p.mark) {
-		at = max(at, p.until)
+	if r.paused(now) != nil {
+		at = max(at, r.pause.Load().until)
 	}
 	return at - now
 }

@@ -47,10 +47,11 @@ func (r *Reader[V]) mood(now time.Duration) mood {
 	return cmsPausing
 }
 
-// paused is the failure whose pause is not over; nil if a load can be tried.
+// paused is the failure whose pause is not over; nil if a load can be tried. A document that is held
+// back pauses only who has a copy to serve instead.
 func (r *Reader[V]) paused(now time.Duration) error {
 	p := r.pause.Load()
-	if now >= p.until || r.watched.Unseen(&p.mark) {
+	if now >= p.until || r.watched.Unseen(&p.mark) || p.isHeld() && !r.memory.Load().holds(now) {
 		return nil
 	}
 	return &RetryError{After: p.until - now, Err: p.err}

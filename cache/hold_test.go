@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -279,7 +280,7 @@ func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
 	b := anyStore(t)
 	src := newSource(2)
 	o := guarded(src, time.Hour)
-	o.LastGood = t.TempDir()
+	o.BackoffFirst, o.BackoffMost, o.LastGood = time.Minute, time.Minute, t.TempDir()
 	s, r := replica(t, b.url, o)
 	get(t, r)
 	eventually(t, "the last good copy is kept", func() bool { _, err := r.file.Load(); return err == nil })
@@ -293,6 +294,33 @@ func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
 		}
 		return r.Snapshot().HeldBack != nil
 	})
+	o.LastGood = ""
+	if _, other := replica(t, b.url, o); get(t, other).Value != 101 {
+		t.Error("a replica without a copy has nothing to hold it back for")
+	}
+}
+
+// TestAHoldPausesOnlyWhoHasACopy has a copy be removed, or be none that can be used, while another
+// document is held back for it.
+func TestAHoldPausesOnlyWhoHasACopy(t *testing.T) {
+	for _, fields := range [][]any{{"HDEL", key, "etag"}, {"HDEL", key, "etag", "body"}, {"HDEL", key, "fetched_at"}, {"HSET", key, "body", "x"}, {"HSET", key, "etag", "x"}} {
+		t.Run(fmt.Sprint(fields...), func(t *testing.T) {
+			b := anyStore(t)
+			src := newSource(2)
+			o := guarded(src, time.Hour)
+			o.BackoffFirst, o.BackoffMost = time.Minute, time.Minute
+			_, r := replica(t, b.url, o)
+			get(t, r)
+			src.version.Store(101)
+			until(t, r, "it is held back", isHeld)
+			must(t, b.client.Do(t.Context(), fields...).Err())
+			received(t, r)
+			get(t, r) // no error
+			if _, other := replica(t, b.url, o); get(t, other).Value != 101 {
+				t.Error("a replica without a copy has another")
+			}
+		})
+	}
 }
 
 func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {

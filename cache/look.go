@@ -82,6 +82,7 @@ func (r *Reader[V]) acquire(ctx context.Context) (l lease.Lease, held *entry[V],
 	if prev.origin == originLost {
 		q.Lost = prev.fetchedAt
 	}
+	q.Unserved = r.pause.Load().isHeld() && !prev.holds(watch.Now())
 	r.mu.Lock()
 	if r.flight != nil {
 		r.flight.token = q.Token

@@ -239,6 +239,23 @@ func TestADocumentWhoseBodyWasRemovedIsPurged(t *testing.T) {
 	})
 }
 
+// TestWhatIsLeftOfADocumentIsNoStub removes its content while a process fetches that does not hear of
+// it: what was fetched before is not stored.
+func TestWhatIsLeftOfADocumentIsNoStub(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		for _, fields := range [][]string{{"body"}, {"etag"}, {"etag", "body"}} {
+			fill(t, b.client, acquire(t, b.client, time.Minute), 1)
+			must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+			l := acquire(t, b.client, time.Minute)
+			must(t, b.client.HDel(t.Context(), key, fields...).Err())
+			wrote, err := another().Fill(t.Context(), b.client, l, lease.Filling{Source: "test", ETag: ETag(body(1)), Body: body(1), TTL: time.Minute})
+			if must(t, err); wrote.Outcome != lease.Lost {
+				t.Errorf("without %v: %+v", fields, wrote)
+			}
+		}
+	})
+}
+
 func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 	b := anyStore(t)
 	src := newSource()

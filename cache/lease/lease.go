@@ -191,6 +191,7 @@ type Request struct {
 	Damaged     string // the etag of a body in Redis that cannot be used
 	Newer       int64  // when the copy was fetched that the caller has and Redis does not, or 0: an older document is due
 	Lost        int64  // the same if Redis has lost that copy: an older pin has come back, and holds nobody
+	Unserved    bool   // the caller has no copy to serve instead of a document that is held back, and does not pause for it
 }
 
 // A Lease is the right to fetch a resource, or the reason why it was not granted, and what is held
@@ -205,7 +206,7 @@ type Lease struct {
 // Acquire takes the lease if a fetch is due and the lease is free.
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
 	r, err := h.run(ctx, c, acquire, q.Have, q.Token, q.Length.Milliseconds(), q.Source, q.TTL.Milliseconds(),
-		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Newer, q.Lost)
+		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Newer, q.Lost, q.Unserved)
 	l := Lease{Record: record(r.from(3)), Outcome: Outcome(r.text(0)), Token: q.Token, Wrote: r.int(2) == 1}
 	if l.Outcome == Granted {
 		l.Lease, l.Left, l.Failure = "", 0, parseFailure(r.text(1))

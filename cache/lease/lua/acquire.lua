@@ -3,9 +3,9 @@
 -- damaged, what this process's tokens begin with (it fetches one at a time, so that a lease of its
 -- own is one whose reply it never received), when the copy was fetched that the caller has and
 -- Redis does not: an older document is due; the same if Redis has lost that copy, else 0: an older
--- pin has come back with a snapshot, and holds nobody. Returns the outcome ('granted', 'fresh',
--- 'held' or 'failed'), the failure before, 1 if the hash was written, and then what look does after
--- the writes.
+-- pin has come back with a snapshot, and holds nobody; 1 if the caller has no copy to serve instead
+-- of a document that is held back, else 0. Returns the outcome ('granted', 'fresh', 'held' or
+-- 'failed'), the failure before, 1 if the hash was written, and then what look does after the writes.
 local h = read()
 local function reply(outcome, before, wrote) return {outcome, before, wrote, unpack(found(h, ARGV[1]))} end
 local other = h.source ~= ARGV[4] and now >= h.fetched + ARGV[6]
@@ -16,7 +16,8 @@ if current and not accepted and now < h.fresh and now < h.fetched + ARGV[5] then
 
 local soft = h.fresh == 0 -- an operator's HSET fresh_until 0: the failure before does not count
 local own = string.sub(h.lease, 1, #ARGV[8]) == ARGV[8]
-if h.left > 0 and not own and not (h.failed and soft) then
+local unserved = ARGV[11] == '1' and string.find(h.lease, '^failed:%d+:held$')
+if h.left > 0 and not own and not (h.failed and soft) and not unserved then
   if h.failed then return reply('failed', '', 0) end
   clear(history)
   redis.call('HDEL', history, '') -- removes nothing; refused where a release would be: nobody waits then

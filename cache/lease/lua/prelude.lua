@@ -35,8 +35,8 @@ local held = {'held_since', 'held_until', 'held_seq', 'held_reason', 'held_befor
 
 -- The one reading of both. Books that are missing are as the hash says, without a lease. A hash
 -- without a number, or with another set or number than the books have, is none: doc is its number,
--- or 0; so is one whose body was removed. A lease or a failure of another hash is void, and so is a
--- hold. A failure that is a document held back is over once an operator has accepted it. If the clock
+-- or 0; so is one whose body or etag was removed. A lease or a failure of another hash is void, and
+-- so is a hold. A failure that is a document held back is over once an operator has accepted it. If the clock
 -- was set back, a document fetched in the future is due, and a hold that begins there is void. A request to restore stands in whatever
 -- hash is there.
 local function read()
@@ -47,7 +47,8 @@ local function read()
   local h = {set = b[1] or '', seq = num(b[2]), lease = b[3] or '', doc = 0, restore = string.sub(f[14] or '', 1, 300)}
   if h.set == '' or h.seq <= 0 then h.set, h.seq, h.lease = set, math.max(seq, 0), '' end
   if h.set == '' or h.seq == 0 then h.set, h.seq = '', 0 end
-  local whole = (f[3] or '') == '' or redis.call('HSTRLEN', key, 'body') > 0
+  local whole = not f[6] -- a stub
+  if (f[3] or '') ~= '' then whole = redis.call('HSTRLEN', key, 'body') > 0 end
   if seq > 0 and set == h.set and seq == h.seq and whole then h.doc = seq else f = {} end
   h.etag, h.source, h.at, h.changed = f[3] or '', f[4] or '', num(f[5]), num(f[6])
   h.mark, h.fresh, h.upstream, h.modified = f[7] or '', f[7] and num(f[7]) or 1, f[8] or '', f[9] or ''

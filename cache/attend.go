@@ -137,6 +137,6 @@ func (r *Reader[V]) differs(e *entry[V]) bool {
 	if err != nil || rec.ETag == e.doc.ETag && (fetched || e.pinned() && rec.Pinned()) {
 		return false
 	}
-	// The push that explains the difference may be on its way.
-	return r.watched.Confirm(r.store.ctx, &e.mark) && r.watched.Trusts(&e.mark, watch.Now())
+	// The push that explains the difference may be on its way, or be of the books: a look follows.
+	return r.watched.Confirm(r.store.ctx, &e.mark) && r.watched.Trusts(&e.mark, watch.Now()) && !r.watched.Since(&e.mark).Beside
 }

@@ -165,4 +165,9 @@ func TestSamplerCallsNoPurgeADifference(t *testing.T) {
 			t.Fatal("a purge under way was taken for a difference")
 		}
 	}
+	warm(t, r)
+	must(t, b.client.HSet(t.Context(), books, "seq", 99999).Err()) // the hash is none: see prelude.lua
+	if r.differs(r.memory.Load()) {
+		t.Error("a change of the books was taken for a difference")
+	}
 }

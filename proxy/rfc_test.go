@@ -15,8 +15,7 @@ import (
 )
 
 // A rule is a sentence of an RFC as a request and what has to hold of its answer. TAG, MODIFIED and
-// LENGTH stand for what is said of the document in use, BROTLI for the tag of its variant in that
-// coding.
+// LENGTH stand for what is said of the document in use.
 type rule struct {
 	name    string // begins with the section
 	request string
@@ -39,8 +38,7 @@ func newRuleRig(t *testing.T, o Options) (r *rig, expand *strings.Replacer) {
 	r = newRig(t, o)
 	r.holdBanners(t)
 	identity := r.get(t, bannersPath).Header
-	br := r.get(t, bannersPath, "Accept-Encoding: br").Header.Get("ETag")
-	return r, strings.NewReplacer("TAG", identity.Get("ETag"), "BROTLI", br, "LENGTH", identity.Get("Content-Length"), "MODIFIED", bannersModified.Format(http.TimeFormat))
+	return r, strings.NewReplacer("TAG", identity.Get("ETag"), "LENGTH", identity.Get("Content-Length"), "MODIFIED", bannersModified.Format(http.TimeFormat))
 }
 
 // holdBanners has banners that are 10 s old for the next half a second, and fresh for another 59.
@@ -91,7 +89,7 @@ func run(t *testing.T, o Options, rules []rule) {
 const getBanners = "GET " + bannersPath + "\n"
 
 // What an Accept, an Accept-Encoding and a condition mean in each form is in the tables of package
-// negotiate.
+// negotiate, and what the CMS answers as well, among the recorded answers.
 func TestRFC9110Semantics(t *testing.T) {
 	coded := func(coding string) []string {
 		return []string{"Content-Encoding: " + coding, "Vary: Accept, Accept-Encoding"}
@@ -123,13 +121,8 @@ func TestRFC9110Semantics(t *testing.T) {
 		{"9.1 methods are compared with case", "get " + bannersPath, 405, nil, nil},
 		{"9.1 an unknown method at an unknown path", "BREW /nope", 404, nil, nil},
 		{"9.3.1 a body with GET means nothing", getBanners + "Content-Length: 5\n\nhello", 200, []string{"ETag: TAG"}, nil},
-		{"9.3.2 HEAD has the fields of GET and no body", "HEAD " + bannersPath, 200, []string{"ETag: TAG", "Content-Length: LENGTH", "Last-Modified: MODIFIED"}, none},
 		{"9.3.2 HEAD of an error", "HEAD /nope", 404, []string{"Content-Length: 23"}, none},
-		{"9.3.3 POST", "POST " + bannersPath, 405, []string{"Allow: GET, HEAD, OPTIONS"}, nil},
-		{"9.3.4 PUT", "PUT " + bannersPath, 405, []string{"Allow: GET, HEAD, OPTIONS"}, nil},
-		{"9.3.5 DELETE", "DELETE " + bannersPath, 405, []string{"Allow: GET, HEAD, OPTIONS"}, nil},
 		{"9.3.6 CONNECT", "CONNECT example.org:443", 404, nil, nil},
-		{"9.3.7 OPTIONS", "OPTIONS " + bannersPath, 200, []string{"Allow: GET, HEAD, OPTIONS", "Content-Type: application/json"}, nil},
 		{"9.3.8 TRACE repeats nothing", "TRACE " + bannersPath + "\nCookie: secret", 405, nil, func(t *testing.T, got reply) {
 			if strings.Contains(string(got.body), "secret") {
 				t.Errorf("%s", got.body)
@@ -169,13 +162,11 @@ func TestRFC9110Semantics(t *testing.T) {
 		{"14.2 and with If-Range", getBanners + "Range: bytes=0-9\nIf-Range: TAG", 200, []string{"Content-Range: -"}, nil},
 		{"14.3 so Accept-Ranges promises none", getBanners, 200, []string{"Accept-Ranges: -"}, nil},
 
-		{"15.4.2 301", "GET /cms/rules", 301, []string{"Location: /cms/rules/", "Content-Length: 0"}, none},
 		{"15.4.5 a 304 has what a cache needs", getBanners + "If-None-Match: TAG", 304, []string{
 			"Cache-Control: *", "CDN-Cache-Control: *", "Cache-Groups: *", "Cache-Status: *", "Date: *", "ETag: TAG",
 			"Last-Modified: MODIFIED", "Vary: Accept, Accept-Encoding", "Age: 10", "Access-Control-Allow-Origin: -"}, none},
 		{"15.4.5 and nothing of the body", getBanners + "If-None-Match: TAG", 304, []string{
 			"Content-Type: -", "Content-Encoding: -", "Content-Length: -", "Transfer-Encoding: -"}, none},
-		{"15.5.6 405 names what is allowed", "PATCH /gvapp/", 405, []string{"Allow: GET, HEAD, OPTIONS"}, nil},
 		{"15.5.14 413", "POST /gvapp/\nContent-Length: 70000\n\n" + strings.Repeat("x", 70000), 413, []string{"Content-Type: application/json"}, nil},
 		{"15.5.15 414", "GET /" + strings.Repeat("x", 20000), 414, []string{"Content-Type: application/json"}, nil},
 	})

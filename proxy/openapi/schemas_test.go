@@ -16,22 +16,29 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
+// A schema is one of the document.
+type schema struct {
+	Type, Description    string
+	Properties           map[string]object
+	Required             []string
+	AdditionalProperties any
+}
+
+func schemas(t *testing.T) map[string]schema {
+	t.Helper()
+	var doc struct {
+		Components struct{ Schemas map[string]schema }
+	}
+	testkit.Must(t, json.Unmarshal(Document(), &doc))
+	return doc.Components.Schemas
+}
+
 // TestTheSchemasAreThoseOfTheTypes compares the schema of each type that goes over the wire with
 // the type: every field is always there, in this order, and no other.
 func TestTheSchemasAreThoseOfTheTypes(t *testing.T) {
-	var doc struct {
-		Components struct {
-			Schemas map[string]struct {
-				Type, Description    string
-				Properties           map[string]object
-				Required             []string
-				AdditionalProperties any
-			}
-		}
-	}
-	testkit.Must(t, json.Unmarshal(Document(), &doc))
+	all := schemas(t)
 	for _, of := range shape.Types() {
-		got := doc.Components.Schemas[schemaName(of.Name)]
+		got := all[schemaName(of.Name)]
 		var names []string
 		for _, f := range of.Fields {
 			names = append(names, f.Name)
@@ -45,7 +52,7 @@ func TestTheSchemasAreThoseOfTheTypes(t *testing.T) {
 			t.Errorf("%s requires %q, want %q and nothing else", of.Name, got.Required, names)
 		}
 	}
-	ordering := doc.Components.Schemas["Description"].Properties["ordering"]["items"]
+	ordering := all["Description"].Properties["ordering"]["items"]
 	var fields []any
 	for _, name := range shape.BannerFields() {
 		fields = append(fields, name)
@@ -101,21 +108,10 @@ func TestTheInterfaceDocumentHasTheFieldsOfTheSchemas(t *testing.T) {
 		text, _, _ = strings.Cut(text, "\n## ")
 		sections[number] = text
 	}
-
-	var doc struct {
-		Components struct {
-			Schemas map[string]struct {
-				Description string
-				Required    []string
-				Properties  map[string]json.RawMessage
-			}
-		}
-	}
-	testkit.Must(t, json.Unmarshal(Document(), &doc))
 	cited := regexp.MustCompile(`Section ([0-9.]+[0-9]) of docs/interface\.md`)
 	row := regexp.MustCompile(`(?m)^\| ([a-z_, ]+) \| (.*?) \|`)
 	checked := 0
-	for name, schema := range doc.Components.Schemas {
+	for name, schema := range schemas(t) {
 		section := cited.FindStringSubmatch(schema.Description)
 		if section == nil {
 			continue
@@ -128,8 +124,8 @@ func TestTheInterfaceDocumentHasTheFieldsOfTheSchemas(t *testing.T) {
 					continue
 				}
 				fields = append(fields, field)
-				null := strings.Contains(string(schema.Properties[field]), `"null"`)
-				if null != strings.HasSuffix(cells[2], " or null") {
+				text, _ := json.Marshal(schema.Properties[field]) // as it came
+				if null := strings.Contains(string(text), `"null"`); null != strings.HasSuffix(cells[2], " or null") {
 					t.Errorf("section %s: %s is %q, but the schema %s says null: %v", section[1], field, cells[2], name, null)
 				}
 			}

@@ -99,12 +99,7 @@ func TestAHoldOutlastsTheServer(t *testing.T) {
 	if lease := two.Client().HGet(t.Context(), books, "lease").Val(); lease != "" {
 		t.Errorf("the lease %s stays", lease)
 	}
-	until(t, r, "it is held back", func(a Answer[int64]) bool {
-		if a.Value != 2 {
-			t.Fatalf("version %d is served: %+v", a.Value, a.Status)
-		}
-		return r.Snapshot().HeldBack != nil
-	})
+	heldBack(t, r)
 }
 
 // stopAt calls a function when another server is noticed behind the address.
@@ -146,10 +141,9 @@ func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
 	server := startRedis(t)
 	way := redistest.NewRelay(t, server.Addr)
 	way.Mute()
-	src := newSource()
-	store, r := replica(t, way.URL(), options(src))
+	src, r := serving(t, way.URL())
 	get(t, r) // a write of its own
-	eventually(t, "it is noticed", func() bool { return !store.Listening() })
+	eventually(t, "it is noticed", func() bool { return !r.store.Listening() })
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
 }
 
@@ -158,8 +152,7 @@ func TestPushesThatDoNotComeEndTheTrust(t *testing.T) {
 func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	server := startRedis(t)
 	way := redistest.NewRelay(t, server.Addr)
-	src := newSource()
-	store, r := replica(t, way.URL(), options(src))
+	src, r := serving(t, way.URL())
 	warm(t, r)
 	calls := make(chan error, 10)
 	for range cap(calls) { // ten connections in the pool
@@ -175,8 +168,8 @@ func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
 	must(t, server.Client().Del(t.Context(), key).Err())
 	elapsed := testkit.Stopwatch(t)
 	eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
-	if took := elapsed(); took > 2*time.Second || !store.Up() {
-		t.Errorf("after %v, up: %t", took, store.Up())
+	if took := elapsed(); took > 2*time.Second || !r.store.Up() {
+		t.Errorf("after %v, up: %t", took, r.store.Up())
 	}
 }
 
@@ -190,7 +183,7 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 			way := relayTo(t, server.Addr)
 			src := newSource()
 			o := options(padded(src, 2<<20))
-			store, r := replica(t, way.URL(), o)
+			_, r := replica(t, way.URL(), o)
 			_, other := replica(t, way.URL(), o)
 			way.Throttle(4 << 20) // half a second for each way
 			for _, r := range []*Reader[int64]{r, other} {
@@ -203,8 +196,8 @@ func TestADocumentOnItsWayIsNoSilence(t *testing.T) {
 			for _, r := range []*Reader[int64]{r, other} {
 				eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
 			}
-			if n := src.loads.Load(); n != 2 || !store.Up() {
-				t.Errorf("%d loads, want one for the start and one for the purge; up: %t", n, store.Up())
+			if n := src.loads.Load(); n != 2 || !r.store.Up() {
+				t.Errorf("%d loads, want one for the start and one for the purge; up: %t", n, r.store.Up())
 			}
 		})
 	}
@@ -237,7 +230,7 @@ func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	server := startRedis(t, "--lua-time-limit", "10")
 	way := redistest.NewRelay(t, server.Addr)
-	store, r := replica(t, way.URL(), options(newSource()))
+	_, r := serving(t, way.URL())
 	warm(t, r)
 	busy := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: -1})
 	defer func() { _ = busy.Close() }()
@@ -252,11 +245,11 @@ func TestABusyServerIsNotDeafForLong(t *testing.T) {
 	})
 	way.Cut()
 	way.Heal()
-	eventually(t, "it is noticed", func() bool { return !store.Listening() })
+	eventually(t, "it is noticed", func() bool { return !r.store.Listening() })
 	must(t, server.Client().ScriptKill(t.Context()).Err())
 	testkit.Receive(t, done)
 	elapsed := testkit.Stopwatch(t)
-	eventually(t, "purges are received again", store.Listening)
+	eventually(t, "purges are received again", r.store.Listening)
 	if took := elapsed(); took > 2*time.Second {
 		t.Errorf("deaf for %v after it was over", took)
 	}
@@ -268,8 +261,7 @@ func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
 	impostor := redistest.Start(t)
-	src := newSource()
-	store, r := replica(t, group.URL(), options(src))
+	src, r := serving(t, group.URL())
 	warm(t, r)
 	for _, s := range group.Sentinels[:2] {
 		s.Kill()
@@ -281,8 +273,8 @@ func TestAMinorityOfSentinelsIsNotBelieved(t *testing.T) {
 	must(t, alone.Do(t.Context(), "sentinel", "monitor", redistest.MasterName, host, port, "2").Err())
 	eventually(t, "memory is not trusted without a majority", func() bool { return get(t, r).Status.Detail == DetailRedis })
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return group.Master.Client().Del(t.Context(), key).Err() })
-	if n := impostor.Client().DBSize(t.Context()).Val(); n != 0 || !store.Up() {
-		t.Errorf("%d keys on the server that a minority names; up: %t", n, store.Up())
+	if n := impostor.Client().DBSize(t.Context()).Val(); n != 0 || !r.store.Up() {
+		t.Errorf("%d keys on the server that a minority names; up: %t", n, r.store.Up())
 	}
 }
 

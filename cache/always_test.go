@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
@@ -140,12 +138,7 @@ func TestADocumentThatIsDueIsNotTriedWithoutRest(t *testing.T) {
 	_, r := replica(t, server.URL(), o)
 	warm(t, r)
 	src.fail(errDown)
-	_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
-		tx.HSet(t.Context(), key, "fresh_until", "0")
-		tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
-		return nil
-	})
-	must(t, err)
+	refuseAfter(t, server.Client(), "fresh_until", "0")
 	eventually(t, "the CMS is tried", func() bool { return src.loads.Load() > 1 })
 	before := commands(t, server)
 	watch.Sleep(t.Context(), time.Second)
@@ -180,10 +173,7 @@ func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 			unable.BackoffMost = time.Hour
 			unable.Unable = func() error { return open }
 			unable.Loader = LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, open })
-			other, err := NewReader(openStore(t, server.URL()), "banners", able)
-			must(t, err)
-			asked, err := NewReader(openStore(t, server.URL()), "banners", unable)
-			must(t, err)
+			other, asked := alone(t, server.URL(), able), alone(t, server.URL(), unable)
 			s := asked.store
 			eventually(t, "purges are received", func() bool { return test.args != nil || s.Listening() && other.store.Listening() })
 			if test.due != nil {

@@ -21,8 +21,7 @@ func TestRedisAwayIsSlowerNeverAnError(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			server := startRedis(t)
-			src := newSource()
-			store, r := replica(t, server.URL(), options(src))
+			src, r := serving(t, server.URL())
 			warm(t, r)
 
 			end := fault(server)
@@ -36,7 +35,7 @@ func TestRedisAwayIsSlowerNeverAnError(t *testing.T) {
 			}
 			src.fail(nil)
 			end()
-			eventually(t, "it is back", func() bool { return store.Up() && store.Listening() })
+			eventually(t, "it is back", func() bool { return r.store.Up() && r.store.Listening() })
 			eventually(t, "coherent again", func() bool { return get(t, r).Status.Detail == DetailMemory })
 		})
 	}
@@ -44,9 +43,7 @@ func TestRedisAwayIsSlowerNeverAnError(t *testing.T) {
 
 func TestWithoutRedisFromTheStartTheSourceIsAsked(t *testing.T) {
 	src := newSource()
-	store := openStore(t, "redis://127.0.0.1:1")
-	r, err := NewReader(store, "banners", options(src))
-	must(t, err)
+	r := alone(t, "redis://127.0.0.1:1", options(src))
 	a := get(t, r)
 	if a.Value != 1 || a.Status.Fwd != FwdMiss || a.Status.Stored || a.Status.Detail != DetailRedisAway {
 		t.Errorf("first answer: %+v", a)
@@ -64,11 +61,9 @@ func TestWithoutRedisFromTheStartTheSourceIsAsked(t *testing.T) {
 func TestNothingHeldAndSourceDownIsTheSourcesError(t *testing.T) {
 	src := newSource()
 	src.fail(errDown)
-	store := openStore(t, "redis://127.0.0.1:1")
-	r, err := NewReader(store, "banners", options(src))
-	must(t, err)
+	r := alone(t, "redis://127.0.0.1:1", options(src))
 	for range 20 {
-		_, err = r.Get(t.Context())
+		_, err := r.Get(t.Context())
 		var retry *RetryError
 		if !errors.Is(err, errDown) || !errors.As(err, &retry) || retry.After <= 0 {
 			t.Fatalf("got %v, want the source's error and when it is tried again", err)
@@ -128,10 +123,7 @@ func TestSlowHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 // milliseconds, without end.
 func TestAServerThatAnswersByteByByteIsAway(t *testing.T) {
 	t.Parallel()
-	src := newSource()
-	store := openStore(t, "redis://"+liar(t, []byte("*16\r\n$1000000\r\n"), 10*time.Millisecond))
-	r, err := NewReader(store, "banners", options(src))
-	must(t, err)
+	r := alone(t, "redis://"+liar(t, []byte("*16\r\n$1000000\r\n"), 10*time.Millisecond), options(newSource()))
 	for range 3 {
 		elapsed := testkit.Stopwatch(t)
 		a := get(t, r)

@@ -16,8 +16,7 @@ import (
 
 func TestAPanicInPrepareIsAnErrorAndHoldsUpNobody(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	_, sound := replica(t, b.url, options(src))
+	src, sound := serving(t, b.url)
 	get(t, sound) // Redis holds it, so that the other replica's first look prepares it
 	o := options(src)
 	o.Prepare = func(*Document) (int64, error) { panic("a document that nobody thought of") }

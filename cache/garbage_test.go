@@ -108,8 +108,7 @@ func TestClockOfRedisSetBackMakesDocumentsDue(t *testing.T) {
 func TestAWaiterIsNotLeftBehindByAConnectionThatDies(t *testing.T) {
 	server := startRedis(t)
 	way := redistest.NewRelay(t, server.Addr)
-	src := newSource()
-	_, holder := replica(t, server.URL(), options(src))
+	src, holder := serving(t, server.URL())
 	_, r := replica(t, way.URL(), options(src))
 	held, release := loading(t, src, holder)
 	elapsed := testkit.Stopwatch(t)

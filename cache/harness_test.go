@@ -302,13 +302,14 @@ func acquire(t testing.TB, c *redis.Client, length time.Duration) lease.Lease {
 }
 
 // fill stores a version as another process.
-func fill(t testing.TB, c *redis.Client, l lease.Lease, version int64) {
+func fill(t testing.TB, c *redis.Client, l lease.Lease, version int64) lease.Filled {
 	t.Helper()
 	wrote, err := another().Fill(t.Context(), c, l, lease.Filling{Source: "test", ETag: ETag(body(version)), Body: body(version), TTL: time.Minute})
 	must(t, err)
 	if wrote.Outcome != lease.Stored {
 		t.Fatalf("not stored: %+v", wrote)
 	}
+	return wrote
 }
 
 // received waits until everything acknowledged by now was received.

@@ -150,9 +150,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 // another's fill.
 func TestAPurgeIsNotUndoneByTheHistory(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		l := acquire(t, b.client, time.Minute)
-		wrote, err := another().Fill(t.Context(), b.client, l, lease.Filling{Source: "test", ETag: ETag(body(1)), Body: body(1), TTL: time.Minute})
-		must(t, err)
+		wrote := fill(t, b.client, acquire(t, b.client, time.Minute), 1)
 		late := func(when string) {
 			outcome, _, err := another().Remember(t.Context(), b.client, wrote.Place, Version{Name: lease.VersionOf(body(1))}, body(1))
 			if must(t, err); outcome != lease.Lost || b.client.Exists(t.Context(), past).Val() > 0 {
@@ -161,7 +159,7 @@ func TestAPurgeIsNotUndoneByTheHistory(t *testing.T) {
 		}
 		must(t, b.client.Del(t.Context(), key).Err())
 		late("a purge")
-		l = acquire(t, b.client, time.Minute)
+		l := acquire(t, b.client, time.Minute)
 		late("a stub")
 		fill(t, b.client, l, 2)
 		late("a fill")

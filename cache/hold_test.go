@@ -43,6 +43,17 @@ func until(t testing.TB, r *Reader[int64], what string, ok func(Answer[int64]) b
 	eventually(t, what, func() bool { return ok(get(t, r)) })
 }
 
+// heldBack waits until a document is held back, and version 2 is served until then.
+func heldBack(t testing.TB, r *Reader[int64]) {
+	t.Helper()
+	until(t, r, "it is held back", func(a Answer[int64]) bool {
+		if a.Value != 2 {
+			t.Fatalf("version %d is served: %+v", a.Value, a.Status)
+		}
+		return r.Snapshot().HeldBack != nil
+	})
+}
+
 func isHeld(a Answer[int64]) bool { return a.Status.Stale && a.Status.Detail == DetailHeld }
 
 func TestADocumentThatTheGuardObjectsToIsHeldBackOnEveryReplica(t *testing.T) {
@@ -288,12 +299,7 @@ func TestACopyThatRedisDoesNotHoldIsGuardedToo(t *testing.T) {
 	must(t, b.client.FlushAll(t.Context()).Err())
 	src.version.Store(101)
 	_, r = replica(t, b.url, o)
-	until(t, r, "it is held back", func(a Answer[int64]) bool {
-		if a.Value != 2 {
-			t.Fatalf("version %d is served", a.Value)
-		}
-		return r.Snapshot().HeldBack != nil
-	})
+	heldBack(t, r)
 	o.LastGood = ""
 	if _, other := replica(t, b.url, o); get(t, other).Value != 101 {
 		t.Error("a replica without a copy has nothing to hold it back for")
@@ -334,12 +340,7 @@ func TestAReplicaOnItsOwnHoldsBackToo(t *testing.T) {
 	relayed.Cut()
 	eventually(t, "Redis is unreachable", func() bool { return !r.store.Up() })
 	src.version.Store(101)
-	until(t, r, "it is held back", func(a Answer[int64]) bool {
-		if a.Value != 2 {
-			t.Fatalf("version %d is served", a.Value)
-		}
-		return r.Snapshot().HeldBack != nil
-	})
+	heldBack(t, r)
 	began, loads := time.Now(), src.loads.Load()
 	for time.Since(began) < time.Second {
 		get(t, r)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"vitrine/cache/lease"
 	"vitrine/cache/watch"
 )
@@ -308,12 +306,7 @@ func TestAnOlderPinHoldsNobody(t *testing.T) {
 			until(t, r, "the third version", func(a Answer[int64]) bool { return a.Value == 3 && !a.Status.Stale })
 			if refused {
 				src.version.Store(4)
-				_, err := b.client.TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
-					tx.HSet(t.Context(), key, "fresh_until", 0)
-					tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
-					return nil
-				})
-				must(t, err)
+				refuseAfter(t, b.client, "fresh_until", 0)
 				until(t, r, "the fourth version", func(a Answer[int64]) bool { return a.Value == 4 })
 			}
 			newest := src.version.Load()

@@ -72,12 +72,10 @@ var removals = map[string]func(t *testing.T, b backend) error{
 
 func TestPurgeIsSeenByEveryReplica(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		_, r1 := replica(t, b.url, options(src))
+		src, r1 := serving(t, b.url)
 		_, r2 := replica(t, b.url, options(src))
 		for name, purge := range removals {
 			t.Run(name, func(t *testing.T) {
-				get(t, r1)
 				eventually(t, "both hold it", func() bool {
 					return get(t, r1).Status.Detail == DetailMemory && get(t, r2).Status.Detail == DetailMemory
 				})
@@ -102,8 +100,7 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 					must(t, b.client.FlushDB(t.Context()).Err())
 					src, r := serving(t, b.url)
 					if !cold {
-						get(t, r)
-						eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
+						warm(t, r)
 					}
 					loads := src.loads.Load()
 					release := src.hold()
@@ -140,8 +137,7 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		src, r := serving(t, b.url)
-		get(t, r)
-		eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
+		warm(t, r)
 		src.version.Add(1)
 		release := src.hold()
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
@@ -258,8 +254,7 @@ func TestWhatIsLeftOfADocumentIsNoStub(t *testing.T) {
 
 func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	_, r1 := replica(t, b.url, options(src))
+	src, r1 := serving(t, b.url)
 	get(t, r1)
 	must(t, b.client.HSet(t.Context(), key, "body", "tampered with").Err())
 	var r2 *Reader[int64]         // whose memory has no copy of it
@@ -284,9 +279,7 @@ func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
 
 func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		src := newSource()
-		o := options(src)
-		_, r := replica(t, b.url, o)
+		src, r := serving(t, b.url)
 		first := get(t, r)
 		eventually(t, "memory", func() bool { return get(t, r).Status.Detail == DetailMemory })
 		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())

@@ -37,6 +37,17 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 	},
 }
 
+// refuseAfter has writes be refused from just after these fields of the document are written.
+func refuseAfter(t *testing.T, c *redis.Client, fields ...any) {
+	t.Helper()
+	_, err := c.TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
+		tx.HSet(t.Context(), key, fields...)
+		tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+		return nil
+	})
+	must(t, err)
+}
+
 func TestReplicasAreListedWhereWritesAreRefused(t *testing.T) {
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
@@ -58,13 +69,8 @@ func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
 	src, r := serving(t, server.URL())
 	warm(t, r)
 	src.version.Store(2)
-	_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
-		at := time.Now().Add(time.Hour).UnixMilli()
-		tx.HSet(t.Context(), key, "fetched_at", at, "fresh_until", at+60_000)
-		tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
-		return nil
-	})
-	must(t, err)
+	at := time.Now().Add(time.Hour).UnixMilli()
+	refuseAfter(t, server.Client(), "fetched_at", at, "fresh_until", at+60_000)
 	eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
 	before := src.loads.Load()
 	for began := time.Now(); time.Since(began) < 500*time.Millisecond; watch.Sleep(t.Context(), time.Millisecond) {
@@ -237,12 +243,7 @@ func TestAHoldThatRedisRefusedEndsWithAnothersDocument(t *testing.T) {
 			_, r := replica(t, server.URL(), o)
 			warm(t, r)
 			src.version.Store(101)
-			_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
-				tx.HSet(t.Context(), key, "fresh_until", 0)
-				tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
-				return nil
-			})
-			must(t, err)
+			refuseAfter(t, server.Client(), "fresh_until", 0)
 			until(t, r, "it is held back", isHeld)
 			for range 3 {
 				_, err := r.look()
@@ -394,12 +395,7 @@ func TestASecondSoftPurgeOfARedisThatRefusesWritesCounts(t *testing.T) {
 	for version := range 3 {
 		src.version.Add(1)
 		configure(t, server, "min-replicas-to-write", "0")
-		_, err := server.Client().TxPipelined(t.Context(), func(tx redis.Pipeliner) error {
-			tx.HSet(t.Context(), key, "fresh_until", 0)
-			tx.ConfigSet(t.Context(), "min-replicas-to-write", "1")
-			return nil
-		})
-		must(t, err)
+		refuseAfter(t, server.Client(), "fresh_until", 0)
 		eventually(t, "the new version", func() bool { return get(t, r).Value == int64(version+2) })
 	}
 }

@@ -29,8 +29,7 @@ func exists(path string) bool {
 // alone is a reader that starts without Redis.
 func alone(t *testing.T, url string, o ReaderOptions[int64]) *Reader[int64] {
 	t.Helper()
-	r, err := NewReader(openStore(t, url), "banners", o)
-	must(t, err)
+	_, r := readerWith(t, Options{URL: url}, o)
 	return r
 }
 
@@ -173,10 +172,7 @@ func TestAFileThatCannotBeRemovedIsLoggedOnce(t *testing.T) {
 	o, path := keeping(t, src)
 	must(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
 	var log testkit.Buffer
-	s, err := Open(t.Context(), Options{URL: server.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	must(t, err)
-	r, err := NewReader(s, "banners", o)
-	must(t, err)
+	s, r := readerWith(t, Options{URL: server.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, o)
 	for range 3 {
 		eventually(t, "it is fetched", func() bool { a, err := r.Get(t.Context()); return err == nil && a.Status.Detail == DetailMemory })
 		must(t, server.Client().Del(t.Context(), key).Err())

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,23 +77,21 @@ func TestEveryProcessSeesWhatHappensToADocument(t *testing.T) {
 	a.has(t, "4"+v2)
 	z.has(t, "4"+v2)
 
-	src.fail(errors.New("the source is down"))
+	sees := func(text string) {
+		eventually(t, text+" is seen", func() bool {
+			first.refresh(t.Context())
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return slices.Contains(a.all, text)
+		})
+	}
+	src.fail(errDown)
 	must(t, client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 	a.has(t)
-	eventually(t, "two failures are seen", func() bool {
-		first.refresh(t.Context())
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return slices.Contains(a.all, "4"+v2+" failures:2")
-	})
+	sees("4" + v2 + " failures:2")
 	src.fail(nil)
 	a.has(t)
-	eventually(t, "the recovery is seen", func() bool {
-		first.refresh(t.Context())
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return slices.Contains(a.all, "5"+v2)
-	})
+	sees("5" + v2)
 
 	must(t, first.store.Close())
 	must(t, second.store.Close())

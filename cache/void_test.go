@@ -49,12 +49,11 @@ func TestPurgeEndsTheLoadThatItMadeVoid(t *testing.T) {
 
 func TestLeaseWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 	b := anyStore(t)
-	src := newSource()
-	store, r := replica(t, b.url, options(src))
+	src, r := serving(t, b.url)
 	_, other := replica(t, b.url, options(src))
 	// Redis gives this process a lease, and the answer does not come.
 	lose := func() {
-		l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: store.token(), Source: "test", Length: time.Minute, TTL: time.Minute})
+		l, err := r.hash.Acquire(t.Context(), b.client, lease.Request{Token: r.store.token(), Source: "test", Length: time.Minute, TTL: time.Minute})
 		must(t, err)
 		if l.Outcome != lease.Granted {
 			t.Fatalf("not granted: %+v", l)

@@ -64,8 +64,9 @@ type Error struct {
 	Err  error
 }
 
-// Error quotes the CMS at times, as does net/http, and is fit for a terminal and a log all the same.
-func (e *Error) Error() string { return plain.Clip(fmt.Sprintf("%s: %v", e.Op, e.Err), 1000) }
+// Error quotes the CMS at times, as does net/http, and is fit for a terminal all the same. Redact
+// shortens it.
+func (e *Error) Error() string { return plain.Text(fmt.Sprintf("%s: %v", e.Op, e.Err)) }
 
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 

@@ -43,7 +43,8 @@ func forms(secret string) []string {
 }
 
 // Redact masks in a message every secret that the CMS was sent: also one that is cut off by an
-// ellipsis, ours or that of jq, and as a word one of fewer than four bytes.
+// ellipsis, ours or that of jq, and as a word one of fewer than four bytes. It shortens the message
+// only then: a secret that is cut off where it is escaped would not be found.
 func (c *Client) Redact(text string) string {
 	secrets := append([]string{c.options.Authorization}, c.options.Secrets...)
 	if login := c.options.Login; login != nil {
@@ -62,7 +63,7 @@ func (c *Client) Redact(text string) string {
 			}
 		}
 	}
-	return text
+	return plain.Clip(text, 1000)
 }
 
 // Query is that of a request as a person reads it, its secrets masked.

@@ -15,15 +15,15 @@ import (
 // historyCommand lists what is kept of the resources, or prints a version.
 type historyCommand struct {
 	settingsFlags
-	Resource string `arg:"" optional:"" name:"resource" help:"catalogue, rules or banners; all of them by default."`
-	Version  string `arg:"" optional:"" name:"version" help:"Print this one."`
+	Resource *string `arg:"" optional:"" name:"resource" help:"catalogue, rules or banners; all of them by default."`
+	Version  string  `arg:"" optional:"" name:"version" help:"Print this one."`
 }
 
 // Run lists, newest first, or prints the body exactly.
 func (c *historyCommand) Run(ctx context.Context, p program) error {
 	var names []string
-	if c.Resource != "" || c.Version != "" {
-		names = []string{c.Resource}
+	if c.Resource != nil {
+		names = []string{*c.Resource}
 	}
 	resources, err := resourcesNamed(names)
 	if err != nil {
@@ -35,9 +35,9 @@ func (c *historyCommand) Run(ctx context.Context, p program) error {
 	}
 	defer func() { _ = store.Close() }() // it was read alone
 	if c.Version != "" {
-		body, err := store.Version(ctx, c.Resource, c.Version)
+		body, err := store.Version(ctx, names[0], c.Version)
 		if err != nil {
-			return fmt.Errorf("%s of %s at %s: %w", c.Version, c.Resource, store.Addr(), err)
+			return fmt.Errorf("%s of %s at %s: %w", c.Version, names[0], store.Addr(), err)
 		}
 		_, err = p.stdout.Write(body)
 		return err

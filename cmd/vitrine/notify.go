@@ -15,8 +15,8 @@ import (
 // cache removes nothing.
 type notifyCommand struct {
 	settingsFlags
-	Target string `arg:"" optional:"" help:"The name of one target; all of them by default."`
-	DryRun bool   `help:"Print the requests instead, with their secrets masked."`
+	Target *string `arg:"" optional:"" help:"The name of one target; all of them by default."`
+	DryRun bool    `help:"Print the requests instead, with their secrets masked."`
 }
 
 // Run tells each target, and reports those that could not be told.
@@ -29,10 +29,10 @@ func (c *notifyCommand) Run(ctx context.Context, p program) error {
 	for _, t := range targets {
 		names = append(names, t.Name)
 	}
-	if c.Target != "" {
-		at := slices.Index(names, c.Target)
+	if c.Target != nil {
+		at := slices.Index(names, *c.Target)
 		if at < 0 {
-			return &usageError{fmt.Errorf("target (argument): want one of those in notify (%s), got %q", strings.Join(names, ", "), c.Target)}
+			return &usageError{fmt.Errorf("target (argument): want one of those in notify (%s), got %q", strings.Join(names, ", "), *c.Target)}
 		}
 		targets = targets[at : at+1]
 	}

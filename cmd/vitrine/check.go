@@ -74,7 +74,9 @@ func (c *checkCommand) checkAll(ctx context.Context, cfg config.Config, client *
 	}
 	r := report{Upstream: client.String(), Preset: cfg.Upstream.Preset, Resources: map[shape.Resource]fetchedReport{}}
 	if certificate != nil {
-		r.TLS = &certificateReport{File: cfg.TLS.CertFile, OK: time.Now().Before(certificate.NotAfter()), NotAfter: certificate.NotAfter()}
+		from, until := certificate.Valid()
+		now := time.Now()
+		r.TLS = &certificateReport{File: cfg.TLS.CertFile, OK: !now.Before(from) && !now.After(until), NotBefore: from, NotAfter: until}
 	}
 	fetched := make([]fetchedReport, len(shape.Resources()))
 	var group errgroup.Group

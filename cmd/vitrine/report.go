@@ -26,9 +26,10 @@ type report struct {
 
 // certificateReport is the certificate for the public address.
 type certificateReport struct {
-	File     string    `json:"file"`
-	OK       bool      `json:"ok"`
-	NotAfter time.Time `json:"not_after"`
+	File      string    `json:"file"`
+	OK        bool      `json:"ok"`
+	NotBefore time.Time `json:"not_before"`
+	NotAfter  time.Time `json:"not_after"`
 }
 
 // storeReport is the result of reaching Redis.
@@ -82,10 +83,16 @@ type checkView struct{ *screen }
 
 func (v checkView) show(r report) {
 	v.printf("%-10s %-7s %s, preset %s\n", "upstream", "", r.Upstream, r.Preset)
-	if c := r.TLS; c != nil && c.OK {
-		v.printf("%-10s ok      %s, until %s\n", "tls", c.File, c.NotAfter.UTC().Format(time.RFC3339))
-	} else if c != nil {
-		v.printf("%-10s FAILED  %s: the certificate expired at %s\n", "tls", c.File, c.NotAfter.UTC().Format(time.RFC3339))
+	if c := r.TLS; c != nil {
+		from, until := c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339)
+		switch {
+		case c.OK:
+			v.printf("%-10s ok      %s, until %s\n", "tls", c.File, until)
+		case c.NotBefore.After(time.Now()):
+			v.printf("%-10s FAILED  %s: the certificate is not valid before %s\n", "tls", c.File, from)
+		default:
+			v.printf("%-10s FAILED  %s: the certificate expired at %s\n", "tls", c.File, until)
+		}
 	}
 	if r.Redis.OK {
 		about := ""
@@ -128,7 +135,7 @@ func (v checkView) sum(r report, bad int) string {
 	case !r.Redis.OK:
 		return "The CMS is fine, Redis is not."
 	case !r.OK:
-		return "All resources would be served, but the certificate has expired."
+		return "All resources would be served, but the certificate is not valid now."
 	case len(r.Redis.HeldBack) > 0:
 		return "All resources would be served, but a document is held back."
 	case suspicious > 0:

@@ -63,8 +63,11 @@ func (c *Certificate) Watch(ctx context.Context) {
 	}
 }
 
-// NotAfter is when the current certificate ends.
-func (c *Certificate) NotAfter() time.Time { return c.current.Load().Leaf.NotAfter }
+// Valid is from when until when the current certificate is.
+func (c *Certificate) Valid() (from, until time.Time) {
+	leaf := c.current.Load().Leaf
+	return leaf.NotBefore, leaf.NotAfter
+}
 
 // read reads the files. Its error contains nothing of the key.
 func (c *Certificate) read() (*tls.Certificate, error) {

@@ -118,7 +118,7 @@ func (s *service) look() metrics.State {
 		state.Pending[t.Name] = t.Pending
 	}
 	if s.certificate != nil {
-		state.CertificateEnds = s.certificate.NotAfter()
+		_, state.CertificateEnds = s.certificate.Valid()
 	}
 	for _, r := range shape.Resources() {
 		state.Documents[r] = s.held(r)

@@ -256,15 +256,6 @@ func TestServiceLinksOfKubernetesAreNoSettings(t *testing.T) {
 	}
 }
 
-func TestRefusingLaterReadsAsRefusingAtOnce(t *testing.T) {
-	c := load(t, config.Sources{Environ: []string{"VITRINE_REDIS_URL=redis://:hunter2@redis/x"}})
-	err := c.Refuse("redis.url", errors.New("the database is a number"))
-	want := `VITRINE_REDIS_URL (environment): want embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "redis://:xxxxx@redis/x": the database is a number`
-	if err.Error() != want || !errors.Is(err, config.ErrInvalid) {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
 func TestSizesAreReadInTheUsualForms(t *testing.T) {
 	for text, want := range map[string]config.Size{
 		"1024": 1024, "512B": 512, "64KiB": 64 << 10, "64 kib": 64 << 10, "1.5M": 1500000, "1mb": 1000000, "1Ki": 1024, "0.5GiB": 1 << 29,

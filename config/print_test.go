@@ -273,26 +273,3 @@ func TestEverySettingIsDocumentedAndReachable(t *testing.T) {
 		}
 	}
 }
-
-// The names that the outside relies on.
-func TestTheNamesOfTheEnvironmentAreThoseOfTheContract(t *testing.T) {
-	have := map[string]string{}
-	for _, s := range config.Settings() {
-		have[s.Env] = s.Default
-	}
-	for name, preset := range map[string]string{
-		"VITRINE_LISTEN": ":8080", "VITRINE_ADMIN_LISTEN": "127.0.0.1:9090",
-		"VITRINE_UPSTREAM_URL": "sample:", "VITRINE_UPSTREAM_PRESET": "drf",
-		"VITRINE_UPSTREAM_AUTHORIZATION": "", "VITRINE_UPSTREAM_AUTHORIZATION_FILE": "",
-		"VITRINE_UPSTREAM_TIMEOUT": "10s", "VITRINE_UPSTREAM_RETRIES": "2", "VITRINE_UPSTREAM_MAX_BYTES": "32MiB",
-		"VITRINE_REDIS_URL": "embedded:", "VITRINE_REDIS_URL_FILE": "", "VITRINE_REDIS_PREFIX": "vitrine:",
-		"VITRINE_TTL": "60s", "VITRINE_TTL_CATALOGUE": "", "VITRINE_TTL_RULES": "", "VITRINE_TTL_BANNERS": "",
-		"VITRINE_STALE_WHILE_REVALIDATE": "5m", "VITRINE_STALE_IF_ERROR": "24h", "VITRINE_GUARD_SHRINK": "50%", "VITRINE_GUARD_HOLD": "15m",
-		"VITRINE_HTTP_MAX_AGE": "0s", "VITRINE_CORS_ORIGINS": "*",
-		"VITRINE_LOG_LEVEL": "info", "VITRINE_LOG_FORMAT": "text",
-	} {
-		if got, ok := have[name]; !ok || got != preset {
-			t.Errorf("%s has the default %q (known: %v), want %q", name, got, ok, preset)
-		}
-	}
-}

@@ -11,7 +11,6 @@ import (
 
 	"vitrine/cmd/testkit"
 	"vitrine/config/source"
-	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 )
 
@@ -78,17 +77,6 @@ func TestUnknownResourceIsAnError(t *testing.T) {
 	}
 	if _, err := client.Explain(t.Context(), "posters"); err == nil || err.Error() != "explain: "+want {
 		t.Error(err)
-	}
-}
-
-func TestZeroOptionsMeanWhatTheySay(t *testing.T) {
-	o := Options{URL: "http://cms"}.withDefaults()
-	if o.Retries != 0 || o.RetryWait != 200*time.Millisecond || o.MaxRetryWait != 2*time.Second || o.Logger == nil {
-		t.Errorf("%+v", o)
-	}
-	o = Options{URL: "http://cms", Options: exchange.Options{RetryWait: time.Minute}}.withDefaults()
-	if o.MaxRetryWait != time.Minute {
-		t.Errorf("a first wait of a minute, and then %v", o.MaxRetryWait)
 	}
 }
 

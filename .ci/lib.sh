@@ -88,7 +88,7 @@ release() {
 	local folder=$RELEASES/$1 lock
 	exec {lock}>"$folder.lock"
 	flock "$lock"
-	[ -e "$folder/vitrine_${1}_SHA256SUMS" ] || .ci/release "$1" "$folder" "${@:2}" >&2
+	[ -e "$folder/vitrine_${1}_SHA256SUMS" ] || .ci/release "$1" "$folder" "${@:2}" >&2 || return
 	exec {lock}>&-
 	echo "$folder"
 }
@@ -98,9 +98,10 @@ inventory() {
 	{ docker ps -aq; docker volume ls -q; docker network ls -q; docker image ls -aq; docker info -f '{{.Swarm.LocalNodeState}}'; } | sort -u
 }
 
-# build_tools builds the tools of .ci/tools and says in which folder they are.
+# build_tools builds the tools of .ci/tools and says in which folder they are. Within $(...) errexit
+# is off, so a failure is returned: those of an earlier run would be used.
 build_tools() {
-	CGO_ENABLED=0 GOFLAGS=-trimpath go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2
+	CGO_ENABLED=0 GOFLAGS=-trimpath go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2 || return
 	echo "$CACHE/tools"
 }
 

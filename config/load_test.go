@@ -269,8 +269,7 @@ func TestSizesAreReadInTheUsualForms(t *testing.T) {
 }
 
 func TestAFileWithoutEndIsRefused(t *testing.T) {
-	endless := filepath.Join(t.TempDir(), "mine.yaml")
-	testkit.Must(t, os.WriteFile(endless, []byte(strings.Repeat("# x\n", 1<<18)+"#"), 0o600))
+	endless := write(t, strings.Repeat("# x\n", 1<<18)+"#")
 	for _, sources := range []config.Sources{{File: endless}, {Environ: []string{"VITRINE_UPSTREAM_PRESET=" + endless}}} {
 		if _, err := config.Load(sources); err == nil || !strings.HasSuffix(err.Error(), ": it has more than 1MiB") {
 			t.Errorf("%v", err)

@@ -22,11 +22,8 @@ func banners(parts string) string {
 }
 
 func TestPartsAreDecodedWithTheirReferences(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	testkit.Must(t, os.WriteFile(secret, []byte("hunter1\n"), 0o600))
+	secret := write(t, "hunter1\n")
 	file := write(t, `
-common: &common
-  headers: {X-Site: nl}
 upstream:
   shared:
     headers: {X-Api-Key: '${file:`+secret+`}'}
@@ -49,9 +46,6 @@ upstream:
     rules: {path: 'rules?all=1', empty: false}
     banners: {parts: [{body: plain text}], empty: true}
 `)
-	text, err := os.ReadFile(file)
-	testkit.Must(t, err)
-	file = write(t, strings.Replace(string(text), "common: &common\n  headers: {X-Site: nl}\n", "", 1))
 	u := load(t, config.Sources{File: file, Environ: []string{"TENANT=hunter2", "LANG=fr"}}).Upstream
 	first := 0
 	want := []source.Part{

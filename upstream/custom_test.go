@@ -281,9 +281,7 @@ func TestALinkOfAPostedListIsPosted(t *testing.T) {
 			Paging: source.Paging{Style: source.PagingLink, Next: ".next"},
 		})
 	})
-	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
-		t.Error(err)
-	}
+	mustFetch(t, client, shape.Banners)
 	if got, want := strings.Join(asked, "\n"), "POST ?lang=nl {\"q\":1}\nPOST ?page=2 {\"q\":1}"; got != want {
 		t.Errorf("asked\n%s\nwant\n%s", got, want)
 	}

@@ -240,8 +240,6 @@ func TestMemoryTakenWhileTheCMSIsAwaitedIsNotThatOfPrograms(t *testing.T) {
 		})
 		o.Resources = bannersAlone(source.Part{Path: "banners", Items: "map(.)"})
 	})
-	if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err != nil {
-		t.Error(err)
-	}
+	mustFetch(t, client, shape.Banners)
 	runtime.KeepAlive(taken)
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
@@ -294,9 +295,8 @@ func TestTheTraceOfARequestGoesOnToTheCMSUnchanged(t *testing.T) {
 			carrier["tracestate"] = state
 		}
 		ctx := propagation.TraceContext{}.Extract(t.Context(), carrier)
-		if _, err := client.Fetch(ctx, shape.Rules, Held{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Fetch(ctx, shape.Rules, Held{})
+		testkit.Must(t, err)
 		if h := cms.Last().Header; h.Get("traceparent") != parent || h.Get("tracestate") != state {
 			t.Errorf("%v was sent as %s, %s", carrier, h.Get("traceparent"), h.Get("tracestate"))
 		}

@@ -22,13 +22,7 @@ import (
 func of(t *testing.T, cms *upstreamtest.CMS, preset string, catalogue source.Resource) *Client {
 	t.Helper()
 	return newClient(t, cms.URL, func(o *options) {
-		o.Preset = preset
-		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: catalogue}
-		if preset == "custom" {
-			for _, r := range []shape.Resource{shape.Rules, shape.Banners} {
-				o.Resources[r] = source.Resource{Parts: []source.Part{{Path: "x"}}}
-			}
-		}
+		o.Preset, o.Resources = preset, map[shape.Resource]source.Resource{shape.Catalogue: catalogue}
 	})
 }
 

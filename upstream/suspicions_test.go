@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"net/http"
@@ -75,7 +74,7 @@ func TestItemsAreToldApartByWhatTheCMSIdentifiesThemBy(t *testing.T) {
 	pages(cms, "/rows", func(query func(string) string) string {
 		return map[string]string{"1": page("a", "b"), "2": page("b", "c"), "3": "[]"}[query("p")]
 	})
-	wantRefusal(t, paged(t, cms, "custom", part), `in 2 walks: item "b" was sent twice`)
+	wantRefusal(t, paged(t, cms, "custom", part), `banners: the list was not the same on all of its pages, in 2 walks: item "b" was sent twice`)
 	pages(cms, "/rows", func(query func(string) string) string {
 		return map[string]string{"1": page("a", "a"), "2": "[]"}[query("p")]
 	})
@@ -128,11 +127,8 @@ func TestPagingThatIsWrongSaysWhichMistakeItLooksLike(t *testing.T) {
 	if n := len(cms.Requests()); n != 2 {
 		t.Errorf("%d requests, want no further walk", n)
 	}
-	cms.HandlePath("/bad", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write([]byte(`{"error":{"status":400,"name":"ValidationError","message":"Invalid key page\u001b[2J"}}`))
-	}))
+	cms.HandlePath("/bad", upstreamtest.Answer(http.StatusBadRequest, `{"error":{"status":400,"name":"ValidationError","message":"Invalid key page\u001b[2J"}}`, nil,
+		"Content-Type", "application/json"))
 	part.Path = "bad"
 	_, err := ids(t, paged(t, cms, "custom", part))
 	status, ok := errors.AsType[*StatusError](err)
@@ -186,14 +182,7 @@ func TestACompressedErrorOrPageIsRead(t *testing.T) {
 		{200, "text/html", `<form><input type="password"></form>`, "want JSON, got an HTML page with a login form (text/html)"},
 	} {
 		cms := upstreamtest.New(t)
-		cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", c.media)
-			w.Header().Set("Content-Encoding", "gzip")
-			w.WriteHeader(c.status)
-			packed := gzip.NewWriter(w)
-			_, _ = packed.Write([]byte(c.body))
-			_ = packed.Close()
-		}))
+		cms.HandlePath("/rows", upstreamtest.Answer(c.status, string(packed(t, c.body)), nil, "Content-Type", c.media, "Content-Encoding", "gzip"))
 		_, err := paged(t, cms, "custom", source.Part{Path: "rows"}).Fetch(t.Context(), shape.Banners, Held{})
 		wantError(t, err, ErrAnswer, c.want)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.Said != "No permission." {
@@ -214,11 +203,7 @@ func TestWhatAnyCMSSaysOfAnErrorIsKept(t *testing.T) {
 		`["no"]`:                                                                    "",
 	} {
 		cms := upstreamtest.New(t)
-		cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(body))
-		}))
+		cms.HandlePath("/rows", upstreamtest.Answer(http.StatusNotFound, body, nil, "Content-Type", "application/json"))
 		client := newClient(t, cms.URL, func(o *options) {
 			o.Authorization, o.Shared.Secrets = "Bearer tok", []string{"s3", "k%y-of-the-cms"}
 			o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{{Path: "rows", Query: url.Values{

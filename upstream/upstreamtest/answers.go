@@ -35,18 +35,18 @@ func JSON(body string, header ...string) http.Handler {
 // errors.
 func Status(code int, header ...string) http.Handler {
 	if code == http.StatusNoContent || code == http.StatusNotModified {
-		return answer(code, "", header)
+		return Answer(code, "", header)
 	}
-	return answer(code, `{"detail":"`+http.StatusText(code)+`."}`, header, "Content-Type", "application/json")
+	return Answer(code, `{"detail":"`+http.StatusText(code)+`."}`, header, "Content-Type", "application/json")
 }
 
 // HTML answers with code and a page, such as a login form or Django's own errors.
 func HTML(code int, header ...string) http.Handler {
 	page := "<!doctype html>\n<html lang=\"en\"><title>" + http.StatusText(code) + "</title></html>\n"
-	return answer(code, page, header, "Content-Type", "text/html; charset=utf-8")
+	return Answer(code, page, header, "Content-Type", "text/html; charset=utf-8")
 }
 
-func answer(code int, body string, given []string, own ...string) http.Handler {
+func Answer(code int, body string, given []string, own ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		describe(w, given, own...)
 		write(w, code, body)

@@ -29,16 +29,12 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	vitrine.allAnswer(t, "hit")
 	testkit.Must(t, vitrine.reload(settings(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token new", "VITRINE_UPSTREAM_RETRIES=0")))
 	fetched := cms.Count(shape.Banners)
-	if _, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false); err != nil { // that of before is closed
-		t.Fatal(err)
-	}
-	testkit.Must(t, testkit.Retry(func() error {
+	_, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false) // that of before is closed
+	testkit.Must(t, err)
+	testkit.Eventually(t, "they are fetched", func() bool {
 		vitrine.get(t, shape.Banners)
-		if cms.Count(shape.Banners) == fetched {
-			return errors.New("not fetched yet")
-		}
-		return nil
-	}))
+		return cms.Count(shape.Banners) > fetched
+	})
 	if got := cms.Last().Header.Get("Authorization"); got != "Token new" {
 		t.Errorf("fetched with %q", got)
 	}
@@ -54,21 +50,17 @@ func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
 	vitrine := start(t)
 	vitrine.allAnswer(t, "hit")
 	public, operator := freeAddress(t), freeAddress(t)
-	if err := vitrine.reload(settings(t, "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN="+operator,
-		"VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=1h", "VITRINE_LIMITS_TARGET=256")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, vitrine.reload(settings(t, "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN="+operator,
+		"VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=1h", "VITRINE_LIMITS_TARGET=256")))
 	got, err := testkit.Ask(http.DefaultClient, "http://"+public+shape.Banners.Route()+"?"+strings.Repeat("x", 300))
 	if err != nil || got.Status != http.StatusRequestURITooLong {
 		t.Errorf("status %d, %v", got.Status, err)
 	}
 	testkit.Check(t, isWellAt("http://"+operator+"/readyz"))
-	testkit.Check(t, testkit.Retry(func() error {
-		if _, err := testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()); err == nil {
-			return errors.New("the address before still answers")
-		}
-		return nil
-	}))
+	testkit.Eventually(t, "the address before answers no more", func() bool {
+		_, err := testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String())
+		return err != nil
+	})
 }
 
 func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
@@ -176,16 +168,13 @@ func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testin
 		if err != nil {
 			t.Fatalf("request %d: %v", i, err)
 		}
-		if _, err := io.Copy(io.Discard, response.Body); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.Copy(io.Discard, response.Body)
+		testkit.Must(t, err)
 		if got := response.Header.Get("Cache-Control"); i > 0 && !strings.HasSuffix(got, "stale-if-error=25200") {
 			t.Errorf("request %d is answered by the service before: %s", i, got)
 		}
 		if i == 0 {
-			if err := testkit.Receive(t, reloaded); err != nil { // the connection is between two requests
-				t.Fatal(err)
-			}
+			testkit.Must(t, testkit.Receive(t, reloaded)) // the connection is between two requests
 		}
 	}
 }

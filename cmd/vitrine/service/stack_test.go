@@ -95,11 +95,7 @@ func startWith(t *testing.T, cfg config.Config, w io.Writer) running {
 		})
 		return errors.Join(err, reloadErr)
 	}
-	t.Cleanup(func() {
-		if err := r.stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
+	t.Cleanup(func() { testkit.Check(t, r.stop()) })
 	return r
 }
 
@@ -175,27 +171,21 @@ func TestRequestsUnderWayAreAnsweredWholeWhenItStops(t *testing.T) {
 	go func() { stopped <- vitrine.stop() }()
 	// Draining is told while the request is under way, or was before anybody could ask: then the
 	// address is closed already.
-	testkit.Check(t, testkit.Retry(func() error {
-		if got, err := testkit.Ask(http.DefaultClient, ready); err == nil && got.Status != http.StatusServiceUnavailable {
-			return errors.New("still ready")
-		}
-		return nil
-	}))
+	testkit.Eventually(t, "it is not ready", func() bool {
+		got, err := testkit.Ask(http.DefaultClient, ready)
+		return err != nil || got.Status == http.StatusServiceUnavailable
+	})
 	release()
 	if got := testkit.Receive(t, answered); got != "200 <nil>" {
 		t.Errorf("the request under way got %s", got)
 	}
-	if err := testkit.Receive(t, stopped); err != nil {
-		t.Errorf("stop: %v", err)
-	}
+	testkit.Check(t, testkit.Receive(t, stopped))
 }
 
 func TestRequestsThatDoNotFinishInTimeAreCutOff(t *testing.T) {
 	vitrine, _, answered := underWay(t, "VITRINE_SHUTDOWN_TIMEOUT=50ms")
 	began := time.Now()
-	if err := vitrine.stop(); err != nil {
-		t.Errorf("stop: %v", err)
-	}
+	testkit.Check(t, vitrine.stop())
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}

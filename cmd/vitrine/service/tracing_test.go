@@ -2,7 +2,6 @@ package service
 
 import (
 	"encoding/hex"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -104,17 +103,10 @@ const (
 func visitCold(t *testing.T, vitrine running, flags string) {
 	t.Helper()
 	vitrine.allAnswer(t, "hit")
-	if _, err := vitrine.store.Purge(t.Context(), "banners", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := testkit.Retry(func() error { // a purge is heard a moment after it is acknowledged
-		if vitrine.readers[shape.Banners].Snapshot().Document != nil {
-			return errors.New("the banners are still held")
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := vitrine.store.Purge(t.Context(), "banners", false)
+	testkit.Must(t, err)
+	// A purge is heard a moment after it is acknowledged.
+	testkit.Eventually(t, "the banners are not held", func() bool { return vitrine.readers[shape.Banners].Snapshot().Document == nil })
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 		"http://"+vitrine.public.Addr().String()+"/gvapp/singlebanner?token="+secretMark, http.NoBody)
 	testkit.Must(t, err)
@@ -146,9 +138,7 @@ func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
 	to, cms := newCollectorStandIn(t), newTracedCMS(t)
 	vitrine := startTraced(t, to, cms, "OTEL_SERVICE_NAME=gallery", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
 	visitCold(t, vitrine, "01")
-	if err := vitrine.stop(); err != nil { // which exports what is left
-		t.Fatal(err)
-	}
+	testkit.Must(t, vitrine.stop()) // which exports what is left
 	spans := to.trace(t, visitorTrace)
 	byName, names := map[string]*otlp.Span{}, []string{}
 	for _, s := range spans {
@@ -230,7 +220,5 @@ func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
 	to.Close()
 	vitrine := startTraced(t, to, cms)
 	visitCold(t, vitrine, "01")
-	if err := vitrine.stop(); err != nil {
-		t.Errorf("the stop failed: %v", err)
-	}
+	testkit.Check(t, vitrine.stop())
 }

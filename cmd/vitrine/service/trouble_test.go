@@ -1,10 +1,9 @@
 package service
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,12 +27,7 @@ func (r running) scrape(t *testing.T) string {
 // want waits for a line in the metrics.
 func (r running) want(t *testing.T, line string) {
 	t.Helper()
-	testkit.Must(t, testkit.Retry(func() error {
-		if !strings.Contains(r.scrape(t), line+"\n") {
-			return fmt.Errorf("no %s in the metrics", line)
-		}
-		return nil
-	}))
+	testkit.Eventually(t, line+" in the metrics", func() bool { return strings.Contains(r.scrape(t), line+"\n") })
 }
 
 func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
@@ -41,18 +35,13 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.Fail(500)
 	r := start(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_UPSTREAM_RETRIES=0")
-	testkit.Must(t, testkit.Retry(func() error {
-		for _, resource := range shape.Resources() {
+	testkit.Eventually(t, "a visitor is told that the breaker is open", func() bool {
+		return slices.ContainsFunc(shape.Resources(), func(resource shape.Resource) bool {
 			got := r.get(t, resource)
-			if got.Status == http.StatusServiceUnavailable && strings.HasSuffix(got.Header.Get("Cache-Status"), "; detail=breaker-open") {
-				if want := `{"detail":"The CMS failed repeatedly and is left alone for a while."}`; got.Body != want {
-					t.Errorf("says %s", got.Body)
-				}
-				return nil
-			}
-		}
-		return fmt.Errorf("nobody is told that the breaker is open")
-	}))
+			return got.Status == http.StatusServiceUnavailable && strings.HasSuffix(got.Header.Get("Cache-Status"), "; detail=breaker-open") &&
+				got.Body == `{"detail":"The CMS failed repeatedly and is left alone for a while."}`
+		})
+	})
 	r.want(t, "vitrine_breaker_open 1")
 	if told := r.status().Upstream; !told.BreakerOpen || told.Breaker.State != "open" || told.Breaker.Failures != 0 && told.Breaker.Failures != 5 {
 		t.Errorf("status tells %+v", told)
@@ -75,14 +64,10 @@ func TestListThatIsEmptyNowIsServedAndCounted(t *testing.T) {
 	cms.Set(shape.Banners, "[]")
 	testkit.Must(t, redis.Client().HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 	second.want(t, `vitrine_suspicions_total{kind="emptied",resource="banners"} 1`)
-	if err := testkit.Retry(func() error { // it is counted before it is stored
-		if got := second.get(t, shape.Banners); got.Status != http.StatusOK || got.Body != "[]" {
-			return fmt.Errorf("%+v", got)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	testkit.Eventually(t, "the empty list is served", func() bool { // it is counted before it is stored
+		got := second.get(t, shape.Banners)
+		return got.Status == http.StatusOK && got.Body == "[]"
+	})
 }
 
 // The replica with the open breaker does not ask the CMS; what the other one has fetched is newer.
@@ -178,20 +163,15 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	LeaveNote(t.Context(), vitrine.store, "somebody@host", []shape.Resource{shape.Banners})
 	_, err := vitrine.store.Purge(t.Context(), "banners", false)
 	testkit.Must(t, err)
-	testkit.Must(t, testkit.Retry(func() error {
-		if text := log.String(); !strings.Contains(text, `msg="purge made by vitrine purge" resource=banners by=somebody@host`) {
-			return errors.New(text)
-		}
-		return nil
-	}))
+	testkit.Eventually(t, "the log tells who purged", func() bool {
+		return strings.Contains(log.String(), `msg="purge made by vitrine purge" resource=banners by=somebody@host`)
+	})
 	if n := strings.Count(log.String(), `msg="purge received" resource=banners`); n != 1 {
 		t.Errorf("logged %d times: %s", n, log)
 	}
 	if vitrine.running.Err() != nil {
 		t.Error("the service before has ended too early to tell")
 	}
-	if _, err := io.WriteString(slow, "\r\n"); err != nil {
-		t.Error(err)
-	}
+	testkit.Write(t, slow, "\r\n")
 	testkit.Check(t, testkit.Receive(t, reloaded))
 }

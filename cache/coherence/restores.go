@@ -200,7 +200,7 @@ var (
 		"HSET KEY accept 1", "DEL BOOKS", "DEL PAST", "SET BOOKS x", "SET PAST x", "DEL BOOKS ; LPUSH BOOKS x", "COPY KEY vitrine:rules REPLACE",
 		"HDEL KEY body", "HDEL KEY etag", "HDEL KEY seq", "HDEL KEY set", "HSET KEY seq 99999", "HSET BOOKS seq 99999", "HSET BOOKS set x",
 		"HINCRBY KEY seq -1", "HSET KEY body x", "HSET KEY fetched_at 1", "HSET KEY fetched_at 99999999999999", "HSET KEY fresh_until 99999999999999",
-		"HSET KEY fresh_until -1", "HDEL BOOKS lease", "HDEL BOOKS set seq", "EXPIRE BOOKS 0", "RENAME KEY elsewhere ; RENAME elsewhere KEY",
+		"HSET KEY fresh_until -1", "HDEL BOOKS lease", "HDEL BOOKS set seq", "EXPIRE BOOKS 0", "RENAME KEY aside ; RENAME aside KEY",
 		"HSET KEY restore latest", "HSET KEY pinned_until 99999999999999", "HDEL KEY pinned_until",
 	}
 )
@@ -279,5 +279,6 @@ func (c *Restores) wrong(a given) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("it was purged up to version %d, which was acknowledged at %v", c.done[last].version, c.done[last].acked)
+	return fmt.Sprintf("it was purged up to version %d, which was acknowledged at %v, amid %+v",
+		c.done[last].version, c.done[last].acked, c.done[max(0, last-5):min(last+5, len(c.done))])
 }

@@ -147,9 +147,8 @@ func TestUnusableOptionsAreRefused(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	if _, err := New(Options{Documents: sources}); err != nil {
-		t.Error(err)
-	}
+	_, err := New(Options{Documents: sources})
+	testkit.Check(t, err)
 }
 
 func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {

@@ -48,9 +48,8 @@ func statuses(t *testing.T, answers string, methods ...string) (all []int, rest 
 			t.Fatalf("%v in %q", err, answers)
 		}
 		all = append(all, resp.StatusCode)
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		testkit.Must(t, err)
 		_ = resp.Body.Close()
 	}
 	left, _ := io.ReadAll(from)

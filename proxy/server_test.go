@@ -95,9 +95,8 @@ func newRig(t testing.TB, o Options) *rig {
 		o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 	}
 	var err error
-	if r.server, err = New(o); err != nil {
-		t.Fatal(err)
-	}
+	r.server, err = New(o)
+	testkit.Must(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	r.addr = ln.Addr().String()

@@ -157,9 +157,8 @@ func TestGuidesShowTheExamplesThatAreTested(t *testing.T) {
 		if err != nil || !strings.Contains(string(guide), link) || !shown {
 			t.Errorf("the guide does not link to %s, or does not show it as it is: %v", file, err)
 		}
-		if _, err := config.Load(config.Sources{File: file}); err != nil {
-			t.Error(err)
-		}
+		_, err = config.Load(config.Sources{File: file})
+		testkit.Check(t, err)
 	}
 	readme, err := os.ReadFile(filepath.Join(docs, "README.md"))
 	testkit.Must(t, err)

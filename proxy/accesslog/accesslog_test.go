@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -39,23 +40,16 @@ func TestAFileIsReopenedAfterItWasRotated(t *testing.T) {
 	f, err := Open(path, slog.New(slog.NewTextHandler(log, nil)))
 	testkit.Must(t, err)
 	defer f.Close()
-	write := func(line string) {
-		if _, err := f.Write([]byte(line)); err != nil {
-			t.Error(err)
-		}
-	}
-	write("one\n")
+	testkit.Write(t, f, "one\n")
 	testkit.Must(t, os.Rename(path, path+".1"))
-	write("two\n")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil { // before anybody watches
-		t.Fatal(err)
-	}
+	testkit.Write(t, f, "two\n")
+	testkit.Must(t, syscall.Kill(os.Getpid(), syscall.SIGUSR1)) // before anybody watches
 	go f.Watch(t.Context())
 	testkit.Must(t, testkit.Retry(func() error {
 		_, err := os.Stat(path)
 		return err
 	}))
-	write("three\n")
+	testkit.Write(t, f, "three\n")
 	for file, want := range map[string]string{path: "three\n", path + ".1": "one\ntwo\n"} {
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", file, got, err)
@@ -93,14 +87,10 @@ func TestALineThatWasNotWrittenWholeEndsBeforeTheNext(t *testing.T) {
 	if n == 0 || err == nil {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
-	if _, err := io.CopyN(io.Discard, from, int64(n)); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Must(t, to.SetWriteDeadline(time.Time{}))
+	_, err = io.CopyN(io.Discard, from, int64(n))
+	testkit.Must(t, errors.Join(err, to.SetWriteDeadline(time.Time{})))
 	for range 2 {
-		if _, err := f.Write([]byte("whole\n")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, f, "whole\n")
 	}
 	const want = "\nwhole\nwhole\n"
 	got := make([]byte, len(want))

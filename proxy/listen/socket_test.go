@@ -198,9 +198,8 @@ func TestDrainingClosesIdleConnectionsAndNoOther(t *testing.T) {
 		conn := testkit.Dial(t, "tcp", socket.Addr().String())
 		conns[i] = &client{conn, bufio.NewReader(conn)}
 		testkit.Must(t, conns[i].ask(aRequest))
-		if _, err := conns[i].answer(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conns[i].answer()
+		testkit.Must(t, err)
 	}
 	testkit.Must(t, conns[1].ask(aRequest[:9]))
 	drained := make(chan error, 1)

@@ -213,9 +213,8 @@ func TestADocumentIsBoundedAsItIsWritten(t *testing.T) {
 	in := []byte("[" + strings.Repeat(`{"id":1},`, 10_000) + `{"id":1}]`)
 	whole, err := Read(Banners, in, Options{MaxBytes: 100 * len(in)})
 	testkit.Must(t, err)
-	if _, err := Read(Banners, in, Options{MaxBytes: len(whole.Body)}); err != nil {
-		t.Error(err)
-	}
+	_, err = Read(Banners, in, Options{MaxBytes: len(whole.Body)})
+	testkit.Check(t, err)
 	for _, most := range []int{len(whole.Body) - 1, len(whole.Body) / 2, 1} {
 		_, err = Read(Banners, in, Options{MaxBytes: most})
 		if want := fmt.Sprintf(": want a document of at most %d bytes, got more", most); err == nil || !strings.HasSuffix(err.Error(), want) {

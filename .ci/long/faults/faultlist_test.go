@@ -252,9 +252,8 @@ func redisWithAClock(t *testing.T, args ...string) (server *redistest.Server, se
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	set = func(hours int) {
-		if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(hours)*3600)), 0); err != nil {
-			t.Error(err)
-		}
+		_, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(hours)*3600)), 0)
+		testkit.Check(t, err)
 	}
 	set(0)
 	program, err := exec.LookPath("redis-server")

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,20 +119,7 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 	url := "http://" + public + harness.Routes[shape.Banners]
 	harness.WaitUntilWell(t, url)
 	change()
-	before, most := anonymous(vitrine.Pid()), 0
-	done := make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for tick := time.NewTicker(2 * time.Millisecond); ; {
-			select {
-			case <-done:
-				tick.Stop()
-				return
-			case <-tick.C:
-				most = max(most, anonymous(vitrine.Pid()))
-			}
-		}
-	})
+	before, most := anonymous(vitrine.Pid()), watch(vitrine.Pid(), 2*time.Millisecond)
 	testkit.Must(t, redis.Client().Del(t.Context(), "vitrine:banners").Err())
 	fetched := func() bool {
 		said := log.String()
@@ -150,11 +136,30 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 		status = response.StatusCode
 		return fetched()
 	})
-	close(done)
-	watching.Wait()
+	bytes = most() - before
 	t.Log(log.String())
 	body, _ := redis.Client().HGet(t.Context(), "vitrine:banners", "body").Bytes() // none, if it was refused
-	return most - before, len(body), status
+	return bytes, len(body), status
+}
+
+// watch looks at the memory of a process again and again, until what it returns is called, which
+// returns the most that it was.
+func watch(pid int, every time.Duration) (end func() (most int)) {
+	done, most := make(chan struct{}), make(chan int)
+	go func() {
+		tick, seen := time.NewTicker(every), 0
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				most <- seen
+				return
+			case <-tick.C:
+				seen = max(seen, anonymous(pid))
+			}
+		}
+	}()
+	return func() int { close(done); return <-most }
 }
 
 // bannerOf is a banner with all fields, and one of a CMS's own.

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -107,23 +106,10 @@ func besiege(t *testing.T, cms string, document int, a attack) (got outcome) {
 		}
 		quiet = append(quiet, c)
 	}
-	stop := make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for tick := time.NewTicker(20 * time.Millisecond); ; {
-			select {
-			case <-stop:
-				tick.Stop()
-				return
-			case <-tick.C:
-				got.memory = max(got.memory, anonymous(vitrine.Process.Pid))
-			}
-		}
-	})
+	most := watch(vitrine.Process.Pid, 20*time.Millisecond)
 	end := s.begin(t, a.name)
 	got.p99 = min(hitsP99(t, s), hitsP99(t, s), hitsP99(t, s))
-	close(stop)
-	watching.Wait()
+	got.memory = most()
 	began := time.Now()
 	_ = vitrine.Process.Signal(syscall.SIGTERM)
 	select {
@@ -135,7 +121,7 @@ func besiege(t *testing.T, cms string, document int, a attack) (got outcome) {
 		_ = vitrine.Process.Kill()
 		t.Log(<-exited)
 	}
-	most := end()
+	attackers := end()
 	for _, c := range quiet {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // nothing is to be waited for
@@ -149,7 +135,7 @@ func besiege(t *testing.T, cms string, document int, a attack) (got outcome) {
 	if a.secure {
 		each += secureBudget
 	}
-	got.budget = 25_000_000 + 12*(document+60_000) + each*(len(quiet)+most)
+	got.budget = 25_000_000 + 12*(document+60_000) + each*(len(quiet)+attackers)
 	return got
 }
 

@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -247,9 +246,7 @@ func TestABodyIsReadOnlyFromSomebodyWhoMayKnowTheSecretAndFromFewAtOnce(t *testi
 	t.Cleanup(server.Close) // after the connections
 	begin := func(field string) net.Conn {
 		conn := testkit.Dial(t, "tcp", server.Listener.Addr().String())
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n%s\r\n\r\n", Path, field); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Write(t, conn, "POST "+Path+" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n"+field+"\r\n\r\n")
 		return conn
 	}
 	status := func(conn net.Conn) string {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,6 +208,40 @@ func TestALookFromBeforeARefusedLoadDoesNotReplaceIt(t *testing.T) {
 	late()
 	if e := r.memory.Load(); e.value != 2 {
 		t.Errorf("memory holds version %d", e.value)
+	}
+}
+
+// TestALookFromBeforeARefusedLoadIsNotServed has a look read Redis before such a load and return after
+// it, and a request that saw the copy from before it ask for another load.
+func TestALookFromBeforeARefusedLoadIsNotServed(t *testing.T) {
+	server, src := startRedis(t), newSource(2)
+	fly := func(r *Reader[int64]) {
+		f, _ := r.fly(t.Context())
+		testkit.Receive(t, f.done)
+	}
+	var r *Reader[int64]
+	var read atomic.Bool
+	var end func()
+	o := options(src)
+	o.Prepare = func(d *Document) (int64, error) {
+		if string(d.Body) == string(body(1)) && !read.Swap(true) {
+			end()
+			fly(r)
+		}
+		return prepare(d)
+	}
+	_, r = replica(t, server.URL(), o)
+	end = holdLooks(t, r, nil, errDown)
+	fill(t, server.Client(), acquire(t, server.Client(), time.Minute), 1)
+	must(t, server.Client().HSet(t.Context(), key, "fresh_until", 1).Err())
+	refusals["NOREPLICAS"](t, server)
+	e, err := r.look()
+	must(t, err)
+	if e.value != 2 || e.origin != originRefused {
+		t.Errorf("served: %+v", e)
+	}
+	if fly(r); src.loads.Load() != 1 {
+		t.Errorf("loaded %d times within its TTL", src.loads.Load())
 	}
 }
 

@@ -122,9 +122,14 @@ func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
 // mark of held. Without a lease, which is the zero value, it loads for this process alone: the pause
 // after a failure is this process's own, and what is kept is of that origin.
 func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], alone origin) {
-	if err := r.paused(watch.Now()); err != nil && l.Token == "" {
-		f.err = err
-		return
+	if now := watch.Now(); l.Token == "" {
+		if held.standing(now) == copyFresh { // loaded since the copy was seen that was due
+			f.found = held
+			return
+		}
+		if f.err = r.paused(now); f.err != nil {
+			return
+		}
 	}
 	loading, end := r.guard(ctx, f, l)
 	defer end(nil)

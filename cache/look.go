@@ -55,6 +55,9 @@ var (
 //  4. read of an empty Redis, another's first stub, its push received, admit: a stub that has come
 //     and gone would look like that, and is a purge. A look that began after the push knows which
 //     it was.
+//
+// A look that something kept or stored here has overtaken is repeated: the visitors who share it may
+// have been given that.
 func (r *Reader[V]) look() (e *entry[V], err error) {
 	for try := range 3 { // a session that ends is followed by none, or by another
 		began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
@@ -63,7 +66,7 @@ func (r *Reader[V]) look() (e *entry[V], err error) {
 			return nil, err
 		}
 		r.void(&rec, mark.At())
-		if e, err = r.learn(began, prev, &rec, mark, try == 2); err == nil {
+		if e, err = r.learn(began, prev, &rec, mark, try == 2); err == nil && (try == 2 || r.memory.Load() == e) {
 			return e, nil
 		}
 	}

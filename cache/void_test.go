@@ -258,33 +258,42 @@ func TestALookFromBeforeAPurgeIsNotShared(t *testing.T) {
 // TestADocumentThatAFlightFindsIsGivenToWhoAskedBefore has another replica store one between a
 // request's look and its lease, and a purge be received before the request goes on.
 func TestADocumentThatAFlightFindsIsGivenToWhoAskedBefore(t *testing.T) {
-	b := anyStore(t)
-	src := newSource(2)
-	o := options(src)
-	var r *Reader[int64]
-	var stores sync.Once
-	var end func()
-	o.Unable = func() error {
-		stores.Do(func() {
-			end = holdLooks(t, r, nil, errDown)
-			fill(t, b.client, acquire(t, b.client, time.Minute), 1)
+	t.Parallel()
+	for name, known := range map[string]bool{"memory has the document": false, "memory has the purge": true} {
+		t.Run(name, func(t *testing.T) {
+			b := anyStore(t)
+			src := newSource(2)
+			o := options(src)
+			var r *Reader[int64]
+			var stores sync.Once
+			var end func()
+			o.Unable = func() error {
+				stores.Do(func() {
+					end = holdLooks(t, r, nil, errDown)
+					fill(t, b.client, acquire(t, b.client, time.Minute), 1)
+				})
+				return nil
+			}
+			o.Prepare = func(d *Document) (int64, error) {
+				if string(d.Body) == string(body(1)) {
+					must(t, b.client.Del(t.Context(), key).Err())
+					received(t, r)
+					if known {
+						_, err := r.look()
+						must(t, err)
+					}
+					end()
+				}
+				return prepare(d)
+			}
+			_, r = replica(t, b.url, o)
+			if a := get(t, r); a.Value != 1 || src.loads.Load() > 0 {
+				t.Errorf("got %+v after %d loads", a, src.loads.Load())
+			}
+			if a := get(t, r); a.Value != 2 {
+				t.Errorf("then %+v, which was purged", a)
+			}
 		})
-		return nil
-	}
-	o.Prepare = func(d *Document) (int64, error) {
-		if string(d.Body) == string(body(1)) {
-			must(t, b.client.Del(t.Context(), key).Err())
-			received(t, r)
-			end()
-		}
-		return prepare(d)
-	}
-	_, r = replica(t, b.url, o)
-	if a := get(t, r); a.Value != 1 || src.loads.Load() > 0 {
-		t.Errorf("got %+v after %d loads", a, src.loads.Load())
-	}
-	if a := get(t, r); a.Value != 2 {
-		t.Errorf("then %+v, which was purged", a)
 	}
 }
 

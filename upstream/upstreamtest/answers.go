@@ -46,6 +46,7 @@ func HTML(code int, header ...string) http.Handler {
 	return Answer(code, page, header, "Content-Type", "text/html; charset=utf-8")
 }
 
+// Answer answers with code and body, and the given header fields beside or instead of its own.
 func Answer(code int, body string, given []string, own ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		describe(w, given, own...)

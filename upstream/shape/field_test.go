@@ -3,6 +3,8 @@ package shape
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,9 +68,7 @@ func integers(more map[string]outcome) map[string]outcome {
 	for _, v := range []string{"9223372036854775808", "1e400", "1e99999999999999999999", `"9223372036854775808"`} {
 		m[v] = outcome{want: "an integer of 64 bits"}
 	}
-	for v, o := range more {
-		m[v] = o
-	}
+	maps.Copy(m, more)
 	return m
 }
 
@@ -226,11 +226,7 @@ func holdAgainst(t *testing.T, r Resource, in, path, field string, o outcome, go
 		at += "[0]"
 	}
 	for _, k := range kinds {
-		found := false
-		for _, p := range doc.Repairs.Of(k).Paths {
-			found = found || p == at
-		}
-		if found != (k == o.kind) {
+		if slices.Contains(doc.Repairs.Of(k).Paths, at) != (k == o.kind) {
 			t.Errorf("repairs of kind %s at %v; want kind %q at %s", k, doc.Repairs.Of(k).Paths, o.kind, at)
 		}
 	}

@@ -297,6 +297,23 @@ func TestADocumentThatAFlightFindsIsGivenToWhoAskedBefore(t *testing.T) {
 	}
 }
 
+// TestTheFirstLooksMayBeginTogether has none of them find out first that the store, as Redis before
+// 7.0, runs no script that is read-only.
+func TestTheFirstLooksMayBeginTogether(t *testing.T) {
+	b := inProcess(t)
+	for range 20 {
+		hash := another()
+		var looks sync.WaitGroup
+		for range 8 {
+			looks.Go(func() {
+				_, err := hash.Look(t.Context(), b.client, "")
+				testkit.Check(t, err)
+			})
+		}
+		looks.Wait()
+	}
+}
+
 // TestAFlightFromBeforeAPurgeIsNotShared has a request begin, after a purge was received, beside a
 // flight that stored its document before it, or whose load began before it.
 func TestAFlightFromBeforeAPurgeIsNotShared(t *testing.T) {

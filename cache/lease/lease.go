@@ -139,14 +139,14 @@ func (r *Record) Since() int64 {
 
 // Look reads both hashes in one round trip. The body is included if its etag is not have.
 func (h *Hash) Look(ctx context.Context, c redis.Scripter, have string) (Record, error) {
-	run := look.runReadOnly
-	if h.writable.Load() {
-		run = look.run
+	if !h.writable.Load() {
+		r, err := look.runReadOnly(ctx, c, h.name, h.keys, have)
+		if err == nil || !noReadOnly(err) {
+			return record(r), err
+		}
+		h.writable.Store(true)
 	}
-	r, err := run(ctx, c, h.name, h.keys, have)
-	if err != nil && noReadOnly(err) && !h.writable.Swap(true) {
-		r, err = look.run(ctx, c, h.name, h.keys, have)
-	}
+	r, err := look.run(ctx, c, h.name, h.keys, have)
 	return record(r), err
 }
 

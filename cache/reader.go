@@ -120,7 +120,7 @@ type flight[V any] struct {
 	// than entry's fetch.
 	at        time.Duration
 	status    Status
-	found     *entry[V] // what another process has fetched meanwhile, for who asked before its mark
+	found     *entry[V] // what was fetched meanwhile, here or elsewhere, for who asked before its mark
 	elsewhere bool      // another process had the lease
 	void      bool      // a hard purge came while it was loaded
 	err       error

@@ -204,8 +204,8 @@ func (c *Campaign) purgeOnce(ctx context.Context, kind, key string) time.Duratio
 		}
 		c.Acked.Add(1)
 	}
-	for _, over := range over {
-		over(!isHarmless(err))
+	for _, end := range over {
+		end(!isHarmless(err))
 	}
 	return took
 }

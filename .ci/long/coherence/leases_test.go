@@ -2,16 +2,62 @@ package coherence
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"vitrine/cache"
 	"vitrine/cache/coherence"
 	"vitrine/cache/redistest"
 	"vitrine/cache/watch"
+	"vitrine/cmd/testkit"
 )
+
+// TestALargeDocumentIsFetchedOnceByReplicasWithOtherLimits has two replicas ask for documents of
+// 40 MiB at once, all the time, while a load takes longer than it takes to ask again.
+func TestALargeDocumentIsFetchedOnceByReplicasWithOtherLimits(t *testing.T) {
+	t.Parallel()
+	server, origins := redistest.Start(t), coherence.NewOrigins(0, "banners")
+	o := origins["banners"]
+	o.Size = 40 << 20
+	var nodes []*coherence.Node
+	for i, limit := range []time.Duration{100 * time.Second, 2 * time.Second} {
+		nodes = append(nodes, coherence.StartFleet(t, server.URL(), 1, origins, coherence.Setup{Name: fmt.Sprint(i), Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
+			coherence.Long(key, o)
+			o.FetchTimeout = limit
+		}})...)
+	}
+	for round := range int64(4) {
+		version, release := o.Version.Add(1), o.Hold()
+		must(t, server.Client().Del(t.Context(), coherence.Prefix+"banners").Err())
+		begun := func() bool { return len(o.Entered) > 0 }
+		var readers sync.WaitGroup
+		for i, n := range nodes {
+			readers.Go(func() {
+				if i != int(round)%2 { // the other one takes the lease
+					eventually(t, "a load has begun", begun)
+				}
+				for got, err := int64(0), error(nil); got != version && err == nil; {
+					got, _, err = n.Get(t.Context(), "banners")
+					testkit.Check(t, err)
+				}
+			})
+		}
+		eventually(t, "a load has begun", begun)
+		watch.Sleep(t.Context(), 500*time.Millisecond)
+		release()
+		readers.Wait()
+		for begun() {
+			<-o.Entered
+		}
+		if n := o.Loads.Load(); n != round+1 {
+			t.Fatalf("%d loads after %d purges", n, round+1)
+		}
+	}
+}
 
 // TestFailoverLeavesNoConnectionBehind has three Sentinels promote the replica of a master that
 // still answers, while replicas of vitrine read from it.

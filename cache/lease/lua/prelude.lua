@@ -36,9 +36,9 @@ local held = {'held_since', 'held_until', 'held_seq', 'held_reason', 'held_befor
 -- The one reading of both. Books that are missing are as the hash says, without a lease. A hash
 -- without a number, or with another set or number than the books have, is none: doc is its number,
 -- or 0; so is one whose body or etag was removed. A lease or a failure of another hash is void, and
--- so is a hold. A failure that is a document held back is over once an operator has accepted it. If the clock
--- was set back, a document fetched in the future is due, and a hold that begins there is void. A request to restore stands in whatever
--- hash is there.
+-- so is a hold. A failure that is a document held back is over once an operator has accepted it. If
+-- the clock was set back, a document fetched in the future is due, and a hold that begins there is
+-- void. A request to restore stands in whatever hash is there.
 local function read()
   local f = fields(key, 'set', 'seq', 'etag', 'source', 'fetched_at', 'changed_at', 'fresh_until', 'upstream_etag', 'upstream_last_modified',
     'suspicions', 'accept', 'pinned_until', 'pinned_by', 'restore')

@@ -17,7 +17,7 @@ import (
 // followMasters asks for the masters at intervals, and whenever there is a reason to, and moves the
 // keys to those that a majority agrees on.
 func (w *Watch) followMasters() {
-	v := &voters{w: w, clients: map[string]*redis.Client{}}
+	v := &voters{w: w, spare: w.dial.seeds, clients: map[string]*redis.Client{}}
 	defer v.know(nil)
 	v.know(w.dial.seeds)
 	for first := true; ; first = false {
@@ -42,10 +42,11 @@ func (w *Watch) followMasters() {
 }
 
 // voters are the Sentinels of the URL, or the masters of the Cluster as last known. None of them is
-// trusted alone.
+// trusted alone. When none of a Cluster answers, those of the URL are asked in turn with them.
 type voters struct {
 	w       *Watch
 	addrs   []string
+	spare   []string // asked next when none of addrs answers
 	clients map[string]*redis.Client
 }
 
@@ -95,6 +96,11 @@ func (v *voters) ask(ctx context.Context) (func(key string) (addr string), error
 		asking.Go(func() { votes[i], faults[i] = v.poll(ctx, addr) })
 	}
 	asking.Wait()
+	if !slices.ContainsFunc(votes, func(one vote) bool { return one != nil }) {
+		silent := v.addrs
+		v.know(v.spare)
+		v.spare = silent
+	}
 	v.w.mu.Lock()
 	names := slices.AppendSeq([]string{v.w.o.Prefix}, maps.Keys(v.w.keys))
 	v.w.mu.Unlock()
@@ -110,7 +116,11 @@ func (v *voters) ask(ctx context.Context) (func(key string) (addr string), error
 			masters = append(masters, s.addr)
 		}
 		slices.Sort(masters)
-		v.know(slices.Compact(masters))
+		if masters = slices.Compact(masters); !slices.Equal(masters, v.addrs) {
+			v.spare = v.w.dial.seeds
+			v.know(masters)
+			return v.ask(ctx) // it is for them to agree
+		}
 	}
 	// For a new key there may be no majority: then what one says, until the next round.
 	return func(name string) string { return cmp.Or(agreed(votes, name).master(name), one.master(name)) }, nil
@@ -192,9 +202,10 @@ func slotOf(key string) int {
 	return int(crc % slotCount)
 }
 
-// serverAt returns the server at addr, and starts it if there is none. It is called with mu held.
+// serverAt returns the server at addr, and starts it if there is none; nil for no address. It is
+// called with mu held.
 func (w *Watch) serverAt(addr string) *Server {
-	if s := w.servers[addr]; s != nil {
+	if s := w.servers[addr]; s != nil || addr == "" {
 		return s
 	}
 	s := &Server{w: w, addr: addr, poked: make(chan struct{}, 1), broken: make(chan struct{}, 1), again: make(chan struct{}, 1)}
@@ -213,13 +224,16 @@ func (w *Watch) redirect(route func(key string) string) {
 	w.route = route
 	used := map[string]*Server{}
 	for name := range w.others {
-		if addr := route(name); addr != "" {
-			used[addr] = w.serverAt(addr)
+		if s := w.serverAt(route(name)); s != nil {
+			used[s.addr] = s
 		}
 	}
 	moved := map[*Key]*Server{}
 	for name, k := range w.keys {
 		s := w.serverAt(route(name))
+		if s == nil { // a new key, of a slot that nobody serves
+			continue
+		}
 		if used[s.addr] = s; k.server.Load() != s {
 			moved[k] = s
 		}

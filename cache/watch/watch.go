@@ -90,11 +90,10 @@ func (w *Watch) Server(ctx context.Context, name string) (*Server, error) {
 	}
 	name = w.o.Prefix + name
 	w.others[name] = true
-	addr := w.route(name)
-	if addr == "" {
-		return nil, ErrNoServer
+	if s := w.serverAt(w.route(name)); s != nil {
+		return s, nil
 	}
-	return w.serverAt(addr), nil
+	return nil, ErrNoServer
 }
 
 // all are the servers of the keys.

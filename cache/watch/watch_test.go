@@ -100,7 +100,41 @@ func TestAKeyWithoutAMasterHasNoServer(t *testing.T) {
 		if s, err := w.Server(t.Context(), "replicas"); !errors.Is(err, ErrNoServer) {
 			t.Errorf("got %v, %v", s, err)
 		}
+		if k := w.Key("replicas", "p:lease:{p:replicas}", func(Event) {}); k.server.Load() != nil {
+			t.Errorf("a key of a slot that nobody serves is asked for at %q", k.server.Load().addr)
+		}
 	}
+}
+
+// TestAClusterAtNewAddressesIsFoundByItsURL, after all its nodes were down and have others now, as
+// in Kubernetes, and is found again where the URL's node was removed.
+func TestAClusterAtNewAddressesIsFoundByItsURL(t *testing.T) {
+	start := func() *redistest.Server {
+		s := redistest.Start(t, "--cluster-enabled", "yes", "--save", "1 1")
+		testkit.Must(t, s.Client().ClusterAddSlotsRange(t.Context(), 0, slotCount-1).Err())
+		return s
+	}
+	first, second := start(), start()
+	named := redistest.NewRelay(t, first.Addr)
+	w := open(t, named.Addr()+"?addr="+named.Addr())
+	k := w.Key("k", "p:lease:{p:k}", func(Event) {})
+	at := func(s *redistest.Server) {
+		t.Helper()
+		testkit.Eventually(t, "changes are received", func() bool {
+			w.NoteRead(Now()) // the masters are asked for more often
+			return w.Listening() && k.server.Load().addr == s.Addr
+		})
+	}
+	at(first)
+	named.Lead(second.Addr)
+	first.Kill()
+	at(second)
+	named.Cut()
+	second.Kill()
+	testkit.Eventually(t, "it is noticed", func() bool { return !w.Listening() })
+	time.Sleep(2 * topologyPause)
+	second.Restart()
+	at(second)
 }
 
 // TestARetiredServerKeepsNoConnection has a call fail just after its server was given up for

@@ -319,6 +319,4 @@ func received(t testing.TB, r *Reader[int64]) {
 	eventually(t, "all changes are received", func() bool { return r.watched.ReceivedSince(since) })
 }
 
-var eventually = testkit.Eventually
-
-var must = testkit.Must
+var eventually, must = testkit.Eventually, testkit.Must

@@ -57,12 +57,7 @@ func (r *Reader[V]) recall() {
 // at the next start it tells whether the document was purged meanwhile.
 func (r *Reader[V]) keepFile() {
 	var last entry[V]
-	for {
-		select {
-		case <-r.store.ctx.Done():
-			return
-		case <-r.unsaved:
-		}
+	for watch.Wait(r.store.ctx, r.unsaved, time.Hour) {
 		e := r.memory.Load()
 		if e.doc == nil {
 			last = entry[V]{} // removed by save
@@ -79,7 +74,7 @@ func (r *Reader[V]) keepFile() {
 			FetchedAt:  e.fetchedAt, ChangedAt: e.doc.ChangedAt.UnixMilli(), StaleFrom: time.Now().Add(stale).UnixMilli(),
 			FreshUntil: e.redisFresh, Set: e.place.Set, Seq: e.place.Seq, Holds: int(e.place.Holds), Body: e.doc.Body,
 		}
-		r.warn(&r.unwritten, "the last good copy cannot be written", r.file.Save(&d))
+		r.warn(&r.unwritten, "the last good copy cannot be written", r.file.Save(r.store.ctx, &d))
 		r.save() // if it was purged while it was written
 		watch.Sleep(r.store.ctx, savePause)
 	}

@@ -106,6 +106,12 @@ func TestWhatWasPurgedIsNotKept(t *testing.T) {
 		t.Errorf("a document that was purged is served: %+v", a)
 	}
 	eventually(t, "it is removed", func() bool { return !exists(path) })
+	for range 20 { // the closed store, which has not seen the purge
+		watch.Signal(r.unsaved)
+		if r.keepFile(); exists(path) {
+			t.Fatal("the closed store has written it again")
+		}
+	}
 }
 
 // A document that is fetched after a purge is kept soon, however recently its predecessor was.
@@ -148,7 +154,7 @@ func TestAFileThatIsDamagedOrTooOldIsNotServed(t *testing.T) {
 			must(t, err)
 			d.FetchedAt -= 2 * o.StaleIfError.Milliseconds()
 			d.StaleFrom -= 2 * o.StaleIfError.Milliseconds()
-			return file.Save(d)
+			return file.Save(t.Context(), d)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

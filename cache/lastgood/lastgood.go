@@ -8,6 +8,7 @@ package lastgood
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -69,8 +70,9 @@ func (f File) Path() string { return f.path }
 // write the same ones.
 var writers sync.Map
 
-// Save writes the file.
-func (f File) Save(d *Document) error {
+// Save writes the file, unless ctx has ended when its turn comes: a writer that closes may not have
+// noticed that the document was purged, and the file removed by its successor.
+func (f File) Save(ctx context.Context, d *Document) error {
 	head, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -79,6 +81,9 @@ func (f File) Save(d *Document) error {
 	sum := sha256.Sum256(content)
 	f.saving.Lock()
 	defer f.saving.Unlock()
+	if ctx.Err() != nil {
+		return nil
+	}
 	temporary, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".*"+unfinished) // readable by its owner
 	if err != nil {
 		return err

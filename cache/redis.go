@@ -29,8 +29,11 @@ func (r *Reader[V]) release(ctx context.Context, l lease.Lease, p pause) (outcom
 		return lease.Released, nil
 	}
 	outcome, err = r.releaseOnce(ctx, l, p)
-	if p.length == 0 && watch.Replied(err) {
+	switch {
+	case p.length == 0 && watch.Replied(err):
 		r.giveBack(l, callPause)
+	case p.length > 0 && outcome == lease.Released:
+		r.accepted("release")
 	}
 	return outcome, err
 }

@@ -172,6 +172,24 @@ func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
 	}
 }
 
+// TestAFailureThatRedisRecordsAgainEndsARefusal has Redis be full just when a load fails, and the CMS
+// fail for longer than that.
+func TestAFailureThatRedisRecordsAgainEndsARefusal(t *testing.T) {
+	server := startRedis(t)
+	src := newSource()
+	s, r := replica(t, server.URL(), options(src))
+	warm(t, r)
+	src.fail(errDown)
+	release := src.hold()
+	must(t, server.Client().HSet(t.Context(), key, "fresh_until", 0).Err())
+	testkit.Receive(t, src.entered)
+	end := refusals["OOM"](t, server)
+	release()
+	eventually(t, "it is refused", func() bool { return s.Refusing() != "" })
+	end()
+	eventually(t, "it is not refused any more", func() bool { get(t, r); return s.Refusing() == "" })
+}
+
 // TestASuccessThatRedisCannotRecordEndsAFailure has the CMS work again once the record of its failure
 // can no longer be removed.
 func TestASuccessThatRedisCannotRecordEndsAFailure(t *testing.T) {

@@ -28,25 +28,6 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
-	file := write(t, "redis:\n  prefix: 'file:'\nlisten: :1\nlog:\n  level: warn\n")
-	c := load(t, config.Sources{
-		File:    file,
-		Environ: []string{"VITRINE_LISTEN=:2", "VITRINE_LOG_LEVEL=debug"},
-		Flags:   map[string]string{"log-level": "error"},
-	})
-	for _, test := range []struct{ key, got, want, origin string }{
-		{"log.format", c.Log.Format, "text", "default"},
-		{"redis.prefix", c.Redis.Prefix, "file:", file + ":2"},
-		{"listen", c.Listen, ":2", "environment VITRINE_LISTEN"},
-		{"log.level", c.Log.Level, "error", "flag --log-level"},
-	} {
-		if test.got != test.want || c.Origin(test.key) != test.origin {
-			t.Errorf("%s = %q from %q, want %q from %q", test.key, test.got, c.Origin(test.key), test.want, test.origin)
-		}
-	}
-}
-
 // As in a file of systemd's, from which a command takes the environment of the installed service.
 func TestTheLastOfTwoVariablesOfOneNameCounts(t *testing.T) {
 	file := write(t, "redis: {prefix: '${env:NAME}'}")
@@ -56,21 +37,6 @@ func TestTheLastOfTwoVariablesOfOneNameCounts(t *testing.T) {
 	}})
 	if c.Redis.Prefix != "two" || c.Listen != ":2" || c.TTL.Default != time.Minute {
 		t.Errorf("prefix %q, listen %q, ttl %v", c.Redis.Prefix, c.Listen, c.TTL.Default)
-	}
-}
-
-func TestTheFileIsNamedByFlagOverEnvironment(t *testing.T) {
-	named, other := write(t, "listen: :1"), write(t, "listen: :2")
-	if c := load(t, config.Sources{Environ: []string{"VITRINE_CONFIG=" + other}}); c.Listen != ":2" {
-		t.Errorf("VITRINE_CONFIG is not read: listen is %q", c.Listen)
-	}
-	if c := load(t, config.Sources{File: named, Environ: []string{"VITRINE_CONFIG=" + other}}); c.Listen != ":1" {
-		t.Errorf("--config does not beat VITRINE_CONFIG: listen is %q", c.Listen)
-	}
-	_, err := config.Load(config.Sources{Environ: []string{"VITRINE_CONFIG=nowhere.yaml"}})
-	want := `VITRINE_CONFIG (environment): want a YAML file that can be read, got "nowhere.yaml": no such file or directory`
-	if err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 
@@ -163,6 +129,10 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		flags   map[string]string
 		want    string
 	}{
+		"a file that is not there": {
+			environ: []string{"VITRINE_CONFIG=nowhere.yaml"},
+			want:    `VITRINE_CONFIG (environment): want a YAML file that can be read, got "nowhere.yaml": no such file or directory`,
+		},
 		"value in the environment": {
 			environ: []string{"VITRINE_TTL=abc"},
 			want:    `VITRINE_TTL (environment): want a duration from 10ms to 8760h, got "abc"`,

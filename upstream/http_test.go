@@ -14,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
-
-	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
@@ -282,28 +279,6 @@ func TestFailureLeavesTheConnectionsOfOthersOpen(t *testing.T) {
 	mustFetch(t, client, shape.Banners)
 	if dials != 1 {
 		t.Errorf("%d connections for one fetch after the other, want 1", dials)
-	}
-}
-
-func TestTheTraceOfARequestGoesOnToTheCMSUnchanged(t *testing.T) {
-	cms := upstreamtest.New(t)
-	client := newClient(t, cms.URL, nil)
-	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for _, state := range []string{"", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"} {
-		carrier := propagation.MapCarrier{"traceparent": parent}
-		if state != "" {
-			carrier["tracestate"] = state
-		}
-		ctx := propagation.TraceContext{}.Extract(t.Context(), carrier)
-		_, err := client.Fetch(ctx, shape.Rules, Held{})
-		testkit.Must(t, err)
-		if h := cms.Last().Header; h.Get("traceparent") != parent || h.Get("tracestate") != state {
-			t.Errorf("%v was sent as %s, %s", carrier, h.Get("traceparent"), h.Get("tracestate"))
-		}
-	}
-	mustFetch(t, client, shape.Rules)
-	if h := cms.Last().Header; h.Values("traceparent") != nil {
-		t.Errorf("a fetch that is part of no trace is traced: %v", h)
 	}
 }
 

@@ -24,15 +24,10 @@ func TestRecordedDocumentsAreFetchedWhole(t *testing.T) {
 		plain    string // the same document uncompressed
 	}{
 		{shape.Catalogue, "gvapp-get", "gvapp-get"},
-		{shape.Rules, "rules-get", "rules-get"},
-		{shape.Banners, "singlebanner-get", "singlebanner-get"},
 		{shape.Catalogue, "gzip-get", "gzip-identity"},
 		{shape.Catalogue, "gzip-identity", "gzip-identity"},
 		{shape.Catalogue, "cond-get", "cond-get"},
-		{shape.Rules, "host-urls-rules", "host-urls-rules"},
 		{shape.Catalogue, "edge-gvapp", "edge-gvapp"},
-		{shape.Rules, "edge-rules", "edge-rules"},
-		{shape.Banners, "edge-singlebanner", "edge-singlebanner"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cms := upstreamtest.New(t)

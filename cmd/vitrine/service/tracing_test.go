@@ -85,7 +85,7 @@ func newTracedCMS(t *testing.T) *tracedCMS {
 	c, content := new(tracedCMS), sample.Handler(sample.Options{})
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
-		c.parents = append(c.parents, r.Header.Get("Traceparent"))
+		c.parents = append(c.parents, r.Header.Get("Traceparent")+" "+r.Header.Get("Tracestate"))
 		c.mu.Unlock()
 		content.ServeHTTP(w, r)
 	}))
@@ -96,6 +96,7 @@ func newTracedCMS(t *testing.T) *tracedCMS {
 const (
 	visitorTrace = "0af7651916cd43dd8448eb211c80319c"
 	visitorSpan  = "b7ad6b7169203331"
+	visitorState = "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"
 	secretMark   = "marked-secret-4711"
 )
 
@@ -111,7 +112,7 @@ func visitCold(t *testing.T, vitrine running, flags string) {
 		"http://"+vitrine.public.Addr().String()+"/gvapp/singlebanner?token="+secretMark, http.NoBody)
 	testkit.Must(t, err)
 	request.Header.Set("Traceparent", "00-"+visitorTrace+"-"+visitorSpan+"-"+flags)
-	request.Header.Set("Tracestate", "rojo=00f067aa0ba902b7")
+	request.Header.Set("Tracestate", visitorState)
 	request.Header.Set("Authorization", "Bearer "+secretMark)
 	response, err := http.DefaultClient.Do(request)
 	testkit.Must(t, err)
@@ -175,7 +176,7 @@ func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
 	if len(spans) != want {
 		t.Errorf("want %d spans, got %q", want, names)
 	}
-	if told := "00-" + visitorTrace + "-" + hex.EncodeToString(byName["page"].GetSpanId()) + "-01"; !slices.Contains(cms.parents, told) {
+	if told := "00-" + visitorTrace + "-" + hex.EncodeToString(byName["page"].GetSpanId()) + "-01 " + visitorState; !slices.Contains(cms.parents, told) {
 		t.Errorf("the CMS was told %q, not the page's %s", cms.parents, told)
 	}
 	for _, want := range []string{"gallery", "deployment.environment.name"} {
@@ -189,7 +190,7 @@ func TestAColdRequestIsOneTraceFromTheVisitorToTheCMS(t *testing.T) {
 }
 
 func TestNothingIsExportedThatIsNotToBe(t *testing.T) {
-	const passed = "00-" + visitorTrace + "-" + visitorSpan + "-01"
+	const passed = "00-" + visitorTrace + "-" + visitorSpan + "-01 " + visitorState
 	for _, test := range []struct {
 		name, variable, flags string
 		unchanged             bool // the visitor's traceparent goes to the CMS as it came

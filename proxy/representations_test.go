@@ -173,12 +173,6 @@ func TestWhatDownstreamCachesAreTold(t *testing.T) {
 			"public, max-age=0", "public, max-age=0", "vitrine; hit; ttl=-86400; detail=stale-if-error"},
 		{"fetched for this request", usual, 0, forwarded, "0",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; fwd=miss; fwd-status=200; stored"},
-		{"fetched for another", usual, 0, cache.Status{Fwd: cache.FwdStale, Collapsed: true, Detail: cache.DetailRedisAway}, "0",
-			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; fwd=stale; collapsed; detail=redis-away"},
-		{"from memory", usual, 0, cache.Status{Detail: cache.DetailMemory}, "0",
-			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; hit; ttl=60"},
-		{"from Redis", usual, 0, cache.Status{Detail: cache.DetailRedis}, "0",
-			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=60" + fails, "vitrine; hit; ttl=60; detail=redis"},
 		{"a clock that went back", usual, -5 * time.Second, hit, "0",
 			"public, max-age=0" + fails, "public, max-age=0, stale-while-revalidate=65" + fails, "vitrine; hit; ttl=65"},
 	} {

@@ -194,26 +194,6 @@ func indented(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+by) + "\n"
 }
 
-// What an operator saved with curl is a CMS too.
-func TestSavedAnswersAreMappedAsThoseOfTheCMS(t *testing.T) {
-	dir := t.TempDir()
-	for file, name := range map[string]string{
-		"catalogue.artist": "artists-populate-star", "catalogue.artwork": "artworks-list", "catalogue.gallery": "galleries-populate-deep3",
-		"rules": "rules-populate-deep", "banners": "banners-list",
-	} {
-		_, body, _ := bytes.Cut(upstreamtest.Recording(t, "strapi5/"+name), []byte("\r\n\r\n"))
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, file+".json"), body, 0o600))
-	}
-	example := filepath.Join("..", "..", "docs", "cms", "examples", "strapi5.yaml")
-	if out, _ := command(t, exitDone, nil, "check", "--config", example, "--upstream-url", "file:"+dir); strings.Contains(out, "FAILED") {
-		t.Error(out)
-	}
-	testkit.Must(t, os.Remove(filepath.Join(dir, "catalogue.artwork.json")))
-	if out, errs := command(t, exitFailed, nil, "check", "--upstream-preset", "strapi5", "--upstream-url", "file:"+dir); !strings.Contains(out+errs, "catalogue.artwork.json") {
-		t.Error(out, errs)
-	}
-}
-
 // guide is customGuide, taken apart into its blocks of code.
 type guide struct {
 	answers   map[string]string // by method, path and query

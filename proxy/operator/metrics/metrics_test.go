@@ -35,22 +35,6 @@ func newMeter(t testing.TB) (*Meter, *world) {
 	return m, w
 }
 
-func TestAnswersCountedAtOnceAreAllCounted(t *testing.T) {
-	m, _ := newMeter(t)
-	var wg sync.WaitGroup
-	for range 40 {
-		wg.Go(func() {
-			for range 100 {
-				m.Observe(Answer{Resource: shape.Banners, Cache: Hit, Code: 200, Took: time.Microsecond})
-			}
-		})
-	}
-	wg.Wait()
-	if got := m.totals(); got.requests != 4000 || got.caches[Hit] != 4000 {
-		t.Errorf("%v answers, want 4000", got.requests)
-	}
-}
-
 func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m, w := newMeter(t)
 	w.set(func(s *State) {

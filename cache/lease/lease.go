@@ -46,16 +46,12 @@ type Hash struct {
 
 // New is the hash of the resource under prefix. Holder names this process in leases.
 func New(prefix, resource, holder string) *Hash {
-	return &Hash{name: resource, keys: []string{prefix + resource, Beside(prefix, resource), historyKey(prefix, resource)}, holder: holder}
+	key := prefix + resource
+	return &Hash{name: resource, keys: []string{key, Beside(prefix, resource), prefix + "history:{" + key + "}"}, holder: holder}
 }
 
 // Beside is the key of the books of a resource.
 func Beside(prefix, resource string) string { return prefix + "lease:{" + prefix + resource + "}" }
-
-// historyKey is the key of the history of a resource.
-func historyKey(prefix, resource string) string {
-	return prefix + "history:{" + prefix + resource + "}"
-}
 
 func (h *Hash) run(ctx context.Context, c redis.Scripter, s script, args ...any) (reply, error) {
 	return s.run(ctx, c, h.name, h.keys, args...)
@@ -207,7 +203,7 @@ type Lease struct {
 func (h *Hash) Acquire(ctx context.Context, c redis.Scripter, q Request) (Lease, error) {
 	r, err := h.run(ctx, c, acquire, q.Have, q.Token, q.Length.Milliseconds(), q.Source, q.TTL.Milliseconds(),
 		SourceGrace.Milliseconds(), q.Damaged, h.holder+"/", q.Newer, q.Lost, q.Unserved)
-	l := Lease{Record: record(r.from(3)), Outcome: Outcome(r.text(0)), Token: q.Token, Wrote: r.int(2) == 1}
+	l := Lease{Record: record(r[min(3, len(r)):]), Outcome: Outcome(r.text(0)), Token: q.Token, Wrote: r.int(2) == 1}
 	if l.Outcome == Granted {
 		l.Lease, l.Left, l.Failure = "", 0, parseFailure(r.text(1))
 	}

@@ -105,9 +105,6 @@ func (r reply) text(i int) string {
 	return ""
 }
 
-// from is the reply without its first n fields.
-func (r reply) from(n int) reply { return r[min(n, len(r)):] }
-
 // int is a number that the script has parsed or made; see num in prelude.lua.
 func (r reply) int(i int) int64 {
 	n, err := strconv.ParseInt(r.text(i), 10, 64)

@@ -56,11 +56,13 @@ func statuses(t *testing.T, answers string, methods ...string) (all []int, rest 
 	return all, string(left)
 }
 
-const head = "POST /gvapp/ HTTP/1.1\r\nHost: x\r\n"
+const (
+	head = "POST /gvapp/ HTTP/1.1\r\nHost: x\r\n"
+	get  = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"
+)
 
 func TestAnIdleConnectionKeepsNoFraming(t *testing.T) {
 	s := newRig(t, Options{}).server
-	const get = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"
 	for _, pieces := range [][]string{
 		{get}, {get, get}, {get + get + get}, {get[:9], get[9:] + get[:9], get[9:]}, {"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n"},
 		{head + "Content-Length: 4\r\n\r\n", "body"}, {head + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"},
@@ -197,7 +199,7 @@ func TestA100IsSentOnAConnectionThatWasIdleForLongerThanAWriteTakes(t *testing.T
 
 func TestErrorsHaveNoBodyInAnswerToHEAD(t *testing.T) {
 	s := newRig(t, Options{MaxBodyBytes: 10, MaxHeaderBytes: 1024, MaxTargetBytes: 512}).server
-	const get, first = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n", "HEAD /gvapp/ HTTP/1.1\r\nHost: x\r\n"
+	const first = "HEAD /gvapp/ HTTP/1.1\r\nHost: x\r\n"
 	for name, sent := range map[string]string{
 		"a length beyond the limit": first + "Content-Length: 11\r\n\r\n",
 		"chunks beyond the limit":   first + "Transfer-Encoding: chunked\r\n\r\n11\r\n",
@@ -256,7 +258,6 @@ func cut(text string, places []byte) (pieces []string) {
 // FuzzCuts: whatever is sent is answered by HTTP, in JSON if it is an error, and how the bytes of a
 // connection are cut changes nothing about the answers.
 func FuzzCuts(f *testing.F) {
-	const get = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"
 	for _, sent := range []string{
 		get + "HEAD /cms/rules HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + get,
 		head + "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\n" + get,
@@ -331,7 +332,6 @@ func answered(answers string) string {
 
 // FuzzRequests: vitrine reads the requests that net/http reads, or fewer.
 func FuzzRequests(f *testing.F) {
-	const get = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"
 	for _, sent := range []string{
 		get + "HEAD /cms/rules HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + get,
 		head + "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\n" + get,

@@ -213,6 +213,43 @@ func TestAnAnswerThatIsNeverMadeEndsWithAnError(t *testing.T) {
 	})
 }
 
+// unread is an answer whose client reads it late.
+type unread struct {
+	*httptest.ResponseRecorder
+	read chan struct{}
+}
+
+func (u unread) Write(p []byte) (int, error) {
+	<-u.read
+	return u.ResponseRecorder.Write(p)
+}
+
+func TestFewDocumentsWaitForTheirClientsAndNobodyWaitsForThese(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var made atomic.Int64
+		h := takeTurns(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			made.Add(1)
+			_, _ = w.Write([]byte("a document"))
+		}))
+		ask := func(w http.ResponseWriter, path string) { h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)) }
+		read, late := make(chan struct{}), httptest.NewRecorder()
+		for range maxDocuments {
+			go ask(unread{httptest.NewRecorder(), read}, "/documents/banners")
+		}
+		synctest.Wait()
+		if ask(late, "/documents/rules"); late.Code != http.StatusServiceUnavailable || made.Load() != maxDocuments {
+			t.Errorf("one more gets %d, and %d are made", late.Code, made.Load())
+		}
+		if ask(httptest.NewRecorder(), "/api/status"); made.Load() != maxDocuments+1 {
+			t.Error("the status waits")
+		}
+		close(read)
+		if ask(httptest.NewRecorder(), "/documents/rules"); made.Load() != maxDocuments+2 {
+			t.Error("a document waits for answers that were read")
+		}
+	})
+}
+
 // readable is a connection that always has something to read.
 type readable struct{ net.Conn }
 

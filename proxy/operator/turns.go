@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -20,13 +21,17 @@ const (
 	// answerTimeout bounds waiting for a turn and making the answer.
 	answerTimeout = 20 * time.Second
 	busyDetail    = "The operator's address is busy."
+
+	// maxDocuments bounds the documents in memory that are waiting for their clients to read them.
+	maxDocuments = 2
 )
 
 // takeTurns has one answer made at a time, within the share. http.TimeoutHandler writes it
-// afterwards: a client that reads slowly holds nobody up. Health checks, the webhook and profiles
-// wait for nobody.
+// afterwards: a client that reads slowly holds nobody up, except for further documents. Health
+// checks, the webhook and profiles wait for nobody.
 func takeTurns(next http.Handler) http.Handler {
 	turn, share := semaphore.NewWeighted(1), rate.NewLimiter(shareRate, shareBurst)
+	documents := semaphore.NewWeighted(maxDocuments)
 	turns := http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if turn.Acquire(r.Context(), 1) != nil {
 			return // answered by the timeout, or the client has gone
@@ -44,6 +49,15 @@ func takeTurns(next http.Handler) http.Handler {
 		if open[r.URL.Path] || strings.HasPrefix(r.URL.Path, "/debug/") {
 			next.ServeHTTP(w, r)
 			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/documents/") {
+			ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+			defer cancel()
+			if documents.Acquire(ctx, 1) != nil {
+				webhook.Detail(w, http.StatusServiceUnavailable, busyDetail)
+				return
+			}
+			defer documents.Release(1)
 		}
 		w.Header().Set("Content-Type", "application/json") // of the timeout; other answers name theirs
 		turns.ServeHTTP(w, r)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"net"
@@ -12,30 +11,11 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
-	"golang.org/x/time/rate"
 
+	"vitrine/cache"
 	"vitrine/proxy/negotiate"
+	"vitrine/proxy/operator/metrics"
 )
-
-// New makes a server that is ready to Serve. It fails if the options are not usable.
-func New(o Options) (*Server, error) {
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	o.setDefaults()
-	terms, err := newTerms(&o)
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	s := &Server{options: o, terms: terms, notice: rate.Sometimes{Interval: time.Minute}}
-	for i := range routes {
-		s.documents[i] = o.Documents[routes[i].resource]
-	}
-	s.base, s.stop = context.WithCancel(context.Background())
-	s.accepting, s.close = context.WithCancel(s.base)
-	s.app = s.newApp()
-	return s, nil
-}
 
 // newApp registers the routes. A request passes what is used here in this order. An error ends it,
 // and one table says how it is answered (errors.go).
@@ -46,9 +26,9 @@ func (s *Server) newApp() *fiber.App {
 		s.rescue,  // makes an error of a panic
 		s.check,   // refuses what fasthttp lets through
 	)
-	for i := range routes {
-		app.All(routes[i].path, s.document(i))
-		app.All(routes[i].otherPath(), redirect(routes[i].path))
+	for _, r := range s.routes {
+		app.All(r.path, s.document(r))
+		app.All(r.otherPath(), redirect(r.path))
 	}
 	app.Use(func(*fiber.Ctx) error { return errNoRoute })
 	s.setUp(app.Server(), app)
@@ -143,7 +123,9 @@ func (s *Server) observe(c *fiber.Ctx) error {
 	r := s.newRequest(c.Context())
 	r.read = true
 	c.Context().SetUserValue(requestKey{}, r)
-	s.startSpan(r)
+	if s.options.Tracer != nil {
+		r.startSpan(s.options.Tracer)
+	}
 	err := c.Next()
 	if err != nil {
 		err = c.App().ErrorHandler(c, err)
@@ -154,6 +136,41 @@ func (s *Server) observe(c *fiber.Ctx) error {
 	clientOf(r.ctx).leave()
 	s.finish(r, r.ctx.Time())
 	return err
+}
+
+// observeDocument records how the document was obtained.
+func (r *request) observeDocument(s *cache.Status, err error) {
+	switch {
+	case err != nil, s.Fwd != "":
+		r.cache = metrics.Miss
+	case s.Stale:
+		r.cache = metrics.Stale
+	default:
+		r.cache = metrics.Hit
+	}
+	r.collapsed = s.Collapsed
+}
+
+// finish ends a request whose answer is ready: it is counted, traced and logged, and its writing
+// gets a deadline. It began when all of it had arrived; the zero time means an incomplete request.
+func (s *Server) finish(r *request, began time.Time) {
+	now, took := time.Now(), time.Duration(0)
+	if !began.IsZero() {
+		took = now.Sub(began)
+	}
+	if r.span != nil {
+		r.endSpan()
+	}
+	answers := s.unrouted
+	if r.route != nil {
+		answers = r.route.answers
+	}
+	answers.Observe(metrics.Answer{Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took})
+	if s.options.AccessLog != nil {
+		s.logAccess(r, took)
+	}
+	clientOf(r.ctx).limitWrites(now)
+	r.release()
 }
 
 // rescue makes an error of a panic, which would end the process.

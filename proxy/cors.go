@@ -58,19 +58,17 @@ var permission = newLines("Access-Control-Allow-Methods: " + allowed + "\r\n" +
 	"Access-Control-Allow-Headers: Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *\r\n" +
 	"Access-Control-Max-Age: 7200\r\n")
 
-// isPreflight reports whether a request with these fields is a preflight (Fetch standard, section
-// 4.8).
-func isPreflight(ctx *fasthttp.RequestCtx, origin, requestMethod []byte) bool {
-	return ctx.IsOptions() && len(origin) > 0 && len(requestMethod) > 0
-}
+// isPreflight reports whether an OPTIONS is a preflight (Fetch standard, section 4.8).
+func (r *request) isPreflight() bool { return len(r.origin) > 0 && len(r.requestMethod) > 0 }
 
 // answerPreflight answers a preflight. An origin that may not read gets the same answer without the
 // permission.
-func answerPreflight(ctx *fasthttp.RequestCtx, mayRead bool) {
-	h := &ctx.Response.Header
-	ctx.SetStatusCode(fasthttp.StatusNoContent)
+func (r *request) answerPreflight() {
+	h := &r.ctx.Response.Header
+	r.ctx.SetStatusCode(fasthttp.StatusNoContent)
 	h.Set(fiber.HeaderAllow, allowed)
-	if mayRead {
+	if r.writeCommon() {
 		permission.set(h)
 	}
+	r.writeVary()
 }

@@ -14,7 +14,7 @@
 //     load, and the document for the requested form and content coding (package represent);
 //  5. the conditions of the request decide between 200 and 304, and one system call writes prepared
 //     lines of the header and the body: lines that never change (terms.go), lines that change with
-//     the second, rendered once or twice in it (moment.go), and the entity-tag (outgoing.go).
+//     the second, rendered once or twice in it (moment.go), and the entity-tag (answer.go).
 //
 // Every failure is a returned error, and one table says how it is answered (errors.go).
 package proxy

@@ -155,7 +155,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	r := newRig(t, Options{})
 	entered, release := make(chan struct{}), make(chan struct{})
 	slow := slowSource{Documents: r.sources[shape.Rules], entered: entered, release: release}
-	r.server.documents[1] = slow
+	r.server.routes[1].documents = slow
 	answered := make(chan reply, 1)
 	go func() {
 		defer close(answered) // also if there is no answer

@@ -9,61 +9,17 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"vitrine/cache"
 	"vitrine/proxy/operator/metrics"
-	"vitrine/upstream/shape"
 )
 
-// observeDocument records how the document was obtained.
-func (r *request) observeDocument(s *cache.Status, err error) {
-	switch {
-	case err != nil, s.Fwd != "":
-		r.cache = metrics.Miss
-	case s.Stale:
-		r.cache = metrics.Stale
-	default:
-		r.cache = metrics.Hit
-	}
-	r.collapsed = s.Collapsed
-}
-
-// finish ends a request whose answer is ready: it is counted, traced and logged, and its writing
-// gets a deadline. It began when all of it had arrived; the zero time means an incomplete request.
-func (s *Server) finish(r *request, began time.Time) {
-	now, took := time.Now(), time.Duration(0)
-	if !began.IsZero() {
-		took = now.Sub(began)
-	}
-	r.endSpan()
-	if s.options.Meter != nil {
-		var resource shape.Resource
-		if r.route != nil {
-			resource = r.route.resource
-		}
-		s.options.Meter.Observe(metrics.Answer{
-			Resource: resource, Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took,
-		})
-	}
-	if s.options.AccessLog != nil {
-		s.logAccess(r, took)
-	}
-	clientOf(r.ctx).limitWrites(now)
-	r.release()
-}
-
 // startSpan begins the span of a request, under a trusted proxy's span if it names one; a fetch
-// that the request causes is part of it. Without tracing it costs nothing.
-func (s *Server) startSpan(r *request) {
-	if s.options.Tracer != nil {
-		r.Context, r.span = s.options.Tracer.Start(r.traced(), "request", trace.WithSpanKind(trace.SpanKindServer))
-	}
+// that the request causes is part of it.
+func (r *request) startSpan(t trace.Tracer) {
+	r.Context, r.span = t.Start(r.traced(), "request", trace.WithSpanKind(trace.SpanKindServer))
 }
 
 // endSpan ends the span of a request, without any value that a client can choose.
 func (r *request) endSpan() {
-	if r.span == nil {
-		return
-	}
 	if r.span.IsRecording() {
 		method, code := "_OTHER", r.ctx.Response.StatusCode()
 		switch m := string(r.ctx.Method()); m {

@@ -89,7 +89,7 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
 	meter := newMeter(t)
 	for _, f := range append(slices.Clone(failures), internalFailure) {
-		meter.Observe(metrics.Answer{Code: f.status})
+		meter.Of("").Observe(metrics.Answer{Code: f.status})
 	}
 	families, err := meter.Gather()
 	testkit.Must(t, err)
@@ -246,7 +246,7 @@ func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
 		}
 		r := newRig(t, o)
 		l := &lent{Documents: r.sources[shape.Rules]}
-		r.server.documents[1] = l
+		r.server.routes[1].documents = l
 		for fields, want := range map[string]string{
 			traceParent + "01": visitorTrace + " ",
 			traceParent + "01\nTracestate: a=1\nTracestate: b=2": visitorTrace + " a=1,b=2",

@@ -132,11 +132,11 @@ var descriptions = func() map[shape.Resource][]byte {
 }()
 
 // describe answers OPTIONS.
-func (r *request) describe(resource shape.Resource, indent int) {
+func (r *request) describe(indent int) {
 	r.writeCommon()
 	h := &r.ctx.Response.Header
 	h.Set(fiber.HeaderVary, r.server.terms.vary)
 	h.Set(fiber.HeaderAllow, allowed)
 	h.SetContentType(contentJSON)
-	r.ctx.Response.SetBodyRaw(shape.Indent(nil, descriptions[resource], indent))
+	r.ctx.Response.SetBodyRaw(shape.Indent(nil, descriptions[r.route.resource], indent))
 }

@@ -248,14 +248,14 @@ func TestLastModifiedIsNeverAfterDate(t *testing.T) {
 
 func TestTagsAreSentInTheFieldsThatTargetsRead(t *testing.T) {
 	for verdict := range negotiate.Failed {
-		head := string(termsOf(t, Options{TagHeaders: []string{"Cache-Tag", "Surrogate-Key"}}).newHead(2, verdict, negotiate.Brotli))
+		head := string(termsOf(t, Options{TagHeaders: []string{"Cache-Tag", "Surrogate-Key"}}).newHead(shape.Banners, verdict, negotiate.Brotli))
 		for _, line := range []string{"Cache-Groups: \"banners\", \"vitrine\"", "Cache-Tag: banners,vitrine", "Surrogate-Key: banners vitrine"} {
 			if !strings.Contains(head, "\r\n"+line+"\r\n") {
 				t.Errorf("no %s in %q", line, head)
 			}
 		}
 	}
-	if head := string(termsOf(t, Options{}).newHead(2, negotiate.Proceed, noCodings)); strings.Contains(head, "Cache-Tag") || strings.Contains(head, "Surrogate-Key") {
+	if head := string(termsOf(t, Options{}).newHead(shape.Banners, negotiate.Proceed, noCodings)); strings.Contains(head, "Cache-Tag") || strings.Contains(head, "Surrogate-Key") {
 		t.Errorf("tags that nobody reads in %q", head)
 	}
 }

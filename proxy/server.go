@@ -9,17 +9,18 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"golang.org/x/time/rate"
 
+	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/processors"
 )
 
 // Server answers the public routes. Make it with [New].
 type Server struct {
-	options   Options
-	app       *fiber.App
-	terms     *terms
-	documents [len(routes)]Documents
-	moments   [len(routes)]moments
-	large     processors.Half // for large requests
+	options  Options
+	app      *fiber.App
+	terms    *terms
+	routes   []*route
+	unrouted *metrics.Answers // to requests without a route
+	large    processors.Half  // for large requests
 
 	// base is the context for cache lookups. A fasthttp request context must not outlive its
 	// handler. It ends when Shutdown runs out of time.
@@ -32,6 +33,26 @@ type Server struct {
 	serving   atomic.Int64   // listeners, one of which may be giving out its last connection
 	open      atomic.Int64   // connections
 	notice    rate.Sometimes // logs that there are too many
+}
+
+// New makes a server that is ready to Serve. It fails if the options are not usable.
+func New(o Options) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	o.setDefaults()
+	terms, err := newTerms(&o)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	s := &Server{
+		options: o, terms: terms, routes: newRoutes(&o, terms), unrouted: o.Meter.Of(""),
+		notice: rate.Sometimes{Interval: time.Minute},
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.accepting, s.close = context.WithCancel(s.base)
+	s.app = s.newApp()
+	return s, nil
 }
 
 // SetDraining makes every answer from now on the last one on its connection.

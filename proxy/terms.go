@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"vitrine/proxy/negotiate"
+	"vitrine/upstream/shape"
 )
 
 // terms is the compiled form of the caching and CORS policy of [Options]: the header lines that
@@ -17,8 +18,6 @@ type terms struct {
 	// vary is the value of Vary at a route, without and with content codings.
 	vary, varyEncoded string
 	tags              []string // the names of further fields with the groups
-	// heads end the header of an answer with a document.
-	heads [len(routes)][negotiate.Failed][noCodings + 1][]byte
 }
 
 // tagsBetween separates the tags in the fields of Cloudflare and Fastly.
@@ -42,20 +41,12 @@ func newTerms(o *Options) (*terms, error) {
 		t.vary += ", Origin"
 		t.varyEncoded += ", Origin"
 	}
-	for i := range routes {
-		for verdict := range negotiate.Failed {
-			for coding := range t.heads[i][verdict] {
-				t.heads[i][verdict][coding] = t.newHead(i, verdict, negotiate.Encoding(coding))
-			}
-		}
-	}
 	return t, nil
 }
 
-// newHead renders what follows the entity-tag in the header of an answer with the document of a
-// route. A 304 has only the fields that a cache or a page needs; those that protect a body were
+// newHead renders what follows the entity-tag in the header of an answer with a document. A 304 has only the fields that a cache or a page needs; those that protect a body were
 // sent with the body.
-func (t *terms) newHead(i int, verdict negotiate.Verdict, coding negotiate.Encoding) []byte {
+func (t *terms) newHead(r shape.Resource, verdict negotiate.Verdict, coding negotiate.Encoding) []byte {
 	b := []byte("\r\n")
 	line := func(name, value string) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
 	if coding == noCodings {
@@ -65,9 +56,9 @@ func (t *terms) newHead(i int, verdict negotiate.Verdict, coding negotiate.Encod
 	}
 	// The groups by which a cache can be purged (RFC 9875, section 2): the resource, in all its
 	// forms, and all of vitrine.
-	line("Cache-Groups", fmt.Sprintf(`"%s", "vitrine"`, routes[i].resource))
+	line("Cache-Groups", fmt.Sprintf(`"%s", "vitrine"`, r))
 	for _, name := range t.tags {
-		line(name, string(routes[i].resource)+tagsBetween[name]+"vitrine")
+		line(name, string(r)+tagsBetween[name]+"vitrine")
 	}
 	if verdict == negotiate.Proceed {
 		line("Allow", allowed)

@@ -231,7 +231,9 @@ func TestFewDocumentsWaitForTheirClientsAndNobodyWaitsForThese(t *testing.T) {
 			made.Add(1)
 			_, _ = w.Write([]byte("a document"))
 		}))
-		ask := func(w http.ResponseWriter, path string) { h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)) }
+		ask := func(w http.ResponseWriter, path string) {
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		}
 		read, late := make(chan struct{}), httptest.NewRecorder()
 		for range maxDocuments {
 			go ask(unread{httptest.NewRecorder(), read}, "/documents/banners")

@@ -36,7 +36,7 @@ func stocked(t *testing.T) Options {
 	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
 	meter.Purged("banners", "hard")
 	meter.Changed("banners", "1 banner removed ("+hostile+")")
-	meter.Observe(metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
+	meter.Of("").Observe(metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
 	return Options{
 		Meter:    meter,
 		Document: func(r shape.Resource) []byte { return documents[r] },

@@ -1,6 +1,6 @@
 // Package metrics counts, for Prometheus and for the last hour on the operator's page.
 //
-// For each response the proxy calls [Meter.Observe], which adds to counters. Fetches, purges and
+// For each response the proxy calls [Answers.Observe], which adds to counters. Fetches, purges and
 // refusals are rare, and arrive as events of the cache. Once a second [Meter.Run] samples the state
 // of the resources, the CMS and Redis; every ten seconds it keeps the sums, from which
 // [Meter.Overview] draws the last hour. Meter.Gather gives Prometheus all of it.

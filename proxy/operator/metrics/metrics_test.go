@@ -41,10 +41,10 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 		s.Documents = map[shape.Resource]Document{shape.Banners: {Held: &Held{FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond)}}}
 		s.Connections, s.MaxConnections, s.CertificateEnds = 3, 1000, time.Unix(1_800_000_000, 0)
 	})
-	m.Observe(Answer{Resource: shape.Banners, Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
-	m.Observe(Answer{Code: 404, Took: time.Microsecond})
-	m.Observe(Answer{Code: 999, Took: time.Hour})
-	m.Observe(Answer{Code: -1, Took: -time.Hour})
+	m.Of(shape.Banners).Observe(Answer{Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
+	m.Of("").Observe(Answer{Code: 404, Took: time.Microsecond})
+	m.Of("").Observe(Answer{Code: 999, Took: time.Hour})
+	m.Of("").Observe(Answer{Code: -1, Took: -time.Hour})
 	m.Fetched("banners", "stored", 40*time.Millisecond, nil)
 	m.Fetched("banners", "failed", time.Millisecond, fmt.Errorf("x: %w", upstream.ErrUnreachable))
 	m.Fetched("banners", "failed", time.Millisecond, &shape.RefusedError{Path: "banners[3].id", Want: "an integer", Got: `"x"`})
@@ -136,7 +136,7 @@ func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
 			s.RedisUp = minute != 90
 			s.Documents = map[shape.Resource]Document{shape.Rules: {Failing: minute == 100}}
 		})
-		m.Observe(Answer{Cache: Hit, Code: 200, Took: 40 * time.Microsecond})
+		m.Of("").Observe(Answer{Cache: Hit, Code: 200, Took: 40 * time.Microsecond})
 		m.remember(now)
 	}
 	o := m.Overview()

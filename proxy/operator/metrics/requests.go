@@ -32,7 +32,6 @@ func (c Cache) String() string { return cacheNames[c] }
 
 // An Answer is one answer of the public server.
 type Answer struct {
-	Resource  shape.Resource // empty for a request for none
 	Cache     Cache
 	Collapsed bool // it waited for a fetch made for another request
 	Code      int  // the HTTP status
@@ -49,26 +48,24 @@ var requestBounds = [...]float64{
 	5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10,
 }
 
-// requests counts answers. The counters of a hit are looked up once.
+// requests counts answers.
 type requests struct {
 	*prometheus.Registry // of these metrics alone, for totals
-	all                  *prometheus.CounterVec
-	of                   map[shape.Resource]*resourceRequests
+	of                   map[shape.Resource]*Answers
 }
 
-type resourceRequests struct {
+// Answers counts the answers of one resource. The counters of a hit are looked up once.
+type Answers struct {
+	all             *prometheus.CounterVec // of this resource
 	ok, notModified [caches]prometheus.Counter
 	took            prometheus.Observer
 	collapsed       prometheus.Counter
 }
 
-// label is the value of the label resource.
-func label(r shape.Resource) string { return cmp.Or(string(r), "other") }
-
 func newRequests() *requests {
-	r := &requests{Registry: prometheus.NewRegistry(), of: map[shape.Resource]*resourceRequests{}}
+	r := &requests{Registry: prometheus.NewRegistry(), of: map[shape.Resource]*Answers{}}
 	factory := promauto.With(r.Registry)
-	r.all = factory.NewCounterVec(prometheus.CounterOpts{
+	all := factory.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "requests_total", Help: "Responses by resource, status code and cache result.",
 	}, []string{"resource", "code", "cache"})
 	took := factory.NewHistogramVec(prometheus.HistogramOpts{
@@ -78,22 +75,37 @@ func newRequests() *requests {
 		Namespace: namespace, Name: "collapsed_total", Help: "Responses that waited for a fetch started by another request.",
 	}, []string{"resource"})
 	for _, resource := range append(shape.Resources(), "") {
-		name := label(resource)
-		of := &resourceRequests{took: took.WithLabelValues(name), collapsed: collapsed.WithLabelValues(name)}
+		name := cmp.Or(string(resource), "other")
+		of := &Answers{
+			all:  all.MustCurryWith(prometheus.Labels{"resource": name}),
+			took: took.WithLabelValues(name), collapsed: collapsed.WithLabelValues(name),
+		}
 		if r.of[resource] = of; resource == "" {
 			continue // it has no document
 		}
 		for _, c := range []Cache{Hit, Stale, Miss} {
-			of.ok[c] = r.all.WithLabelValues(name, "200", c.String())
-			of.notModified[c] = r.all.WithLabelValues(name, "304", c.String())
+			of.ok[c] = of.all.WithLabelValues("200", c.String())
+			of.notModified[c] = of.all.WithLabelValues("304", c.String())
 		}
 	}
 	return r
 }
 
+// Of returns the counters of a resource, or with "" those of requests for none. A nil Meter has
+// nil, which counts nothing.
+func (m *Meter) Of(r shape.Resource) *Answers {
+	if m == nil {
+		return nil
+	}
+	return m.of[r]
+}
+
 // Observe counts an answer. For a hit it takes no lock and allocates nothing.
-func (r *requests) Observe(a Answer) {
-	of, counter := r.of[a.Resource], prometheus.Counter(nil)
+func (of *Answers) Observe(a Answer) {
+	if of == nil {
+		return
+	}
+	var counter prometheus.Counter
 	switch a.Code {
 	case http.StatusOK:
 		counter = of.ok[a.Cache]
@@ -105,7 +117,7 @@ func (r *requests) Observe(a Answer) {
 		if a.Code >= 100 && a.Code < 600 {
 			code = strconv.Itoa(a.Code)
 		}
-		counter = r.all.WithLabelValues(label(a.Resource), code, a.Cache.String())
+		counter = of.all.WithLabelValues(code, a.Cache.String())
 	}
 	counter.Inc()
 	of.took.Observe(max(0, a.Took).Seconds())

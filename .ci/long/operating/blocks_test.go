@@ -69,7 +69,8 @@ var unrun = map[string]string{
 	"docker compose kill -s HUP vitrine": "it needs Docker; .ci/stack reloads so",
 	"go run ./cmd/vitrine":               "it compiles and serves; the harness does both",
 	"go test ./...":                      "the quick tests, which .ci/run runs",
-	"go install ./cmd/vitrine":           "it writes into GOPATH; the harness builds the same",
+	"go test -json ./... | go run ./.ci/gotest -bare # lists what was skipped and what to install": "those again",
+	"go install ./cmd/vitrine": "it writes into GOPATH; the harness builds the same",
 }
 
 // A page has commands in blocks of sh or console, all of which a test runs, or which are named

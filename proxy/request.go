@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/utils"
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -108,14 +109,7 @@ func (r *request) readField(name, value []byte) {
 	if len(name) == 0 || len(name) > len(room) || strings.IndexByte("aciotx", name[0]|' ') < 0 { // most are none of these
 		return
 	}
-	lower := room[:len(name)]
-	for i, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
-	}
-	switch string(lower) {
+	switch string(utils.ToLowerBytes(append(room[:0], name...))) {
 	case "accept":
 		put(&r.accept, value)
 	case "accept-encoding":

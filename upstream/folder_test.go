@@ -30,20 +30,6 @@ func write(t *testing.T, dir, name, body string) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600))
 }
 
-func TestFolderIsNormalizedLikeACMS(t *testing.T) {
-	client := newClient(t, "file:"+newFiles(t), nil)
-	got := mustFetch(t, client, shape.Banners)
-	if !strings.HasPrefix(string(got.Document.Body), `[{"id":7,"title_en":"",`) || got.Document.Repairs.Total() == 0 {
-		t.Errorf("got %s", got.Document.Body)
-	}
-	if got.Status != 200 || got.Attempts != 1 || got.NotModified {
-		t.Errorf("got %+v", got)
-	}
-	for _, r := range shape.Resources() {
-		mustFetch(t, client, r)
-	}
-}
-
 func TestUnchangedFileIsNotModified(t *testing.T) {
 	dir := newFiles(t)
 	client := newClient(t, "file:"+dir, nil)

@@ -27,7 +27,12 @@ type asked struct {
 // askAs asks with the given Authorization header.
 func askAs(t *testing.T, url, authorization string) asked {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	return request(t, http.MethodGet, url, authorization)
+}
+
+func request(t *testing.T, method, url, authorization string) asked {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	testkit.Must(t, err)
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)

@@ -60,19 +60,12 @@ func serve(t *testing.T, s *Server) string {
 // ask returns the status and the body, which has to be JSON.
 func ask(t *testing.T, method, url string) (int, map[string]any) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	testkit.Must(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	testkit.Must(t, err)
-	defer resp.Body.Close()
-	if got := resp.Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("%s: Content-Type %q", url, got)
-	}
+	resp := request(t, method, url, "")
 	var body map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil && (method != http.MethodHead || !errors.Is(err, io.EOF)) {
-		t.Errorf("%s: %v", url, err)
+	if err := json.Unmarshal([]byte(resp.body), &body); err != nil && method != http.MethodHead || resp.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s: %v, %v", url, resp.header, err)
 	}
-	return resp.StatusCode, body
+	return resp.status, body
 }
 
 func TestReadyWhileEveryCheckPassesAndNotDraining(t *testing.T) {

@@ -63,24 +63,8 @@ func TestAnEmptyVariableSaysNothingUnlessNothingIsAValue(t *testing.T) {
 	}
 }
 
-func TestSecretsAreReadFromFiles(t *testing.T) {
-	token, redis := write(t, "Token abc\n"), write(t, "redis://:pw@redis:6379/1\n")
-	c := load(t, config.Sources{Environ: []string{
-		"VITRINE_UPSTREAM_AUTHORIZATION_FILE=" + token, "VITRINE_REDIS_URL_FILE=" + redis,
-	}})
-	if got := c.Upstream.Authorization.Reveal(); got != "Token abc" {
-		t.Errorf("authorization = %q", got)
-	}
-	if got := c.Redis.URL.Reveal(); got != "redis://:pw@redis:6379/1" {
-		t.Errorf("redis.url = %q", got)
-	}
-	if got, want := c.Origin("redis.url"), "environment VITRINE_REDIS_URL_FILE"; got != want {
-		t.Errorf("origin of redis.url = %q, want %q", got, want)
-	}
-}
-
 func TestTheStrongerOfAValueAndItsFileCounts(t *testing.T) {
-	secret := write(t, "redis://from-the-file")
+	secret := write(t, "redis://from-the-file\n")
 	c := load(t, config.Sources{
 		Environ: []string{"VITRINE_REDIS_URL_FILE=" + secret},
 		Flags:   map[string]string{"redis-url": "redis://from-the-flag"},

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/upstream/shape"
-	"vitrine/upstream/upstreamtest"
 )
 
 // newFiles is a folder with the three documents.
@@ -94,6 +92,10 @@ func TestFolderFaultsAreNamed(t *testing.T) {
 	testkit.Must(t, syscall.Mkfifo(filepath.Join(dir, "rules.json"), 0o600))
 	wantError(t, fetch(), ErrAnswer, op+"not a regular file") // and it does not wait for a writer
 
+	remove()
+	write(t, dir, "rules.http", "not HTTP")
+	wantError(t, fetch(), ErrAnswer, "not a recorded HTTP response")
+
 	testkit.Must(t, os.RemoveAll(dir))
 	wantError(t, fetch(), ErrUnreachable, op+"no such file or directory")
 }
@@ -120,23 +122,4 @@ func TestWhatIsForACMSDoesNotDisturbOtherSources(t *testing.T) {
 			t.Errorf("%s: %+v, %v", url, again, err)
 		}
 	}
-}
-
-func TestRecordedAnswersInAFolderAreTakenAsFromHTTP(t *testing.T) {
-	dir := t.TempDir()
-	save := func(r shape.Resource, raw []byte) {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, string(r)+".http"), raw, 0o600))
-	}
-	save(shape.Catalogue, upstreamtest.Recording(t, "gzip-get"))
-	save(shape.Rules, upstreamtest.Recording(t, "crash-500"))
-	save(shape.Banners, []byte("not HTTP"))
-	client := newClient(t, "file:"+dir, nil)
-	got := mustFetch(t, client, shape.Catalogue)
-	if !bytes.Equal(got.Document.Body, normalized(t, shape.Catalogue, "gzip-identity")) || got.Pages != 1 || got.Bytes == 0 {
-		t.Errorf("%d pages, %d bytes, or not the recorded document", got.Pages, got.Bytes)
-	}
-	_, err := client.Fetch(t.Context(), shape.Rules, Held{})
-	wantError(t, err, ErrAnswer, "read "+filepath.Join(dir, "rules.http")+": status 500, an HTML page")
-	_, err = client.Fetch(t.Context(), shape.Banners, Held{})
-	wantError(t, err, ErrAnswer, "not a recorded HTTP response")
 }

@@ -86,22 +86,6 @@ func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 	}
 }
 
-func TestEveryStatusThatFailuresHaveIsCountedAsItself(t *testing.T) {
-	meter := newMeter(t)
-	for _, f := range append(slices.Clone(failures), internalFailure) {
-		meter.Of("").Observe(metrics.Answer{Code: f.status})
-	}
-	families, err := meter.Gather()
-	testkit.Must(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "vitrine_requests_total" && m.GetLabel()[1].GetValue() == "other" && m.GetCounter().GetValue() > 0 {
-				t.Errorf("counted as other: %v", m)
-			}
-		}
-	}
-}
-
 // logged are the lines of an access log.
 func logged(t *testing.T, log fmt.Stringer) []map[string]any {
 	t.Helper()

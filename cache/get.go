@@ -153,7 +153,7 @@ func (r *Reader[V]) fromMemory(e *entry[V], l link, s standing, reason string) A
 	switch {
 	case s >= copyEnding:
 		return e.answer(Status{Detail: detail})
-	case detail == DetailRedisAway || detail == DetailRedisRefused || detail == DetailRedisLost:
+	case l == linkAway || e.origin != originStored:
 		reason = detail
 	case r.pause.Load().isHeld():
 		reason = DetailHeld

@@ -126,7 +126,7 @@ func TestRequestIDsAreOnlyInAnswersThatNoCacheKeeps(t *testing.T) {
 }
 
 func TestUnusableOptionsAreRefused(t *testing.T) {
-	sources := map[shape.Resource]Documents{}
+	sources, meter := map[shape.Resource]Documents{}, newMeter(t)
 	for _, res := range shape.Resources() {
 		sources[res] = &held{}
 	}
@@ -141,11 +141,15 @@ func TestUnusableOptionsAreRefused(t *testing.T) {
 		{Documents: sources, CORSOrigins: []string{"https://A.example"}},
 		{Documents: sources, CORSOrigins: []string{""}},
 	} {
+		o.Meter = meter
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	_, err := New(Options{Documents: sources})
+	if _, err := New(Options{Documents: sources}); err == nil {
+		t.Error("no meter is needed")
+	}
+	_, err := New(Options{Documents: sources, Meter: meter})
 	testkit.Check(t, err)
 }
 

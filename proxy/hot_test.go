@@ -80,10 +80,9 @@ func (h *hot) answer(t testing.TB, handler fasthttp.RequestHandler) {
 	testkit.Must(t, h.w.Flush())
 }
 
-// quietServer holds the three recorded documents, and counts.
+// quietServer holds the three recorded documents.
 func quietServer(t testing.TB, o Options) *Server {
 	t.Helper()
-	o.Meter = newMeter(t)
 	r := newRig(t, o)
 	for res, name := range map[shape.Resource]string{shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get"} {
 		r.holdRecorded(t, res, name)

@@ -59,7 +59,7 @@ type Options struct {
 
 	// Logger receives failures. Nil means slog.Default().
 	Logger *slog.Logger
-	// Meter counts every answer. Nil counts nothing.
+	// Meter counts every answer. Required.
 	Meter *metrics.Meter
 	// Tracer makes a span for every request that its sampler wants. Nil makes none, at no cost.
 	Tracer trace.Tracer
@@ -107,6 +107,9 @@ func (o *Options) validate() error {
 		if d < 0 {
 			return fmt.Errorf("a duration is negative: %v", d)
 		}
+	}
+	if o.Meter == nil {
+		return errors.New("no meter")
 	}
 	if min(o.MaxHeaderBytes, o.MaxTargetBytes, o.MaxBodyBytes, o.MaxConnections) < 0 {
 		return errors.New("a limit is negative")

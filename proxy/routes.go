@@ -15,7 +15,7 @@ type route struct {
 	sortable  bool
 	documents Documents
 	moments   moments
-	answers   *metrics.Answers                        // nil counts nothing
+	answers   *metrics.Answers
 	heads     [negotiate.Failed][noCodings + 1][]byte // end the header of an answer with the document
 }
 

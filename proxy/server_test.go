@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -91,9 +92,7 @@ func newRig(t testing.TB, o Options) *rig {
 		r.sources[res] = h
 		o.Documents[res] = h
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
-	}
+	o.Logger, o.Meter = cmp.Or(o.Logger, slog.New(slog.NewTextHandler(r.log, nil))), cmp.Or(o.Meter, newMeter(t))
 	var err error
 	r.server, err = New(o)
 	testkit.Must(t, err)

@@ -91,20 +91,11 @@ func newRequests() *requests {
 	return r
 }
 
-// Of returns the counters of a resource, or with "" those of requests for none. A nil Meter has
-// nil, which counts nothing.
-func (m *Meter) Of(r shape.Resource) *Answers {
-	if m == nil {
-		return nil
-	}
-	return m.of[r]
-}
+// Of returns the counters of a resource, or with "" those of requests for none.
+func (r *requests) Of(resource shape.Resource) *Answers { return r.of[resource] }
 
 // Observe counts an answer. For a hit it takes no lock and allocates nothing.
 func (of *Answers) Observe(a Answer) {
-	if of == nil {
-		return
-	}
 	var counter prometheus.Counter
 	switch a.Code {
 	case http.StatusOK:

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -69,8 +71,17 @@ func (c *Certificate) Valid() (from, until time.Time) {
 	return leaf.NotBefore, leaf.NotAfter
 }
 
-// read reads the files. Its error contains nothing of the key.
+// read reads the files. Its error contains nothing of the key. A pipe would be waited for without
+// end, at the latest when it is read again.
 func (c *Certificate) read() (*tls.Certificate, error) {
+	for _, path := range []string{c.certFile, c.keyFile} {
+		switch info, err := os.Stat(path); {
+		case err != nil:
+			return nil, err
+		case !info.Mode().IsRegular():
+			return nil, fmt.Errorf("%s is not an ordinary file", path)
+		}
+	}
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err == nil && pair.Leaf == nil { // with GODEBUG=x509keypairleaf=0
 		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])

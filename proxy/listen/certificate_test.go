@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -178,11 +179,10 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 	}
 	stays("a certificate without its key", func() { replace(t, f.cert(), second.cert) })
 	stays("a file that is no certificate", func() { replace(t, f.cert(), []byte("no PEM")) })
-	stays("a file that is gone", func() {
-		testkit.Must(t, os.Remove(f.cert()))
-	})
-	if n := strings.Count(log.String(), "not reloaded"); n != 3 {
-		t.Errorf("three faults are logged %d times:\n%s", n, log)
+	stays("a file that is gone", func() { testkit.Must(t, os.Remove(f.cert())) })
+	stays("a pipe that nobody writes to", func() { testkit.Must(t, syscall.Mkfifo(f.cert(), 0o600)) })
+	if n := strings.Count(log.String(), "not reloaded"); n != 4 {
+		t.Errorf("four faults are logged %d times:\n%s", n, log)
 	}
 	if strings.Contains(log.String(), "PRIVATE") {
 		t.Errorf("the log shows the key:\n%s", log)

@@ -209,7 +209,7 @@ func TestAFillThatTakesLongerThanItsLeaseIsNotLostForEver(t *testing.T) {
 	server := startRedis(t)
 	way := redistest.NewRelay(t, server.Addr)
 	src := newSource()
-	o := options(padded(src, 2<<20))
+	o := options(padded(src, 3<<19))
 	o.FetchTimeout = 300 * time.Millisecond
 	_, r := replica(t, way.URL(), o)
 	_, other := replica(t, way.URL(), o)

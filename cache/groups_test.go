@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -156,6 +157,8 @@ func TestClusterSlotMoveAndFailoverDoNotKeepPurgesFromMemory(t *testing.T) {
 	purgeIsFollowed(t, src, readers, purge)
 
 	other.Pause()
+	successor := cluster.Nodes[3+slices.Index(cluster.Nodes, other)]
+	must(t, successor.Client().Do(t.Context(), "cluster", "failover", "takeover").Err()) // an election takes 2 s
 	eventually(t, "a replica is master", func() bool {
 		client.ReloadState(t.Context())
 		return client.Exists(t.Context(), key).Err() == nil

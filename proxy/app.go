@@ -2,7 +2,10 @@ package proxy
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"runtime/debug"
@@ -11,11 +14,31 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
 
-	"vitrine/cache"
 	"vitrine/proxy/negotiate"
 	"vitrine/proxy/operator/metrics"
 )
+
+// New makes a server that is ready to Serve. It fails if the options are not usable.
+func New(o Options) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	o.setDefaults()
+	terms, err := newTerms(&o)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	s := &Server{
+		options: o, terms: terms, routes: newRoutes(&o, terms), unrouted: o.Meter.Of(""),
+		notice: rate.Sometimes{Interval: time.Minute},
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.accepting, s.close = context.WithCancel(s.base)
+	s.app = s.newApp()
+	return s, nil
+}
 
 // newApp registers the routes. A request passes what is used here in this order. An error ends it,
 // and one table says how it is answered (errors.go).
@@ -138,19 +161,6 @@ func (s *Server) observe(c *fiber.Ctx) error {
 	return err
 }
 
-// observeDocument records how the document was obtained.
-func (r *request) observeDocument(s *cache.Status, err error) {
-	switch {
-	case err != nil, s.Fwd != "":
-		r.cache = metrics.Miss
-	case s.Stale:
-		r.cache = metrics.Stale
-	default:
-		r.cache = metrics.Hit
-	}
-	r.collapsed = s.Collapsed
-}
-
 // finish ends a request whose answer is ready: it is counted, traced and logged, and its writing
 // gets a deadline. It began when all of it had arrived; the zero time means an incomplete request.
 func (s *Server) finish(r *request, began time.Time) {
@@ -171,6 +181,42 @@ func (s *Server) finish(r *request, began time.Time) {
 	}
 	clientOf(r.ctx).limitWrites(now)
 	r.release()
+}
+
+// failUnread answers a request that fasthttp could not read; the connection is closed after it.
+func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
+	r := s.newRequest(ctx)
+	r.read = len(ctx.Request.Header.RawHeaders()) > 0
+	f := framingOf(ctx)
+	s.fail(r, unreadError(f, err))
+	ctx.Response.SkipBody = ctx.IsHead() || f.isHead() // fasthttp has forgotten most headers it refused
+	if ctx.Response.SkipBody {
+		r.bytes = 0
+	}
+	s.finish(r, time.Time{})
+}
+
+// unreadError maps an error of reading a request to the table's.
+func unreadError(f *framing, err error) error {
+	netErr, isNet := errors.AsType[net.Error](err)
+	_, isSmall := errors.AsType[*fasthttp.ErrSmallBuffer](err)
+	switch {
+	case errors.Is(err, errTooManyConnections):
+		return err
+	case f.told:
+		return f.refused
+	case isSmall && f.part == requestLine:
+		return errTargetTooLong // the buffer is full without a complete line
+	case isSmall:
+		return errHeaderTooLong
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return errBodyTooLarge
+	case isNet && netErr.Timeout():
+		return errSlowClient
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: it ends too early", errMalformed)
+	}
+	return errMalformed
 }
 
 // rescue makes an error of a panic, which would end the process.

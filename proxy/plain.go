@@ -140,3 +140,18 @@ func (r *request) describe(indent int) {
 	h.SetContentType(contentJSON)
 	r.ctx.Response.SetBodyRaw(shape.Indent(nil, descriptions[r.route.resource], indent))
 }
+
+// isPreflight reports whether an OPTIONS is a preflight (Fetch standard, section 4.8).
+func (r *request) isPreflight() bool { return len(r.origin) > 0 && len(r.requestMethod) > 0 }
+
+// answerPreflight answers a preflight. An origin that may not read gets the same answer without the
+// permission.
+func (r *request) answerPreflight() {
+	h := &r.ctx.Response.Header
+	r.ctx.SetStatusCode(fasthttp.StatusNoContent)
+	h.Set(fiber.HeaderAllow, allowed)
+	if r.writeCommon() {
+		permission.set(h)
+	}
+	r.writeVary()
+}

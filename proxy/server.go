@@ -35,26 +35,6 @@ type Server struct {
 	notice    rate.Sometimes // logs that there are too many
 }
 
-// New makes a server that is ready to Serve. It fails if the options are not usable.
-func New(o Options) (*Server, error) {
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	o.setDefaults()
-	terms, err := newTerms(&o)
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	s := &Server{
-		options: o, terms: terms, routes: newRoutes(&o, terms), unrouted: o.Meter.Of(""),
-		notice: rate.Sometimes{Interval: time.Minute},
-	}
-	s.base, s.stop = context.WithCancel(context.Background())
-	s.accepting, s.close = context.WithCancel(s.base)
-	s.app = s.newApp()
-	return s, nil
-}
-
 // SetDraining makes every answer from now on the last one on its connection.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 

@@ -3,7 +3,9 @@ package proxy
 import (
 	"bytes"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -77,8 +79,8 @@ func newTerms(o *Options) (*terms, error) {
 	return t, nil
 }
 
-// newHead renders what follows the entity-tag in the header of an answer with a document. A 304 has only the fields that a cache or a page needs; those that protect a body were
-// sent with the body.
+// newHead renders what follows the entity-tag in the header of an answer with a document. A 304 has
+// only the fields that a cache or a page needs; those that protect a body were sent with the body.
 func (t *terms) newHead(r shape.Resource, verdict negotiate.Verdict, coding negotiate.Encoding) []byte {
 	b := []byte("\r\n")
 	line := func(name, value string) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
@@ -103,3 +105,51 @@ func (t *terms) newHead(r shape.Resource, verdict negotiate.Verdict, coding nego
 	}
 	return slices.Concat(b, t.cors.resourcePolicy.text, t.cors.all.text, []byte("\r\n"))
 }
+
+// cors decides which origins' pages can read the answers (Fetch standard, section 3.3).
+type cors struct {
+	// all are the lines that allow all origins to read an answer, with or without an Origin, since a
+	// cache serves it to either; empty unless all can.
+	all lines
+	// origins are the listed ones, each with its lines.
+	origins map[string]lines
+	// resourcePolicy is the line that says who can load answers without CORS, which code cannot read
+	// but a flaw of the processor may leak (Fetch standard, section 3.7).
+	resourcePolicy lines
+}
+
+// exposed are the header fields that pages of other origins can read.
+const exposed = "ETag, Age, Cache-Status, Retry-After, X-Request-Id"
+
+// readable are the lines that allow the pages of an origin to read an answer, and the times of a
+// request (Resource Timing, section 4.5).
+func readable(origin string) lines {
+	return newLines("Access-Control-Allow-Origin: %s\r\nTiming-Allow-Origin: %[1]s\r\nAccess-Control-Expose-Headers: %s\r\n", origin, exposed)
+}
+
+// newCORS reads a list of origins; "*" alone allows all, and an empty list none.
+func newCORS(origins []string) (cors, error) {
+	c := cors{origins: map[string]lines{}, resourcePolicy: newLines("Cross-Origin-Resource-Policy: same-origin\r\n")}
+	if slices.Contains(origins, "*") {
+		if len(origins) > 1 {
+			return c, fmt.Errorf("CORS origins: want either * or a list, got both in %q", origins)
+		}
+		c.all, c.resourcePolicy = readable("*"), newLines("Cross-Origin-Resource-Policy: cross-origin\r\n")
+		return c, nil
+	}
+	for _, o := range origins {
+		u, err := url.Parse(o)
+		if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o || strings.ToLower(o) != o {
+			return c, fmt.Errorf("CORS origins: want an origin such as https://example.org, in lower case, got %q", o)
+		}
+		c.origins[o] = readable(o)
+	}
+	return c, nil
+}
+
+// permission are the lines that allow the pages of an origin to send requests. Every header can be
+// sent, since nothing depends on credentials: the names before the wildcard are for browsers
+// without support for it, and it never covers Authorization. Two hours are Chromium's maximum.
+var permission = newLines("Access-Control-Allow-Methods: " + allowed + "\r\n" +
+	"Access-Control-Allow-Headers: Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *\r\n" +
+	"Access-Control-Max-Age: 7200\r\n")

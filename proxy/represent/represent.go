@@ -4,9 +4,9 @@
 // One request goes through it in this order:
 //
 //  1. [Document.Get] returns the document in the CMS's order, compact, which always exists; each of
-//     its codings is made when it is first requested (compress.go);
+//     its codings is made when it is first requested (forms.go, compress.go);
 //  2. any other form is looked up, without a lock, in a set that is bounded in number and bytes
-//     (derived.go);
+//     (forms.go);
 //  3. a form that is not held is built, once however many request it, by at most half the
 //     processors, and replaces the forms that were not requested for the longest;
 //  4. while all builders are busy, or all forms held are being written to clients, the answer is
@@ -19,8 +19,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
-	"sync"
 	"sync/atomic"
 
 	"vitrine/cache"
@@ -164,126 +162,5 @@ func (d *Document) plain(order []int32) *Representation {
 	items := d.banners.items(order)
 	return &Representation{
 		Items: items, Size: len(d.banners.body), Tag: []byte(items.tag()), Encoding: negotiate.Identity, Varies: d.base.identity.Varies,
-	}
-}
-
-// minCompressed is the size in bytes from which a body has compressed variants. A smaller one fits
-// in one packet.
-const minCompressed = 1400
-
-// A Key names a form: an ordering and an indentation (0 for none). The zero value is the document
-// as it is.
-type Key struct {
-	Ordering negotiate.Ordering
-	Indent   uint8
-}
-
-// A Representation is the bytes of an answer and their metadata. It is shared and never modified.
-type Representation struct {
-	// Body is the content, or nil if it is in Items.
-	Body []byte
-	// Items is the content in pieces.
-	Items Items
-	// Size of the content in bytes.
-	Size int
-	// Tag is its strong entity-tag, quotes included.
-	Tag []byte
-	// Encoding is the content coding of Body.
-	Encoding negotiate.Encoding
-	// Varies reports whether the form has other codings, so that Vary names Accept-Encoding.
-	Varies bool
-}
-
-// A form is an ordering and indentation of a document, with its content codings. The uncompressed
-// bytes exist from the start; each compressed variant is made when it is first requested.
-type form struct {
-	identity Representation
-	variants [negotiate.Encodings - 1]variant
-
-	// Of a derived form:
-	same   *form        // the document as it is, if the ordering is the CMS's; it then has the bytes
-	used   atomic.Int64 // the turn of its last use
-	leases atomic.Int64 // number of writers; far below zero once dropped
-}
-
-type variant struct {
-	once sync.Once
-	made atomic.Pointer[Representation]
-}
-
-func newForm(body []byte, tag string) *form {
-	return &form{identity: Representation{
-		Body: body, Size: len(body), Tag: []byte(tag), Encoding: negotiate.Identity, Varies: len(body) >= minCompressed,
-	}}
-}
-
-// made returns the form in the content coding e, or uncompressed if it has no codings; nil if not
-// made yet.
-func (f *form) made(e negotiate.Encoding) *Representation {
-	if f.same != nil {
-		f = f.same
-	}
-	if e == negotiate.Identity || !f.identity.Varies {
-		return &f.identity
-	}
-	return f.variants[e].made.Load()
-}
-
-// strong returns the form in the content coding e, compressed strongly. Concurrent callers wait.
-func (f *form) strong(e negotiate.Encoding) *Representation {
-	if r := f.made(e); r != nil {
-		return r
-	}
-	v := &f.variants[e]
-	v.once.Do(func() { v.made.Store(f.compressed(e, strong)) })
-	return v.made.Load()
-}
-
-// compressed makes a variant. If the coding fails, or does not make the body smaller, it is the
-// body as it is.
-func (f *form) compressed(e negotiate.Encoding, how effort) *Representation {
-	body, err := compress(e, f.identity.Body, how)
-	if err != nil || len(body) >= len(f.identity.Body) {
-		return &f.identity
-	}
-	return &Representation{Body: body, Size: len(body), Tag: []byte(cache.ETag(body)), Encoding: e, Varies: true}
-}
-
-// size is the size of the form so far, in bytes.
-func (f *form) size() int64 {
-	if f.same != nil {
-		return 0
-	}
-	n := len(f.identity.Body)
-	for i := range f.variants {
-		if r := f.variants[i].made.Load(); r != nil && r != &f.identity {
-			n += len(r.Body)
-		}
-	}
-	return int64(n)
-}
-
-// A Lease keeps a derived form from being dropped while its bytes are being written, when it would
-// use memory without being counted. The zero value is a lease of nothing.
-type Lease struct{ form *form }
-
-// dropped is the value of leases of a dropped form.
-const dropped = math.MinInt64 / 2
-
-// lease takes a lease, which is of nothing if the form has just been dropped.
-func (f *form) lease() Lease {
-	if f == nil || f.leases.Add(1) < 0 {
-		return Lease{}
-	}
-	return Lease{f}
-}
-
-// drop drops the form unless it is being written, and reports whether it did.
-func (f *form) drop() bool { return f.leases.CompareAndSwap(0, dropped) }
-
-// Release ends the lease.
-func (l Lease) Release() {
-	if l.form != nil {
-		l.form.leases.Add(-1)
 	}
 }

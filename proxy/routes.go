@@ -25,7 +25,7 @@ func newRoutes(o *Options, t *terms) (all []*route) {
 		made := &route{path: r.Route(), resource: r, sortable: r.Sortable(), documents: o.Documents[r], answers: o.Meter.Of(r)}
 		for verdict := range made.heads {
 			for coding := range made.heads[verdict] {
-				made.heads[verdict][coding] = t.newHead(r, negotiate.Verdict(verdict), negotiate.Encoding(coding)) //nolint:gosec // indices of these types
+				made.heads[verdict][coding] = t.newHead(r, negotiate.Verdict(verdict), negotiate.Encoding(coding))
 			}
 		}
 		all = append(all, made)

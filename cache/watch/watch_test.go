@@ -132,7 +132,7 @@ func TestAClusterAtNewAddressesIsFoundByItsURL(t *testing.T) {
 	named.Cut()
 	second.Kill()
 	testkit.Eventually(t, "it is noticed", func() bool { return !w.Listening() })
-	time.Sleep(2 * topologyPause)
+	Sleep(t.Context(), 2*topologyPause)
 	second.Restart()
 	at(second)
 }

@@ -107,6 +107,9 @@ func (p *process) serve(ctx context.Context) error {
 			if err == nil {
 				err = p.replace(ctx, next)
 			}
+			if err != nil && ctx.Err() != nil {
+				continue // it ends, and the reload with it
+			}
 			p.meter.Reloaded(err == nil)
 			if err != nil {
 				s.log.ErrorContext(ctx, "configuration not reloaded", "serving", "as before", "error", err)

@@ -222,11 +222,18 @@ func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
 
 func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	t.Parallel()
-	cfg := settings(t)
+	cms, log := upstreamtest.New(t), new(testkit.Buffer)
+	cfg := settings(t, "VITRINE_UPSTREAM_URL="+cms.URL)
 	var loads atomic.Int64
 	ended, asked := make(chan error, 1), make(chan os.Signal)
 	p, err := begun(t, cfg, Options{
-		Stdout: t.Output(), Stderr: t.Output(), Hangups: asked, Reload: func() (config.Config, error) { loads.Add(1); return cfg, nil },
+		Stdout: t.Output(), Stderr: io.MultiWriter(log, t.Output()), Hangups: asked, Reload: func() (config.Config, error) {
+			if loads.Add(1) == 2 {
+				cms.Block()
+				cfg.Redis.Prefix = "other:" // has no copies
+			}
+			return cfg, nil
+		},
 	})
 	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -241,10 +248,13 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 		t.Errorf("loaded %d times with a request under way", n)
 	}
 	testkit.Write(t, conn, "x")
-	testkit.Eventually(t, "the reload that waits", func() bool { return loads.Load() == 2 })
+	cms.WaitCount(shape.Banners, 2) // by the reload that waits
 	cancel()
 	testkit.Check(t, testkit.Receive(t, ended))
 	if n := loads.Load(); n != 2 {
 		t.Errorf("loaded %d times for four hangups, of which three came at once", n)
+	}
+	if strings.Contains(log.String(), "not reloaded") {
+		t.Error("an end during a reload is told as its failure")
 	}
 }

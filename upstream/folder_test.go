@@ -95,6 +95,8 @@ func TestFolderFaultsAreNamed(t *testing.T) {
 	remove()
 	write(t, dir, "rules.http", "not HTTP")
 	wantError(t, fetch(), ErrAnswer, "not a recorded HTTP response")
+	write(t, dir, "rules.http", "HTTP/1.1 500 Internal Server Error\r\n\r\n")
+	wantError(t, fetch(), ErrAnswer, strings.ReplaceAll(op, ".json", ".http")+"status 500")
 
 	testkit.Must(t, os.RemoveAll(dir))
 	wantError(t, fetch(), ErrUnreachable, op+"no such file or directory")

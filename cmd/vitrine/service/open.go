@@ -243,7 +243,7 @@ func (s *service) start(ctx context.Context) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.group, s.running = errgroup.WithContext(running)
 	s.stop = stop
-	s.group.Go(func() error { return s.proxy.Serve(s.public) }) //nolint:contextcheck // a request has the server's context
+	s.group.Go(func() error { return s.proxy.Serve(s.public) })
 	if s.admin != nil {
 		s.group.Go(func() error { return s.admin.Serve(s.operator) })
 	}

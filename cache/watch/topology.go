@@ -22,7 +22,7 @@ func (w *Watch) followMasters() {
 	v.know(w.dial.seeds)
 	for first := true; ; first = false {
 		asked := Now()
-		agreed, err := v.ask(w.ctx)
+		agreed, err := v.ask(w.ctx, true)
 		switch {
 		case w.ctx.Err() != nil:
 			return
@@ -86,14 +86,15 @@ func (v vote) master(key string) (addr string) {
 	return ""
 }
 
-// ask asks all of them, and returns the master that a majority agrees on for every key.
-func (v *voters) ask(ctx context.Context) (func(key string) (addr string), error) {
-	ctx, cancel := context.WithTimeout(ctx, topologyWindow/2)
+// ask asks all of them, and returns the master that a majority agrees on for every key. If it names
+// other voters, these are asked instead, once if again is set.
+func (v *voters) ask(ctx context.Context, again bool) (func(key string) (addr string), error) {
+	limited, cancel := context.WithTimeout(ctx, topologyWindow/2) // one of them may hang
 	defer cancel()
 	votes, faults := make([]vote, len(v.addrs)), make([]error, len(v.addrs))
 	var asking sync.WaitGroup
 	for i, addr := range v.addrs {
-		asking.Go(func() { votes[i], faults[i] = v.poll(ctx, addr) })
+		asking.Go(func() { votes[i], faults[i] = v.poll(limited, addr) })
 	}
 	asking.Wait()
 	if !slices.ContainsFunc(votes, func(one vote) bool { return one != nil }) {
@@ -119,7 +120,9 @@ func (v *voters) ask(ctx context.Context) (func(key string) (addr string), error
 		if masters = slices.Compact(masters); !slices.Equal(masters, v.addrs) {
 			v.spare = v.w.dial.seeds
 			v.know(masters)
-			return v.ask(ctx) // it is for them to agree
+			if again {
+				return v.ask(ctx, false) // it is for them to agree
+			}
 		}
 	}
 	// For a new key there may be no majority: then what one says, until the next round.

@@ -45,7 +45,7 @@ func fateOf(was, now lease.Place, since watch.Received) fate {
 		return fatePurged
 	case here && now.Holds == lease.Document:
 		return fateKept
-	case here && was.Holds == lease.Nothing && now.Holds == lease.Stub && now.Seq <= was.Seq+1:
+	case here && was.Holds == lease.Nothing && now.Holds == lease.Stub && now.Seq <= was.Seq+1 && (plain || since.Listened):
 		return fateKept // somebody's lease where there was nothing, or that of an older snapshot
 	case here: // DEL, UNLINK, EXPIRE 0, RENAME, a value of another type, eviction
 		return fatePurged

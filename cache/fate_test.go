@@ -328,6 +328,7 @@ func TestFateIsDecidedForAllThatCanBeSeen(t *testing.T) {
 					{"nothing happened", was == now && quiet, f == fateKept},
 					{"a removal from its set is a purge", here && was.Holds != lease.Nothing && now.Holds == lease.Nothing && now.Seq >= was.Seq, f == fatePurged},
 					{"its set lives on and has a document", here && now.Seq >= was.Seq && now.Holds == lease.Document, f == fateKept},
+					{"a stub that a purge may have preceded", here && was.Holds == lease.Nothing && now.Holds == lease.Stub && !since.Listened && since.Changes > 1, f == fatePurged},
 					{"nothing is lost from a set that lives on", here && now.Seq >= was.Seq, f != fateLost},
 					{"a flush of its own set is a purge", since.Flushed && was.Set != "" && now.Set != was.Set, f == fatePurged},
 					{"an empty Redis has lost it", was.Set != "" && now.Set == "" && quiet, f == fateLost},

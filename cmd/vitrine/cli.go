@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -118,8 +119,10 @@ Examples:
 // code.
 func run(ctx context.Context, args []string, p program) int {
 	var commands commandLine
-	for _, command := range reflect.ValueOf(&commands).Elem().Fields() {
-		if c, ok := command.Addr().Interface().(interface{ fromTable() }); ok {
+	for field, command := range reflect.ValueOf(&commands).Elem().Fields() {
+		// To make the flags of all commands would take most of the time of many a command.
+		run := field.Name == "Serve" || slices.Contains(args, strings.ToLower(field.Name))
+		if c, ok := command.Addr().Interface().(interface{ fromTable() }); ok && run {
 			c.fromTable()
 		}
 	}

@@ -156,7 +156,7 @@ func TestALookIsSharedAndAFailureRemembered(t *testing.T) {
 // TestIdleReplicasCostLittle has replicas that nobody asks anything. What a hundred may take of
 // Redis is 3 % of a core.
 func TestIdleReplicasCostLittle(t *testing.T) {
-	const replicas = 20
+	const replicas = 10
 	server := redistest.Start(t)
 	alone := cpuShare(t, server)
 	src := newSource()

@@ -53,7 +53,7 @@ func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
 // TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp has clients that never begin their
 // handshake, each of which would take the accept loop's time.
 func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
-	const silent = 100
+	const silent = 40
 	r := newRig(t, Options{MaxConnections: 1})
 	server, _ := listentest.TLS(t)
 	secure, err := tls.Listen("tcp", "127.0.0.1:0", server)

@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"LISTEN", "ADMIN", "CMS", "REDIS"} {
-				port := strconv.Itoa(redistest.FreePort(t))
+				port := strconv.Itoa(redistest.FreePort(env.T().(testing.TB))) // until the script ends
 				env.Setenv(name, "127.0.0.1:"+port)
 				env.Setenv(name+"_PORT", port)
 			}

@@ -168,9 +168,9 @@ func TestLinkHeadersAreReadOnce(t *testing.T) {
 	}
 	began := time.Now()
 	for _, piece := range []string{"<a>;", "<a>,", "<", `<a>;x="`, "<a>;;"} {
-		mapping.NextLink(map[string][]string{"Link": {strings.Repeat(piece, 1<<16)}})
+		mapping.NextLink(map[string][]string{"Link": {strings.Repeat(piece, 1<<15)}})
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

@@ -27,6 +27,12 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	upstreamURL := "VITRINE_UPSTREAM_URL=" + cms.URL
 	vitrine := start(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token old", "VITRINE_UPSTREAM_RETRIES=0")
 	vitrine.allAnswer(t, "hit")
+	testkit.Eventually(t, "Redis holds the rules", func() bool { // which a slow machine may not reach in time at first
+		vitrine.get(t, shape.Rules)
+		present, err := vitrine.store.Present(t.Context(), string(shape.Rules))
+		return err == nil && present.Document != nil
+	})
+	rules := cms.Count(shape.Rules)
 	testkit.Must(t, vitrine.reload(settings(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token new", "VITRINE_UPSTREAM_RETRIES=0")))
 	fetched := cms.Count(shape.Banners)
 	_, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false) // that of before is closed
@@ -39,8 +45,8 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 		t.Errorf("fetched with %q", got)
 	}
 	// The documents are of the same source, so that nothing else was fetched for it.
-	if n := cms.Count(shape.Rules); n != 1 {
-		t.Errorf("the rules were fetched %d times", n)
+	if n := cms.Count(shape.Rules) - rules; n != 0 {
+		t.Errorf("the rules were fetched %d times more", n)
 	}
 }
 

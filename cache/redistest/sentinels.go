@@ -30,7 +30,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 		g.Sentinels = append(g.Sentinels, StartAs(t, func(dir string, port int) []string {
 			conf := filepath.Join(dir, "sentinel.conf")
 			text := fmt.Sprintf("port %[1]d\nbind 127.0.0.1\ndir %[2]s\nlogfile %[2]s/redis.log\nsentinel monitor %[3]s 127.0.0.1 %[4]d 2\n"+
-				"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 3000\n", port, dir, MasterName, g.Master.Port)
+				"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 1000\n", port, dir, MasterName, g.Master.Port)
 			testkit.Must(t, os.WriteFile(conf, []byte(text), 0o600))
 			return []string{conf, "--sentinel"}
 		}))

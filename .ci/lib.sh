@@ -101,7 +101,7 @@ inventory() {
 # build_tools builds the tools of .ci/tools and says in which folder they are. Within $(...) errexit
 # is off, so a failure is returned: those of an earlier run would be used.
 build_tools() {
-	CGO_ENABLED=0 GOFLAGS=-trimpath go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2 || return
+	CGO_ENABLED=0 GOFLAGS="-trimpath -gcflags=all=-dwarf=false" go build -C .ci/tools -buildvcs=false -o "$CACHE/tools/" tool ./... >&2 || return
 	echo "$CACHE/tools"
 }
 

@@ -3,12 +3,14 @@ package cache
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -23,12 +25,12 @@ func TestDocumentsStayFreshWithoutVisitors(t *testing.T) {
 	b := anyStore(t)
 	const ttl = 150 * time.Millisecond
 	src := newSource()
-	began := watch.Now()
+	began := poll.Now()
 	replica(t, b.url, always(src, ttl))
 	replica(t, b.url, always(src, ttl))
 	eventually(t, "it is refreshed, and again", func() bool { return src.loads.Load() >= 5 })
 	loads := src.loads.Load()
-	if most := int64((watch.Now()-began)/ttl) + 1; loads > most || src.most.Load() > 1 {
+	if most := int64((poll.Now()-began)/ttl) + 1; loads > most || src.most.Load() > 1 {
 		t.Errorf("%d loads, at most %d at once; want %d, one at a time", loads, src.most.Load(), most)
 	}
 }
@@ -60,8 +62,8 @@ func TestNothingIsFetchedDuringAPause(t *testing.T) {
 	o.BackoffFirst, o.BackoffMost = time.Hour, time.Hour
 	src.fail(errDown)
 	_, r := replica(t, b.url, o)
-	eventually(t, "it has failed", func() bool { return r.Snapshot().Failing && !r.Snapshot().Fetching })
-	watch.Sleep(t.Context(), 3*retryPause)
+	eventually(t, "it has failed", func() bool { return r.Snapshot().Failures > 0 && !r.Snapshot().Fetching })
+	poll.Sleep(t.Context(), 3*unablePause)
 	if n := src.loads.Load(); n != 1 {
 		t.Errorf("%d loads, want 1", n)
 	}
@@ -76,26 +78,9 @@ func TestDocumentsStayFreshWithoutRedis(t *testing.T) {
 	_, r := replica(t, server.URL(), always(src, 100*time.Millisecond))
 	eventually(t, "it is held", func() bool { return r.Snapshot().Value == 1 })
 	server.Kill()
-	eventually(t, "it is noticed", func() bool { return !r.watched.Up() })
+	eventually(t, "it is noticed", func() bool { return !r.store.Up() })
 	src.version.Store(2)
 	eventually(t, "it is refreshed", func() bool { return r.Snapshot().Value == 2 })
-}
-
-func TestASoftPurgeIsNotMissedByALookThatBeganBeforeIt(t *testing.T) {
-	b := anyStore(t)
-	src, r := serving(t, b.url)
-	warm(t, r)
-	filled := watch.Now()
-	eventually(t, "the fill itself is received", func() bool { return r.watched.ReceivedSince(filled) })
-	warm(t, r)
-	// A visitor's look is under way. It has seen the copy as it was, and comes back after the
-	// purge is received.
-	end := holdLooks(t, r, r.memory.Load(), nil)
-	mark := r.watched.Mark()
-	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-	eventually(t, "the purge is received", func() bool { return r.watched.Changed(&mark) })
-	end()
-	eventually(t, "it is fetched anew, though nobody reads", func() bool { return src.loads.Load() == 2 })
 }
 
 // TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain has Redis refuse writes while a document is
@@ -121,7 +106,7 @@ func TestALeaseThatCannotBeGivenBackIsNotTakenUpAgain(t *testing.T) {
 			release()
 			reading.Wait()
 			before := src.loads.Load()
-			watch.Sleep(t.Context(), time.Second)
+			poll.Sleep(t.Context(), time.Second)
 			if n := src.loads.Load() - before; n > 1 {
 				t.Errorf("loaded %d times in a second, though nobody read", n)
 			}
@@ -141,7 +126,7 @@ func TestADocumentThatIsDueIsNotTriedWithoutRest(t *testing.T) {
 	refuseAfter(t, server.Client(), "fresh_until", "0")
 	eventually(t, "the CMS is tried", func() bool { return src.loads.Load() > 1 })
 	before := commands(t, server)
-	watch.Sleep(t.Context(), time.Second)
+	poll.Sleep(t.Context(), time.Second)
 	if n := commands(t, server) - before; n > 500 {
 		t.Errorf("%d commands in a second, though nobody read", n)
 	}
@@ -151,18 +136,16 @@ func TestADocumentThatIsDueIsNotTriedWithoutRest(t *testing.T) {
 // breaker is open. Another one, which nobody asks, fetches for it, once.
 func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 	for name, test := range map[string]struct {
-		args []string
-		due  func(s *Store) error
+		due func(s *Store) error
 	}{
-		"at the start":            {},
-		"after a hard purge":      {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", false); return err }},
-		"after a soft purge":      {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", true); return err }},
-		"past its freshness":      {due: func(*Store) error { <-time.After(300 * time.Millisecond); return nil }},
-		"without CLIENT TRACKING": {args: []string{"--rename-command", "CLIENT", ""}},
+		"at the start":       {},
+		"after a hard purge": {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", false, ""); return err }},
+		"after a soft purge": {due: func(s *Store) error { _, err := s.Purge(context.Background(), "banners", true, ""); return err }},
+		"past its freshness": {due: func(*Store) error { <-time.After(300 * time.Millisecond); return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t, test.args...)
+			server := redistest.Start(t)
 			src := newSource()
 			able, unable := options(src), options(newSource())
 			if name == "past its freshness" {
@@ -175,7 +158,7 @@ func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 			unable.Loader = LoaderFunc(func(context.Context, string, *Document) (Loaded, error) { return Loaded{}, open })
 			other, asked := alone(t, server.URL(), able), alone(t, server.URL(), unable)
 			s := asked.store
-			eventually(t, "purges are received", func() bool { return test.args != nil || s.Listening() && other.store.Listening() })
+			eventually(t, "purges are received", func() bool { return s.Answering() && other.store.Answering() })
 			if test.due != nil {
 				get(t, other)
 				src.version.Store(2)
@@ -193,39 +176,47 @@ func TestADocumentThatAProcessCannotLoadIsLoadedByOthers(t *testing.T) {
 	}
 }
 
-// TestAWishDuringALookIsFulfilled has another process want the document once a look has read that it
-// was purged, and before that is known here; or once that is known.
-func TestAWishDuringALookIsFulfilled(t *testing.T) {
-	t.Parallel()
-	for name, known := range map[string]bool{"the purge is not known": false, "the purge is known": true} {
-		t.Run(name, func(t *testing.T) {
-			b := anyStore(t)
-			src, r := serving(t, b.url)
-			warm(t, r)
-			end := holdLooks(t, r, nil, errDown)
-			must(t, b.client.Del(t.Context(), key).Err())
-			if known {
-				received(t, r)
-			}
-			enter := earlyLook(t, r)
-			if known {
-				enter()
-				end()
-				end = holdLooks(t, r, r.memory.Load(), nil) // which has not read the wish
-			}
-			rec, err := another().Look(t.Context(), b.client, "")
-			must(t, err)
-			must(t, another().Want(t.Context(), b.client, &rec, time.Minute))
-			received(t, r)
-			if !known {
-				enter()
-			}
-			end()
-			elapsed := testkit.Stopwatch(t)
-			eventually(t, "it is fetched", func() bool { return src.loads.Load() == 2 })
-			if took := elapsed(); took > time.Second {
-				t.Errorf("after %v", took)
-			}
-		})
+// commands is how many commands the server has run so far.
+func commands(t *testing.T, server *redistest.Server) int {
+	t.Helper()
+	return int(info(t, server, "total_commands_processed"))
+}
+
+// info is the sum of these fields of INFO.
+func info(t *testing.T, server *redistest.Server, fields ...string) (sum float64) {
+	t.Helper()
+	all := server.Client().Info(t.Context(), "everything").Val()
+	for _, name := range fields {
+		_, rest, _ := strings.Cut(all, "\r\n"+name+":")
+		text, _, _ := strings.Cut(rest, "\r\n")
+		n, err := strconv.ParseFloat(text, 64)
+		must(t, err)
+		sum += n
 	}
+	return sum
+}
+
+// brief is a source whose first loads are to be fresh for a tenth of a second.
+type brief struct {
+	*cms
+	first int64
+}
+
+func (b brief) Load(ctx context.Context, key string, held *Document) (Loaded, error) {
+	l, err := b.cms.Load(ctx, key, held)
+	if b.loads.Load() <= b.first {
+		l.Fresh = time.Second / 10
+	}
+	return l, err
+}
+
+func TestADocumentThatMayNotBeTheNewestIsLoadedAgainWithoutVisitors(t *testing.T) {
+	b := anyStore(t)
+	src := newSource()
+	_, r := replicaWith(t, Options{URL: b.url, Attentive: true}, options(brief{src, 2}))
+	get(t, r)
+	eventually(t, "it is loaded until it is fresh for the TTL", func() bool {
+		d := r.Snapshot().Document
+		return src.loads.Load() == 3 && d != nil && time.Until(d.FreshUntil) > time.Second
+	})
 }

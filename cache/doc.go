@@ -3,31 +3,23 @@
 //
 // One [Reader.Get] goes like this:
 //
-//  1. the copy in memory is the answer if it is fresh and Redis is known to hold it: without a
-//     lock, an allocation or I/O (get.go);
-//  2. otherwise a look asks Redis, in one round trip that concurrent readers share (look.go), and
-//     the look decides whether the copy was kept, purged or lost (fate.go), and whether memory
-//     takes Redis's document (decide.go);
-//  3. a table says what the visitor gets: the copy, the copy and a load in the background, or the
-//     document of a load (serve.go);
-//  4. a load is a flight, one per document and process, which readers join (flight.go): it acquires
-//     the lease, loads, holds the document back if the guard objects to it (hold.go), and fills
-//     Redis if nobody has purged since. If another process has the lease, the flight waits until
-//     that process's fill is announced;
-//  5. a stored document enters the history (history.go), and each process reports what it sees
-//     (sight.go).
+//  1. it loads the view. If the copy in it is fresh, and the last answered poll was sent less than the
+//     trust window before, that is the answer: no lock, allocation or I/O (view.go);
+//  2. otherwise it waits for the next view. A table says what the visitor gets: the copy, the copy and
+//     a load in the background, or the document of a load (view.go);
+//  3. the keeper begins the load: it acquires the lease, in front of a poll (begin.go);
+//  4. a flight loads the document, has it held back if the guard objects (hold.go), and fills Redis
+//     (flight.go). Its reply is an outcome (outcome.go); the next poll shows what Redis has;
+//  5. what was stored enters the history (history.go), and events tell of it (report.go).
 //
-// These terms recur:
+// One purge goes like this:
 //
-//   - A mark is taken before Redis is asked, and shows later whether a change was received since
-//     (watch.Mark). Received are those changes (watch.Received).
-//   - A look is one reading of Redis.
-//   - A lease is the right of one process to fetch (lease.Lease).
-//   - A place is where Redis is in its history of a document: it counts the writes (lease.Place).
-//   - A fate is what became of a copy between two places: kept, purged or lost.
-//   - An origin is where a copy came from: stored in Redis, refused by it, loaded alone, or lost by
-//     it.
-//   - A copy is due when it is to be fetched again, whatever its age.
+//  1. [lease.Question] reads that the hash is gone, or that its fresh_until is 0;
+//  2. the loop in [vitrine/cache/poll] passes that on, with when it was sent;
+//  3. keeper.apply compares generations: became says that the copy was purged (generation.go); a soft
+//     purge makes it stale (copy.go); a load under way is void (keeper.go);
+//  4. keeper.publish stores the view without the copy, and wakes those who wait;
+//  5. [Reader.Get] finds no copy in it, and waits for a load.
 //
-// See docs/coherence.md for the guarantees and the reasons.
+// See docs/coherence.md for the guarantees, and docs/design/coherence.md for the reasons.
 package cache

@@ -15,9 +15,11 @@ type Document struct {
 	Body []byte
 	// ETag is the strong entity-tag of Body, quotes included: see [ETag].
 	ETag string
-	// FetchedAt is when the CMS sent Body or last confirmed it. Like the two times below it is on
-	// this process's clock.
+	// FetchedAt is when Body was fetched or last confirmed. Like the two times below it is on this
+	// process's clock.
 	FetchedAt time.Time
+	// Age is how old the response was by then, which caches on the way kept.
+	Age time.Duration
 	// ChangedAt is when Body last changed.
 	ChangedAt time.Time
 	// FreshUntil is when the document becomes stale; after a soft purge it is FetchedAt.
@@ -26,10 +28,9 @@ type Document struct {
 	UpstreamETag, UpstreamLastModified string
 	// Suspicions is what the loader found to say about Body, in a form of its own.
 	Suspicions string
-	// PinnedUntil is until when it is served and nothing fetched, since PinnedBy has restored it from
-	// the history; zero if nobody has.
-	PinnedUntil time.Time
-	PinnedBy    string
+	// RestoredBy is who has restored it from the history: nothing is fetched until FreshUntil. Empty if
+	// it was fetched.
+	RestoredBy string
 }
 
 // ETag is the strong entity-tag of a representation: a quoted hash of its bytes. In Redis it is
@@ -56,6 +57,20 @@ type Loaded struct {
 	Suspicions string
 	// Status is the HTTP status of the CMS's response, for Cache-Status; 0 if there was none.
 	Status int
+	// Age is how long ago the CMS sent it to a cache on the way: its freshness and its age begin then.
+	Age time.Duration
+	// Fresh is how long it is fresh at most; 0 is the TTL. After that it is loaded again, also if there
+	// are no requests.
+	Fresh time.Duration
+}
+
+// freshness is how much of a freshness is left: a tenth in any case, and a second, or a cache on the
+// way whose responses are older would have each request fetch again.
+func (l *Loaded) freshness(ttl time.Duration) time.Duration {
+	if l.Fresh > 0 {
+		return min(ttl, l.Fresh)
+	}
+	return max(ttl-max(l.Age, 0), ttl/10, min(ttl, time.Second))
 }
 
 // A Loader fetches the newest version of a resource.
@@ -73,6 +88,9 @@ type LoaderFunc func(ctx context.Context, key string, held *Document) (Loaded, e
 func (f LoaderFunc) Load(ctx context.Context, key string, held *Document) (Loaded, error) {
 	return f(ctx, key, held)
 }
+
+// AgeAt is how long ago the CMS sent or confirmed the document.
+func (d *Document) AgeAt(now time.Time) time.Duration { return now.Sub(d.FetchedAt) + d.Age }
 
 // An Answer is the result of a read: the prepared value, its document, and how it was obtained.
 type Answer[V any] struct {
@@ -112,7 +130,7 @@ const (
 	DetailHeld           = "held"                   // stale, and the CMS's newer document is held back
 	DetailSlow           = "stale-while-slow"       // stale, and the CMS did not answer within the time a visitor should wait
 	DetailLeaseElsewhere = "lease-elsewhere"        // another process fetched it
-	DetailPinned         = "pinned"                 // an operator has restored it from the history
+	DetailRestored       = "restored"               // an operator has restored it from the history
 	DetailRedisAway      = "redis-away"             // Redis is unreachable: this process is on its own
 	DetailRedisRefused   = "redis-refused"          // Redis refused to store it
 	DetailRedisLost      = "redis-lost"             // stale: Redis has lost its data, and the CMS fails
@@ -143,43 +161,22 @@ func (e *RetryError) Unwrap() error { return e.Err }
 // ErrHeld means that the loader gave a document that is held back: the copy held stays in service.
 var ErrHeld = errors.New("the document is held back")
 
-// An Objection is why a document should not replace the one held without somebody being asked.
-type Objection struct {
-	// Reason is one clause, for operators.
-	Reason string
-	// Before and Now count the items of the list that it is about.
-	Before, Now int
-	// Lasting says that time does not help: an operator has to accept it.
-	Lasting bool
-}
-
-// HeldBack is a document that is held back, with the reason and counts of its [Objection].
-type HeldBack struct {
-	// Since is when the first such document in a row was fetched, on Redis's clock, so that all
-	// processes tell the same. Until is when the next one is taken all the same, on this process's
-	// clock: after GuardHold, or when the copy held can no longer be served.
-	Since, Until time.Time
-	Reason       string
-	Before, Now  int
-}
-
 // A Sight is what a process sees of a resource. Each change is seen by every process that reads the
 // resource, some more than once.
 type Sight struct {
 	Key string
-	// Set and Seq are where Redis is in its history of the resource: see [lease.Place]. After a hard
-	// purge Seq is the number of the stub that replaces the document.
+	// Set and Seq are where Redis is in its history of the resource: see [lease.Generation]. After a hard
+	// purge Seq is the number of the placeholder that replaces the document.
 	Set string
 	Seq int64
 	// Document is what Redis holds, or, if Alone, what this process loaded and Redis does not hold.
 	// Nil if there is neither.
 	Document *Document
 	Alone    bool
+	// Own says that this process wrote it. It can be known later than the rest.
+	Own bool
 	// Purged says that the document was purged (hard), perhaps before this process began.
 	Purged bool
-	// Failures are how many fetches in a row have failed, in all processes, and Err is the last one's.
-	Failures int
-	Err      error
 }
 
 func (s *Sight) etag() string {

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/push"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 )
 
 // An Examination is what Redis is, and what it lacks.
@@ -24,7 +23,7 @@ type Examination struct {
 
 // A Lack is something that Redis does not give.
 type Lack struct {
-	// What is version, tracking, rights, commands, writes, eviction, persistence, latency or clock.
+	// What is version, rights, commands, writes, eviction, persistence, latency or clock.
 	What  string `json:"what"`
 	Found string `json:"found"`
 	// So is the consequence.
@@ -33,31 +32,31 @@ type Lack struct {
 
 // What follows from the lack of a right, or of more.
 const (
-	soChecked   = "every answer is checked against Redis, which is slower"
 	soAlone     = "nothing is stored: each process fetches for itself, and a restart begins with nothing"
 	soBlind     = "another server at the same address is noticed late"
 	soForgotten = "what is served now cannot be had back once it is replaced"
-	soUnlisted  = "the status does not list the other replicas"
 )
 
-// uses are the commands that vitrine needs, on KEY and the one BESIDE it.
+// uses are the commands that vitrine needs, on KEY and the one LOCK it.
 var uses = []struct{ command, so string }{
-	{"client tracking on bcast prefix KEY", soChecked},
+	{"hello", soBlind},
 	{"info", soBlind},
 	{"time", soAlone},
 	{"eval return{1} 0", soAlone},
 	{"evalsha " + redis.NewScript("return{1}").Hash() + " 0", soAlone},
 	{"hset KEY a 1 b 2", soAlone},
-	{"pexpire KEY 1000", soUnlisted},
+	{"pexpire KEY 1000", soAlone},
+	{"pexpireat KEY 99999999999999", soAlone},
+	{"pttl KEY", soAlone},
+	{"hlen KEY", soForgotten},
 	{"type KEY", soAlone},
 	{"hget KEY a", soAlone},
 	{"hmget KEY a b", soAlone},
-	{"hgetall KEY", soUnlisted},
 	{"hkeys KEY", soForgotten},
 	{"hstrlen KEY a", soAlone},
 	{"hdel KEY a", soAlone},
-	{"set BESIDE 1", soAlone},
-	{"del KEY BESIDE", soAlone},
+	{"set LOCK 1", soAlone},
+	{"del KEY LOCK", soAlone},
 }
 
 // clockSkew is how far Redis's clock may be from this machine's.
@@ -65,27 +64,23 @@ const clockSkew = time.Second
 
 // Examine tries everything that vitrine does in Redis once, with a key that no replica uses, and
 // removes it again. It fails if Redis cannot be reached.
-func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
+func (s *Store) Examine(ctx context.Context) (Examination, error) {
 	const name = "check"
-	server, err := s.watch.Server(ctx, name)
-	if err != nil {
-		return e, fmt.Errorf("redis: %w", err)
-	}
-	client := redis.NewClient(server.Dedicated())
-	defer func() { _ = client.Close() }()
-	var pushes announced
-	_ = client.RegisterPushNotificationHandler("invalidate", &pushes, true) // the name is free
-	for try := range 6 {                                                    // the first one connects; a busy machine is no distance
+	return call(ctx, s, name, func(ctx context.Context, c *redis.Client) (Examination, error) { return s.examine(ctx, c, name) })
+}
+
+func (s *Store) examine(ctx context.Context, client *redis.Client, name string) (e Examination, err error) {
+	for try := range 6 { // the first one connects; a busy machine is no distance
 		began := time.Now()
 		if err := client.Ping(ctx).Err(); err != nil {
-			return e, fmt.Errorf("redis: %w", err)
+			return e, err
 		}
 		if took := time.Since(began); try == 1 || took < e.RoundTrip {
 			e.RoundTrip = took
 		}
 	}
 	if enough := s.Enough(e.RoundTrip); enough > 0 {
-		e.lacks("latency", fmt.Sprintf("%v, too far away for redis.purge_bound %v", e.RoundTrip.Round(time.Millisecond), s.bound),
+		e.lacks("latency", fmt.Sprintf("%v, too far away for redis.purge_bound %v", e.RoundTrip.Round(time.Millisecond), s.o.PurgeBound),
 			fmt.Sprintf("every request waits for it; redis.purge_bound %v would do", enough))
 	}
 
@@ -93,7 +88,7 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 	for _, use := range uses {
 		var words []any
 		for word := range strings.FieldsSeq(use.command) {
-			words = append(words, strings.NewReplacer("KEY", s.prefix+name, "BESIDE", lease.Beside(s.prefix, name)).Replace(word))
+			words = append(words, strings.NewReplacer("KEY", s.o.Prefix+name, "LOCK", lease.Lock(s.o.Prefix, name)).Replace(word))
 		}
 		args = append(args, words)
 	}
@@ -105,8 +100,8 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 		return nil
 	})
 	took := time.Since(began)
-	if err != nil && !watch.Replied(err) {
-		return e, fmt.Errorf("redis: %w", err)
+	if err != nil && !poll.Replied(err) {
+		return e, err
 	}
 	replied := map[string]*redis.Cmd{}
 	denied, unknown, refused := map[string]string{}, map[string]string{}, ""
@@ -116,8 +111,6 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 		replied[word], _ = reply.(*redis.Cmd)
 		switch err := reply.Err(); {
 		case err == nil, errors.Is(err, redis.Nil):
-		case word == "client":
-			e.lacks("tracking", err.Error(), soChecked)
 		case strings.HasPrefix(err.Error(), "NOPERM"):
 			denied[use.so] += " " + word
 		case strings.HasPrefix(err.Error(), "ERR unknown command"): // renamed, most likely
@@ -126,7 +119,7 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 			refused = err.Error()
 		}
 	}
-	for _, so := range []string{soAlone, soBlind, soForgotten, soUnlisted} {
+	for _, so := range []string{soAlone, soBlind, soForgotten} {
 		if denied[so] != "" {
 			e.lacks("rights", "not permitted:"+denied[so], so)
 		}
@@ -136,12 +129,6 @@ func (s *Store) Examine(ctx context.Context) (e Examination, err error) {
 	}
 	if refused != "" {
 		e.lacks("writes", refused, soAlone)
-	}
-	if err := client.Ping(ctx).Err(); err != nil { // what the writes caused has come before its answer
-		return e, fmt.Errorf("redis: %w", err)
-	}
-	if replied["client"].Err() == nil && replied["hset"].Err() == nil && pushes == 0 {
-		e.lacks("tracking", "a write was not announced", soChecked)
 	}
 	e.examineInfo(replied["info"])
 	e.examineClock(replied["time"], took)
@@ -193,12 +180,3 @@ func (e *Examination) examineClock(reply *redis.Cmd, took time.Duration) {
 }
 
 func (e *Examination) lacks(what, found, so string) { e.Lacks = append(e.Lacks, Lack{what, found, so}) }
-
-// announced counts invalidations.
-type announced int
-
-// HandlePushNotification implements push.NotificationHandler.
-func (a *announced) HandlePushNotification(context.Context, push.NotificationHandlerContext, []any) error {
-	*a++
-	return nil
-}

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 )
 
 // TestAnExaminationNamesWhatRedisLacks takes away one thing after the other.
@@ -47,7 +46,6 @@ func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
 			args: append(slices.Clone(well[:2]), "--maxmemory", "1"),
 			want: []string{"writes: OOM", "nothing is stored"},
 		},
-		"tracking": {args: well, worse: user(all + " -client"), want: []string{"tracking: NOPERM"}},
 		"two rights": {args: well, worse: user(all + " -hset -info"), want: []string{
 			"rights: not permitted: hset: nothing is stored", "rights: not permitted: info: another server",
 		}},
@@ -75,7 +73,7 @@ func TestAnExaminationNamesWhatRedisLacks(t *testing.T) {
 			e, err := s.Examine(t.Context())
 			must(t, err)
 			if name == "bound" {
-				c.want = append(c.want, fmt.Sprintf("every request waits for it; redis.purge_bound %v would do", watch.Enough(e.RoundTrip)))
+				c.want = append(c.want, fmt.Sprintf("every request waits for it; redis.purge_bound %v would do", s.Enough(e.RoundTrip)))
 			}
 			checkLacks(t, e, c.want...)
 		})
@@ -132,42 +130,4 @@ func documentedRights(t *testing.T) string {
 	}
 	rights = strings.NewReplacer("'", "", "\\\n", "").Replace(rights)
 	return strings.Join(strings.Fields(rights), " ")
-}
-
-func TestSamplerFindsMemoryThatDiffersWithoutAnInvalidation(t *testing.T) {
-	b := anyStore(t)
-	_, r := replica(t, b.url, options(newSource()))
-	warm(t, r)
-	if r.differs(r.memory.Load()) {
-		t.Fatal("what is in memory is what redis holds")
-	}
-	// A copy that nothing in Redis explains, as a mistake in admission would leave it.
-	wrong := *r.memory.Load()
-	doc := *wrong.doc
-	doc.ETag = `"wrong"`
-	wrong.doc = &doc
-	eventually(t, "the difference is found", func() bool {
-		e := wrong
-		e.mark = r.watched.Mark() // the first fill's own invalidation may be received only now
-		r.memory.Store(&e)
-		return r.differs(r.memory.Load())
-	})
-}
-
-func TestSamplerCallsNoPurgeADifference(t *testing.T) {
-	b := anyStore(t)
-	src, r := serving(t, b.url)
-	for range 50 {
-		warm(t, r)
-		src.version.Add(1)
-		must(t, b.client.Del(t.Context(), key).Err())
-		if r.differs(r.memory.Load()) {
-			t.Fatal("a purge under way was taken for a difference")
-		}
-	}
-	warm(t, r)
-	must(t, b.client.HSet(t.Context(), books, "seq", 99999).Err()) // the hash is none: see prelude.lua
-	if r.differs(r.memory.Load()) {
-		t.Error("a change of the books was taken for a difference")
-	}
 }

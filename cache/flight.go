@@ -3,231 +3,188 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"vitrine/cache/lease"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
+	"vitrine/upstream/guard"
 )
 
-// fly joins the current flight, or starts one.
-func (r *Reader[V]) fly(starter context.Context) (f *flight[V], joined bool) {
-	r.mu.Lock()
-	if f = r.flight; f != nil {
-		r.mu.Unlock()
-		return f, true
+// The outcomes of a load in [Events], beside those of a fill.
+const (
+	outcomeRenewed = "renewed"
+	outcomeLost    = "lost"
+	outcomeAlone   = "alone"
+	outcomeFailed  = "failed"
+	outcomeHeld    = "held"
+)
+
+// errVoid ends a load whose fill would be refused.
+var errVoid = errors.New("purged while it was fetched")
+
+// A lastChange is when the content last changed, by its etag.
+type lastChange struct {
+	etag string
+	at   time.Time
+}
+
+// A flight is a load, and its fill. What the keeper knew when it began is given to it.
+type flight[V any] struct {
+	token   string // of its lease; "" without
+	source  source // what the copy is if it is not stored
+	from    view[V]
+	base    *cached[V] // what the guard compares with,
+	present bool       // and Redis has
+	server  int64      // Redis's time when it began, as well as that is known
+	changed lastChange
+
+	began, extended, took time.Duration
+	ended                 time.Duration // 0 while it is under way
+	void                  func()
+	loaded                atomic.Pointer[cached[V]] // before its fill: a poll can show that first
+	done                  chan struct{}
+
+	// What follows is set when it is done.
+	err      error // errVoid: it was ended, since its fill would be refused
+	renewed  bool
+	hold     guard.Record // the document is held back,
+	released guard.End    // or why a hold ends with it
+	pause    time.Duration
+	outcome  lease.Outcome // of the fill or hold; "" if there was none
+	failed   error
+}
+
+// fly loads and fills, in a goroutine of its own.
+func (k *keeper[V]) fly(token string, s source) {
+	v := &k.now
+	f := &flight[V]{
+		token: token, source: s, from: *v, base: k.base, changed: k.changed, began: poll.Now(), done: make(chan struct{}),
+		present: k.base != nil && v.copy == k.base && k.base.source == stored && !v.unreachable,
 	}
-	f = &flight[V]{done: make(chan struct{})}
-	r.flight = f
-	r.mu.Unlock()
-	values := lend(starter) // here, while the starter is in its call
-	run := func() {
-		ctx, cancel := context.WithTimeout(values, r.patience())
-		defer cancel()
-		stop := context.AfterFunc(r.store.ctx, cancel)
-		defer stop()
-		r.attempt(ctx, f)
-		r.land(f)
-		if f.status.Stored {
-			r.remember(r.store.ctx, f.entry, f.replaced)
+	f.extended, f.server = f.began, time.Now().UnixMilli()
+	if v.saw.Now > 0 {
+		f.server = v.saw.Now // not later than it is
+		if v.unreachable {
+			f.server += (f.began - v.saw.Sent).Milliseconds()
 		}
 	}
-	if !r.store.goTask(run) {
-		f.err = errClosed
-		r.land(f)
+	ctx := k.store.ctx
+	if values := k.lent.Swap(nil); values != nil {
+		ctx = *values
 	}
-	return f, false
+	ctx, cancel := context.WithCancelCause(ctx)
+	f.void = func() { cancel(errVoid) }
+	k.flight = f
+	end := k.member.Wait()
+	k.store.tasks.Go(func() {
+		defer close(f.done)
+		defer end()
+		defer cancel(nil)
+		defer context.AfterFunc(k.store.ctx, func() { cancel(nil) })()
+		k.load(ctx, f)
+		if f.took = poll.Now() - f.began; errors.Is(context.Cause(ctx), errVoid) && f.err != nil {
+			f.err = errVoid
+		}
+		if f.err == nil && k.store.ctx.Err() == nil {
+			k.fill(f)
+		}
+	})
 }
 
-// land ends the flight. A soft purge that arrived after the fill had no flight of its own, so wake
-// the attendant to check. Without tracking there is nothing to check.
-func (r *Reader[V]) land(f *flight[V]) {
-	r.mu.Lock()
-	r.flight = nil
-	r.mu.Unlock()
-	close(f.done)
-	if r.watched.Listening() || r.o.Always {
-		watch.Signal(r.wake)
+// load calls the loader within its timeout, and prepares the result. It is the flight's own.
+func (k *keeper[V]) load(ctx context.Context, f *flight[V]) {
+	ctx, cancel := context.WithTimeout(ctx, k.o.FetchTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			f.err = fmt.Errorf("loading %s: panic: %v\n%s", k.key, p, debug.Stack())
+		}
+	}()
+	var before *Document // what NotModified would renew
+	if f.base != nil && f.base.config == k.o.Source {
+		before = f.base.doc
 	}
-}
-
-// attempt acquires the lease, loads and fills; or waits for the lease's holder; or, if Redis grants
-// no lease, loads for this process alone.
-func (r *Reader[V]) attempt(ctx context.Context, f *flight[V]) {
-	if !r.watched.Up() {
-		r.loadAlone(ctx, f)
+	var l Loaded
+	if l, f.err = k.o.Loader.Load(ctx, k.key, before); f.err != nil {
 		return
 	}
-	select {
-	case <-r.changed: // before acquire, so that no fill after it is missed
+	f.renewed = l.NotModified
+	c, doc := &cached[V]{source: f.source, config: k.o.Source, fetched: f.server, loaded: poll.Now(), status: l.Status, brief: l.Fresh > 0}, Document{Body: l.Body}
+	switch {
+	case !l.NotModified && len(l.Body) == 0: // which a fill would take for a renewal
+		f.err = fmt.Errorf("loading %s: an empty body", k.key)
+		return
+	case !l.NotModified:
+		doc.ETag = ETag(l.Body)
+	case before == nil:
+		f.err = fmt.Errorf("loading %s: not modified, but nothing was cached", k.key)
+		return
 	default:
+		doc = *before
+		doc.RestoredBy = ""
 	}
-	if cause := r.o.Unable(); cause != nil {
-		r.leave(ctx, f, cause)
+	doc.Suspicions, doc.UpstreamETag, doc.UpstreamLastModified, doc.Age = l.Suspicions, l.UpstreamETag, l.UpstreamLastModified, l.Age
+	c.doc = &doc
+	if f.renewed {
+		c.value = f.base.value
+	} else if c.value, f.err = k.prepare(c.doc); f.err != nil {
 		return
 	}
-	l, held, err := r.acquire(ctx)
-	switch {
-	case err != nil && r.store.ctx.Err() != nil:
-		f.err = errClosed
-	case watch.Replied(err):
-		r.refuse("acquire", err)
-		r.loadRefused(ctx, f)
-	case err != nil: // Redis was not reached, or what became of the copy is unknown: look again
-	case l.Outcome == lease.Granted:
-		r.accepted("acquire")
-		r.fetch(ctx, f, l, held, originStored)
-	case l.Outcome == lease.Fresh:
-		f.found = held
-	case l.Outcome == lease.Failed:
-		f.err = r.declined(watch.Now())
-	case l.Outcome == lease.Held:
-		f.elsewhere = true
-		r.await(ctx, l.Left)
+	c.ahead, c.fresh = f.began+l.freshness(k.o.TTL), f.began+l.freshness(k.o.freshness())
+	c.until(&k.o, c.fresh)
+	c.loose = f.base == nil && f.source == local
+	changed := time.UnixMilli(time.Now().UnixMilli())
+	if f.changed.etag == doc.ETag {
+		changed = f.changed.at
 	}
+	c.stamp(changed, f.began, "")
+	f.loaded.Store(c)
 }
 
-// await waits until a key changes or the lease expires; a connection that is lost counts as a
-// change. It ends earlier for another look, since Redis may refuse by now to have the lease back,
-// and without tracking announces nothing.
-func (r *Reader[V]) await(ctx context.Context, left time.Duration) {
-	left = min(left+time.Millisecond, leaseMargin)
-	if !r.watched.Listening() {
-		left = min(left, watch.Jitter(r.store.bound))
-	}
-	watch.Wait(ctx, r.changed, left)
-}
-
-// leave leaves the load to other processes, and waits for one that has the lease. If none has, it
-// asks them to load, unless they pause after a failure: nobody may be reading there.
-func (r *Reader[V]) leave(ctx context.Context, f *flight[V], cause error) {
-	rec, err := r.read(r.memory.Load().etag())
-	switch {
-	case err != nil: // look again
-	case rec.Lease != "" && rec.Failure.Count == 0 && rec.Left > 0:
-		r.giveBackLeftover(&rec)
-		f.elsewhere = true
-		r.await(ctx, rec.Left)
-	case rec.Left == 0 && rec.Wanted == 0 && r.want(ctx, &rec):
-		watch.Sleep(ctx, r.store.bound) // until then they have received that
-	default:
-		p := r.after(rec.Failure.Count, cause)
-		p.mark = r.watched.Mark()
-		r.failed(f, p)
-		p.until = watch.Now() + min(p.length, retryPause)
-		r.pause.Store(&p)
-	}
-}
-
-// fetch loads, and fills under the lease. What Redis does not get is kept with the place and the
-// mark of held. Without a lease, which is the zero value, it loads for this process alone: the pause
-// after a failure is this process's own, and what is kept is of that origin.
-func (r *Reader[V]) fetch(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], alone origin) {
-	if now := watch.Now(); l.Token == "" {
-		if held.standing(now) == copyFresh { // loaded since the copy was seen that was due
-			f.found = held
-			return
-		}
-		if f.err = r.paused(now); f.err != nil {
-			return
-		}
-	}
-	loading, end := r.guard(ctx, f, l)
-	defer end(nil)
-	var base *Document // what NotModified would renew
-	if held.source == r.o.Source {
-		base = held.doc
-	}
-	e, err := r.load(loading, f, base)
-	switch {
-	case r.store.ctx.Err() != nil:
-		_, _ = r.release(ctx, l, pause{})
-		f.err = errClosed
-		return
-	case err != nil && errors.Is(context.Cause(loading), errVoid):
-		r.discard(f, nil)
-		_, _ = r.release(ctx, l, pause{})
-		return
-	case err != nil:
-		r.giveUp(ctx, f, l, held, err)
+// fill has Redis store what was loaded, or hold it back.
+func (k *keeper[V]) fill(f *flight[V]) {
+	c := f.loaded.Load()
+	if k.holdBack(f, c) {
 		return
 	}
-	f.replaced = held.doc
-	if o := r.objection(f, held, e); o != nil && r.holdBack(ctx, f, l, held, o) {
+	if f.token == "" || f.base == nil && k.o.Guard != nil && f.from.saw.Hold.Since > 0 && !f.from.saw.Accepted { // nothing to compare with, while something is held back
 		return
 	}
-	if l.Token == "" {
-		e.origin = alone
-	} else if r.filled(ctx, f, l, e) {
+	d := &lease.Filling{
+		Source: k.o.Source, ETag: c.doc.ETag, Body: c.doc.Body, TTL: c.fresh - f.began, Stale: max(k.o.StaleWhileRevalidate, k.o.StaleIfError),
+		UpstreamETag: c.doc.UpstreamETag, UpstreamLastModified: c.doc.UpstreamLastModified, ChangedAt: c.doc.ChangedAt.UnixMilli(), Suspicions: c.doc.Suspicions, Age: c.doc.Age, Released: f.released,
+	}
+	if f.renewed = f.renewed && f.present && f.from.saw.ETag == c.doc.ETag; f.renewed {
+		d.Body = nil
+	}
+	k.write(f, func(ctx context.Context, r *redis.Client) (lease.Outcome, error) {
+		return k.hash.Fill(ctx, r, f.token, d)
+	})
+}
+
+// write has Redis store what was loaded, or what is held back: again and over a new connection,
+// which a poll opens, if the one that there was broke. If the lease is gone then, the first may have been executed.
+func (k *keeper[V]) write(f *flight[V], script func(ctx context.Context, r *redis.Client) (lease.Outcome, error)) {
+	ctx, size := context.WithoutCancel(k.store.ctx), int64(len(f.loaded.Load().doc.Body))
+	if f.base != nil {
+		size = max(size, int64(len(f.base.doc.Body)))
+	}
+	call := func(ctx context.Context, r *redis.Client) (err error) {
+		f.outcome, err = script(ctx, r)
+		return err
+	}
+	f.failed = k.member.Do(ctx, size, call)
+	if timeout, ok := errors.AsType[net.Error](f.failed); f.failed == nil || poll.Replied(f.failed) || ok && timeout.Timeout() || !poll.Sleep(ctx, k.store.o.PurgeBound) {
 		return
 	}
-	r.keep(f, e, held)
-}
-
-// filled fills, and reports false if the document is to be kept, since Redis was not reached or
-// refuses it.
-func (r *Reader[V]) filled(ctx context.Context, f *flight[V], l lease.Lease, e *entry[V]) bool {
-	filling := lease.Filling{
-		Source: r.o.Source, ETag: e.doc.ETag, Body: e.doc.Body, TTL: r.o.freshness(),
-		UpstreamETag: e.doc.UpstreamETag, UpstreamLastModified: e.doc.UpstreamLastModified, ChangedAt: r.knownChange(e.doc.ETag),
-		Suspicions: e.doc.Suspicions,
+	broken := f.failed
+	if f.failed = k.member.Do(ctx, size, call); f.failed == nil && f.outcome == lease.Lost {
+		f.failed, f.outcome = broken, ""
 	}
-	if f.renewed = f.renewed && l.Holds == lease.Document && l.ETag == e.doc.ETag; f.renewed {
-		filling.Body = nil
-	}
-	wrote, mark, err := r.fill(ctx, l, filling)
-	switch {
-	case err == nil && wrote.Outcome == lease.Lost: // purged while it was loaded
-		r.discard(f, e)
-		return true
-	case err == nil:
-		r.accepted("fill")
-		e.mark = mark
-		r.stored(f, e, &wrote)
-		return true
-	case r.store.ctx.Err() != nil: // if anything of it was written, it is complete
-		f.err = errClosed
-		return true
-	}
-	e.origin = originAlone
-	if watch.Replied(err) {
-		e.origin = originRefused
-		r.refuse("fill", err)
-	}
-	// A lease may fit where the document does not: hand it back, so that the others need not wait.
-	if back, err := r.release(ctx, l, pause{}); err == nil && back == lease.Lost { // purged, or stored without a reply
-		r.discard(f, e)
-		return true
-	}
-	return false
-}
-
-// refresh starts a flight that nobody waits for, unless all pause after a failure. It is called on
-// every read of a due document, and is cheap.
-func (r *Reader[V]) refresh(ctx context.Context) {
-	now := watch.Now()
-	next := r.nextAsk.Load()
-	if int64(now) < next || !r.nextAsk.CompareAndSwap(next, int64(now+askPause)) {
-		return
-	}
-	if r.paused(now) == nil {
-		r.fly(ctx)
-	}
-}
-
-// loadRefused loads for this process only, while Redis is there and refuses a lease. What it holds
-// is asked first: what is loaded is kept with that place.
-func (r *Reader[V]) loadRefused(ctx context.Context, f *flight[V]) {
-	before, err := r.ask(watch.Now())
-	if err != nil {
-		return // look again
-	}
-	r.fetch(ctx, f, lease.Lease{}, before, originRefused)
-}
-
-// loadAlone loads for this process only, while Redis cannot be reached. What is loaded is kept with
-// the place of the copy before, if there is one: nothing else is known.
-func (r *Reader[V]) loadAlone(ctx context.Context, f *flight[V]) {
-	before := *r.alone()
-	before.mark = r.watched.Mark().Unread()
-	r.fetch(ctx, f, lease.Lease{}, &before, originAlone)
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -17,16 +18,16 @@ import (
 
 	"vitrine/cache/embedded"
 	"vitrine/cache/lease"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.Waiting{M: m, AtOnce: 6}.Run()) }
 
-// source is what documents are loaded from: it counts, it can be held up, and its content has
+// cms is what documents are loaded from: it counts, it can be held up, and its content has
 // versions.
-type source struct {
+type cms struct {
 	version atomic.Int64
 	loads   atomic.Int64
 	most    atomic.Int64 // loads under way at once, at the most
@@ -38,16 +39,16 @@ type source struct {
 	entered chan int64    // the version that each load has read, while there is a gate
 }
 
-func newSource(version ...int64) *source {
-	s := &source{entered: make(chan int64, 100)}
+func newSource(version ...int64) *cms {
+	s := &cms{entered: make(chan int64, 100)}
 	s.version.Store(append(version, 1)[0])
 	return s
 }
 
-func (s *source) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
+func (s *cms) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
 
 // hold makes loads wait, after they have read their version, until the returned function is called.
-func (s *source) hold() (release func()) {
+func (s *cms) hold() (release func()) {
 	gate := make(chan struct{})
 	s.mu.Lock()
 	s.gate = gate
@@ -62,7 +63,7 @@ func (s *source) hold() (release func()) {
 	})
 }
 
-func (s *source) Load(ctx context.Context, _ string, held *Document) (Loaded, error) {
+func (s *cms) Load(ctx context.Context, _ string, held *Document) (Loaded, error) {
 	s.loads.Add(1)
 	n := s.now.Add(1)
 	defer s.now.Add(-1)
@@ -176,8 +177,16 @@ func openStore(t testing.TB, url string) *Store {
 	return openWith(t, Options{URL: url})
 }
 
+// patient is how long replicas wait for Redis where they must not take it for unreachable because the
+// machine is busy.
+const patient = 3 * time.Second
+
+// prompt is a store that waits as long as usual, for a Redis that falls silent.
+func prompt(url string) Options { return Options{URL: url, Timeout: leastTimeout} }
+
 func openWith(t testing.TB, o Options) *Store {
 	t.Helper()
+	o.Timeout = cmp.Or(o.Timeout, patient)
 	s, err := Open(t.Context(), o)
 	must(t, err)
 	t.Cleanup(func() { testkit.Check(t, s.Close()) })
@@ -193,7 +202,7 @@ func replica(t testing.TB, url string, o ReaderOptions[int64]) (*Store, *Reader[
 func replicaWith(t testing.TB, of Options, o ReaderOptions[int64]) (*Store, *Reader[int64]) {
 	t.Helper()
 	s, r := readerWith(t, of, o)
-	eventually(t, "purges are received", s.Listening)
+	eventually(t, "purges are received", s.Answering)
 	return s, r
 }
 
@@ -207,7 +216,7 @@ func readerWith(t testing.TB, of Options, o ReaderOptions[int64]) (*Store, *Read
 }
 
 // serving is a replica on the URL with a source of its own.
-func serving(t testing.TB, url string) (*source, *Reader[int64]) {
+func serving(t testing.TB, url string) (*cms, *Reader[int64]) {
 	t.Helper()
 	src := newSource()
 	_, r := replica(t, url, options(src))
@@ -240,83 +249,49 @@ func getLater(t testing.TB, r *Reader[int64]) <-chan Answer[int64] {
 	return got
 }
 
-// loading has a request's load read its version, and then wait until release is called.
-func loading(t testing.TB, src *source, r *Reader[int64]) (got <-chan Answer[int64], release func()) {
-	t.Helper()
-	release = src.hold()
-	got = getLater(t, r)
-	testkit.Receive(t, src.entered)
-	return got, release
-}
-
-// holdLooks makes looks wait, but for those that a test makes itself, until the returned function
-// is called. They have found e then, or failed.
-func holdLooks(t testing.TB, r *Reader[int64], e *entry[int64], err error) (end func()) {
-	t.Helper()
-	held := &asking[int64]{done: make(chan struct{}), entry: e, err: err}
-	eventually(t, "nobody looks", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.asking != nil {
-			return false
-		}
-		held.at = watch.Now()
-		r.asking = held
-		return true
-	})
-	end = sync.OnceFunc(func() {
-		r.mu.Lock()
-		r.asking = nil
-		r.mu.Unlock()
-		close(held.done)
-	})
-	t.Cleanup(end)
-	return end
-}
-
-// earlyLook is a look that has read Redis by now, and returns when the function is called.
-func earlyLook(t testing.TB, r *Reader[int64]) (end func() *entry[int64]) {
-	t.Helper()
-	began, prev, mark := r.begin(), r.memory.Load(), r.watched.Mark()
-	rec, err := r.read(prev.etag())
-	must(t, err)
-	return func() *entry[int64] {
-		e, err := r.learn(began, prev, &rec, mark, true)
-		must(t, err)
-		return e
-	}
-}
-
 // another is another process on the same Redis.
-func another() *lease.Hash { return lease.New("vitrine:", "banners", "another") }
+func another() *lease.Hash { return lease.New("vitrine:", "banners") }
 
 // acquire takes another process's lease.
-func acquire(t testing.TB, c *redis.Client, length time.Duration) lease.Lease {
+func acquire(t testing.TB, c *redis.Client, length time.Duration) (token string) {
 	t.Helper()
-	l, err := another().Acquire(t.Context(), c, lease.Request{Token: "another/" + rand.Text(), Length: length, TTL: time.Minute, Source: "test"})
-	must(t, err)
-	if l.Outcome != lease.Granted {
-		t.Fatalf("no lease for another: %+v", l)
+	token = "another/" + rand.Text() + "/1"
+	if got := ride(t, c, lease.Acquire(lease.Request{Token: token, Length: length, TTL: time.Minute, Source: "test"})); got != "granted" {
+		t.Fatalf("no lease for another: %v", got)
 	}
-	return l
+	return token
+}
+
+// ride runs a script that rides in front of a poll elsewhere.
+func ride(t testing.TB, c *redis.Client, r lease.Ride) any {
+	t.Helper()
+	p := c.Pipeline()
+	got := r.Send(t.Context(), p, another())
+	_, err := p.Exec(t.Context())
+	must(t, err)
+	return got.Val()
 }
 
 // fill stores a version as another process.
-func fill(t testing.TB, c *redis.Client, l lease.Lease, version int64) lease.Filled {
+func fill(t testing.TB, c *redis.Client, token string, version int64) {
 	t.Helper()
-	wrote, err := another().Fill(t.Context(), c, l, lease.Filling{Source: "test", ETag: ETag(body(version)), Body: body(version), TTL: time.Minute})
+	wrote, err := another().Fill(t.Context(), c, token, &lease.Filling{
+		Source: "test", ETag: ETag(body(version)), Body: body(version), TTL: time.Minute, Stale: time.Hour,
+	})
 	must(t, err)
-	if wrote.Outcome != lease.Stored {
+	if wrote != lease.Stored {
 		t.Fatalf("not stored: %+v", wrote)
 	}
-	return wrote
 }
 
-// received waits until everything acknowledged by now was received.
+// received waits until a poll has shown everything acknowledged by now.
 func received(t testing.TB, r *Reader[int64]) {
 	t.Helper()
-	since := watch.Now()
-	eventually(t, "all changes are received", func() bool { return r.watched.ReceivedSince(since) })
+	since := poll.Now()
+	eventually(t, "a poll is answered", func() bool {
+		r.member.Ask()
+		return r.view.Load().sent >= since
+	})
 }
 
 var eventually, must = testkit.Eventually, testkit.Must

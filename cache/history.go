@@ -3,22 +3,23 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
+	"vitrine/upstream/guard"
 )
 
 // A Version is a document in the history of a resource.
 type Version = lease.Version
 
-// What [Store.Restore] is asked for: Latest instead of a version ends a pin, which lasts MostPin at
-// most.
+// What a restore is asked for: Latest instead of a version ends one, and it lasts MostRestored at most.
 const (
-	Latest  = lease.Latest
-	MostPin = lease.MostPin
+	Latest       = lease.Latest
+	MostRestored = lease.MostRestored
 )
 
 // IsVersion reports whether s can be the name of a version.
@@ -30,48 +31,88 @@ func VersionOf(body []byte) string { return lease.VersionOf(body) }
 // ErrNoVersion means that the history has no such version.
 var ErrNoVersion = lease.ErrNoVersion
 
-// History lists what is kept of a resource, newest first: the last ten different documents, at most
-// 10 MiB, each until a week after it was replaced.
+// History lists what is kept of a resource, newest first: ten different documents and 10 MiB at most,
+// until 30 days after the last write.
 func (s *Store) History(ctx context.Context, key string) ([]Version, error) {
-	return call(ctx, s, key, func(c redis.Cmdable) ([]Version, error) { return s.hash(key).History(ctx, c) })
+	return call(ctx, s, key, func(ctx context.Context, c *redis.Client) ([]Version, error) { return s.hash(key).History(ctx, c) })
 }
 
-// Version returns the body of one of them, or [ErrNoVersion].
-func (s *Store) Version(ctx context.Context, key, version string) (body []byte, err error) {
-	packed, err := call(ctx, s, key, func(c redis.Cmdable) ([]byte, error) { return s.hash(key).Version(ctx, c, version) })
+// Version returns one of them, or [ErrNoVersion].
+func (s *Store) Version(ctx context.Context, key, version string) (*Document, error) {
+	packed, err := call(ctx, s, key, func(ctx context.Context, c *redis.Client) ([]byte, error) {
+		return s.hash(key).Version(ctx, c, version)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return lease.Unpack(packed, version)
+	body, err := lease.Unpack(packed, version, s.o.MostBody)
+	if err != nil {
+		return nil, err
+	}
+	return &Document{Body: body, ETag: ETag(body)}, nil
 }
 
-// Restore has every process on this Redis serve a version of the history, and fetch nothing until
-// the returned time, or until a hard purge. By says who wants that.
-func (s *Store) Restore(ctx context.Context, key, version string, pin time.Duration, by string) (until time.Time, err error) {
-	return s.restore(ctx, key, lease.Restoration{Version: version, Pin: pin, By: by})
+// Restore has every process on this Redis serve a version of the history, and fetch nothing until the
+// returned time, or until a purge. By says who wants that, and check whether it can be served: nothing is
+// written otherwise, nor if something else is written meanwhile ([ErrChanged]).
+func (s *Store) Restore(ctx context.Context, key, version string, lasting time.Duration, by string, check func(*Document) error) (until time.Time, err error) {
+	hash := s.hash(key)
+	var at lease.Record
+	if err = s.do(ctx, key, func(ctx context.Context, c *redis.Client) (err error) {
+		at, _, err = hash.Look(ctx, c)
+		return err
+	}); err != nil {
+		return until, err
+	}
+	d, err := s.Version(ctx, key, version)
+	if err != nil {
+		return until, err
+	}
+	if check != nil {
+		if err = check(d); err != nil {
+			return until, err
+		}
+	}
+	var outcome lease.Outcome
+	err = s.redis.Do(ctx, s.o.Prefix+key, false, func(ctx context.Context, c *redis.Client) (err error) { // without retries: it could be carried out twice
+		outcome, until, err = hash.Restore(ctx, c, lease.Restoration{
+			At: at.Generation, Version: version, ETag: d.ETag, Body: d.Body, For: lasting, Stale: s.o.StaleWindow, By: by, Set: s.token(),
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return until, fmt.Errorf("redis: %w", err)
+	case outcome == lease.Withdrawn:
+		return until, ErrNoVersion
+	case outcome != lease.Restored:
+		return until, ErrChanged
+	}
+	return until, nil
 }
 
-// Unpin ends what Restore has begun: the next document is fetched at once. It reports whether it
-// was pinned.
-func (s *Store) Unpin(ctx context.Context, key string) (was bool, err error) {
-	until, err := s.carry(ctx, key, lease.Restoration{})
-	return until.UnixMilli() > 0, err
-}
+// ErrChanged means that the document was written or purged while it was to be restored.
+var ErrChanged = errors.New("the document changed meanwhile; nothing was restored")
 
-// Present is what Redis holds of a resource, with times on its clock.
+// Present is what Redis has of a resource, with times on its clock.
 type Present struct {
-	Document *Document // nil if there is none that can be used
-	Source   string    // the fingerprint of where it came from
-	HeldBack *HeldBack // nil for nothing; Until is zero for what ends with the copy held
-	Accepted bool      // an operator has accepted the next document
-	Failure  string    // the code of the last attempt to fetch, by any process, if it failed
+	Document *Document   // nil if there is none that can be used
+	Older    *Document   // the oldest version with which the guard compares too; nil if there is none
+	Source   string      // the fingerprint of the configuration that it was fetched with
+	HeldBack *guard.Hold // nil for nothing; Until is nil for what ends with the copy
+	Accepted bool        // an operator has accepted that
+	Failure  string      // the code of the last attempt to fetch, by any process, if it failed
 	Now      time.Time
 }
 
-// Present is what Redis holds of key now.
+// Present is what Redis has of key now.
 func (s *Store) Present(ctx context.Context, key string) (p Present, err error) {
-	rec, err := call(ctx, s, key, func(c redis.Cmdable) (lease.Record, error) { return s.hash(key).Look(ctx, c, "") })
-	if err != nil {
+	var rec lease.Record
+	var body lease.Body
+	if err = s.do(ctx, key, func(ctx context.Context, c *redis.Client) (err error) {
+		rec, body, err = s.hash(key).Look(ctx, c)
+		return err
+	}); err != nil {
 		return p, err
 	}
 	at := func(ms int64) (t time.Time) {
@@ -80,119 +121,72 @@ func (s *Store) Present(ctx context.Context, key string) (p Present, err error) 
 		}
 		return t
 	}
-	p = Present{Source: rec.Source, Accepted: rec.Accept, Now: at(rec.Now)}
-	if h := rec.Hold; h.Since > 0 {
-		p.HeldBack = &HeldBack{Since: at(h.Since), Until: at(h.Until), Reason: h.Reason, Before: h.Before, Now: h.Now}
-	}
+	p = Present{Source: rec.Source, Now: at(rec.Now)}
+	p.HeldBack, p.Accepted = rec.Hold.Hold(), rec.Accepted
 	if rec.Failure.Count > 0 && rec.Failure.Code != lease.CodeHeld {
 		p.Failure = rec.Failure.Code
 	}
-	if rec.Holds == lease.Document && ETag(rec.Body) == rec.ETag {
+	if rec.Holds == lease.Document && ETag(body.Body) == rec.ETag {
 		p.Document = &Document{
-			Body: rec.Body, ETag: rec.ETag, FetchedAt: at(rec.Since()), ChangedAt: at(rec.ChangedAt), FreshUntil: at(rec.FreshUntil),
+			Body: body.Body, ETag: rec.ETag, FetchedAt: at(rec.FetchedAt), ChangedAt: at(rec.ChangedAt), FreshUntil: at(rec.FreshUntil),
+			Suspicions: rec.Suspicions, RestoredBy: rec.RestoredBy, Age: rec.Age,
 		}
-		if rec.Pinned() {
-			p.Document.PinnedUntil, p.Document.PinnedBy = at(rec.PinnedUntil), rec.PinnedBy
-		}
+		p.Older = s.older(ctx, key, rec.Baseline, rec.Now, body.Body)
 	}
 	return p, nil
 }
 
-func (s *Store) restore(ctx context.Context, key string, q lease.Restoration) (until time.Time, err error) {
-	body, err := s.Version(ctx, key, q.Version)
-	if err != nil {
-		return time.Time{}, err
-	}
-	q.ETag, q.Body, q.Set = ETag(body), body, s.token()
-	return s.carry(ctx, key, q)
-}
-
-func (s *Store) carry(ctx context.Context, key string, q lease.Restoration) (until time.Time, err error) {
-	done, err := call(ctx, s, key, func(c redis.Cmdable) (lease.Pinning, error) { return s.hash(key).Restore(ctx, c, q) })
-	if done.Outcome == lease.Withdrawn {
-		err = ErrNoVersion
-	}
-	return done.Until, err
-}
-
 // remember keeps what this process has filled in the history, after replaced, if that is known. A
-// renewed document is there already, unless the history was removed, and what is there may have to
-// go. Where Redis does not answer, it tries again: the next document may come before the next fill
-// of this one.
-func (r *Reader[V]) remember(ctx context.Context, filled *entry[V], replaced *Document) {
+// renewed document is there already, unless the history was removed, and what is there may have to go.
+// Where Redis does not answer, it tries again: the next document may come before the next fill of this
+// one.
+func (k *keeper[V]) remember(at lease.Generation, filled, replaced *Document) {
+	ctx := k.store.ctx
 	for tries := 1; ; tries++ {
-		err := r.rememberOnce(ctx, filled, replaced)
-		if err == nil || watch.Replied(err) {
-			r.warn(&r.unkept, "cannot keep the history", err)
+		err := k.rememberOnce(ctx, at, filled, replaced)
+		if err == nil || poll.Replied(err) {
+			if failing := k.unkept.Swap(err != nil); err != nil && !failing {
+				k.store.o.Logger.Warn("cannot keep the history", "resource", k.key, "error", err)
+			}
 			return
 		}
-		if tries == 3 || !watch.Sleep(ctx, callPause) {
+		if tries == 3 || !poll.Sleep(ctx, time.Second) {
 			return
 		}
 	}
 }
 
-func (r *Reader[V]) rememberOnce(ctx context.Context, filled *entry[V], replaced *Document) error {
-	v := Version{Name: lease.VersionOf(filled.doc.Body), Bytes: len(filled.doc.Body)}
-	tell := func(body []byte) (outcome lease.Outcome, newest string, err error) {
-		_, err = r.watched.Write(ctx, false, func(c redis.Cmdable) (_ bool, err error) { // the hash itself is not changed
-			outcome, newest, err = r.hash.Remember(ctx, c, filled.place, v, body)
-			return false, err
-		})
-		return outcome, newest, err
+func (k *keeper[V]) rememberOnce(ctx context.Context, at lease.Generation, filled, replaced *Document) error {
+	v := Version{Name: lease.VersionOf(filled.Body), Bytes: len(filled.Body)}
+	var wanted bool
+	var all []Version
+	err := k.member.Do(ctx, 0, func(ctx context.Context, c *redis.Client) (err error) {
+		wanted, all, err = k.hash.Wants(ctx, c, at, v.Name)
+		return err
+	})
+	if err != nil || !wanted {
+		return err
 	}
-	outcome, newest, err := tell(nil)
-	if err == nil && outcome == lease.Wanted {
-		if r.o.Describe != nil {
-			v.Items, v.Changes = r.o.Describe(r.before(ctx, newest, replaced), filled.doc)
+	reordered := false
+	if k.o.Describe != nil {
+		var before *Document
+		if len(all) > 1 {
+			before = k.before(ctx, all[1].Name, replaced)
 		}
-		_, _, err = tell(filled.doc.Body)
+		v.Items, v.Changes, reordered = k.o.Describe(before, filled)
 	}
-	return err
+	return k.member.Do(ctx, int64(len(filled.Body)), func(ctx context.Context, c *redis.Client) error {
+		_, err := k.hash.Remember(ctx, c, at, v, all, reordered, filled.Body)
+		return err
+	})
 }
 
 // before is the newest document of the history, nil if it cannot be had: nothing is said of what
 // changed, then.
-func (r *Reader[V]) before(ctx context.Context, newest string, replaced *Document) *Document {
+func (k *keeper[V]) before(ctx context.Context, newest string, replaced *Document) *Document {
 	if replaced != nil && lease.VersionOf(replaced.Body) == newest {
 		return replaced
 	}
-	body, err := r.store.Version(ctx, r.key, newest)
-	if err != nil {
-		return nil
-	}
-	return &Document{Body: body, ETag: ETag(body)}
-}
-
-// carryOut restores what an operator has asked for in the hash, unless another process has. What
-// fails for now is tried again after a pause.
-func (r *Reader[V]) carryOut(request string) {
-	r.once(&r.carrying, func() {
-		ctx := r.store.ctx
-		err := r.carry(ctx, request)
-		if ctx.Err() == nil {
-			r.warn(&r.uncarried, "cannot restore for now", err)
-		}
-		if err != nil {
-			watch.Sleep(ctx, callPause)
-		}
-	})
-}
-
-// carry withdraws what cannot be restored.
-func (r *Reader[V]) carry(ctx context.Context, request string) error {
-	s, restore := r.store, r.store.restore
-	q := lease.Restoration{Request: request, Version: request, Source: r.o.Source, Pin: lease.DefaultPin, By: "redis-cli, through " + r.store.holder}
-	if request == lease.Latest {
-		q.Version, restore = "", s.carry
-	}
-	_, err := restore(ctx, r.key, q)
-	if errors.Is(err, ErrNoVersion) {
-		q.Version = "-" // which there never is, even where what is kept is damaged
-		if _, err = s.carry(ctx, r.key, q); errors.Is(err, ErrNoVersion) {
-			s.log.Warn("cannot restore: no such version in the history", "resource", r.key, "version", request)
-			return nil
-		}
-	}
-	return err
+	d, _ := k.store.Version(ctx, k.key, newest)
+	return d
 }

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"vitrine/cache/lease"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 )
 
 const past = "vitrine:history:{vitrine:banners}"
@@ -18,19 +20,19 @@ const past = "vitrine:history:{vitrine:banners}"
 // described is options whose history says what changed as "1 to 2".
 func described(src Loader) ReaderOptions[int64] {
 	o := options(src)
-	o.Describe = func(before, now *Document) (int, string) {
+	o.Describe = func(before, now *Document) (int, string, bool) {
 		var was, is struct{ Version int }
 		if before == nil || json.Unmarshal(before.Body, &was) != nil {
-			return 1, ""
+			return 1, "", false
 		}
 		_ = json.Unmarshal(now.Body, &is) // a body of the source
-		return 1, fmt.Sprintf("%d to %d", was.Version, is.Version)
+		return 1, fmt.Sprintf("%d to %d", was.Version, is.Version), is.Version == was.Version+1000
 	}
 	return o
 }
 
 // change has the source send a version, which the reader gets.
-func change(t *testing.T, b backend, src *source, r *Reader[int64], versions ...int64) {
+func change(t *testing.T, b backend, src *cms, r *Reader[int64], versions ...int64) {
 	t.Helper()
 	for _, version := range versions {
 		src.version.Store(version)
@@ -40,15 +42,6 @@ func change(t *testing.T, b backend, src *source, r *Reader[int64], versions ...
 			return err == nil && a.Value == version && b.client.HExists(t.Context(), past, lease.VersionOf(body(version))).Val()
 		})
 	}
-}
-
-// changed is a replica whose history has two versions, of which the second is served.
-func changed(t *testing.T, b backend) (*source, *Store, *Reader[int64]) {
-	t.Helper()
-	src := newSource()
-	s, r := replica(t, b.url, described(src))
-	change(t, b, src, r, 1, 2)
-	return src, s, r
 }
 
 // names are the versions of the history, newest first.
@@ -85,8 +78,8 @@ func TestDifferentDocumentsAreKept(t *testing.T) {
 		}
 		for version := range int64(3) {
 			got, err := s.Version(t.Context(), "banners", lease.VersionOf(body(version+1)))
-			if err != nil || !bytes.Equal(got, body(version+1)) {
-				t.Errorf("%s, %v", got, err)
+			if err != nil || !bytes.Equal(got.Body, body(version+1)) {
+				t.Errorf("%+v, %v", got, err)
 			}
 		}
 		if _, err := s.Version(t.Context(), "banners", "000000000000"); err == nil {
@@ -97,9 +90,19 @@ func TestDifferentDocumentsAreKept(t *testing.T) {
 		if len(fields) != 4 || fields["at"] == nil || fields["items"] == nil || fields["bytes"] == nil || fields["changes"] == nil {
 			t.Errorf("%v", fields)
 		}
-		if held, err := s.Forget(t.Context(), "banners"); err != nil || !held || b.client.Exists(t.Context(), past).Val() > 0 {
+		if held, err := s.Forget(t.Context(), "banners", ""); err != nil || !held || b.client.Exists(t.Context(), past).Val() > 0 {
 			t.Errorf("forgotten: %t, %v", held, err)
 		}
+	})
+}
+
+func TestVersionsThatDifferInOrderAloneAreOne(t *testing.T) {
+	b := anyStore(t)
+	src := newSource()
+	s, r := replica(t, b.url, described(src)) // which takes a difference of a thousand for one of order
+	change(t, b, src, r, 1, 5, 1005, 2005)
+	eventually(t, "the one before is replaced", func() bool {
+		return slices.Equal(names(t, s), []string{lease.VersionOf(body(2005)), lease.VersionOf(body(1))})
 	})
 }
 
@@ -110,19 +113,28 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		remember := func(body []byte) {
 			t.Helper()
 			must(t, b.client.Del(t.Context(), key).Err())
-			wrote, err := another().Fill(t.Context(), b.client, acquire(t, b.client, time.Minute), lease.Filling{Source: "test", ETag: ETag(body), Body: body, TTL: time.Minute})
-			must(t, err)
-			outcome, _, err := another().Remember(t.Context(), b.client, wrote.Place, Version{Name: lease.VersionOf(body)}, body)
-			if must(t, err); outcome != lease.Kept {
-				t.Fatal(outcome)
+			wrote, err := another().Fill(t.Context(), b.client, acquire(t, b.client, time.Minute), &lease.Filling{Source: "test", ETag: ETag(body), Body: body, TTL: time.Minute})
+			if must(t, err); wrote != lease.Stored {
+				t.Fatal(wrote)
 			}
-			watch.Sleep(t.Context(), 2*time.Millisecond) // no two at once
+			v := Version{Name: lease.VersionOf(body)}
+			wanted, all, err := another().Wants(t.Context(), b.client, where(t, b.client), v.Name)
+			must(t, err)
+			outcome, err := another().Remember(t.Context(), b.client, where(t, b.client), v, all, false, body)
+			if must(t, err); outcome != lease.Kept || !wanted {
+				t.Fatal(outcome, wanted)
+			}
+			poll.Sleep(t.Context(), 2*time.Millisecond) // no two at once
 		}
 		for version := range int64(12) {
 			remember(body(version))
 		}
-		if got := names(t, s); len(got) != 10 || got[0] != lease.VersionOf(body(11)) || got[9] != lease.VersionOf(body(2)) {
-			t.Errorf("%d: %v", len(got), got)
+		of := func(version int64) string { return lease.VersionOf(body(version)) }
+		if got := names(t, s); !slices.Equal(got, []string{of(11), of(10), of(9), of(8), of(0)}) {
+			t.Errorf("%v: want the newest four, and the first", got)
+		}
+		if lasts := b.client.PTTL(t.Context(), past).Val(); lasts < 29*24*time.Hour || lasts > 30*24*time.Hour {
+			t.Errorf("it lasts %v", lasts)
 		}
 		noise := rand.New(rand.NewPCG(1, 2))
 		for range 3 {
@@ -135,32 +147,44 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		if got := names(t, s); len(got) != 2 {
 			t.Errorf("%v", got)
 		}
-		for _, name := range names(t, s) { // all at one time, more than a week ago
-			must(t, b.client.HSet(t.Context(), past, name, `{"at":1000,"items":1,"bytes":1,"changes":""}`).Err())
+		for i := range 200 {
+			must(t, b.client.HSet(t.Context(), past, fmt.Sprint("field ", i), "x").Err())
 		}
 		remember(body(1))
-		remember(body(2))
-		if got := names(t, s); !slices.Equal(got, []string{lease.VersionOf(body(2)), lease.VersionOf(body(1)), got[len(got)-1]}) {
-			t.Errorf("%v: want the newest, what it replaced, and what that replaced just now", got)
+		if n := b.client.HLen(t.Context(), past).Val(); n != 2 {
+			t.Errorf("%d fields of a history that was not written by this program, and one version", n)
 		}
 	})
+}
+
+// where is the generation of the document in Redis.
+func where(t *testing.T, c *redis.Client) lease.Generation {
+	t.Helper()
+	rec, _, err := another().Look(t.Context(), c)
+	must(t, err)
+	return rec.Generation
 }
 
 // TestAPurgeIsNotUndoneByTheHistory has what follows a fill arrive after a purge, and after
 // another's fill.
 func TestAPurgeIsNotUndoneByTheHistory(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
-		wrote := fill(t, b.client, acquire(t, b.client, time.Minute), 1)
+		fill(t, b.client, acquire(t, b.client, time.Minute), 1)
+		at := where(t, b.client)
 		late := func(when string) {
-			outcome, _, err := another().Remember(t.Context(), b.client, wrote.Place, Version{Name: lease.VersionOf(body(1))}, body(1))
+			outcome, err := another().Remember(t.Context(), b.client, at, Version{Name: lease.VersionOf(body(1))}, nil, false, body(1))
 			if must(t, err); outcome != lease.Lost || b.client.Exists(t.Context(), past).Val() > 0 {
 				t.Errorf("after %s: %s", when, outcome)
+			}
+			outcome, _, err = another().Restore(t.Context(), b.client, lease.Restoration{At: at, Version: lease.VersionOf(body(1)), Body: body(1), For: time.Hour})
+			if must(t, err); outcome != lease.Lost {
+				t.Errorf("a restore after %s: %s", when, outcome)
 			}
 		}
 		must(t, b.client.Del(t.Context(), key).Err())
 		late("a purge")
 		l := acquire(t, b.client, time.Minute)
-		late("a stub")
+		late("a placeholder")
 		fill(t, b.client, l, 2)
 		late("a fill")
 		must(t, b.client.FlushAll(t.Context()).Err())

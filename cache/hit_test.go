@@ -4,14 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 )
 
 func warm(tb testing.TB, r *Reader[int64]) {
-	inMemory := func() bool { return get(tb, r).Status.Detail == DetailMemory }
-	eventually(tb, "memory", inMemory)
-	stored := watch.Now()
-	eventually(tb, "the own writes are announced", func() bool { return r.watched.ReceivedSince(stored) && inMemory() })
+	eventually(tb, "memory", func() bool { return get(tb, r).Status.Detail == DetailMemory })
 }
 
 func TestHitAllocatesNothing(t *testing.T) {
@@ -22,7 +19,7 @@ func TestHitAllocatesNothing(t *testing.T) {
 	allocs := testing.AllocsPerRun(1000, func() {
 		a, err := r.Get(ctx)
 		if err != nil || a.Status.Detail != DetailMemory {
-			misses++ // a heartbeat came late: that read asks Redis, and allocates
+			misses++ // a poll came late: that read waits, and allocates
 		}
 	})
 	if allocs != 0 && misses == 0 {
@@ -36,16 +33,13 @@ func TestHitAllocatesNothing(t *testing.T) {
 func TestHitDoesNotWaitForALock(t *testing.T) {
 	s, r := replica(t, embeddedURL(t), options(newSource()))
 	warm(t, r)
-	r.mu.Lock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer r.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
-			e := r.memory.Load()
-			if e != nil && r.watched.Trusts(&e.mark, watch.Now()) { // else a read would rightly ask, and wait
+			if v := r.view.Load(); poll.Now() < v.sent+s.trust/2 { // else a read would rightly wait for a poll
 				if _, err := r.Get(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -57,5 +51,30 @@ func TestHitDoesNotWaitForALock(t *testing.T) {
 	case <-done:
 	case <-time.After(5 * time.Second):
 		t.Fatal("a hit waits for a lock")
+	}
+}
+
+// BenchmarkHit is a read that the view answers.
+func BenchmarkHit(b *testing.B) {
+	_, r := replica(b, embeddedURL(b), options(newSource()))
+	warm(b, r)
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Get(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestAnAnswerWithoutARecentPollSaysSo has Redis be silent for a moment, so that nobody waits for it.
+func TestAnAnswerWithoutARecentPollSaysSo(t *testing.T) {
+	for s := stored; s <= gone; s++ {
+		c := &cached[int64]{source: s, ahead: time.Hour, fresh: time.Hour, usable: time.Hour}
+		w := waiting[int64]{r: &Reader[int64]{store: &Store{}}, asked: poll.Now()}
+		a, _, _, err := w.decide(t.Context(), &view[int64]{state: state[int64]{doubted: true, copy: c}, sent: w.asked - time.Hour}, w.asked)
+		if err != nil || a.Status.Detail != DetailRedisAway {
+			t.Errorf("source %d: %+v, %v", s, a.Status, err)
+		}
 	}
 }

@@ -7,78 +7,119 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
+	"vitrine/upstream/guard"
 )
 
-// objection is what the guard has against replacing the copy that would be served now; nil if
-// nothing, or if there is no such copy of the same source. One that ends before the CMS would be
-// asked again is none: visitors would get an error.
-func (r *Reader[V]) objection(f *flight[V], held, e *entry[V]) *Objection {
-	if r.o.Guard == nil || f.renewed || held.doc == nil || watch.Now() >= r.holdsUntil(held) || held.source != r.o.Source || held.doc.ETag == e.doc.ETag {
+// losses are the findings for which a document may not replace the baseline; none if there is none, or
+// one of another source, of which nothing is expected unless something is held back: a deploy does not
+// end that.
+func (k *keeper[V]) losses(f *flight[V], c *cached[V]) guard.Findings {
+	b := f.base
+	if k.o.Guard == nil || f.renewed || b == nil || b.config != k.o.Source && f.from.hold.Since == 0 || b.doc.ETag == c.doc.ETag {
 		return nil
 	}
-	o := r.o.Guard(held.doc, e.doc)
-	if o != nil && !o.Lasting && r.o.GuardHold < time.Millisecond {
+	if f.from.saw.Holds == lease.Document && f.from.saw.ETag == c.doc.ETag { // another process has stored it, and its body is not read yet
 		return nil
 	}
-	return o
-}
-
-// holdBack holds a document back, and records that with the lease if there is one, as giveUp does a
-// failure. It reports false if the document is to be stored all the same.
-func (r *Reader[V]) holdBack(ctx context.Context, f *flight[V], l lease.Lease, held *entry[V], o *Objection) bool {
-	at := watch.Now()
-	now := r.inRedis(at)
-	hold := lease.Hold{Since: now, Reason: o.Reason, Before: o.Before, Now: o.Now}
-	if h := r.memory.Load().hold; h.Since > 0 && h.Since <= now && (h.Until == 0) == o.Lasting {
-		hold.Since = h.Since
+	found := k.o.Guard(b.value, c.value)
+	if len(found) > 0 || f.token == "" {
+		return found
 	}
-	if !o.Lasting {
-		if hold.Until = hold.Since + r.o.GuardHold.Milliseconds(); now >= hold.Until {
-			return false
+	if older := k.store.older(k.store.ctx, k.key, f.from.saw.Baseline, f.server, b.doc.Body); older != nil {
+		if value, err := k.prepare(older); err == nil {
+			return k.o.Guard(value, c.value).Shrunk()
 		}
 	}
-	// The pause ends just before the copy does: what comes then is taken. However late that is
-	// recorded, whoever waits looks again, and has the copy or fetches: there is a document for
-	// everybody.
-	p, left := r.after(r.pause.Load().count, ErrHeld), r.holdsUntil(held)-at
-	p.length = max(min(p.length, left), time.Millisecond)
-	p.until, p.mark, p.hold, p.last = at+p.length, held.mark, hold, now+left.Milliseconds()
-	if l.Token != "" {
-		p.mark = r.watched.Mark()
+	return nil
+}
+
+// guardReaches is how far back versions of the history count for the guard: a list that shrinks by a
+// little less than it may, again and again, shrinks by more.
+const guardReaches = 24 * time.Hour
+
+// older is the oldest version of the history that counts for the guard beside the served one, or nil: it
+// was served within that time before now, and not before since, when an operator last said what is right,
+// or a loss was taken.
+func (s *Store) older(ctx context.Context, key string, since, now int64, served []byte) *Document {
+	all, err := s.History(ctx, key)
+	oldest := ""
+	for _, v := range all {
+		if at := v.Replaced; v.At.UnixMilli() >= since && (at.IsZero() || at.UnixMilli() > now-guardReaches.Milliseconds()) {
+			oldest = v.Name
+		}
 	}
-	outcome, err := r.release(ctx, l, p)
-	switch {
-	case outcome == lease.Accepted:
+	if err != nil || oldest == "" || oldest == lease.VersionOf(served) {
+		return nil
+	}
+	d, _ := s.Version(ctx, key, oldest) // it may have gone meanwhile
+	return d
+}
+
+// holdBack holds a document back if it loses too much, and says so with the lease, if there is one;
+// Redis gets the baseline back if it has none. It reports false if the document is to be stored; f says
+// why a hold has ended then.
+func (k *keeper[V]) holdBack(f *flight[V], c *cached[V]) bool {
+	found, before := k.losses(f, c), f.from.hold.Hold()
+	if len(found) == 0 {
+		if before != nil {
+			f.released = guard.Recovered
+		}
 		return false
-	case outcome == lease.Lost: // purged, or recorded without a reply: nobody gets it
-		r.store.fetched(r.key, outcomeLost, f.took, nil)
-		f.void = true
+	}
+	// Findings that end before the CMS would be asked again hold nothing back: visitors would get an
+	// error.
+	at, b := poll.Now(), f.base
+	now := f.server + (at - f.began).Milliseconds()
+	hold, over := before.Next(time.UnixMilli(now), found, f.from.failure == nil || f.from.failure.isHeld(), k.o.GuardHold)
+	left := b.usable - min(k.o.BackoffFirst, time.Second) - at // just before the baseline's end
+	if over || left <= 0 {
+		if before != nil {
+			f.released = guard.Expired
+		}
+		return false
+	}
+	f.pause = min(k.o.TTL, left) // the CMS is asked once per TTL, and at the end
+	if hold.Until != nil {
+		f.pause = min(f.pause, ms(hold.Until.UnixMilli()-now))
+	}
+	f.pause = max(f.pause, time.Millisecond)
+	if f.hold = hold.Record(); f.token == "" {
 		return true
-	case watch.Replied(err): // it is held back by this process alone
-		r.refuse("release", err)
-		_, _ = r.release(ctx, l, pause{}) // nobody waits for it, then
 	}
-	r.store.fetched(r.key, outcomeHeld, f.took, nil)
-	r.setHold(hold)
-	if outcome != lease.Soft {
-		r.pause.Store(&p)
+	w := lease.Holding{
+		Failure: lease.Failure{Count: f.from.failure.failures() + 1, Code: lease.CodeHeld}, Backoff: f.pause, Hold: f.hold, Covered: before.Covers(found),
+		Last: now + left.Milliseconds(),
 	}
-	r.see(false)
+	if !f.present {
+		w.Base = &lease.Filling{
+			ETag: b.doc.ETag, Body: b.doc.Body, Source: b.config, FetchedAt: b.fetched, ChangedAt: b.doc.ChangedAt.UnixMilli(), FreshUntil: b.mark,
+			UpstreamETag: b.doc.UpstreamETag, UpstreamLastModified: b.doc.UpstreamLastModified, Suspicions: b.doc.Suspicions, Age: b.doc.Age, Stale: b.usable - at,
+		}
+	}
+	k.write(f, func(ctx context.Context, r *redis.Client) (lease.Outcome, error) {
+		return k.hash.Hold(ctx, r, f.token, w)
+	})
+	if f.failed == nil && (f.outcome == lease.Accepted || f.outcome == lease.Expired) {
+		f.released, f.hold, f.outcome = guard.End(f.outcome), guard.Record{}, ""
+		return false
+	}
 	return true
 }
 
-// holdsUntil is until when a copy holds anything back: just before its end.
-func (r *Reader[V]) holdsUntil(e *entry[V]) time.Duration {
-	return e.servableUntil - min(r.o.BackoffFirst, leaseMargin)
-}
-
-// Accept accepts the next document of key, as an operator's HSET accept 1 would. It reports whether
-// there is anything in Redis to replace, and whether a document is held back now.
-func (s *Store) Accept(ctx context.Context, key string) (held, back bool, err error) {
-	err = s.do(ctx, key, func(c redis.Cmdable) error {
-		held, back, err = s.hash(key).Accept(ctx, c)
-		return err
-	})
-	return held, back, err
+// holds notes that a document is held back: what Redis has not recorded holds for this process alone.
+func (k *keeper[V]) holds(f *flight[V]) {
+	v := &k.now
+	v.hold, k.ownHold, k.heldAt = f.hold, f.outcome == "", f.ended
+	if k.ownHold {
+		if poll.Replied(f.failed) {
+			k.store.refused(k.key, "hold", f.failed, 0)
+		}
+		k.release(f, lease.Failure{}, 0)
+	}
+	if v.failure = (&failure{err: ErrHeld, count: v.failure.failures() + 1, until: f.ended + f.pause, own: k.ownHold}); f.outcome == lease.Soft { // the fetch is due again
+		v.failure = nil
+	}
+	k.member.Ask()
+	k.ended(f, outcomeHeld, &answer[V]{err: &RetryError{After: f.pause, Err: ErrHeld}})
 }

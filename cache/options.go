@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"vitrine/upstream/guard"
 )
 
 // ReaderOptions are the settings of a [Reader].
@@ -43,18 +45,19 @@ type ReaderOptions[V any] struct {
 	// processes. Nil: one code for all errors.
 	ErrorCode func(error) string
 	CodeError func(string) error
-	// Guard judges a document before it replaces the one held, of which it would lose too much:
-	// nil, or why not. A nil function has no objections.
-	Guard func(held, loaded *Document) *Objection
-	// GuardHold is how long documents are held back for an objection that time can answer; the next
-	// one is taken. 0 holds nothing back for those.
+	// Guard judges a document before it replaces the one held: the findings for which it is to be held
+	// back. A nil function has none.
+	Guard func(held, loaded V) guard.Findings
+	// GuardHold is how long documents are held back for findings that are not lasting; the next one is
+	// taken.
 	GuardHold time.Duration
 	// BackoffFirst and BackoffMost bound the pause after a failed fetch, which doubles with each
 	// failure in a row; 0 is 500 ms and 10 s.
 	BackoffFirst, BackoffMost time.Duration
 	// Describe says, for the history, how many items a document has, and what changed from the one
-	// before, which is nil if that is unknown. Nil: nothing is said.
-	Describe func(before, now *Document) (items int, changes string)
+	// before, which is nil if that is unknown; and whether that is the order of its items alone. Nil:
+	// nothing is said.
+	Describe func(before, now *Document) (items int, changes string, reordered bool)
 	// LastGood is a folder in which the last good copy is kept, for a start with neither Redis nor
 	// a loader. Each process needs a folder of its own. Empty: none is kept.
 	LastGood string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vitrine/cache/lease"
+	"vitrine/cache/poll"
 	"vitrine/cmd/testkit"
 )
 
@@ -40,7 +41,7 @@ func TestHashHasTheDocumentedFields(t *testing.T) {
 		get(t, r)
 		h, err := b.client.HGetAll(t.Context(), key).Result()
 		must(t, err)
-		for _, f := range []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "source", "set", "seq"} {
+		for _, f := range []string{"body", "etag", "fetched_at", "changed_at", "fresh_until", "upstream_etag", "upstream_last_modified", "age", "source", "set", "seq"} {
 			if _, ok := h[f]; !ok {
 				t.Errorf("no field %s in %v", f, h)
 			}
@@ -50,13 +51,14 @@ func TestHashHasTheDocumentedFields(t *testing.T) {
 		}
 		beside, err := b.client.HGetAll(t.Context(), books).Result()
 		must(t, err)
-		if len(beside) != 2 || beside["set"] != h["set"] || beside["seq"] != h["seq"] {
+		if len(beside) != 8 || beside["source"] != "test" || beside["sources"] != "test" || beside["source_seen"] == "" || beside["set"] != h["set"] || beside["seq"] != h["seq"] || beside["until_seq"] != h["seq"] {
 			t.Errorf("beside it %v", beside)
 		}
-		for _, name := range []string{key, books} {
-			if ttl := b.client.PTTL(t.Context(), name).Val(); ttl != -1 {
-				t.Errorf("%s expires in %v", name, ttl)
-			}
+		if ttl := b.client.PTTL(t.Context(), key).Val(); ttl < time.Hour+time.Minute/2 || ttl > time.Hour+2*time.Minute {
+			t.Errorf("the document expires in %v, want its freshness and the longer stale window", ttl)
+		}
+		if ttl := b.client.PTTL(t.Context(), books).Val(); ttl < 29*24*time.Hour || ttl > 30*24*time.Hour {
+			t.Errorf("the lock record expires in %v", ttl)
 		}
 	})
 }
@@ -68,25 +70,6 @@ var removals = map[string]func(t *testing.T, b backend) error{
 	"EXPIRE":  func(t *testing.T, b backend) error { return b.client.Expire(t.Context(), key, 0).Err() },
 	"FLUSHDB": func(t *testing.T, b backend) error { return b.client.FlushDB(t.Context()).Err() },
 	"RENAME":  func(t *testing.T, b backend) error { return b.client.Rename(t.Context(), key, "elsewhere").Err() },
-}
-
-func TestPurgeIsSeenByEveryReplica(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src, r1 := serving(t, b.url)
-		_, r2 := replica(t, b.url, options(src))
-		for name, purge := range removals {
-			t.Run(name, func(t *testing.T) {
-				eventually(t, "both hold it", func() bool {
-					return get(t, r1).Status.Detail == DetailMemory && get(t, r2).Status.Detail == DetailMemory
-				})
-				loads := src.loads.Load()
-				purgeReaches(t, src, []*Reader[int64]{r1, r2}, 50*time.Millisecond, func() error { return purge(t, b) })
-				if n := src.loads.Load() - loads; n != 1 {
-					t.Errorf("%d loads for one purge, want 1", n)
-				}
-			})
-		}
-	})
 }
 
 func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
@@ -134,24 +117,22 @@ func TestPurgeDuringFetchRefusesTheLateFill(t *testing.T) {
 	})
 }
 
-func TestSoftPurgeServesStaleAndRefreshesWithoutARead(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src, r := serving(t, b.url)
-		warm(t, r)
-		src.version.Add(1)
-		release := src.hold()
-		must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
-		testkit.Receive(t, src.entered) // nobody has read
-		a := get(t, r)
-		if a.Value != 1 || a.Status.Fwd != "" || !a.Status.Stale || a.Status.Detail != DetailRevalidate {
-			t.Errorf("while it is refreshed: %+v", a)
-		}
-		release()
-		eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
-		if n := src.loads.Load(); n != 2 {
-			t.Errorf("%d loads, want 2", n)
-		}
-	})
+// TestAHardPurgeEndsTheLoadUnderWay: it begins again at once, however long the first would take.
+func TestAHardPurgeEndsTheLoadUnderWay(t *testing.T) {
+	b := anyStore(t)
+	src, r := serving(t, b.url)
+	release := src.hold()
+	got := getLater(t, r)
+	testkit.Receive(t, src.entered)
+	src.version.Store(2)
+	must(t, b.client.Del(t.Context(), key).Err())
+	if v := testkit.Receive(t, src.entered); v != 2 {
+		t.Errorf("the second load has read version %d", v)
+	}
+	release()
+	if a := testkit.Receive(t, got); a.Value != 2 {
+		t.Errorf("got %+v", a)
+	}
 }
 
 var errDown = errors.New("the source is down")
@@ -198,83 +179,28 @@ func TestFailureIsServedStaleAndBacksOffAcrossReplicas(t *testing.T) {
 	eventually(t, "served again", func() bool { _, err := r2.Get(t.Context()); return err == nil })
 }
 
-func TestDamagedBodyIsAMissAndReplaced(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src, r := serving(t, b.url)
-		get(t, r)
-		must(t, b.client.HSet(t.Context(), key, "body", `{"version":666}`, "etag", `"made-up"`).Err())
-		eventually(t, "fetched anew", func() bool { return get(t, r).Value == 1 && src.loads.Load() == 2 })
-		h, err := b.client.HGetAll(t.Context(), key).Result()
-		must(t, err)
-		if h["etag"] != ETag([]byte(h["body"])) {
-			t.Errorf("still damaged: %v", h)
-		}
-	})
-}
-
-// TestADocumentWhoseBodyWasRemovedIsPurged removes the content from the hash and leaves the rest:
-// while a copy of it is in memory, and where nobody has one.
-func TestADocumentWhoseBodyWasRemovedIsPurged(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src, r := serving(t, b.url)
-		warm(t, r)
-		src.version.Store(2)
-		must(t, b.client.HDel(t.Context(), key, "body").Err())
-		received(t, r)
-		if a := get(t, r); a.Value != 2 {
-			t.Errorf("after the purge: %+v", a)
-		}
-		must(t, b.client.HDel(t.Context(), key, "body").Err())
-		_, fresh := replica(t, b.url, options(src))
-		if a := get(t, fresh); a.Value != 2 {
-			t.Errorf("a replica without a copy: %+v", a)
-		}
-		if n := src.loads.Load(); n != 3 {
-			t.Errorf("%d loads, want 3", n)
-		}
-	})
-}
-
 // TestWhatIsLeftOfADocumentIsNoStub removes its content while a process fetches that does not hear of
 // it: what was fetched before is not stored.
-func TestWhatIsLeftOfADocumentIsNoStub(t *testing.T) {
+func TestWhatIsLeftOfADocumentIsNoPlaceholder(t *testing.T) {
 	backends(t, func(t *testing.T, b backend) {
 		for _, fields := range [][]string{{"body"}, {"etag"}, {"etag", "body"}} {
 			fill(t, b.client, acquire(t, b.client, time.Minute), 1)
 			must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
 			l := acquire(t, b.client, time.Minute)
 			must(t, b.client.HDel(t.Context(), key, fields...).Err())
-			wrote, err := another().Fill(t.Context(), b.client, l, lease.Filling{Source: "test", ETag: ETag(body(1)), Body: body(1), TTL: time.Minute})
-			if must(t, err); wrote.Outcome != lease.Lost {
+			wrote, err := another().Fill(t.Context(), b.client, l, &lease.Filling{Source: "test", ETag: ETag(body(1)), Body: body(1), TTL: time.Minute})
+			if must(t, err); wrote != lease.Lost {
 				t.Errorf("without %v: %+v", fields, wrote)
 			}
 		}
+		must(t, b.client.Del(t.Context(), key).Err())
+		l := acquire(t, b.client, time.Millisecond)
+		poll.Sleep(t.Context(), 5*time.Millisecond)
+		wrote, err := another().Fill(t.Context(), b.client, l, &lease.Filling{Source: "test", ETag: ETag(body(1)), Body: body(1), TTL: time.Minute})
+		if must(t, err); wrote != lease.Lost {
+			t.Errorf("with a lease that has lapsed: %+v", wrote)
+		}
 	})
-}
-
-func TestABodyThatWasReplacedIsNotFetchedForItsDamageAgain(t *testing.T) {
-	b := anyStore(t)
-	src, r1 := serving(t, b.url)
-	get(t, r1)
-	must(t, b.client.HSet(t.Context(), key, "body", "tampered with").Err())
-	var r2 *Reader[int64]         // whose memory has no copy of it
-	var late func() *entry[int64] // a look that has read it, and is slow to return
-	loader := LoaderFunc(func(ctx context.Context, k string, held *Document) (Loaded, error) {
-		late = earlyLook(t, r2)
-		return src.Load(ctx, k, held)
-	})
-	_, r2 = replica(t, b.url, options(loader))
-	if a := get(t, r2); a.Value != 1 || src.loads.Load() != 2 {
-		t.Fatalf("after %d loads: %+v", src.loads.Load(), a)
-	}
-	late()
-	// The content, and with it the etag, is what it was. A flight for nothing, such as one that
-	// another replica was faster than, finds it fresh.
-	f, _ := r2.fly(t.Context())
-	testkit.Receive(t, f.done)
-	if n := src.loads.Load(); n != 2 {
-		t.Errorf("%d loads, want 2: what is whole was taken for damaged", n)
-	}
 }
 
 func TestRenewalKeepsBodyAndChangeTime(t *testing.T) {
@@ -300,7 +226,6 @@ func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
 	o := options(src)
 	_, r := replica(t, b.url, o)
 	get(t, r)
-	must(t, b.client.HIncrBy(t.Context(), key, "fetched_at", -lease.SourceGrace.Milliseconds()-1000).Err())
 	o = options(other)
 	o.Source = "another"
 	_, r2 := replica(t, b.url, o)
@@ -308,4 +233,40 @@ func TestDocumentOfAnotherSourceIsStale(t *testing.T) {
 		t.Errorf("first answer under another source: %+v, fresh until %v", a, a.Document.FreshUntil)
 	}
 	eventually(t, "fetched from the other source", func() bool { return get(t, r2).Value == 100 })
+}
+
+// TestTheAgeOfAResponseShortensFreshnessAndCounts has a CDN before the CMS, down to one that keeps
+// everything for longer than the TTL: that must not have each request fetch again.
+func TestTheAgeOfAResponseShortensFreshnessAndCounts(t *testing.T) {
+	for _, c := range []struct{ ttl, age, fresh time.Duration }{
+		{time.Minute, 0, time.Minute},
+		{time.Minute, 20 * time.Second, 40 * time.Second},
+		{time.Minute, 58 * time.Second, 6 * time.Second},
+		{time.Minute, 365 * 24 * time.Hour, 6 * time.Second},
+		{5 * time.Second, time.Hour, time.Second},
+	} {
+		l := Loaded{Age: c.age}
+		if got := l.freshness(c.ttl); got != c.fresh {
+			t.Errorf("%v of %v: fresh for %v, want %v", c.age, c.ttl, got, c.fresh)
+		}
+	}
+	backends(t, func(t *testing.T, b backend) {
+		loads := 0
+		load := LoaderFunc(func(context.Context, string, *Document) (Loaded, error) {
+			loads++
+			return Loaded{Body: body(1), Age: time.Hour, Status: 200}, nil
+		})
+		_, r := replica(t, b.url, options(load))
+		_, other := replica(t, b.url, options(load))
+		for _, r := range []*Reader[int64]{r, other, r} {
+			a := get(t, r)
+			age := a.Document.AgeAt(time.Now())
+			if left := time.Until(a.Document.FreshUntil); age < time.Hour || age > time.Hour+time.Minute || left > 7*time.Second || a.Status.Stale {
+				t.Errorf("age %v, fresh for %v: %+v", age, left, a.Status)
+			}
+		}
+		if loads != 1 {
+			t.Errorf("%d loads", loads)
+		}
+	})
 }

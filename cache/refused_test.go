@@ -3,7 +3,6 @@ package cache
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lease"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
+	"vitrine/upstream/guard"
 )
 
 func configure(t *testing.T, s *redistest.Server, name, value string) {
@@ -31,10 +31,6 @@ var refusals = map[string]func(t *testing.T, s *redistest.Server) (end func()){
 		configure(t, s, "min-replicas-to-write", "1")
 		return func() { configure(t, s, "min-replicas-to-write", "0") }
 	},
-	"READONLY": func(t *testing.T, s *redistest.Server) func() {
-		must(t, s.Client().ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
-		return func() { must(t, s.Client().ReplicaOf(t.Context(), "NO", "ONE").Err()) }
-	},
 }
 
 // refuseAfter has writes be refused from just after these fields of the document are written.
@@ -48,20 +44,6 @@ func refuseAfter(t *testing.T, c *redis.Client, fields ...any) {
 	must(t, err)
 }
 
-func TestReplicasAreListedWhereWritesAreRefused(t *testing.T) {
-	for name, refuse := range refusals {
-		t.Run(name, func(t *testing.T) {
-			server := startRedis(t)
-			s := openStore(t, server.URL())
-			must(t, server.Client().HSet(t.Context(), "vitrine:replicas", "long gone", "12345 report").Err())
-			defer refuse(t, server)()
-			if all, err := s.Replicas(t.Context(), time.Minute); err != nil || len(all) > 0 {
-				t.Errorf("got %+v, %v", all, err)
-			}
-		})
-	}
-}
-
 // TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce has the clock of Redis set back when it
 // refuses writes: the document there is due, and cannot be replaced.
 func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
@@ -73,7 +55,7 @@ func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
 	refuseAfter(t, server.Client(), "fetched_at", at, "fresh_until", at+60_000)
 	eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
 	before := src.loads.Load()
-	for began := time.Now(); time.Since(began) < 500*time.Millisecond; watch.Sleep(t.Context(), time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 500*time.Millisecond; poll.Sleep(t.Context(), time.Millisecond) {
 		if a := get(t, r); a.Value != 2 || a.Status.Stale {
 			t.Fatalf("got %+v", a)
 		}
@@ -82,8 +64,8 @@ func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
 		t.Errorf("loaded %d times within its TTL", n)
 	}
 	must(t, server.Client().ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
-	must(t, server.Client().Del(t.Context(), key).Err())
 	src.version.Store(3)
+	must(t, server.Client().Del(t.Context(), key).Err())
 	eventually(t, "a purge still counts", func() bool { return get(t, r).Value == 3 })
 }
 
@@ -109,20 +91,12 @@ func TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory(t *testing.T) {
 			if !store.Up() || !strings.Contains(store.Refusing(), name) {
 				t.Errorf("up: %t, refusing: %q", store.Up(), store.Refusing())
 			}
-			ask := func(d time.Duration) (loads int64, took time.Duration) {
-				before, began := src.loads.Load(), time.Now()
-				for ; time.Since(began) < d; watch.Sleep(t.Context(), time.Millisecond) {
-					if a := get(t, r); a.Value != 2 {
-						t.Fatalf("version %d again: %+v", a.Value, a.Status)
-					}
-				}
-				return src.loads.Load() - before, time.Since(began)
-			}
-			if n, took := ask(2 * time.Second); n > int64(took/o.TTL)+1 {
-				t.Errorf("%d loads in %v, with a TTL of %v", n, took, o.TTL)
-			}
 			src.fail(errDown)
-			ask(time.Second)
+			for began := time.Now(); time.Since(began) < 2*o.TTL; poll.Sleep(t.Context(), time.Millisecond) {
+				if a := get(t, r); a.Value != 2 {
+					t.Fatalf("version %d again: %+v", a.Value, a.Status)
+				}
+			}
 			end()
 			src.fail(nil)
 			src.version.Store(3)
@@ -134,8 +108,25 @@ func TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory(t *testing.T) {
 	}
 }
 
+// TestAFillWhoseReplyIsLostIsStored has Redis store a document, and not say so.
+func TestAFillWhoseReplyIsLostIsStored(t *testing.T) {
+	b := anyStore(t)
+	_, err := another().Fill(t.Context(), b.client, "", &lease.Filling{}) // its script is there
+	must(t, err)
+	way := redistest.NewRelay(t, strings.TrimPrefix(b.url, "redis://"))
+	src := newSource()
+	s, r := replicaWith(t, prompt(way.URL()), options(src))
+	left := way.Lose(`{"version":1}`, 1)
+	if a := get(t, r); a.Value != 1 || a.Status.Detail == DetailRedisRefused || left() > 0 {
+		t.Errorf("%+v, %d replies to come", a.Status, left())
+	}
+	if warm(t, r); src.loads.Load() != 1 || s.Refusing() != "" {
+		t.Errorf("%d loads, refusing: %q", src.loads.Load(), s.Refusing())
+	}
+}
+
 // padded makes the documents of a source big.
-func padded(src *source, size int) Loader {
+func padded(src *cms, size int) Loader {
 	return LoaderFunc(func(ctx context.Context, key string, _ *Document) (Loaded, error) {
 		loaded, err := src.Load(ctx, key, nil)
 		loaded.Body = append(loaded.Body, bytes.Repeat([]byte(" "), size)...)
@@ -143,7 +134,7 @@ func padded(src *source, size int) Loader {
 	})
 }
 
-func refuseAfterAFailure(t *testing.T, server *redistest.Server, src *source, r *Reader[int64]) {
+func refuseAfterAFailure(t *testing.T, server *redistest.Server, src *cms, r *Reader[int64]) {
 	t.Helper()
 	warm(t, r)
 	src.fail(errDown)
@@ -164,7 +155,7 @@ func TestAFailureThatRedisCannotRecordIsPausedAfter(t *testing.T) {
 	_, r := replica(t, server.URL(), o)
 	refuseAfterAFailure(t, server, src, r)
 	before, began := src.loads.Load(), time.Now()
-	for ; time.Since(began) < time.Second; watch.Sleep(t.Context(), time.Millisecond) {
+	for ; time.Since(began) < time.Second; poll.Sleep(t.Context(), time.Millisecond) {
 		get(t, r)
 	}
 	if n, took := src.loads.Load()-before, time.Since(began); float64(n) > 6*took.Seconds() {
@@ -185,7 +176,7 @@ func TestAFailureThatRedisRecordsAgainEndsARefusal(t *testing.T) {
 	testkit.Receive(t, src.entered)
 	end := refusals["OOM"](t, server)
 	release()
-	eventually(t, "it is refused", func() bool { return s.Refusing() != "" })
+	eventually(t, "it is refused", func() bool { get(t, r); return s.Refusing() != "" })
 	end()
 	eventually(t, "it is not refused any more", func() bool { get(t, r); return s.Refusing() == "" })
 }
@@ -200,10 +191,9 @@ func TestASuccessThatRedisCannotRecordEndsAFailure(t *testing.T) {
 	_, r := replica(t, server.URL(), o)
 	refuseAfterAFailure(t, server, src, r)
 	src.fail(nil)
-	eventually(t, "it is loaded", func() bool { return get(t, r).Status.Detail == DetailRedisRefused && !r.Snapshot().Failing })
+	eventually(t, "it is loaded", func() bool { return get(t, r).Status.Detail == DetailRedisRefused && r.Snapshot().Failures == 0 })
 	for range 3 {
-		_, err := r.look()
-		if must(t, err); r.Snapshot().Failing {
+		if received(t, r); r.Snapshot().Failures > 0 {
 			t.Fatal("the failure is back")
 		}
 	}
@@ -213,8 +203,8 @@ func TestASuccessThatRedisCannotRecordEndsAFailure(t *testing.T) {
 func TestAHoldThatRedisCannotForgetEnds(t *testing.T) {
 	server := startRedis(t)
 	src := newSource(2)
-	told := make(chan *HeldBack, 100)
-	_, r := replicaWith(t, Options{URL: server.URL(), Events: Events{Held: func(_ string, h *HeldBack) { told <- h }}}, guarded(src, time.Hour))
+	events, told := holdEvents()
+	_, r := replicaWith(t, Options{URL: server.URL(), Events: events}, guarded(src, time.Hour))
 	get(t, r)
 	src.version.Store(101)
 	until(t, r, "it is held back", isHeld)
@@ -222,12 +212,9 @@ func TestAHoldThatRedisCannotForgetEnds(t *testing.T) {
 	src.version.Store(4)
 	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
 	for range 3 {
-		_, err := r.look()
-		must(t, err)
+		received(t, r)
 	}
-	if begun, over := testkit.Receive(t, told), testkit.Receive(t, told); begun == nil || over != nil || len(told) > 0 {
-		t.Errorf("told %+v, %+v, and %d times more", begun, over, len(told))
-	}
+	toldOnce(t, told, guard.Recovered)
 }
 
 // TestAHoldThatRedisRefusedEndsWithAPurge has the copy purged that a document is held back for, and
@@ -241,7 +228,7 @@ func TestAHoldThatRedisRefusedEndsWithAPurge(t *testing.T) {
 	src.version.Store(101)
 	until(t, r, "it is held back", func(a Answer[int64]) bool { return a.Value == 2 && r.Snapshot().HeldBack != nil })
 	src.fail(errDown)
-	until(t, r, "the CMS fails", func(Answer[int64]) bool { return r.Snapshot().Failing })
+	until(t, r, "the CMS fails", func(Answer[int64]) bool { return r.Snapshot().Failures > 0 })
 	must(t, server.Client().Del(t.Context(), key).Err())
 	eventually(t, "the purge counts", func() bool { _, err := r.Get(t.Context()); return err != nil })
 	if h := r.Snapshot().HeldBack; h != nil {
@@ -264,59 +251,18 @@ func TestAHoldThatRedisRefusedEndsWithAnothersDocument(t *testing.T) {
 			refuseAfter(t, server.Client(), "fresh_until", 0)
 			until(t, r, "it is held back", isHeld)
 			for range 3 {
-				_, err := r.look()
-				if must(t, err); r.Snapshot().HeldBack == nil {
-					t.Fatal("a look has ended it")
+				if received(t, r); r.Snapshot().HeldBack == nil {
+					t.Fatal("a poll has ended it")
 				}
 			}
 			configure(t, server, "min-replicas-to-write", "0")
 			fill(t, server.Client(), acquire(t, server.Client(), time.Minute), version)
-			received(t, r)
-			e, err := r.look()
-			must(t, err)
-			if h := r.Snapshot().HeldBack; e.etag() != ETag(body(version)) || h != nil {
-				t.Errorf("%s is held, and %+v back", e.doc.Body, h)
-			}
+			eventually(t, "the document is cached, and nothing held back", func() bool {
+				s := r.Snapshot()
+				return s.Document.ETag == ETag(body(version)) && s.HeldBack == nil
+			})
 		})
 	}
-}
-
-// TestADocumentThatRedisHasNoRoomForTakesNobodyDown has room for a lease, and none for the
-// document: each replica serves what it has fetched itself, and a purge reaches them all.
-func TestADocumentThatRedisHasNoRoomForTakesNobodyDown(t *testing.T) {
-	server := startRedis(t, "--maxmemory", "3mb")
-	src := newSource()
-	o := options(padded(src, 4<<20))
-	var readers []*Reader[int64]
-	for range 3 {
-		_, r := replica(t, server.URL(), o)
-		readers = append(readers, r)
-	}
-	elapsed := testkit.Stopwatch(t)
-	var answers []<-chan Answer[int64]
-	for _, r := range readers {
-		answers = append(answers, getLater(t, r))
-	}
-	for _, got := range answers {
-		if a := testkit.Receive(t, got); a.Value != 1 {
-			t.Errorf("got %+v", a.Status)
-		}
-	}
-	if took := elapsed(); took > 3*time.Second {
-		t.Errorf("it took %v until each had an answer", took)
-	}
-	eventually(t, "each answers from its memory", func() bool {
-		for _, r := range readers {
-			if a := get(t, r); a.Status.Fwd != "" || a.Status.Detail != DetailRedisRefused {
-				return false
-			}
-		}
-		return true
-	})
-	if n := src.loads.Load(); n > 6 {
-		t.Errorf("%d loads for three replicas", n)
-	}
-	purgeReaches(t, src, readers, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
 }
 
 // TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt deletes while memory is
@@ -332,88 +278,4 @@ func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *tes
 	src.version.Store(2)
 	eventually(t, "the newer version", func() bool { return get(t, r).Value == 2 })
 	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
-}
-
-// TestALeaseIsNoPurgeOfWhatRedisRefused has another replica take the lease in a Redis that held
-// nothing when it refused a document, and accepts writes again.
-func TestALeaseIsNoPurgeOfWhatRedisRefused(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		purged bool
-		events func(*testing.T, *redistest.Server)
-	}{
-		"a lease": {false, func(t *testing.T, s *redistest.Server) { acquire(t, s.Client(), time.Minute) }},
-		"a lease and a failure": {false, func(t *testing.T, s *redistest.Server) {
-			_, err := another().Release(t.Context(), s.Client(), acquire(t, s.Client(), time.Minute), lease.Word{Failure: lease.Failure{Count: 1}, Pause: time.Millisecond})
-			must(t, err)
-		}},
-		"DEL of a lease": {true, func(t *testing.T, s *redistest.Server) {
-			acquire(t, s.Client(), time.Minute)
-			must(t, s.Client().Del(t.Context(), key).Err())
-		}},
-		"DEL of a lease, and another lease": {true, func(t *testing.T, s *redistest.Server) {
-			acquire(t, s.Client(), time.Minute)
-			must(t, s.Client().Del(t.Context(), key).Err())
-			acquire(t, s.Client(), time.Minute)
-		}},
-		"FLUSHALL, perhaps of another database": {false, func(t *testing.T, s *redistest.Server) { must(t, s.Client().FlushAll(t.Context()).Err()) }},
-		"FLUSHALL, and a lease": {true, func(t *testing.T, s *redistest.Server) {
-			must(t, s.Client().FlushAll(t.Context()).Err())
-			acquire(t, s.Client(), time.Minute)
-		}},
-		"a lease that ran out": {false, func(t *testing.T, s *redistest.Server) {
-			acquire(t, s.Client(), time.Millisecond)
-			watch.Sleep(t.Context(), 5*time.Millisecond)
-		}},
-		"FLUSHALL, and a lease that ran out": {true, func(t *testing.T, s *redistest.Server) {
-			must(t, s.Client().FlushAll(t.Context()).Err())
-			acquire(t, s.Client(), time.Millisecond)
-			watch.Sleep(t.Context(), 5*time.Millisecond)
-		}},
-	} {
-		for _, acquires := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, acquire: %t", name, acquires), func(t *testing.T) {
-				server := startRedis(t)
-				accept := refusals["NOREPLICAS"](t, server)
-				_, r := replica(t, server.URL(), options(newSource()))
-				eventually(t, "it is not stored, and nobody fetches", func() bool {
-					return get(t, r).Status.Detail == DetailRedisRefused && !r.Snapshot().Fetching
-				})
-				holdLooks(t, r, nil, errDown) // but for those here
-				mark := r.watched.Mark()
-				accept()
-				test.events(t, server)
-				since := watch.Now()
-				eventually(t, "it is announced", func() bool { return r.watched.Changed(&mark) && r.watched.ReceivedSince(since) })
-				for range 2 {
-					var e *entry[int64]
-					var err error
-					if acquires {
-						_, e, err = r.acquire(t.Context())
-					} else {
-						e, err = r.look()
-					}
-					// A stub of this process's own looks as if it had been made after a flush of this database.
-					want := test.purged || acquires && strings.HasPrefix(name, "FLUSHALL")
-					if err != nil || (e.doc == nil) != want {
-						t.Errorf("purged: %t, want %t; %v", e.doc == nil, want, err)
-					}
-				}
-			})
-		}
-	}
-}
-
-// TestASecondSoftPurgeOfARedisThatRefusesWritesCounts declares stale twice what Redis holds, while
-// no lease can be taken that would make another number of the first 0.
-func TestASecondSoftPurgeOfARedisThatRefusesWritesCounts(t *testing.T) {
-	server := startRedis(t)
-	src, r := serving(t, server.URL())
-	warm(t, r)
-	for version := range 3 {
-		src.version.Add(1)
-		configure(t, server, "min-replicas-to-write", "0")
-		refuseAfter(t, server.Client(), "fresh_until", 0)
-		eventually(t, "the new version", func() bool { return get(t, r).Value == int64(version+2) })
-	}
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,14 +9,17 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
+	"vitrine/upstream/guard"
 )
 
 // Options are the settings of a [Store].
@@ -27,11 +31,18 @@ type Options struct {
 	URL string
 	// Prefix is the prefix of every key; "" is "vitrine:".
 	Prefix string
+	// MostBody is how long a body of the history may be, in bytes; 0 is 64 MiB. Longer ones are not read.
+	MostBody int
 	// PurgeBound is how soon after a purge no reader returns anything older; 0 is 50 ms.
 	PurgeBound time.Duration
 	// Timeout is how long Redis can be silent in one call; 0 is 300 ms, or six times the purge
 	// bound if that is longer, and at most 5 s.
 	Timeout time.Duration
+	// Attentive has Redis polled every tenth of a second while nobody reads, instead of every second: a
+	// cache in front waits to be notified of purges, or documents are kept fresh.
+	Attentive bool
+	// StaleWindow is how long past its freshness a restored document may be served.
+	StaleWindow time.Duration
 	// Logger receives changes of state; nil discards them.
 	Logger *slog.Logger
 	// Events are the caller's counters; a nil function is not called.
@@ -41,43 +52,35 @@ type Options struct {
 // Events are notifications for counting. They are called from the store's own goroutines and must
 // not block; key is without the prefix.
 type Events struct {
-	// Purged: a look found that an operator removed the document ("hard") or declared it stale
-	// ("soft").
-	Purged func(key, kind string)
+	// Purged: a poll has shown that an operator removed the document ("hard") or declared it stale
+	// ("soft"); by says who, if they said so.
+	Purged func(key, kind, by string)
 	// Fetched: a load ended, with the outcome stored, renewed, soft, lost (refused by a purge),
 	// alone (not stored: Redis is unreachable or refuses), held (back) or failed.
 	Fetched func(key, outcome string, took time.Duration, err error)
-	// Held: a document is held back, for a new reason; or, if h is nil, none is any longer.
-	Held func(key string, h *HeldBack)
-	// Incoherent: a sample found memory to differ from Redis without an invalidation under way.
-	Incoherent func(key string)
+	// Held: a document is held back, once for each hold; or that has ended, and why.
+	Held func(key string, h *guard.Hold, end guard.End)
 	// Damaged: Redis holds a document that cannot be used; once for each.
 	Damaged func(key string)
-	// Seen: this process has looked at the resource, or loaded it, and something may have happened to
-	// it.
+	// Seen: a poll or a load of this process has shown that something may have happened to the
+	// resource.
 	Seen func(Sight)
 }
 
-const (
-	defaultPrefix = "vitrine:"
-	defaultBound  = 50 * time.Millisecond
-	leastTimeout  = 300 * time.Millisecond
-	mostTimeout   = 5 * time.Second
-)
+const leastTimeout, mostTimeout = 300 * time.Millisecond, 5 * time.Second
 
 // A Store is the Redis that all replicas share, as one process sees it. A process can have several,
 // on one Redis or on different ones.
 type Store struct {
-	watch  *watch.Watch
-	prefix string
-	holder string // the name of this store in a lease
-	bound  time.Duration
-	log    *slog.Logger
-	events Events
+	o      Options
+	redis  *poll.Redis
+	owner  string // the name of this store in a lease
+	trust  time.Duration
+	idle   time.Duration
 	tokens atomic.Uint64
 
-	mu   sync.Mutex        // guards keys, and the end of ctx
-	keys map[string]string // of readers, and why Redis refused the last write of each, or ""
+	mu   sync.Mutex         // guards keys, and the end of ctx
+	keys map[string]refusal // of readers
 
 	ctx    context.Context // of everything this store runs
 	cancel context.CancelFunc
@@ -87,27 +90,21 @@ type Store struct {
 // Open makes a store. It does not wait for Redis, and does not fail because Redis is unreachable;
 // it fails on a URL that cannot be used.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
-	}
-	if o.PurgeBound <= 0 {
-		o.PurgeBound = defaultBound
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = min(max(leastTimeout, 6*o.PurgeBound), mostTimeout)
-	}
+	o.Prefix, o.PurgeBound, o.MostBody = cmp.Or(o.Prefix, "vitrine:"), cmp.Or(o.PurgeBound, 50*time.Millisecond), cmp.Or(o.MostBody, 64<<20)
+	o.Timeout = cmp.Or(o.Timeout, min(max(leastTimeout, 6*o.PurgeBound), mostTimeout))
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	redis.SetLogger(clientLog{o.Logger})
-	w, err := watch.Open(ctx, watch.Options{URL: o.URL, Prefix: o.Prefix, Bound: o.PurgeBound, Patience: o.Timeout, Log: o.Logger})
+	logging.Disable() // go-redis would write to stderr; what matters of it is logged here
+	idle := time.Second
+	if o.Attentive {
+		idle = time.Second / 10 // which costs less than 1 % of a core
+	}
+	r, err := poll.Open(ctx, poll.Options{URL: o.URL, Bound: o.PurgeBound, Patience: o.Timeout, Idle: idle, Log: o.Logger})
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		watch: w, prefix: o.Prefix, holder: holderName(), bound: o.PurgeBound,
-		log: o.Logger, events: o.Events, keys: map[string]string{},
-	}
+	s := &Store{o: o, redis: r, owner: ownerName() + "/", trust: r.Trust(), idle: idle, keys: map[string]refusal{}}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return s, nil
 }
@@ -115,8 +112,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // stores counts the stores of this process, so that each has its own name.
 var stores atomic.Uint64
 
-// holderName names the process in a lease.
-func holderName() string {
+// ownerName names the process in a lease.
+func ownerName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -125,102 +122,121 @@ func holderName() string {
 }
 
 // Addr is the address in the URL, host:port, or several with commas between them.
-func (s *Store) Addr() string { return s.watch.Addr() }
+func (s *Store) Addr() string { return s.redis.Addr() }
 
 // Prefix is the prefix of every key.
-func (s *Store) Prefix() string { return s.prefix }
+func (s *Store) Prefix() string { return s.o.Prefix }
 
-// Up reports whether Redis answered when it was last asked.
-func (s *Store) Up() bool { return s.watch.Up() }
+// Up reports whether Redis answered the last polls.
+func (s *Store) Up() bool { return s.redis.Up() }
 
-// Listening reports whether purges are received.
-func (s *Store) Listening() bool { return s.watch.Listening() }
+// Answering reports whether polls are answered: purges are received.
+func (s *Store) Answering() bool { return s.redis.Answering() }
+
+// Polls are how many polls Redis has not answered, and how many answers waited for a poll.
+func (s *Store) Polls() (unanswered, waits int64) { return s.redis.Unanswered(), s.redis.Waits() }
 
 // RoundTrip is the average time for an answer of Redis, 0 if unknown.
-func (s *Store) RoundTrip() time.Duration { return s.watch.RoundTrip() }
+func (s *Store) RoundTrip() time.Duration { return s.redis.RoundTrip() }
 
-// Enough is the purge bound that a round trip needs for memory to be trusted; 0 if the present one
-// is enough.
-func (s *Store) Enough(roundTrip time.Duration) time.Duration {
-	if need := watch.Enough(roundTrip); need > s.bound {
-		return need
-	}
-	return 0
-}
+// Enough is the purge bound that a round trip needs for hits not to wait; 0 if the present one is
+// enough.
+func (s *Store) Enough(roundTrip time.Duration) time.Duration { return s.redis.Enough(roundTrip) }
 
 // Refusing is why Redis refused the last write of a resource, in its own words, or "".
 func (s *Store) Refusing() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
-		if s.keys[key] != "" {
-			return s.keys[key]
+		if r := s.keys[key]; r.reason != "" {
+			return r.reason
 		}
 	}
 	return ""
 }
 
-// refusing records why Redis refuses to store a resource, "" if it does not.
-func (s *Store) refusing(key, reason string) {
+// A refusal is the operation that Redis refused last for a resource, and why; zero if it has accepted
+// one since.
+type refusal struct{ operation, reason string }
+
+// refused notes that Redis answered a write with an error, or not at all. A Redis that refuses is still
+// polled, and purges are received.
+func (s *Store) refused(key, operation string, err error, bytes int) {
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		err = reply
+	}
+	reason, _, _ := strings.Cut(err.Error(), " script: ") // without the place in our script
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys[key] = reason
+	before := s.keys[key]
+	s.keys[key] = refusal{operation, reason}
+	s.mu.Unlock()
+	if before.operation == "" {
+		s.o.Logger.Warn("redis refuses writes: "+reason, "redis", s.Addr(), "resource", key, "operation", operation, "bytes", bytes) //nolint:sloglint // the reason is what is searched for
+	}
 }
 
-// Ping pings Redis.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.do(ctx, "", func(c redis.Cmdable) error { return c.Ping(ctx).Err() })
+// accepted notes a successful write: a lease may fit where a document does not.
+func (s *Store) accepted(key, operation string) {
+	s.mu.Lock()
+	before := s.keys[key].operation
+	over := before != "" && (operation == "fill" || operation == before)
+	if over {
+		s.keys[key] = refusal{}
+	}
+	s.mu.Unlock()
+	if over {
+		s.o.Logger.Info("redis accepts writes again", "redis", s.Addr(), "resource", key)
+	}
 }
 
-// Purge purges as redis-cli would: DEL of the key, or, if soft, HSET fresh_until 0 if it exists.
-// Every process on this Redis receives it. It reports whether there was anything.
-func (s *Store) Purge(ctx context.Context, key string, soft bool) (held bool, err error) {
-	return call(ctx, s, key, func(c redis.Cmdable) (bool, error) { return s.hash(key).Purge(ctx, c, soft, false) })
+// Purge purges as redis-cli would: DEL of the key, or, if soft, HSET fresh_until 0 if it exists; by
+// says who does, for the logs. Every process on this Redis receives it. It reports whether there was
+// anything.
+func (s *Store) Purge(ctx context.Context, key string, soft bool, by string) (cached bool, err error) {
+	defer s.redis.Ask(s.o.Prefix + key) // this process sees it at once
+	return call(ctx, s, key, func(ctx context.Context, c *redis.Client) (bool, error) {
+		return s.hash(key).Purge(ctx, c, soft, false, by)
+	})
 }
 
 // Forget is a hard Purge that removes the history too.
-func (s *Store) Forget(ctx context.Context, key string) (held bool, err error) {
-	return call(ctx, s, key, func(c redis.Cmdable) (bool, error) { return s.hash(key).Purge(ctx, c, false, true) })
+func (s *Store) Forget(ctx context.Context, key, by string) (cached bool, err error) {
+	return call(ctx, s, key, func(ctx context.Context, c *redis.Client) (bool, error) {
+		return s.hash(key).Purge(ctx, c, false, true, by)
+	})
+}
+
+// Accept accepts what is held back of key, and acknowledges the content warnings of its document, as
+// [Store.Present] has told them: the warnings are those that are to stand with it, "" for as they are.
+// It does neither, and reports false, if that is not so any more.
+func (s *Store) Accept(ctx context.Context, key string, p Present, warnings string) (done bool, err error) {
+	etag := ""
+	if p.Document != nil {
+		etag = p.Document.ETag
+	}
+	return call(ctx, s, key, func(ctx context.Context, c *redis.Client) (bool, error) {
+		return s.hash(key).Accept(ctx, c, p.HeldBack.Record().Findings, etag, warnings)
+	})
 }
 
 // do calls f, whose errors say that they are Redis's, with the server of a key.
-func (s *Store) do(ctx context.Context, key string, f func(redis.Cmdable) error) error {
-	server, err := s.watch.Server(ctx, key)
-	if err != nil {
+func (s *Store) do(ctx context.Context, key string, f func(context.Context, *redis.Client) error) error {
+	if err := s.redis.Do(ctx, s.o.Prefix+key, true, f); err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	return server.Do(ctx, true, f)
+	return nil
 }
 
 // call is do for a call with a result.
-func call[T any](ctx context.Context, s *Store, key string, f func(redis.Cmdable) (T, error)) (got T, err error) {
-	err = s.do(ctx, key, func(c redis.Cmdable) (err error) {
-		got, err = f(c)
+func call[T any](ctx context.Context, s *Store, key string, f func(context.Context, *redis.Client) (T, error)) (got T, err error) {
+	err = s.do(ctx, key, func(ctx context.Context, c *redis.Client) (err error) {
+		got, err = f(ctx, c)
 		return err
 	})
 	return got, err
 }
 
-func (s *Store) hash(key string) *lease.Hash { return lease.New(s.prefix, key, s.holder) }
-
-// A Replica is a process on the same Redis and prefix.
-type Replica = lease.Replica
-
-// Announce reports this process to the others. A process that does not report again within lasting
-// is dropped.
-func (s *Store) Announce(ctx context.Context, report []byte, lasting time.Duration) error {
-	return s.do(ctx, lease.RosterKey, func(c redis.Cmdable) error { return lease.Announce(ctx, c, s.prefix, s.holder, report, lasting) })
-}
-
-// Replicas lists those that have reported themselves within lasting, by name.
-func (s *Store) Replicas(ctx context.Context, lasting time.Duration) ([]Replica, error) {
-	return call(ctx, s, lease.RosterKey, func(c redis.Cmdable) ([]Replica, error) { return lease.Replicas(ctx, c, s.prefix, s.holder, lasting) })
-}
-
-// Withdraw removes this process from the list, before it ends.
-func (s *Store) Withdraw(ctx context.Context) error {
-	return s.do(ctx, lease.RosterKey, func(c redis.Cmdable) error { return lease.Withdraw(ctx, c, s.prefix, s.holder) })
-}
+func (s *Store) hash(key string) *lease.Hash { return lease.New(s.o.Prefix, key) }
 
 // Close ends everything the store runs, including fetches in flight, and waits for it. Leases held
 // are released.
@@ -229,25 +245,15 @@ func (s *Store) Close() error {
 	s.cancel()
 	s.mu.Unlock()
 	s.tasks.Wait()
-	s.watch.Close()
+	s.redis.Close()
 	return nil
 }
 
-// goTask runs f until the store closes; false when it has.
-func (s *Store) goTask(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return false
-	}
-	s.tasks.Go(f)
-	return true
-}
-
 // token names one lease.
-func (s *Store) token() string { return fmt.Sprintf("%s/%d", s.holder, s.tokens.Add(1)) }
+func (s *Store) token() string { return fmt.Sprint(s.owner, s.tokens.Add(1)) }
 
-// claim reserves key for a reader; a key has one.
+// claim reserves key for a reader, since a key has one, and adds its keeper to the tasks, of which all
+// others are started by one.
 func (s *Store) claim(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,39 +263,25 @@ func (s *Store) claim(key string) error {
 	if _, taken := s.keys[key]; taken {
 		return fmt.Errorf("cache: %q has a reader already", key)
 	}
-	s.keys[key] = ""
+	s.keys[key] = refusal{}
+	s.tasks.Add(1)
 	return nil
 }
 
-func (s *Store) purged(key, kind string, pinned bool) {
+// purged notes a purge of the hash with a number: the lock record may say by whom.
+func (s *Store) purged(key, kind string, p *poll.Result, number int64) {
 	serving := "nothing older than what is fetched now"
-	switch {
-	case pinned:
-		serving = "the restored document, which is pinned"
-	case kind == "soft":
+	if kind == "soft" {
 		serving = "the stale copy, until a new one is there"
 	}
-	s.log.Info("purge received", "resource", key, "kind", kind, "serving", serving)
-	if s.events.Purged != nil {
-		s.events.Purged(key, kind)
+	log, by := s.o.Logger.With("resource", key, "kind", kind), ""
+	if p.Purged == number && p.PurgedBy != "" {
+		by = p.PurgedBy
+		log = log.With("by", by)
 	}
-}
-
-func (s *Store) fetched(key, outcome string, took time.Duration, err error) {
-	if s.events.Fetched != nil {
-		s.events.Fetched(key, outcome, took, err)
-	}
-}
-
-// clientLog receives go-redis's own messages, which would otherwise go to stderr. They are logged
-// at debug, since the store logs what matters itself. go-redis has one logger for the process: the
-// last store's.
-type clientLog struct{ log *slog.Logger }
-
-// Printf implements go-redis's logging interface.
-func (c clientLog) Printf(ctx context.Context, format string, v ...any) {
-	if c.log.Enabled(ctx, slog.LevelDebug) {
-		c.log.DebugContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
+	log.Info("purge received", "serving", serving)
+	if s.o.Events.Purged != nil {
+		s.o.Events.Purged(key, kind, by)
 	}
 }
 

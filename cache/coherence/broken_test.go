@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 	"vitrine/cmd/testkit"
 )
 
@@ -109,7 +109,7 @@ func (m *model) purge(ctx context.Context, _, key string) ([]string, error) {
 	switch {
 	case deaf:
 	case m.late > 0:
-		m.tasks.Go(func() { watch.Sleep(ctx, m.late); m.replicas[1].forget(key) })
+		m.tasks.Go(func() { poll.Sleep(ctx, m.late); m.replicas[1].forget(key) })
 	default:
 		m.replicas[1].forget(key)
 	}

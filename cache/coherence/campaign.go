@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 )
 
 // A Campaign is steady reads on all replicas, and purges at random moments.
@@ -28,6 +28,7 @@ type Campaign struct {
 	Purge    Purger
 	Kinds    []string // none: it only reads
 	Bound    time.Duration
+	Pauses   time.Duration // between two purges, at the most; 0 is 6 ms, in which most fetches end
 
 	// Quiet has nobody purge. Unheld says that purges do not count, because Redis forgets some;
 	// Forgets that stale answers marked as lost are exempt: a purge of a Redis that has come back
@@ -115,7 +116,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 				}
 				l.broke = time.Unix(0, c.broke.Load())
 				o.c.failed(l, c.Origins[key], err)
-				watch.Sleep(ctx, time.Millisecond)
+				poll.Sleep(ctx, time.Millisecond)
 				continue
 			case err != nil:
 				waited, held := o.now()-since, time.Duration(c.heldUp.Load())-heldUp
@@ -142,7 +143,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 			}
 		}
 		if took := o.now() - began; took > time.Millisecond {
-			watch.Sleep(ctx, min(took, Bound))
+			poll.Sleep(ctx, min(took, Bound))
 		}
 		select {
 		case <-ctx.Done():
@@ -155,10 +156,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 // under way, and after one in ten there is quiet for longer than the bound, so that what stays
 // wrong is seen to be wrong, and for as long as a fetch takes on this machine.
 func (c *Campaign) purgeOften(ctx context.Context, key string) {
-	chance, most := rand.New(rand.NewPCG(c.Seed, uint64(key[0]))), 6*time.Millisecond
-	if c.Origins[key].Size > 0 {
-		most = 200 * time.Millisecond // a fetch takes longer
-	}
+	chance, most := rand.New(rand.NewPCG(c.Seed, uint64(key[0]))), cmp.Or(c.Pauses, 6*time.Millisecond)
 	for ctx.Err() == nil {
 		kind := c.Kinds[chance.IntN(len(c.Kinds))]
 		took := c.purgeOnce(ctx, kind, key)
@@ -166,9 +164,9 @@ func (c *Campaign) purgeOften(ctx context.Context, key string) {
 		if chance.IntN(10) == 0 {
 			gap = c.Bound + 10*time.Millisecond + time.Duration(chance.Int64N(int64(30*time.Millisecond))) + 10*took
 		}
-		watch.Sleep(ctx, gap)
+		poll.Sleep(ctx, gap)
 		for c.Quiet.Load() && ctx.Err() == nil {
-			watch.Sleep(ctx, time.Millisecond)
+			poll.Sleep(ctx, time.Millisecond)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 )
 
 // Bound is how long after the acknowledgement of a purge an old answer may still be begun.
@@ -164,7 +164,7 @@ const answerTime = 1250*time.Millisecond + 3*2*300*time.Millisecond
 // feel adds up how long this machine holds everybody up: by how much short sleeps are late.
 func feel(ctx context.Context, heldUp *atomic.Int64) {
 	const tick, usual = time.Millisecond, 5 * time.Millisecond
-	for began := time.Now(); watch.Sleep(ctx, tick); began = time.Now() {
+	for began := time.Now(); poll.Sleep(ctx, tick); began = time.Now() {
 		if late := time.Since(began) - tick; late > usual {
 			heldUp.Add(int64(late))
 		}

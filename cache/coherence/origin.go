@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 )
 
 // ErrDown is what loads return while the CMS is down.
@@ -121,7 +121,7 @@ func (o *Origin) Fetch(ctx context.Context, replica string) (int64, error) {
 		}
 	}
 	if o.Latency > 0 {
-		watch.Sleep(ctx, rand.N(o.Latency))
+		poll.Sleep(ctx, rand.N(o.Latency))
 	}
 	if down {
 		return 0, ErrDown

@@ -11,8 +11,8 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/embedded"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
@@ -102,7 +102,7 @@ func TestSoftPurgeIsRefreshedAtOnce(t *testing.T) {
 	origins := NewOrigins(0, "banners")
 	slow := cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
 		loaded, err := origins["banners"].Loader("").Load(ctx, key, held)
-		watch.Sleep(ctx, latency)
+		poll.Sleep(ctx, latency)
 		return loaded, err
 	})
 	nodes := StartFleet(t, server.URL(), 4, origins, Setup{Options: func(key string, o *cache.ReaderOptions[int64]) {
@@ -168,10 +168,10 @@ func TestACheckerOfRestoresFindsWhatMustNotBe(t *testing.T) {
 		fine bool
 	}{
 		{answer(4, 140, "memory"), true}, {answer(4, 152, "memory"), false}, {answer(5, 152, "memory"), true},
-		{answer(2, 250, "pinned"), false}, {answer(2, 310, "pinned"), true}, {answer(5, 310, "memory"), true},
-		{answer(5, 360, "memory"), false}, {answer(2, 360, "memory"), false}, {answer(2, 360, "pinned"), true},
-		{answer(2, 540, "pinned"), true}, {answer(2, 560, "pinned"), false}, {answer(6, 560, "memory"), true},
-		{answer(3, 740, "pinned"), true}, {answer(3, 760, "pinned"), false},
+		{answer(2, 250, "restored"), false}, {answer(2, 310, "restored"), true}, {answer(5, 310, "memory"), true},
+		{answer(5, 360, "memory"), false}, {answer(2, 360, "memory"), false}, {answer(2, 360, "restored"), true},
+		{answer(2, 540, "restored"), true}, {answer(2, 560, "restored"), false}, {answer(6, 560, "memory"), true},
+		{answer(3, 740, "restored"), true}, {answer(3, 760, "restored"), false},
 	} {
 		if wrong := c.wrong(a.given); (wrong == "") != a.fine {
 			t.Errorf("%+v: %q", a.given, wrong)

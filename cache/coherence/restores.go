@@ -13,19 +13,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
-	"vitrine/cache/watch"
-	"vitrine/cmd/testkit"
+	"vitrine/cache/poll"
 )
 
 // Restores does to one document what an operator can do, at random moments and one thing after the
-// other, while all nodes are read: hard and soft purges, restores of earlier versions (by command, and
-// through redis-cli, also with a purge right behind), and the ends of pins. Then it holds each answer
-// against that:
+// other, while all nodes are read: hard and soft purges, and restores of earlier versions, also with a
+// purge right behind. Then it holds each answer against that:
 //
 //   - asked for more than the bound after a hard purge, it has the purge's version or a later one, or
 //     one that was restored after the purge;
 //   - asked for more than the bound after a restore, and given before anything else was done, it is
-//     that version, pinned.
+//     that version, restored, or said to be stale while that is read.
 type Restores struct {
 	Key    string
 	Origin *Origin
@@ -43,7 +41,7 @@ type Restores struct {
 // A deed is what the operator did: when it was sent, and when it had surely taken effect. One that a
 // purge may have overtaken, or that the history no longer had, has perhaps no effect.
 type deed struct {
-	kind        string // hard, soft, restore, latest, or odd
+	kind        string // hard, soft, restore, or odd
 	version     int64  // that what is fetched after a purge has at least; or that was restored
 	sent, acked time.Duration
 	overtaken   bool
@@ -81,7 +79,7 @@ func (c *Restores) Run(t testing.TB, deeds int) {
 				if err == nil && status.Detail != cache.DetailRedisAway && !lost {
 					c.answers[i] = append(c.answers[i], given{version, asked, time.Since(c.start), status})
 				}
-				watch.Sleep(ctx, time.Millisecond)
+				poll.Sleep(ctx, time.Millisecond)
 			}
 		})
 	}
@@ -91,7 +89,7 @@ func (c *Restores) Run(t testing.TB, deeds int) {
 		if c.chance.IntN(3) == 0 {
 			gap += 2 * Bound // what stays wrong is seen to be wrong
 		}
-		watch.Sleep(ctx, gap)
+		poll.Sleep(ctx, gap)
 	}
 	if t.Failed() {
 		t.Logf("at %v, after %+v", time.Since(c.start), c.done[max(0, len(c.done)-5):])
@@ -114,7 +112,7 @@ func (c *Restores) act(ctx context.Context, t testing.TB) {
 		d.acked = time.Since(c.start)
 	}
 	refused := func(err error) bool { // as what stands there is of another type
-		if !c.Odd || !watch.Replied(err) {
+		if !c.Odd || !poll.Replied(err) {
 			must(t, err)
 			return false
 		}
@@ -134,81 +132,64 @@ func (c *Restores) act(ctx context.Context, t testing.TB) {
 			return
 		}
 		d.acked = time.Since(c.start)
-	case 3:
-		d := begin("latest", 0)
-		_, err := c.Nodes[0].Store.Unpin(ctx, c.Key)
-		must(t, err)
-		d.acked = time.Since(c.start)
 	default:
 		all, err := c.Nodes[0].Store.History(ctx, c.Key)
-		if c.Odd && watch.Replied(err) {
+		if c.Odd && poll.Replied(err) {
 			return
 		}
 		if must(t, err); len(all) == 0 {
 			return
 		}
 		name := all[c.chance.IntN(len(all))].Name
-		body, err := c.Nodes[0].Store.Version(ctx, c.Key, name)
+		kept, err := c.Nodes[0].Store.Version(ctx, c.Key, name)
 		if errors.Is(err, cache.ErrNoVersion) {
 			return
 		}
 		must(t, err)
-		version, err := Prepare(&cache.Document{Body: body})
+		version, err := Prepare(kept)
 		must(t, err)
 		d := begin("restore", version)
-		if kind < 6 {
-			_, err = c.Nodes[c.chance.IntN(len(c.Nodes))].Store.Restore(ctx, c.Key, name, time.Hour, "test")
-			if errors.Is(err, cache.ErrNoVersion) { // it had to make room meanwhile
-				c.done = c.done[:len(c.done)-1]
-				return
-			}
-			must(t, err)
-		} else {
-			if refused(c.Client.HSet(ctx, full, "restore", name).Err()) {
-				return
-			}
-			if d.overtaken = kind == 7; d.overtaken {
-				watch.Sleep(ctx, time.Duration(c.chance.Int64N(int64(2*time.Millisecond))))
-				hard()
-				return
-			}
-			testkit.Eventually(t, "the request is carried out, or withdrawn since the history had to make room", func() bool {
-				asked, err := c.Client.HExists(ctx, full, "restore").Result()
-				must(t, err)
-				return !asked
-			})
-			_, err := c.Nodes[0].Store.Version(ctx, c.Key, name)
-			d.overtaken = err != nil
+		_, err = c.Nodes[c.chance.IntN(len(c.Nodes))].Store.Restore(ctx, c.Key, name, time.Hour, "test", nil)
+		if errors.Is(err, cache.ErrNoVersion) || errors.Is(err, cache.ErrChanged) { // it had to make room meanwhile, or another was written
+			c.done = c.done[:len(c.done)-1]
+			return
+		}
+		must(t, err)
+		if kind == 7 {
+			poll.Sleep(ctx, time.Duration(c.chance.Int64N(int64(2*time.Millisecond))))
+			d.acked, d.overtaken = time.Since(c.start), true
+			hard()
+			return
 		}
 		d.acked = time.Since(c.start)
 	}
 }
 
 // removals are what counts as a hard purge, and meddlings what need not be one, and makes nothing
-// older. KEY is the hash, BOOKS and PAST the two beside it; commands with a semicolon between them are
+// older. KEY is the hash, LOCK and PAST the two beside it; commands with a semicolon between them are
 // one transaction.
 var (
 	removals = []string{
 		"UNLINK KEY", "EXPIRE KEY 0", "PEXPIREAT KEY 1", "SET KEY x", "DEL KEY ; LPUSH KEY x", "DEL KEY ; HSET KEY fresh_until 0",
 		"RENAME KEY elsewhere", "COPY KEY elsewhere REPLACE ; DEL KEY", "HSET foreign set a seq 1 etag b body c ; RENAME foreign KEY",
-		"HSET foreign body c ; COPY foreign KEY REPLACE", "DEL elsewhere ; MOVE KEY 3 ; DEL KEY", "DEL KEY BOOKS", "DEL KEY BOOKS PAST",
-		"FLUSHDB", "FLUSHALL", "FLUSHDB ASYNC", "DEL KEY ; SCRIPT FLUSH", "DEL KEY ; SET BOOKS x", "HDEL KEY set ; DEL KEY",
-		"DEL KEY ; HSET KEY accept 1", "HSET KEY fresh_until 0 ; DEL KEY", "DEL KEY ; CLIENT KILL TYPE pubsub", "DEL KEY ; CLIENT KILL TYPE normal SKIPME yes",
+		"HSET foreign body c ; COPY foreign KEY REPLACE", "DEL elsewhere ; MOVE KEY 3 ; DEL KEY", "DEL KEY LOCK", "DEL KEY LOCK PAST",
+		"FLUSHDB", "FLUSHALL", "FLUSHDB ASYNC", "DEL KEY ; SCRIPT FLUSH", "DEL KEY ; SET LOCK x", "HDEL KEY set ; DEL KEY",
+		"HSET KEY fresh_until 0 ; DEL KEY", "DEL KEY ; CLIENT KILL TYPE pubsub", "DEL KEY ; CLIENT KILL TYPE normal SKIPME yes",
 	}
 	meddlings = []string{
 		"SCRIPT FLUSH", "CLIENT KILL TYPE normal SKIPME yes", "CLIENT KILL TYPE pubsub", "EXPIRE KEY 100", "PERSIST KEY", "TOUCH KEY",
-		"HSET KEY accept 1", "DEL BOOKS", "DEL PAST", "SET BOOKS x", "SET PAST x", "DEL BOOKS ; LPUSH BOOKS x", "COPY KEY vitrine:rules REPLACE",
-		"HDEL KEY body", "HDEL KEY etag", "HDEL KEY seq", "HDEL KEY set", "HSET KEY seq 99999", "HSET BOOKS seq 99999", "HSET BOOKS set x",
+		"DEL LOCK", "DEL PAST", "SET LOCK x", "SET PAST x", "DEL LOCK ; LPUSH LOCK x", "COPY KEY vitrine:rules REPLACE",
+		"HDEL KEY body", "HDEL KEY etag", "HDEL KEY seq", "HDEL KEY set", "HSET KEY seq 99999", "HSET LOCK seq 99999", "HSET LOCK set x",
 		"HINCRBY KEY seq -1", "HSET KEY body x", "HSET KEY fetched_at 1", "HSET KEY fetched_at 99999999999999", "HSET KEY fresh_until 99999999999999",
-		"HSET KEY fresh_until -1", "HDEL BOOKS lease", "HDEL BOOKS set seq", "EXPIRE BOOKS 0", "RENAME KEY aside ; RENAME aside KEY",
-		"HSET KEY restore latest", "HSET KEY pinned_until 99999999999999", "HDEL KEY pinned_until",
+		"HSET KEY fresh_until -1", "HDEL LOCK lease", "HDEL LOCK set seq", "EXPIRE LOCK 0", "RENAME KEY aside ; RENAME aside KEY",
+		"HSET KEY restored_by x", "HDEL KEY restored_by", "HSET LOCK held_since 1 held_seq 1 held_reason x", "HSET LOCK until 1 until_seq 1",
 	}
 )
 
 // odd does something odd.
 func (c *Restores) odd(ctx context.Context, t testing.TB, begin func(kind string, version int64) *deed) {
 	full := Prefix + c.Key
-	names := strings.NewReplacer("KEY", full, "BOOKS", Prefix+"lease:{"+full+"}", "PAST", Prefix+"history:{"+full+"}")
+	names := strings.NewReplacer("KEY", full, "LOCK", Prefix+"lease:{"+full+"}", "PAST", Prefix+"history:{"+full+"}")
 	var d *deed
 	if c.chance.IntN(2) > 0 {
 		d = begin("hard", c.Origin.Version.Add(1))
@@ -227,7 +208,7 @@ func (c *Restores) odd(ctx context.Context, t testing.TB, begin func(kind string
 		}
 		return nil
 	})
-	if !watch.Replied(err) { // what does not apply is left out
+	if !poll.Replied(err) { // what does not apply is left out
 		must(t, err)
 	}
 	d.acked = time.Since(c.start)
@@ -244,14 +225,14 @@ func (c *Restores) check(t testing.TB) {
 				t.Errorf("replica %d, asked at %v: version %d (%+v): %s", i+1, a.asked, a.version, a.status, wrong)
 				break // one of each is enough
 			}
-			if a.status.Detail == cache.DetailPinned {
+			if a.status.Detail == cache.DetailRestored {
 				restored++
 			}
 		}
 	}
-	t.Logf("%d answers, %d of them pinned, held against %d deeds", count, restored, len(c.done))
+	t.Logf("%d answers, %d of them restored, held against %d deeds", count, restored, len(c.done))
 	if restored == 0 || restored == count {
-		t.Errorf("%d of %d answers are pinned", restored, count)
+		t.Errorf("%d of %d answers are restored", restored, count)
 	}
 }
 
@@ -267,7 +248,10 @@ func (c *Restores) wrong(a given) string {
 		if d.kind != "restore" || d.overtaken || d.acked+Bound >= a.asked || next < len(c.done) && a.ended >= c.done[next].sent {
 			continue
 		}
-		if a.version != d.version || a.status.Detail != cache.DetailPinned {
+		if a.status.Stale && a.asked < d.acked+4*Bound { // the body is still being read
+			continue
+		}
+		if a.version != d.version || a.status.Detail != cache.DetailRestored {
 			return fmt.Sprintf("version %d was restored, and that was acknowledged at %v", d.version, d.acked)
 		}
 	}

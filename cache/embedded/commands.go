@@ -6,7 +6,10 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 )
 
@@ -16,18 +19,19 @@ var served = strings.Fields(`
 		CLIENT COMMAND ECHO HELLO INFO PING QUIT SELECT TIME
 		DBSIZE DEL EXISTS EXPIRE EXPIREAT FLUSHALL FLUSHDB KEYS PERSIST PEXPIRE PEXPIREAT PTTL RANDOMKEY RENAME RENAMENX SCAN
 		TOUCH TTL TYPE UNLINK
-		GET GETDEL GETSET MGET MSET SET SETNX STRLEN
+		GET GETDEL GETSET MGET SET SETNX STRLEN
 		HDEL HEXISTS HGET HGETALL HINCRBY HKEYS HLEN HMGET HMSET HSCAN HSET HSETNX HSTRLEN HVALS
 		EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT`)
 
 // commands decides which commands run, and recovers from their panics.
 type commands struct {
-	track   *tracking
+	redis   *miniredis.Miniredis
+	clients sync.Map   // the connections, *server.Peer, as a hook tells them from scripts
+	clock   sync.Mutex // orders the moves of miniredis's clock
 	memory  *memory
 	scripts func(text string) bool // whether a script is allowed: they have no time limit
 	log     *slog.Logger
-	runID   string           // names this store, so that its end is not taken for a purge
-	panics  func(cmd string) // for a test; nil otherwise
+	runID   string // names this store, so that its end is not taken for a purge
 }
 
 // errFull is what Redis says.
@@ -38,12 +42,11 @@ const errFull = "OOM command not allowed when used memory > 'maxmemory'."
 const maxPattern = 256
 
 // hook sees each command before miniredis does: a client's, which is passed on, and what a script
-// calls, on a peer of its own. A script's changes are announced when it has ended.
+// calls, on a peer of its own.
 func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled bool) {
-	if _, isClient := s.track.trackers.Load(c); isClient || len(args) == 0 || !s.track.writes(cmd) {
+	if _, isClient := s.clients.Load(c); isClient || len(args) == 0 || !s.writes(cmd) {
 		return false
 	}
-	s.track.written.Store(args[0], true)
 	if !s.memory.fitsScript(c.Ctx, cmd, args) {
 		c.WriteError(errFull)
 		return true
@@ -60,9 +63,6 @@ func (s *commands) run(c *server.Peer, words []string) {
 			c.WriteError("ERR internal error")
 		}
 	}()
-	if s.panics != nil {
-		s.panics(cmd)
-	}
 	switch {
 	case !slices.Contains(served, cmd):
 		c.WriteError(fmt.Sprintf("ERR unknown command '%.32s', the embedded store has those that vitrine and its operator need", cmd))
@@ -72,13 +72,36 @@ func (s *commands) run(c *server.Peer, words []string) {
 		c.WriteError("ERR too long a pattern for the embedded store")
 	case cmd == "SELECT" && len(args) == 1 && args[0] != "0":
 		c.WriteError("ERR DB index is out of range")
-	case s.track.writes(cmd) && !s.memory.fits(cmd, args):
+	case s.writes(cmd) && !s.memory.fits(cmd, args):
 		c.WriteError(errFull)
+	case cmd == "HELLO" && len(args) == 0: // miniredis wants a version
+		c.Block(func(w *server.Writer) {
+			w.WriteLen(4)
+			for _, text := range []string{"server", "redis", "role", "master"} {
+				w.WriteBulk(text)
+			}
+		})
 	case cmd == "INFO":
 		c.WriteBulk("# Server\r\nrun_id:" + s.runID + "\r\n# Replication\r\nrole:master\r\n")
 	default:
-		s.track.run(c, cmd, args)
+		s.redis.Server().Dispatch(c, append([]string{cmd}, args...))
 	}
+}
+
+// tick moves miniredis's clock, which makes it walk through all keys.
+func (s *commands) tick() {
+	s.clock.Lock() // else a command that has waited would set it back, and the keys' time would pass twice
+	defer s.clock.Unlock()
+	s.redis.SetTime(time.Now().Truncate(time.Microsecond))
+}
+
+// writes reports whether a command may change a key.
+func (s *commands) writes(cmd string) bool {
+	switch cmd {
+	case "HELLO", "AUTH", "CLIENT", "PING", "ECHO", "SELECT", "QUIT", "INFO", "COMMAND", "SCRIPT", "TIME":
+		return false // miniredis marks only those that read keys
+	}
+	return !s.redis.Server().IsReadOnlyCommand(cmd)
 }
 
 // isForeign reports whether a command has a script that is not vitrine's.

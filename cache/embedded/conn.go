@@ -133,8 +133,7 @@ func isScript(cmd string) bool {
 	return strings.EqualFold(cmd, "EVAL") || strings.EqualFold(cmd, "EVALSHA")
 }
 
-// Write gives up on a client that reads nothing, or too slowly: while it is waited for, notifications
-// wait.
+// Write gives up on a client that reads nothing, or too slowly.
 func (c *conn) Write(p []byte) (int, error) {
 	began, due := time.Now(), time.Duration(len(p))*time.Second/slowest
 	if err := c.SetWriteDeadline(began.Add(due + time.Duration(c.patience.Load()))); err != nil {

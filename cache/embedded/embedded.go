@@ -1,5 +1,5 @@
 // Package embedded is a store inside the process that speaks Redis's protocol, for a machine
-// without a Redis. It is miniredis on loopback, with bounds, key expiry and client tracking added.
+// without a Redis. It is miniredis on loopback, with bounds, a clock that expires keys, and INFO added.
 //
 // One command goes through it in this order:
 //
@@ -7,11 +7,9 @@
 //  2. a command is read word by word, within bounds of length and time (conn.go);
 //  3. it is refused if neither vitrine nor an operator's redis-cli needs it (commands.go), or if it
 //     would store more than there is room for (memory.go);
-//  4. miniredis executes it; a panic is one failed command;
-//  5. its changes are announced to every tracking connection, and only then the reply is sent
-//     (tracking.go).
+//  4. miniredis executes it; a panic is one failed command.
 //
-// Keys expire by themselves, to within 50 ms.
+// Keys expire by the clock that TIME shows, neither earlier nor later.
 package embedded
 
 import (
@@ -34,8 +32,6 @@ import (
 )
 
 const (
-	// expiryTick is how often the keys' clock moves, and so the precision of expiry.
-	expiryTick = 50 * time.Millisecond
 	// acceptPause is the pause after a failed accept, perhaps for lack of descriptors.
 	acceptPause = 50 * time.Millisecond
 	// maxConnections bounds the connections. More are refused.
@@ -45,7 +41,6 @@ const (
 // A Store is a running embedded store.
 type Store struct {
 	redis    *miniredis.Miniredis
-	track    *tracking
 	commands *commands
 	listener net.Listener
 	cancel   context.CancelFunc
@@ -111,10 +106,10 @@ func start(addr string, log *slog.Logger) (*Store, error) {
 	}
 	_ = dialed.Close() // one end of a pipe
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Store{redis: redis, track: &tracking{server: redis.Server()}, listener: listener, cancel: cancel}
-	s.commands = &commands{track: s.track, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, runID: rand.Text()}
+	s := &Store{redis: redis, listener: listener, cancel: cancel}
+	s.commands = &commands{redis: redis, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, runID: rand.Text()}
 	redis.Server().SetPreHook(s.commands.hook)
-	s.done.Go(func() { s.expire(ctx) })
+	redis.ClockTTL(true)
 	s.done.Go(func() { s.accept(ctx, log) })
 	return s, nil
 }
@@ -160,10 +155,11 @@ func (s *Store) serve(ctx context.Context, c *conn) {
 	defer stop()
 	defer c.Close() //nolint:errcheck // it has ended
 	peer := server.NewPeer(bufio.NewWriter(c))
-	s.track.trackers.Store(peer, []string(nil))
-	defer s.track.trackers.Delete(peer)
+	s.commands.clients.Store(peer, true)
+	defer s.commands.clients.Delete(peer)
 	defer c.endLarge()
 	for err := c.SetReadDeadline(time.Now().Add(commandTime)); err == nil && !peer.Closed(); err = c.wait() {
+		again := c.in.Buffered() > 0 // a pipeline goes on: it has one time
 		words, err := c.command()
 		if errors.Is(err, errProtocol) {
 			peer.WriteError("ERR Protocol error: want an array of bulk strings, within the bounds of the embedded store")
@@ -171,6 +167,9 @@ func (s *Store) serve(ctx context.Context, c *conn) {
 		}
 		if err != nil {
 			return
+		}
+		if !again {
+			s.commands.tick()
 		}
 		s.commands.run(peer, words)
 		peer.Flush()
@@ -189,32 +188,4 @@ func (s *Store) Close() {
 	_ = s.listener.Close() // it is not used again
 	s.done.Wait()
 	s.redis.Close()
-}
-
-// expire moves miniredis's clock along with the real one; without that no key expires. It looks at
-// all keys: where somebody stores very many, it does so less often.
-func (s *Store) expire(ctx context.Context) {
-	pause, last := expiryTick, time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		now := time.Now()
-		s.Advance(now.Sub(last))
-		last = now
-		pause = max(expiryTick, 20*time.Since(now))
-	}
-}
-
-// Advance moves the keys' clock by d, and announces the keys that expire.
-func (s *Store) Advance(d time.Duration) {
-	before := s.redis.Keys()
-	s.redis.FastForward(d)
-	for _, key := range before {
-		if !s.redis.Exists(key) {
-			s.track.changed(key)
-		}
-	}
 }

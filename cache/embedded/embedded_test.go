@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/redistest"
@@ -114,14 +114,11 @@ func write(t *testing.T, w io.Writer, words ...string) {
 
 func TestAPanicIsOneFailedCommand(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
-	s.commands.panics = func(cmd string) {
-		if cmd == "GET" {
-			panic("a fault of miniredis")
-		}
-	}
+	memory := s.commands.memory
+	s.commands.memory = nil // as a fault would
 	conn := dial(t, s)
 	in := bufio.NewReader(conn)
-	write(t, conn, "GET", "x")
+	write(t, conn, "SET", "x", "y")
 	if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR internal error") {
 		t.Errorf("%q, %v", line, err)
 	}
@@ -129,68 +126,8 @@ func TestAPanicIsOneFailedCommand(t *testing.T) {
 	if line, err := in.ReadString('\n'); err != nil || line != "+PONG\r\n" {
 		t.Errorf("on the same connection: %q, %v", line, err)
 	}
+	s.commands.memory = memory
 	alive(t, s)
-}
-
-// track makes a connection to which all changes are announced.
-func track(t *testing.T, s *Store) {
-	t.Helper()
-	c := dial(t, s)
-	in := bufio.NewReader(c)
-	write(t, c, "HELLO", "3")
-	write(t, c, "CLIENT", "TRACKING", "ON", "BCAST")
-	for line := ""; line != "+OK\r\n"; {
-		var err error
-		if line, err = in.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A client that does not read must not hold up those who write.
-func TestATrackerThatDoesNotReadIsCutOff(t *testing.T) {
-	s := newStore(t, "127.0.0.1:0")
-	track(t, s)
-	client := clientOf(t, s)
-	key := strings.Repeat("k", maxCommand/2)
-	for range 1000 { // more than the sockets' buffers hold
-		testkit.Must(t, client.Set(t.Context(), key, "x", 0).Err())
-	}
-}
-
-// TestAScriptRepliesAfterItsChangesAreAnnounced has one script's announcement take up another's
-// key.
-func TestAScriptRepliesAfterItsChangesAreAnnounced(t *testing.T) {
-	s := newStore(t, "127.0.0.1:0")
-	track(t, s)
-	busy, free := make(chan struct{}), make(chan struct{})
-	s.track.trackers.Range(func(listener, _ any) bool {
-		go listener.(*server.Peer).Block(func(*server.Writer) {
-			close(busy)
-			<-free
-		})
-		return true
-	})
-	testkit.Receive(t, busy)
-	s.track.written.Store("key", true) // by the first script
-	var announced sync.WaitGroup
-	announced.Go(func() { s.track.announce("EVALSHA", nil) }) // by the second one, which ended first
-	testkit.Eventually(t, "the key is being announced", func() bool {
-		_, waits := s.track.written.Load("key")
-		return !waits
-	})
-	replies := make(chan struct{})
-	announced.Go(func() {
-		s.track.announce("EVALSHA", nil) // by the first one
-		close(replies)
-	})
-	select {
-	case <-replies:
-		t.Error("the first script replies before its change is announced")
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(free)
-	announced.Wait()
 }
 
 func TestTheStoreIsOnLoopbackAlone(t *testing.T) {
@@ -210,9 +147,14 @@ func TestTheStoreIsOnLoopbackAlone(t *testing.T) {
 	}
 }
 
-// TestHostileBytesEndNothing is a few of the strings of the long test of that name.
+// TestHostileBytesEndNothing sends what is no protocol, and opens more connections than there are places
+// for, most of them silent after half a command.
 func TestHostileBytesEndNothing(t *testing.T) {
 	s := newStore(t, "127.0.0.1:0")
+	client := clientOf(t, s)
+	testkit.Must(t, client.HSet(t.Context(), "vitrine:x", "a", "b").Err())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	chance := rand.New(rand.NewPCG(1, 0))
 	for range 500 {
 		conn := dial(t, s).(*net.TCPConn)
@@ -222,7 +164,19 @@ func TestHostileBytesEndNothing(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	alive(t, s)
+	connections := 300
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 1024 {
+		connections = 40 // each takes two
+	}
+	for range connections {
+		_, _ = io.WriteString(dial(t, s), "*3\r\n$4\r\nHSET\r\n$60000\r\nx")
+	}
+	runtime.ReadMemStats(&after)
+	testkit.Check(t, client.HGet(t.Context(), "vitrine:x", "a").Err()) // on its connection
+	if took := int64(after.HeapInuse+after.StackInuse) - int64(before.HeapInuse+before.StackInuse); took > 64<<20 {
+		t.Errorf("it took %d MB", took>>20)
+	}
 }
 
 // TestAFullStoreIsReadAndPurged has one without room for a document, and then without any.
@@ -273,7 +227,25 @@ func TestAFullStoreIsReadAndPurged(t *testing.T) {
 	testkit.Eventually(t, "there is room again", func() bool { return store() == nil })
 }
 
-// TestNothingIsRunWhileTheStoreCloses has clients that track keys and go on sending meanwhile.
+// TestAKeyExpiresAtItsTime by the clock that TIME shows, whenever it was set.
+func TestAKeyExpiresAtItsTime(t *testing.T) {
+	client := clientOf(t, newStore(t, "127.0.0.1:0"))
+	now := func() int64 { return client.Time(t.Context()).Val().UnixMilli() }
+	for n := range 20 {
+		testkit.Must(t, client.Set(t.Context(), "x", n, 0).Err())
+		until := now() + 20 + int64(n)
+		testkit.Must(t, client.Do(t.Context(), "PEXPIREAT", "x", until).Err())
+		for gone := false; !gone; {
+			before := now()
+			gone = client.Exists(t.Context(), "x").Val() == 0
+			if after := now(); gone && after < until || !gone && before >= until {
+				t.Fatalf("key %d, which expires at %d: gone is %v between %d and %d", n, until, gone, before, after)
+			}
+		}
+	}
+}
+
+// TestNothingIsRunWhileTheStoreCloses has clients that go on sending meanwhile.
 func TestNothingIsRunWhileTheStoreCloses(t *testing.T) {
 	var log testkit.Buffer
 	s, err := Start("127.0.0.1:0", slog.New(slog.NewTextHandler(&log, nil)))
@@ -282,7 +254,6 @@ func TestNothingIsRunWhileTheStoreCloses(t *testing.T) {
 	for range 20 {
 		conn := dial(t, s)
 		write(t, conn, "HELLO", "3")
-		write(t, conn, "CLIENT", "TRACKING", "ON", "BCAST")
 		all.Go(func() {
 			for err := error(nil); err == nil; {
 				_, err = io.WriteString(conn, strings.Repeat("*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n", 100))
@@ -323,7 +294,7 @@ func TestTheWritesOfACommandShareItsTime(t *testing.T) {
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte("*1\r\n$4\r\nPING\r\n*0\r\n"))
 	f.Add([]byte("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n"))
-	f.Add([]byte("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*4\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nBCAST\r\n"))
+	f.Add([]byte("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*1\r\n$5\r\nHELLO\r\n"))
 	s, err := Start("127.0.0.1:0", nil)
 	testkit.Must(f, err)
 	f.Cleanup(s.Close)

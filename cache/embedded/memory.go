@@ -11,9 +11,9 @@ const (
 	// maxStored bounds what is stored, as maxmemory does, and reserve what a small write may use
 	// beyond: leases, and marks that an operator sets, find room where documents do not.
 	maxStored, reserve, small = 240 << 20, 16 << 20, 4 << 10
-	// storedCost is what a name or a value counts besides its bytes: more than it takes, since
-	// miniredis walks through all keys, under its lock, to expire one.
-	storedCost = 4 << 10
+	// storedCost is what a name or a value counts besides its bytes, and keyCost what a key does: more
+	// than they take, since miniredis walks through all keys whenever its clock moves.
+	storedCost, keyCost = 4 << 10, 64 << 10
 	// countEvery is how often what is stored is counted, at most.
 	countEvery = time.Second
 )
@@ -62,7 +62,7 @@ func (m *memory) take(cmd string, args []string) bool {
 		return true // they store nothing
 	}
 	size, most := sizeOf(args), m.most
-	if size-len(args)*storedCost <= small {
+	if size-len(args)*storedCost-keyCost <= small {
 		most += reserve
 	}
 	if m.used+size > most {
@@ -72,8 +72,9 @@ func (m *memory) take(cmd string, args []string) bool {
 	return true
 }
 
+// sizeOf is what a command stores at most: no command makes more than one key.
 func sizeOf(words []string) int {
-	size := 0
+	size := keyCost
 	for _, w := range words {
 		size += len(w) + storedCost
 	}
@@ -85,7 +86,7 @@ func sizeOf(words []string) int {
 func (m *memory) count() int {
 	size := 0
 	for _, key := range m.redis.Keys() {
-		size += len(key) + storedCost
+		size += len(key) + storedCost + keyCost
 		if m.redis.Type(key) == "string" {
 			text, _ := m.redis.Get(key)
 			size += len(text) + storedCost

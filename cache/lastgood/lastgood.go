@@ -25,12 +25,11 @@ import (
 )
 
 // A File is the place of a document.
-type File struct {
-	path string
-	// saving serializes the writers of the file in one process: once it is removed, no save that began
-	// before puts it back.
-	saving *sync.Mutex
-}
+type File struct{ path string }
+
+// saving serializes the writers of one process, also those of a configuration that is replaced and of
+// its successor: once a file is removed, no save that began before puts it back.
+var saving sync.Mutex
 
 // Document is the content of a file.
 type Document struct {
@@ -41,14 +40,18 @@ type Document struct {
 	Suspicions           string `json:"suspicions,omitempty"`
 	// FetchedAt, ChangedAt and StaleFrom, when its stale windows began or will, are Unix milliseconds.
 	FetchedAt int64 `json:"fetched_at"`
+	Age       int64 `json:"age,omitempty"` // at FetchedAt, in milliseconds
 	ChangedAt int64 `json:"changed_at"`
 	StaleFrom int64 `json:"stale_from"`
-	// FreshUntil is what Redis had for that when it was last looked at, and the rest where it was in
-	// its history of the document: see lease.Place.
+	// FreshUntil is what Redis had for that at the last poll, Run names the server process, and the
+	// rest is where it was in its history of the document: see lease.Generation.
 	FreshUntil int64  `json:"fresh_until"`
+	Run        string `json:"run_id,omitempty"`
 	Set        string `json:"set"`
 	Seq        int64  `json:"seq"`
 	Holds      int    `json:"holds"`
+	AtETag     string `json:"at_etag,omitempty"`
+	AtFetched  int64  `json:"at_fetched,omitempty"`
 	// Body follows the rest.
 	Body []byte `json:"-"`
 }
@@ -58,17 +61,11 @@ var ErrDamaged = errors.New("the file is damaged")
 
 // At is the file of the document called key, in a folder that exists.
 func At(folder, key string) File {
-	path := filepath.Join(folder, key+".lastgood")
-	saving, _ := writers.LoadOrStore(path, new(sync.Mutex))
-	return File{path, saving.(*sync.Mutex)} //nolint:errcheck // it holds nothing else
+	return File{filepath.Join(folder, key+".lastgood")}
 }
 
 // Path is where the file is.
 func (f File) Path() string { return f.path }
-
-// writers has the lock of each file, by path: a configuration that is replaced and its successor
-// write the same ones.
-var writers sync.Map
 
 // Save writes the file, unless ctx has ended when its turn comes: a writer that closes may not have
 // noticed that the document was purged, and the file removed by its successor.
@@ -79,8 +76,8 @@ func (f File) Save(ctx context.Context, d *Document) error {
 	}
 	content := append(append(head, '\n'), d.Body...)
 	sum := sha256.Sum256(content)
-	f.saving.Lock()
-	defer f.saving.Unlock()
+	saving.Lock()
+	defer saving.Unlock()
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -186,8 +183,8 @@ func read(path string) ([]byte, error) {
 
 // Remove removes the file, if there is one.
 func (f File) Remove() error {
-	f.saving.Lock()
-	defer f.saving.Unlock()
+	saving.Lock()
+	defer saving.Unlock()
 	err := os.Remove(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

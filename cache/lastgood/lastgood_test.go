@@ -107,15 +107,18 @@ func TestProcessesCanShareAFolder(t *testing.T) {
 	}
 }
 
-func TestAFileWaitsForNoOther(t *testing.T) {
-	folder := t.TempDir()
-	busy, other := At(folder, "banners"), At(folder, "rules")
-	busy.saving.Lock()
-	defer busy.saving.Unlock()
-	testkit.Must(t, errors.Join(other.Save(t.Context(), document("[]")), other.Remove()))
-	if again := At(folder, "banners").saving; again.TryLock() {
-		again.Unlock()
-		t.Error("the successor of whoever writes a file does not wait for it")
+// A writer whose successor has removed the file meanwhile does not put it back.
+func TestASaveWhoseTurnComesTooLateWritesNothing(t *testing.T) {
+	f := At(t.TempDir(), "banners")
+	ctx, cancel := context.WithCancel(t.Context())
+	saving.Lock()
+	saved := make(chan error, 1)
+	go func() { saved <- f.Save(ctx, document("[]")) }()
+	cancel()
+	saving.Unlock()
+	testkit.Must(t, testkit.Receive(t, saved))
+	if _, err := f.Load(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was written: %v", err)
 	}
 }
 

@@ -4,59 +4,58 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 )
 
 //go:embed lua/*.lua
 var lua embed.FS
 
-// A script is one of lua/, after prelude.lua.
+// A script is one of lua/, after prelude.lua unless it stands alone.
 type script struct {
-	name string
+	text string
 	*redis.Script
+}
+
+var scripts = load()
+
+func load() map[string]script {
+	read := func(name string) string {
+		text, err := lua.ReadFile("lua/" + name)
+		if err != nil {
+			panic(err) // embedded with the program
+		}
+		return string(text)
+	}
+	all, prelude := map[string]script{}, read("prelude.lua")
+	files, _ := lua.ReadDir("lua") // likewise
+	for _, file := range files {
+		name, _, _ := strings.Cut(file.Name(), ".")
+		text := read(file.Name())
+		switch name {
+		case "prelude":
+			continue
+		case "notify": // which needs none of it
+		default:
+			text = prelude + text
+		}
+		all[name] = script{text, redis.NewScript(text)}
+	}
+	return all
 }
 
 // IsScript reports whether s is one of the scripts, or the hash of one, for a store that runs no
 // others.
 func IsScript(s string) bool {
-	hash := redis.NewScript(s).Hash()
-	return slices.ContainsFunc([]script{look, acquire, fill, release, purge, accept, remember, restore, roster, notify}, func(own script) bool {
-		return own.Hash() == s || own.Hash() == hash
-	})
-}
-
-var (
-	look     = load("look")
-	acquire  = load("acquire")
-	fill     = load("fill")
-	release  = load("release")
-	purge    = load("purge")
-	accept   = load("accept")
-	remember = load("remember")
-	restore  = load("restore")
-	roster   = load("roster")
-	notify   = load("notify")
-)
-
-func load(name string) script {
-	text := ""
-	for _, file := range []string{"prelude", name} {
-		b, err := lua.ReadFile("lua/" + file + ".lua")
-		if err != nil {
-			panic(err) // embedded with the program
+	for _, own := range scripts {
+		if own.text == s || own.Hash() == s {
+			return true
 		}
-		text += string(b)
 	}
-	return script{name, redis.NewScript(text)}
+	return false
 }
 
 // reply is a script's reply. A field that is missing or of another type reads as empty or 0.
@@ -64,33 +63,17 @@ type reply []any
 
 var errReply = errors.New("empty reply from a script")
 
-func (s script) run(ctx context.Context, c redis.Scripter, name string, keys []string, args ...any) (reply, error) {
-	return s.with(ctx, name, func(ctx context.Context) *redis.Cmd { return s.Run(ctx, c, keys, args...) })
-}
-
-// runReadOnly runs a script that writes nothing, also while clients that write are paused (CLIENT
-// PAUSE WRITE, as in a planned failover).
-func (s script) runReadOnly(ctx context.Context, c redis.Scripter, name string, keys []string, args ...any) (reply, error) {
-	return s.with(ctx, name, func(ctx context.Context) *redis.Cmd { return s.RunRO(ctx, c, keys, args...) })
-}
-
-func (s script) with(ctx context.Context, name string, run func(context.Context) *redis.Cmd) (reply, error) {
-	ctx, end := Span(ctx, s.name, name)
-	v, err := run(ctx).Slice()
+// run runs a script. A reply of one word is the first field.
+func run(ctx context.Context, c redis.Scripter, s script, keys []string, args ...any) (reply, error) {
+	cmd := s.Run(ctx, c, keys, args...)
+	if text, err := cmd.Text(); err == nil {
+		return reply{text}, nil
+	}
+	v, err := cmd.Slice()
 	if err == nil && len(v) == 0 {
 		err = errReply
 	}
-	end(err)
-	if err != nil {
-		return nil, fmt.Errorf("redis: %s: %w", s.name, err)
-	}
-	return v, nil
-}
-
-// noReadOnly reports whether Redis has no read-only scripts, does not permit them, or takes TIME
-// for a write, as the embedded store does.
-func noReadOnly(err error) bool {
-	return redis.HasErrorPrefix(err, "unknown command") || redis.IsPermissionError(err) || strings.Contains(err.Error(), "read-only scripts")
+	return v, err
 }
 
 func (r reply) text(i int) string {
@@ -115,20 +98,3 @@ func (r reply) int(i int) int64 {
 }
 
 func (r reply) millis(i int) time.Duration { return time.Duration(r.int(i)) * time.Millisecond }
-
-// Span begins the span of a call to Redis within that of ctx, if that is recorded. It contains no
-// error text, which may repeat data from Redis.
-func Span(ctx context.Context, operation, resource string) (spanned context.Context, end func(error)) {
-	parent := trace.SpanFromContext(ctx)
-	if !parent.IsRecording() {
-		return ctx, func(error) {}
-	}
-	ctx, span := parent.TracerProvider().Tracer("vitrine/cache").Start(ctx, "redis "+operation, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", operation), attribute.String("vitrine.resource", resource)))
-	return ctx, func(err error) {
-		if err != nil {
-			span.SetStatus(codes.Error, "")
-		}
-		span.End()
-	}
-}

@@ -115,8 +115,9 @@ func (s *Server) URL() string { return "redis://" + s.Addr }
 // Client is a client of the server's, always the same one, closed with the test.
 func (s *Server) Client() *redis.Client {
 	if s.conn == nil {
-		s.conn = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
-		s.t.Cleanup(func() { _ = s.conn.Close() })
+		conn := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+		s.t.Cleanup(func() { _ = conn.Close() })
+		s.conn = conn
 	}
 	return s.conn
 }
@@ -161,6 +162,15 @@ func (s *Server) Kill() {
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
+	s.run()
+}
+
+// Relocate starts a server of [Start]'s again on another port, likewise.
+func (s *Server) Relocate() {
+	s.t.Helper()
+	s.Kill()
+	s.Port = FreePort(s.t)
+	s.args[1], s.Addr, s.conn = strconv.Itoa(s.Port), net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)), nil
 	s.run()
 }
 

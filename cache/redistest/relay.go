@@ -24,16 +24,15 @@ type Relay struct {
 	changed chan struct{} // closed when what follows changes
 	severed bool          // connections are closed, and new ones at once
 	hung    bool          // nothing passes, and nobody is told
-	deaf    bool          // nothing passes from the server on a connection that tracks
-	muted   bool          // a connection that tracks tracks other keys than it asks for
 	delay   time.Duration // what the server sends arrives so much later
+	twice   bool          // what the server sends arrives again
 	rate    int           // bytes a second, on each connection and in each direction; 0: as many as there are
 	losing  string        // no reply comes to a command with this,
 	losses  int           // so many times,
 	lost    map[int]bool  // nor to what follows it on its connection
-	made    int           // connections, by number:
-	tracks  map[int]bool  // those whose client has asked to be told of changes
+	made    int           // connections, by number
 	gone    int           // of the first so many nothing arrives any more, and nobody is told
+	lie     *Lie          // what answers instead of the server
 	conns   map[net.Conn]bool
 }
 
@@ -58,7 +57,7 @@ func NewSecureRelay(t testing.TB, target string) *Relay {
 }
 
 func relayOn(t testing.TB, listener net.Listener, target string) *Relay {
-	r := &Relay{listener: listener, target: target, changed: make(chan struct{}), tracks: map[int]bool{}, lost: map[int]bool{}, conns: map[net.Conn]bool{}}
+	r := &Relay{listener: listener, target: target, changed: make(chan struct{}), lost: map[int]bool{}, conns: map[net.Conn]bool{}}
 	r.tasks.Go(r.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -92,24 +91,24 @@ func (r *Relay) Cut() { r.set(func() { r.severed = true }) }
 // Hang lets nothing pass, and tells nobody.
 func (r *Relay) Hang() { r.set(func() { r.hung = true }) }
 
-// Deafen lets nothing pass from the server on connections that track.
-func (r *Relay) Deafen() { r.set(func() { r.deaf = true }) }
-
-// Mute has new connections track other keys, so that no change of theirs is announced.
-func (r *Relay) Mute() { r.set(func() { r.muted = true }) }
-
 // Throttle lets so many bytes pass in a second.
 func (r *Relay) Throttle(rate int) { r.set(func() { r.rate = rate }) }
 
 // Slow has what the server sends arrive so much later.
 func (r *Relay) Slow(by time.Duration) { r.set(func() { r.delay = by }) }
 
+// Repeat has what the server sends arrive again.
+func (r *Relay) Repeat() { r.set(func() { r.twice = true }) }
+
 // Hole lets nothing pass any more on the connections that there are.
 func (r *Relay) Hole() { r.set(func() { r.gone = r.made }) }
 
-// Heal ends all but Hole, Mute and Lose.
+// Lie answers whatever a client sends, but for its greeting and what follows that, by a lie without end.
+func (r *Relay) Lie(l Lie) { r.set(func() { r.lie = &l }) }
+
+// Heal ends all but Hole and Lose.
 func (r *Relay) Heal() {
-	r.set(func() { r.severed, r.hung, r.deaf, r.delay, r.rate = false, false, false, 0, 0 })
+	r.set(func() { r.severed, r.hung, r.twice, r.delay, r.rate, r.lie = false, false, false, 0, 0, nil })
 }
 
 // Lead takes new connections to another server. Those that there are stay.
@@ -217,17 +216,36 @@ func (r *Relay) pass(ctx context.Context, nth int, to, from net.Conn, down bool)
 	})
 	defer reading.Wait()
 	defer func() { _ = from.Close() }() // which ends the reading
+	sent := 0
 	for p := range pieces {
 		if !down {
-			p.data = r.sent(nth, p.data)
+			r.sent(nth, p.data)
+			sent++
+			if lie := r.lies(); lie != nil && (sent > 2 || !greeting(p.data)) {
+				_ = to.Close()
+				lie.tell(ctx, from)
+				return
+			}
 		}
 		if !r.wait(ctx, nth, p, down) {
 			return
+		}
+		r.mu.Lock()
+		again := down && r.twice
+		r.mu.Unlock()
+		if again {
+			p.data = append(p.data, p.data...)
 		}
 		if _, err := to.Write(p.data); err != nil {
 			return
 		}
 	}
+}
+
+func (r *Relay) lies() *Lie {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lie
 }
 
 // pace waits for as long as n bytes take on a throttled link, on which those before were due then. A
@@ -247,27 +265,21 @@ func (r *Relay) pace(due time.Time, n int) time.Time {
 	return due
 }
 
-// sent is what reaches the server of what a client has sent.
-func (r *Relay) sent(nth int, data []byte) []byte {
+// sent notes the commands to which no reply comes.
+func (r *Relay) sent(nth int, data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.losses > 0 && bytes.Contains(data, []byte(r.losing)) {
 		r.losses--
 		r.lost[nth] = true
 	}
-	tracking := bytes.Contains(data, []byte("tracking"))
-	r.tracks[nth] = r.tracks[nth] || tracking
-	if r.muted && tracking {
-		return bytes.ReplaceAll(data, []byte("\r\nvitrine:"), []byte("\r\nanother:"))
-	}
-	return data
 }
 
 // wait returns when the piece may pass; false when it never will.
 func (r *Relay) wait(ctx context.Context, nth int, p piece, down bool) bool {
 	for {
 		r.mu.Lock()
-		stopped, changed, delay, severed := r.hung || nth <= r.gone || down && (r.lost[nth] || r.deaf && r.tracks[nth]), r.changed, r.delay, r.severed
+		stopped, changed, delay, severed := r.hung || nth <= r.gone || down && r.lost[nth], r.changed, r.delay, r.severed
 		r.mu.Unlock()
 		left := time.Until(p.at.Add(delay))
 		switch {

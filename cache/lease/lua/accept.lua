@@ -1,6 +1,9 @@
--- Do what an operator's HSET accept 1 would, if something is held, or is being fetched: the next
--- document is taken. Returns {1 if it is, else 0, 1 if a document is held back, else 0}.
+-- Accept what is held back, and acknowledge content warnings. ARGV: what is lost, as it stands in the
+-- lock record ('': nothing is held back); the document's etag, and its content warnings as they are to
+-- be ('': there are none). Returns {1}, or {0} if anything of that is not so any more.
 local h = read()
-if h.doc == 0 then return {0, 0} end
-redis.call('HSET', key, 'accept', 1)
-return {1, h.hold[1] > 0 and 1 or 0}
+local found = h.held and redis.call('HGET', lock, 'held_findings') or ''
+if found ~= ARGV[1] or ARGV[3] ~= '' and h.etag ~= ARGV[2] then return {0} end
+if ARGV[1] ~= '' then redis.call('HSET', lock, 'accepted', '1') end
+if ARGV[3] ~= '' then redis.call('HSET', key, 'suspicions', ARGV[3]) end
+return {1}

@@ -1,4 +1,4 @@
-package watch
+package poll
 
 import (
 	"cmp"
@@ -9,20 +9,21 @@ import (
 	"net"
 	"net/url"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"vitrine/cache/reply"
 )
 
 // A connector is a parsed URL: one server, the master that Sentinels name, or a Cluster.
 type connector struct {
 	seeds    []string       // the addresses in the URL
 	server   *redis.Options // for a server, but for its address
-	voter    *redis.Options // likewise for a Sentinel or a Cluster node that is asked for the masters; nil for one server
+	sentinel *redis.Options // likewise for a Sentinel
 	master   string         // its name for Sentinels; "" without them
+	cluster  bool
 	patience time.Duration
 }
 
@@ -34,6 +35,11 @@ func parseURL(raw string, patience time.Duration) (*connector, error) {
 	}
 	c, kind := &connector{patience: patience}, ""
 	query := u.Query()
+	for name := range query {
+		if name == "read_only" || name == "replica_only" || strings.HasPrefix(name, "route_") {
+			return nil, fmt.Errorf("redis URL: want no %s: purges are received from masters alone", name)
+		}
+	}
 	switch {
 	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
 		return nil, fmt.Errorf("redis URL: want redis://, rediss:// or unix://, got the scheme %q", u.Scheme)
@@ -43,18 +49,18 @@ func parseURL(raw string, patience time.Duration) (*connector, error) {
 		if o, err = redis.ParseFailoverURL(raw); err == nil {
 			c.seeds, c.master = o.SentinelAddrs, o.MasterName
 			c.server = &redis.Options{Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}
-			c.voter = &redis.Options{Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLSConfig}
+			c.sentinel = &redis.Options{Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLSConfig}
 		}
 	case query.Has("addr"):
 		kind = " (Cluster)"
-		var o *redis.ClusterOptions
 		if db := strings.Trim(u.Path, "/"); db != "" && db != "0" {
 			return nil, fmt.Errorf("redis URL (Cluster): want no database number, got %q: a Cluster has database 0 alone", db)
 		}
+		c.cluster = true
+		var o *redis.ClusterOptions
 		if o, err = redis.ParseClusterURL(raw); err == nil {
 			c.seeds = o.Addrs
 			c.server = &redis.Options{Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig}
-			c.voter = c.server
 		}
 	default:
 		if c.server, err = redis.ParseURL(raw); err == nil {
@@ -76,13 +82,79 @@ func redacted(err error, u *url.URL) string {
 	return text
 }
 
-// options are those of of for connections to addr. A failed call is repeated by [Server.Do] only,
-// and times out after a silence rather than in total: see patient.
-func (c *connector) options(of *redis.Options, addr string) *redis.Options {
+// A client is one of go-redis's that leaves no connection behind: its pool forgets one that is dialled
+// while it is closed.
+type client struct {
+	*redis.Client
+	cancel context.CancelFunc
+}
+
+// Close closes the client with all connections: a call under way fails.
+func (c *client) Close() error {
+	c.cancel()
+	return c.Client.Close()
+}
+
+// find is the address of the server of a key, which Sentinels and nodes of a Cluster are asked for each
+// time, one after the other.
+func (c *connector) find(ctx context.Context, key string) (addr string, err error) {
+	for _, addr = range c.seeds {
+		if c.cluster || c.master != "" {
+			addr, err = c.ask(ctx, addr, key)
+		}
+		if err == nil {
+			return addr, nil
+		}
+	}
+	return "", err
+}
+
+// ask asks one of them.
+func (c *connector) ask(ctx context.Context, seed, key string) (addr string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	of := c.server
+	if c.master != "" {
+		of = c.sentinel
+	}
+	client := c.connect(of, seed, pollBulk)
+	defer func() { _ = client.Close() }()
+	err = reply.Recover(func() error {
+		if c.cluster { // a node that has not the key names the one that does
+			err := client.HStrLen(ctx, key, "body").Err()
+			if moved, ok := redis.IsMovedError(err); ok {
+				addr = moved
+				if host, _, _ := net.SplitHostPort(seed); strings.HasPrefix(moved, ":") { // it does not know its own
+					addr = host + moved
+				}
+				return nil
+			}
+			if addr = seed; Replied(err) {
+				return nil
+			}
+			return err
+		}
+		pair, err := client.Do(ctx, "sentinel", "get-master-addr-by-name", c.master).StringSlice()
+		if err == nil && len(pair) != 2 {
+			err = fmt.Errorf("sentinel %s: want host and port, got %q", seed, pair)
+		}
+		if err == nil {
+			addr = net.JoinHostPort(pair[0], pair[1])
+		}
+		return err
+	})
+	return addr, err
+}
+
+// connect makes a client that dials when it is first used, and to which nothing comes that is longer than
+// bulk. A call times out with its context, to the instant: a server that sends for ever is no better than
+// a silent one.
+func (c *connector) connect(of *redis.Options, addr string, bulk int) *client {
 	o := *of
 	o.Network, o.Addr = cmp.Or(o.Network, "tcp"), addr
+	o.Protocol, o.PipelinePoolSize, o.PoolSize = 2, -1, 8
 	o.MaxRetries, o.DialerRetries = -1, 1
-	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.patience, c.patience, c.patience
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = -1, -1, c.patience
 	o.DialTimeout = max(c.patience, time.Second) // for the round trips of TLS, and a lost packet's first repetition
 	o.ContextTimeoutEnabled, o.DisableIdentity = true, true
 	o.ConnMaxIdleTime = 10 * time.Second // less than middleboxes remember
@@ -95,79 +167,18 @@ func (c *connector) options(of *redis.Options, addr string) *redis.Options {
 		config.ServerName = "" // the one that is dialled, not that of the URL
 		dial = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext
 	}
+	open, cancel := context.WithCancel(context.Background())
 	o.Dialer = func(ctx context.Context, _, addr string) (net.Conn, error) {
+		// go-redis dials on after its call has ended, and lookups of the same name share that query,
+		// which may be lost. It ends with the client.
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(open, end)()
 		cn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		p := &patient{Conn: cn}
-		if raw, ok := cn.(syscall.Conn); ok { // not TLS, where what has come is not all data
-			return struct { // go-redis checks whether the other side has closed it
-				*patient
-				syscall.Conn
-			}{p, raw}, nil
-		}
-		return p, nil
+		return reply.Bound(open, cn, bulk), nil
 	}
-	return &o
-}
-
-// A patient connection extends a deadline for each byte that gets through, and for each that may
-// still be on its way, so that a big document is not taken for a server that hangs: by the time
-// that it takes on the slowest link when reading, since a server could send one at a time for ever.
-type patient struct {
-	net.Conn
-	read       time.Time     // the deadline; zero for none
-	write      time.Duration // 0: no deadline
-	unanswered atomic.Int64  // bytes written since the last read
-}
-
-const (
-	// chunk is how much is written at once, which must get through within the patience.
-	chunk = 64 << 10
-	// Slowest is how many bytes per second a link lets through at least.
-	Slowest = 1 << 20
-)
-
-func (p *patient) Read(b []byte) (int, error) {
-	n, err := p.Conn.Read(b)
-	p.unanswered.Store(0)
-	if n > 0 && !p.read.IsZero() {
-		p.read = p.read.Add(time.Duration(n) * time.Second / Slowest)
-		_ = p.Conn.SetReadDeadline(p.read)
-	}
-	return n, err
-}
-
-func (p *patient) Write(b []byte) (n int, err error) {
-	for n < len(b) && err == nil {
-		var wrote int
-		wrote, err = p.Conn.Write(b[n:min(len(b), n+chunk)])
-		n += wrote
-		p.unanswered.Add(int64(wrote))
-		if wrote > 0 && p.write > 0 {
-			_ = p.Conn.SetWriteDeadline(time.Now().Add(p.write + p.arriving()))
-		}
-	}
-	return n, err
-}
-
-// arriving is how long what was written may still be on its way.
-func (p *patient) arriving() time.Duration {
-	return time.Duration(p.unanswered.Load()) * time.Second / Slowest
-}
-
-func (p *patient) SetReadDeadline(t time.Time) error {
-	if !t.IsZero() {
-		t = t.Add(p.arriving())
-	}
-	p.read = t
-	return p.Conn.SetReadDeadline(t)
-}
-
-func (p *patient) SetWriteDeadline(t time.Time) error {
-	if p.write = 0; !t.IsZero() {
-		p.write = max(time.Until(t), 1)
-	}
-	return p.Conn.SetWriteDeadline(t)
+	return &client{redis.NewClient(&o), cancel}
 }

@@ -3,14 +3,18 @@ package shape
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"vitrine/upstream/plain"
+	"vitrine/upstream/guard"
+	"vitrine/upstream/sanitize"
 )
 
 const (
@@ -25,7 +29,8 @@ type Change struct {
 	Added        int      `json:"added"`
 	Removed      int      `json:"removed"`
 	Changed      int      `json:"changed"`
-	Moved        bool     `json:"moved"` // items of both stand in another order
+	Moved        bool     `json:"moved"`            // items of both stand in another order
+	Copies       int      `json:"copies,omitempty"` // of one id, more than before
 	AddedNames   []string `json:"added_names,omitempty"`
 	RemovedNames []string `json:"removed_names,omitempty"`
 	ChangedNames []string `json:"changed_names,omitempty"`
@@ -40,7 +45,7 @@ type Changes []Change
 func Compare(r Resource, from, to []byte) (all Changes) {
 	before, after := entries(r, from), entries(r, to)
 	for i, list := range r.row().parts() {
-		if c := compare(list.name, from, to, before[i], after[i]); c.Added+c.Removed+c.Changed > 0 || c.Moved {
+		if c := compare(list.name, from, to, before[i], after[i]); c.Added+c.Removed+c.Changed+c.Copies > 0 || c.Moved {
 			all = append(all, c)
 		}
 	}
@@ -67,7 +72,7 @@ func (all Changes) String() string {
 			}
 			noun := ""
 			if len(said) == 0 {
-				noun = " " + Noun(c.List, n)
+				noun = " " + guard.Noun(c.List, n)
 			}
 			s := fmt.Sprintf("%d%s %s", n, noun, what)
 			if len(of) > 0 {
@@ -78,15 +83,21 @@ func (all Changes) String() string {
 		say(c.Added, "added", nil)
 		say(c.Removed, "removed", cut(c.RemovedNames, c.Removed))
 		say(c.Changed, "changed", cut(c.Fields, len(c.Fields)))
+		say(c.Copies, "sent again", nil)
 		switch {
 		case c.Moved && len(said) == 0:
-			said = []string{Noun(c.List, 2) + " in another order"}
+			said = []string{guard.Noun(c.List, 2) + " in another order"}
 		case c.Moved:
 			said = append(said, "others moved")
 		}
 		lists = append(lists, strings.Join(said, ", "))
 	}
 	return strings.Join(lists, "; ")
+}
+
+// Reordered reports whether nothing but the order of items changed.
+func (all Changes) Reordered() bool {
+	return len(all) > 0 && !slices.ContainsFunc(all, func(c Change) bool { return c.Added+c.Removed+c.Changed > 0 })
 }
 
 // cut returns the first few of n names.
@@ -97,15 +108,6 @@ func cut(names []string, n int) []string {
 	return names
 }
 
-// Noun is what n items of a list are called: artwork, galleries, rule sets, banners.
-func Noun(list string, n int) string {
-	noun := strings.TrimSuffix(list, "s")
-	if list == string(Rules) {
-		noun = "rule set"
-	}
-	return english.PluralWord(n, noun, "")
-}
-
 // compare compares two lists: both are put in the order of their ids, repeated ones as they stand,
 // and read side by side. What is told comes in the order of the ids.
 func compare(list string, from, to []byte, before, after []entry) Change {
@@ -113,13 +115,18 @@ func compare(list string, from, to []byte, before, after []entry) Change {
 	byID := func(a, b entry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.from, b.from)) }
 	slices.SortFunc(before, byID)
 	slices.SortFunc(after, byID)
-	both := before[:0] // of the items in both, where they stood and stand
+	last := int64(math.MinInt64) // id of after
+	both := before[:0]           // of the items in both, where they stood and stand
 	for len(before) > 0 || len(after) > 0 {
 		switch {
 		case len(before) == 0 || len(after) > 0 && after[0].id < before[0].id:
-			c.Added++
-			c.AddedNames = named(c.AddedNames, to, after[0])
-			after = after[1:]
+			if after[0].id == last {
+				c.Copies++
+			} else {
+				c.Added++
+				c.AddedNames = named(c.AddedNames, to, after[0])
+			}
+			last, after = after[0].id, after[1:]
 			continue
 		case len(after) == 0 || before[0].id < after[0].id:
 			c.Removed++
@@ -133,12 +140,12 @@ func compare(list string, from, to []byte, before, after []entry) Change {
 			c.ChangedNames = named(c.ChangedNames, to, b)
 			c.Fields = differing(c.Fields, x, y)
 		}
-		before, after = before[1:], after[1:]
+		last, before, after = a.id, before[1:], after[1:]
 		both = append(both, entry{from: a.from, to: b.from})
 	}
 	slices.SortFunc(both, func(a, b entry) int { return cmp.Compare(a.from, b.from) })
-	if len(c.Fields) > 1 { // it changes with each of the others
-		c.Fields = slices.DeleteFunc(c.Fields, func(field string) bool { return field == "updated_at" })
+	if others := slices.DeleteFunc(slices.Clone(c.Fields), func(field string) bool { return strings.HasSuffix(field, "updated_at") }); len(others) > 0 {
+		c.Fields = others // with each of which it changes
 	}
 	c.Moved = !slices.IsSortedFunc(both, func(a, b entry) int { return cmp.Compare(a.to, b.to) })
 	return c
@@ -155,24 +162,52 @@ func named(names []string, doc []byte, e entry) []string {
 			continue
 		}
 		text, _ := jsontext.AppendUnquote(nil, value)
-		name = plain.Clip(string(text), maxName)
+		name = sanitize.Clip(string(text), maxName)
 		break
 	}
 	return append(names, name)
 }
 
-// differing adds the fields that differ between two items.
+// differing adds the fields that differ between two items, those of related objects with their path:
+// address.city.name.
 func differing(fields []string, x, y []byte) []string {
-	values := make(map[string]jsontext.Value)
-	for field, value := range members(x) {
-		values[field] = value
+	var a, b any
+	if json.Unmarshal(x, &a) != nil || json.Unmarshal(y, &b) != nil {
+		return fields
 	}
-	for field, value := range members(y) {
-		if !bytes.Equal(values[field], value) && !slices.Contains(fields, field) {
-			fields = append(fields, field)
-		}
+	for field := range members(y) { // in the documented order
+		before, _ := a.(map[string]any)
+		after, _ := b.(map[string]any)
+		fields = within(fields, field, before[field], after[field])
 	}
 	return fields
+}
+
+func within(fields []string, path string, a, b any) []string {
+	before, isObject := a.(map[string]any)
+	after, both := b.(map[string]any)
+	if isObject && both {
+		for _, name := range slices.Sorted(maps.Keys(after)) {
+			fields = within(fields, path+"."+name, before[name], after[name])
+		}
+		return fields
+	}
+	list, isList := a.([]any)
+	other, both := b.([]any)
+	if isList && both && len(list) == len(other) && len(list) > 0 && isObjects(list) {
+		for i := range list {
+			fields = within(fields, path, list[i], other[i])
+		}
+		return fields
+	}
+	if !reflect.DeepEqual(a, b) && !slices.Contains(fields, path) {
+		fields = append(fields, path)
+	}
+	return fields
+}
+
+func isObjects(list []any) bool {
+	return !slices.ContainsFunc(list, func(v any) bool { _, is := v.(map[string]any); return !is })
 }
 
 // members iterates over the fields of an item.

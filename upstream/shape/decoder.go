@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,16 +25,18 @@ type decoder struct {
 	json     *jsontext.Decoder
 	path     path
 	repairs  tallies
-	scratch  []byte         // for members that are put in order
-	items    map[string]int // of each list of the document, by path
-	limit    int            // of what is written, in bytes
-	lacking  Repair         // relations that did not come
-	expanded bool           // these are refused
-	absent   bool           // the field about to be read is not in the object
+	scratch  []byte            // for members that are put in order
+	lists    map[string]*tally // of the document, by path
+	has      uint64            // what the survey notes of the value that was read last
+	limit    int               // of what is written, in bytes
+	lacking  Repair            // relations that did not come
+	dangling Repair            // nulls in lists of related objects
+	expanded bool              // these are refused
+	absent   bool              // the field about to be read is not in the object
 }
 
 func newDecoder(root string, in []byte, limit int, expanded bool) *decoder {
-	d := &decoder{root: root, limit: limit, expanded: expanded, items: make(map[string]int)}
+	d := &decoder{root: root, limit: limit, expanded: expanded, lists: make(map[string]*tally)}
 	if rest, found := bytes.CutPrefix(in, []byte("\uFEFF")); found {
 		in = rest
 		d.note(KindBOM)
@@ -68,7 +69,7 @@ func (d *decoder) room(dst []byte) ([]byte, error) {
 
 // note counts a repair at the current path.
 func (d *decoder) note(k Kind) {
-	d.repairs[slices.Index(kinds[:], k)].add(d.here)
+	d.repairs.of(k).add(d.here)
 }
 
 // refuse reads the next value and refuses it, saying what was wanted.

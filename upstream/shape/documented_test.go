@@ -155,8 +155,10 @@ func conformsToTable(tb testing.TB, typ string, value json.RawMessage) error {
 	}
 	for _, f := range documentedFields(tb, typ) {
 		key, err := d.Token()
-		if err != nil || key != f.name {
-			return fmt.Errorf("want the field %s, got %v (%w)", f.name, key, err)
+		if err != nil {
+			return err
+		} else if key != f.name {
+			return fmt.Errorf("want the field %s, got %v", f.name, key)
 		}
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {

@@ -1,9 +1,13 @@
 package shape
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"vitrine/upstream/guard"
 )
 
 // Field describes a field of a documented type.
@@ -17,34 +21,62 @@ type Field struct {
 // A kind is how the values of a field are read and written: read appends to dst what the next value
 // is in the document, or what stands for a missing one.
 type kind struct {
-	Field // without its name
-	read  reader
+	Field   // without its name
+	read    reader
+	of      *table          // of a relation
+	counted bool            // by the survey
+	as      guard.FieldKind // what for
 }
 
 type reader func(d *decoder, dst []byte) ([]byte, error)
 
-// A field is one row of the table of a documented type. Decoding, encoding, ordering and the
-// OpenAPI schema come from these rows alone.
+// A field is one row of the table of a documented type. Decoding, encoding, ordering, the survey and
+// the OpenAPI schema come from these rows alone.
 type field struct {
 	kind
-	key []byte // as written: "title":
+	key     []byte // as written: "title":
+	bit     int    // what the survey notes of it, among those of its object; for a relation, what is below follows
+	foreign string // the beginning of links of this language, in the field of a link: "/nl
 }
 
 // A table has the fields of a type in the documented order. There are at most maxFields.
 type table struct {
 	name   string
 	fields []field
+	bits   []guard.Field // what the survey notes of an object, at most 64
 }
 
 const maxFields = 16
 
-func tableOf(name string, rows ...[]field) *table { return &table{name, slices.Concat(rows...)} }
+func tableOf(name string, rows ...[]field) *table {
+	t := &table{name: name, fields: slices.Concat(rows...)}
+	for i := range t.fields {
+		f := &t.fields[i]
+		if f.bit = len(t.bits); f.counted {
+			t.bits = append(t.bits, guard.Field{Name: f.Name, Kind: f.as})
+		}
+		if f.of != nil {
+			for _, below := range f.of.bits {
+				t.bits = append(t.bits, guard.Field{Name: f.Name + "." + below.Name, Kind: below.Kind})
+			}
+		}
+		if language, ok := strings.CutPrefix(f.Name, linkPrefix); ok {
+			f.foreign = `"/` + language
+			t.bits = append(t.bits, guard.Field{Name: f.Name, Kind: guard.Foreign})
+		}
+	}
+	return t
+}
+
+// linkPrefix begins the names of the fields that have a link for one language, which begins with
+// the code of that language.
+const linkPrefix = "redirect_link_"
 
 // named makes fields of a kind.
 func (k kind) named(names ...string) (fields []field) {
 	for _, name := range names {
 		k.Name = name
-		fields = append(fields, field{k, []byte(`"` + name + `":`)})
+		fields = append(fields, field{kind: k, key: []byte(`"` + name + `":`)})
 	}
 	return fields
 }
@@ -71,6 +103,7 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 	at, open := len(d.path)-1, len(dst)
 	var (
 		places  [maxFields]extent
+		has     [maxFields]uint64
 		seen    uint32 // a bit for each field
 		next    int
 		ordered = true
@@ -91,7 +124,7 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 		d.path[at].field = t.fields[i].name()
 		if seen&(1<<i) != 0 {
 			d.note(KindDuplicate)
-			delete(d.items, d.here())
+			delete(d.lists, d.here())
 		}
 		seen |= 1 << i
 		ordered = ordered && i >= next
@@ -100,7 +133,7 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 		if dst, err = t.fields[i].append(d, dst); err != nil {
 			return dst, err
 		}
-		places[i] = extent{start, len(dst)}
+		places[i], has[i] = extent{start, len(dst)}, t.fields[i].noted(d.has, dst[start:])
 	}
 	if err := d.step(); err != nil {
 		return dst, err
@@ -120,7 +153,10 @@ func (t *table) read(d *decoder, dst []byte) ([]byte, error) {
 		places[i] = extent{start, len(dst)}
 		ordered = ordered && i >= next
 	}
-	d.path = d.path[:at]
+	d.path, d.has = d.path[:at], 0
+	for i := range t.fields {
+		d.has |= has[i]
+	}
 	if !ordered {
 		dst = d.reorder(dst, open, places[:len(t.fields)])
 	}
@@ -132,7 +168,34 @@ func (f *field) name() []byte { return f.key[1 : len(f.key)-2] }
 
 // append reads the field and appends it with a comma before it.
 func (f *field) append(d *decoder, dst []byte) ([]byte, error) {
+	d.has = 0
 	return f.read(d, append(append(dst, ','), f.key...))
+}
+
+// noted returns the bits of the survey for a field as it was written, with those of what is below.
+func (f *field) noted(below uint64, written []byte) (bits uint64) {
+	if f.of != nil {
+		bits = below << (f.bit + 1)
+	}
+	switch value := written[len(f.key)+1:]; string(value) {
+	case `""`, "[]", "null", "false":
+		return bits
+	default:
+		if f.counted {
+			bits |= 1 << f.bit
+		}
+		if f.foreign != "" && foreign(value, f.foreign) {
+			bits |= 2 << f.bit
+		}
+	}
+	return bits
+}
+
+// foreign reports whether a link begins with the code of another language than that of own.
+func foreign(link []byte, own string) bool {
+	rest, ok := bytes.CutPrefix(link, []byte(own[:2]))
+	return ok && len(rest) > 2 && (rest[2] == '/' || rest[2] == '"') && string(rest[:2]) != own[2:] &&
+		slices.ContainsFunc(banner.fields, func(f field) bool { return f.foreign != "" && f.foreign[2:] == string(rest[:2]) })
 }
 
 // reorder replaces everything in dst from open on with the given members.

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"vitrine/upstream/plain"
+	"vitrine/upstream/sanitize"
 )
 
 // ErrRefused matches every refusal: the CMS sent something that does not have the documented shape
@@ -32,14 +33,14 @@ func (e *RefusedError) Error() string {
 // Is makes every refusal an [ErrRefused].
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// maxExcerpt bounds a quotation from the CMS, in bytes.
+// maxExcerpt bounds a quotation from the CMS, in characters.
 const maxExcerpt = 40
 
 // excerpt shortens JSON text for a message: on one line, valid UTF-8, and closed by its quote if it
 // began with one.
 func excerpt(raw []byte) string {
-	s := plain.Clip(string(raw[:min(len(raw), 2*maxExcerpt)]), maxExcerpt)
-	if len(raw) > maxExcerpt && raw[0] == '"' {
+	s := sanitize.Clip(string(raw[:min(len(raw), 4*(maxExcerpt+1))]), maxExcerpt)
+	if raw[0] == '"' && strings.HasSuffix(s, "…") {
 		s += `"`
 	}
 	return s

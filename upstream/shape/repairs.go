@@ -3,6 +3,7 @@ package shape
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
 )
 
 // Kind names one sort of repair. It is short and fixed, fit for a metric.
@@ -31,11 +32,13 @@ const (
 	KindZone Kind = "zone"
 	// KindRelated is an object where its id belongs (the country of a city): now its id.
 	KindRelated Kind = "related"
+	// KindText is a text with bytes that are not UTF-8, or with half a surrogate pair: now U+FFFD.
+	KindText Kind = "text"
 )
 
 var kinds = [...]Kind{
 	KindBOM, KindDuplicate, KindUnknown, KindMissing, KindNull,
-	KindVacant, KindInteger, KindTimestamp, KindZone, KindRelated,
+	KindVacant, KindInteger, KindTimestamp, KindZone, KindRelated, KindText,
 }
 
 // maxPaths is how many paths are kept of each kind, however many repairs a document needed.
@@ -70,6 +73,12 @@ func (r Repairs) Of(k Kind) Repair {
 	return Repair{Kind: k}
 }
 
+// Plus returns r and what other counts, of the same kind.
+func (r Repair) Plus(other Repair) Repair {
+	paths := append(slices.Clone(r.Paths), other.Paths...)
+	return Repair{Kind: r.Kind, Count: r.Count + other.Count, Paths: paths[:min(len(paths), maxPaths)]}
+}
+
 // MarshalJSON writes a list, which is never null.
 func (r Repairs) MarshalJSON() ([]byte, error) { return json.Marshal(append([]Repair{}, r...)) }
 
@@ -93,6 +102,8 @@ func (t *tallies) repairs() (occurred Repairs) {
 	}
 	return occurred
 }
+
+func (t *tallies) of(k Kind) *Repair { return &t[slices.Index(kinds[:], k)] }
 
 // add counts one repair; path is called only while its result is kept.
 func (r *Repair) add(path func() string) {

@@ -1,6 +1,10 @@
 package shape
 
-import "bytes"
+import (
+	"bytes"
+
+	"vitrine/upstream/guard"
+)
 
 // Type describes a documented type, its fields in the documented order.
 type Type struct {
@@ -11,23 +15,29 @@ type Type struct {
 // The kinds of fields.
 var (
 	// id is a required integer.
-	id = kind{Field{Type: "integer"}, (*decoder).integer}
+	id = kind{Field: Field{Type: "integer"}, read: (*decoder).integer}
 	// integer is an integer that the CMS may leave out, which is counted.
-	integer = kind{Field{Type: "integer", Null: true}, orElse("null", KindVacant, (*decoder).integer)}
+	integer = kind{Field: Field{Type: "integer", Null: true}, read: orElse("null", KindVacant, (*decoder).integer)}
 	// nullable is an integer for which null is documented too.
-	nullable  = kind{Field{Type: "integer", Null: true}, (*decoder).nullable}
-	text      = kind{Field{Type: "text"}, orElse(`""`, KindNull, (*decoder).string)}
-	boolean   = kind{Field{Type: "boolean"}, orElse("false", KindNull, (*decoder).boolean)}
-	timestamp = kind{Field{Type: "timestamp"}, orElse(`""`, KindNull, (*decoder).timestamp)}
-	tags      = kind{Field{Type: "text", List: true}, listOf(text.read)}
+	nullable  = kind{Field: Field{Type: "integer", Null: true}, read: (*decoder).nullable}
+	text      = surveyed(guard.Text, kind{Field: Field{Type: "text"}, read: orElse(`""`, KindNull, (*decoder).string)})
+	boolean   = surveyed(guard.Flag, kind{Field: Field{Type: "boolean"}, read: orElse("false", KindNull, (*decoder).boolean)})
+	timestamp = kind{Field: Field{Type: "timestamp"}, read: orElse(`""`, KindNull, (*decoder).timestamp)}
+	tags      = surveyed(guard.Text, kind{Field: Field{Type: "text", List: true}, read: listOf(text.read)})
 	// asIs has no documented type: any JSON value, passed through as sent.
-	asIs = kind{Field{Type: "any"}, (*decoder).asIs}
+	asIs = kind{Field: Field{Type: "any"}, read: (*decoder).asIs}
 	// listAsIs is a list of values of no documented type.
-	listAsIs = kind{Field{Type: "any", List: true}, orElse("[]", KindNull, (*decoder).listAsIs)}
+	listAsIs = kind{Field: Field{Type: "any", List: true}, read: orElse("[]", KindNull, (*decoder).listAsIs)}
 	// countryID is the id of a country, or the id out of a whole country, which is what a CMS sends
 	// that has its relations expanded.
-	countryID = kind{Field{Type: "integer", Null: true}, (*decoder).countryID}
+	countryID = kind{Field: Field{Type: "integer", Null: true}, read: (*decoder).countryID}
 )
+
+// surveyed has the survey count the fields of a kind.
+func surveyed(as guard.FieldKind, k kind) kind {
+	k.counted, k.as = true, as
+	return k
+}
 
 func (d *decoder) nullable(dst []byte) ([]byte, error) {
 	if !d.absent && d.json.PeekKind() == 'n' {
@@ -59,7 +69,9 @@ func (d *decoder) countryID(dst []byte) ([]byte, error) {
 }
 
 // list is a list of objects.
-func list(t *table) kind { return kind{Field{Type: t.name, List: true}, listOf(t.read)} }
+func list(t *table) kind {
+	return kind{Field: Field{Type: t.name, List: true}, read: listOf(t.read), of: t}
+}
 
 const (
 	aList, anObject = "a list, as the CMS sends it even if empty", "an object or null"
@@ -68,12 +80,12 @@ const (
 
 // relatedList is a list that another object refers to.
 func relatedList(t *table) kind {
-	return relation(aList, true, kind{Field{Type: t.name, List: true}, listOf(object("an object", t.read))})
+	return relation(aList, true, kind{Field: Field{Type: t.name, List: true}, read: listOf(present(object("an object", t.read))), of: t})
 }
 
 // related is an object that another one refers to, or null.
 func related(t *table) kind {
-	return relation(anObject, true, kind{Field{Type: t.name, Null: true}, orElse("null", KindVacant, object(anObject, t.read))})
+	return relation(anObject, true, kind{Field: Field{Type: t.name, Null: true}, read: orElse("null", KindVacant, object(anObject, t.read)), of: t})
 }
 
 // relation refuses a relation that did not come, or counts it unless nothing is lost without it.
@@ -88,7 +100,7 @@ func relation(want string, counted bool, k kind) kind {
 		}
 		return read(d, dst)
 	}
-	return k
+	return surveyed(guard.Relation, k)
 }
 
 // object refuses an id in place of a related object.
@@ -101,10 +113,21 @@ func object(want string, read reader) reader {
 	}
 }
 
+// present leaves a null out of a list: it stands for an item that the CMS did not send.
+func present(read reader) reader {
+	return func(d *decoder, dst []byte) ([]byte, error) {
+		if d.json.PeekKind() != 'n' {
+			return read(d, dst)
+		}
+		d.dangling.add(d.here)
+		return dst, d.step()
+	}
+}
+
 // listAsIs is asIs, which with expanded relations is a list of objects.
 func (d *decoder) listAsIs(dst []byte) ([]byte, error) {
 	if d.expanded && d.json.PeekKind() == '[' {
-		return array(object("an object", (*decoder).asIs))(d, dst)
+		return array(present(object("an object", (*decoder).asIs)))(d, dst)
 	}
 	return d.asIs(dst)
 }

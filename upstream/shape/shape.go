@@ -20,6 +20,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"vitrine/upstream/guard"
 )
 
 // Resource names one of the three documents, and is the first part of every JSON path into it.
@@ -110,23 +112,18 @@ func (r Resource) Describe() (title, about string) { return r.row().title, r.row
 // Valid reports whether r is one of [Resources].
 func (r Resource) Valid() bool { return slices.Contains(Resources(), r) }
 
-// List is one of the lists that a document consists of.
-type List struct {
-	Path  string // "catalogue.gallery", "banners"
-	Items int
-}
-
 // Document is a resource as it is served.
 type Document struct {
-	Body    []byte  // compact JSON in UTF-8, as documented
-	Items   int     // elements of the array; for a catalogue, of its three lists together
-	Lists   []List  // the same by list, in the documented order
+	Body    []byte // compact JSON in UTF-8, as documented
+	Items   int    // elements of the array; for a catalogue, of its three lists together
+	Survey  guard.Survey
 	Repairs Repairs // what had to be changed
-	// Unrelated is how many related objects and lists did not come, and where the first few belong:
-	// null or an empty list stand for them, which may be what the CMS means or a relation that was
-	// not expanded.
-	Unrelated      int
-	UnrelatedPaths []string
+	// Unrelated are related objects and lists that did not come: null or an empty list stand for them,
+	// which may be what the CMS means or a relation that was not expanded.
+	Unrelated Repair
+	// Dangling are the places in lists of related objects that were null: an item that the CMS did not
+	// send. They are left out.
+	Dangling Repair
 }
 
 // Options are what a document must be besides its shape.
@@ -157,19 +154,25 @@ func Read(r Resource, in []byte, o Options) (Document, error) {
 		_, err = d.room(body)
 	}
 	if err != nil {
+		// Of a repeated field the last value counts, also if an earlier one would be refused.
+		if last, ok := lastValues(r, in, o); ok {
+			if doc, failed := Read(r, last, o); failed == nil {
+				return doc, nil
+			}
+		}
 		return Document{}, err
 	}
 	if err := Ended(string(r), d.in, d.json.InputOffset()); err != nil {
 		return Document{}, err
 	}
-	doc := Document{Repairs: d.repairs.repairs(), Unrelated: d.lacking.Count, UnrelatedPaths: d.lacking.Paths}
+	doc := Document{Repairs: d.repairs.repairs(), Unrelated: d.lacking, Dangling: d.dangling}
 	// A document is held for long: an indented one shrinks to half when compacted.
 	if doc.Body = body; cap(body)-len(body) > len(body)/4 {
 		doc.Body = slices.Clone(body)
 	}
-	for _, list := range row.parts() {
-		n := d.items[list.path]
-		doc.Lists, doc.Items = append(doc.Lists, List{list.path, n}), doc.Items+n
+	for _, part := range row.parts() {
+		list := cmp.Or(d.lists[part.path], new(tally))
+		doc.Survey, doc.Items = append(doc.Survey, list.survey(part, row.lasting)), doc.Items+list.items
 	}
 	// An object that has other fields but none of the lists is something else, an error in JSON for
 	// one, and not an empty document.
@@ -179,4 +182,11 @@ func Read(r Resource, in []byte, o Options) (Document, error) {
 		return Document{}, &RefusedError{Path: string(r), Want: want, Got: "one with other fields only"}
 	}
 	return doc, nil
+}
+
+// lastValues is a document without all but the last value of each repeated field, if it has any.
+func lastValues(r Resource, in []byte, o Options) (last []byte, ok bool) {
+	d := newDecoder(string(r), in, o.MaxBytes, o.Expanded)
+	last, err := d.asIs(d.begin())
+	return last, err == nil && d.repairs.of(KindDuplicate).Count > 0
 }

@@ -41,22 +41,36 @@ func array(read reader) reader {
 		}
 		d.path = append(d.path, frame{})
 		at, n := len(d.path)-1, 0
+		var has uint64 // of any element
+		var list *tally
+		if at < 2 { // a list of the document
+			list = new(tally)
+		}
 		dst = append(dst, '[')
-		for ; d.json.PeekKind() != ']'; n++ {
-			d.path[at].index = n
+		for i := 0; d.json.PeekKind() != ']'; i++ {
+			d.path[at].index = i
+			before := len(dst)
 			if n > 0 {
 				dst = append(dst, ',')
 			}
+			begun := len(dst)
 			var err error
 			if dst, err = read(d, dst); err != nil {
 				return dst, err
+			}
+			if n++; len(dst) == begun { // it is left out
+				dst, n = dst[:before], n-1
+				continue
+			}
+			if has |= d.has; list != nil {
+				list.note(dst[begun:], d.has)
 			}
 		}
 		if err := d.step(); err != nil {
 			return dst, err
 		}
-		if d.path = d.path[:at]; at < 2 {
-			d.items[d.here()] = n
+		if d.path, d.has = d.path[:at], has; list != nil {
+			d.lists[d.here()] = list
 		}
 		return append(dst, ']'), nil
 	}

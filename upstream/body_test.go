@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"vitrine/cmd/testkit"
+	"vitrine/config/source"
 	"vitrine/upstream/exchange"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -30,7 +32,15 @@ func TestAnswerMustBeJSONInUTF8(t *testing.T) {
 		{"application/jsonp", `want JSON, got Content-Type "application/jsonp"`},
 		{"json", `want JSON, got Content-Type "json"`},
 		{"", "want JSON, got an answer without a Content-Type"},
-		{"application/json; charset", `want JSON, got an unreadable Content-Type "application/json; charset"`},
+		{"application/json; charset", ""},
+		{"application/json;", ""},
+		{"application/json;;charset=", ""},
+		{"application/json; charset=utf-8; charset=UTF-8", ""},
+		{"application/json; charset=utf-8, application/json", ""},
+		{`application/json; charset="utf-8`, ""},
+		{"application/json charset=utf-8", ""},
+		{"application/json; =; charset =utf-8", ""},
+		{"application/json; charset=utf-16; charset=utf-8", `want UTF-8, got charset "utf-16"`},
 		{"text/" + strings.Repeat("x", 500), `want JSON, got Content-Type "text/` + strings.Repeat("x", 75) + `…"`},
 	} {
 		cms := upstreamtest.New(t)
@@ -60,7 +70,6 @@ func TestBodyCutShortIsRetriedAndThenRefused(t *testing.T) {
 		"compressed, cut":    raw(whole[:len(whole)-4]),
 		"compressed, begun":  raw(whole[:5]),
 		"compressed, broken": raw(append(slices.Clone(whole[:len(whole)-8]), "\x00\x00\x00\x00\x00\x00\x00\x00"...)),
-		"not compressed":     raw([]byte(body)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
@@ -119,6 +128,10 @@ func TestPagesWithStatus200AreToldForWhatTheyAre(t *testing.T) {
 		{`{"error":{"code":"E_DOWN"}}`, "application/json", "want a document, got an error with status 200 (E_DOWN)"},
 		{`{"error":"We are\nback soon <b>"}`, "application/json", "want a document, got an error with status 200"},
 		{`{"data":null,"errors":[{"message":"x"}]}`, "application/json", "want a document, got an error with status 200"},
+		{`{"data":[],"error":{"status":403,"name":"ForbiddenError"}}`, "application/json", "want a document, got an error with status 200 (ForbiddenError)"},
+		{`{"data":{"banners":null},"errors":[{"message":"x","extensions":{"code":"FORBIDDEN"}}]}`, "application/json", "want a document, got an error with status 200 (FORBIDDEN)"},
+		{`{"code":"rest_forbidden","message":"No.","data":{"status":401}}`, "application/json", "want a document, got an error with status 200 (rest_forbidden)"},
+		{`{"error":"maintenance","trace":"` + strings.Repeat("x", 70<<10) + `"}`, "application/json", "want a document, got an error with status 200 (maintenance)"},
 	} {
 		cms := upstreamtest.New(t)
 		cms.Handle(shape.Catalogue, upstreamtest.JSON(c.body, "Content-Type", c.contentType))
@@ -136,6 +149,12 @@ func TestDocumentsThatSpeakOfErrorsAreNoErrors(t *testing.T) {
 		`{"artist":[],"artwork":[],"gallery":[],"errors":[]}`,
 		`{"artist":[],"artwork":[],"gallery":[],"detail":"of what is shown"}`,
 		`{"artist":[],"artwork":[],"gallery":[],"code":"nl","message":"welcome"}`,
+		`{"artist":[],"artwork":[],"gallery":[],"code":"0","message":"OK"}`,
+		`{"artist":[],"artwork":[],"gallery":[],"error":""}`,
+		`{"artist":[],"artwork":[],"gallery":[],"error":{}}`,
+		`{"artist":[],"artwork":[],"gallery":[],"error":{"code":0,"message":"Success"}}`,
+		`{"artist":[],"artwork":[],"gallery":[],"error":false,"errors":{}}`,
+		`{"artist":[],"artwork":[],"gallery":[],"code":"0","message":"OK","data":{"status":200}}`,
 	} {
 		cms := upstreamtest.New(t)
 		cms.Set(shape.Catalogue, body)
@@ -147,25 +166,25 @@ func TestListThatBecomesEmptyIsServedAndToldUntilItIsNot(t *testing.T) {
 	cms := upstreamtest.New(t)
 	client := newClient(t, cms.URL, nil)
 	first := mustFetch(t, client, shape.Catalogue)
-	if len(first.Suspicions) != 0 {
-		t.Errorf("a first document is suspicious: %v", first.Suspicions)
+	if len(first.Warnings) != 0 {
+		t.Errorf("a first document is suspicious: %v", first.Warnings)
 	}
 	cms.Set(shape.Catalogue, `{"artist":[{"id":1,"gallery_artists":null}],"artwork":[],"gallery":[]}`)
 	got := mustFetchAfter(t, client, shape.Catalogue, first)
-	want := []Suspicion{{Kind: Emptied, Path: "catalogue.artwork", Count: 8}, {Kind: Emptied, Path: "catalogue.gallery", Count: 4}}
-	if !slices.Equal(got.Suspicions, want) || got.Document.Items != 1 {
-		t.Errorf("%v with %d items, want %v", got.Suspicions, got.Document.Items, want)
+	want := guard.Findings{emptied("catalogue.artwork", 8), emptied("catalogue.gallery", 4)}
+	if !slices.Equal(got.Warnings, want) || got.Document.Items != 1 {
+		t.Errorf("%v with %d items, want %v", got.Warnings, got.Document.Items, want)
 	}
-	if text := got.Suspicions[0].String(); text != "catalogue.artwork: empty now, had 8 items before" {
+	if text := got.Warnings[0].Warning(); text != "catalogue.artwork: no artworks, 8 before" {
 		t.Error(text)
 	}
-	if got = mustFetchAfter(t, client, shape.Catalogue, got); !slices.Equal(got.Suspicions, want) {
-		t.Errorf("then %v, want %v", got.Suspicions, want)
+	if got = mustFetchAfter(t, client, shape.Catalogue, got); !slices.Equal(got.Warnings, want) {
+		t.Errorf("then %v, want %v", got.Warnings, want)
 	}
 	cms.Set(shape.Catalogue, `{"artist":[],"artwork":[{"id":1}],"gallery":[]}`)
-	want = []Suspicion{{Kind: Emptied, Path: "catalogue.artist", Count: 1}, {Kind: Emptied, Path: "catalogue.gallery", Count: 4}}
-	if again := mustFetchAfter(t, client, shape.Catalogue, got); !slices.Equal(again.Suspicions, want) {
-		t.Errorf("then %v, want %v", again.Suspicions, want)
+	want = guard.Findings{emptied("catalogue.artist", 1), emptied("catalogue.gallery", 4)}
+	if again := mustFetchAfter(t, client, shape.Catalogue, got); !slices.Equal(again.Warnings, want) {
+		t.Errorf("then %v, want %v", again.Warnings, want)
 	}
 }
 
@@ -173,18 +192,75 @@ func TestListIsNotMissedThatNothingSaysWasFull(t *testing.T) {
 	cms := upstreamtest.New(t)
 	client := newClient(t, cms.URL, nil)
 	cms.Set(shape.Rules, `[]`)
-	for _, held := range []string{"", `not a document`, `[]`} {
-		got, err := client.Fetch(t.Context(), shape.Rules, Held{Body: []byte(held)})
-		if err != nil || len(got.Suspicions) != 0 {
-			t.Errorf("%q: %v, %v", held, got.Suspicions, err)
+	for _, held := range []guard.Survey{nil, {}, {{Path: "rules"}}} {
+		got, err := client.Fetch(t.Context(), shape.Rules, Held{Survey: held})
+		if err != nil || len(got.Warnings) != 0 {
+			t.Errorf("%v: %v, %v", held, got.Warnings, err)
 		}
 	}
+}
+
+func emptied(list string, before int) guard.Finding {
+	return guard.Finding{List: list, Kind: guard.Emptied, Before: before, Verdict: guard.Served}
 }
 
 // mustFetchAfter fetches what follows a document.
 func mustFetchAfter(t *testing.T, c *Client, r shape.Resource, before Result) Result {
 	t.Helper()
-	got, err := c.Fetch(t.Context(), r, Held{Body: before.Document.Body, Suspicions: before.Suspicions})
+	got, err := c.Fetch(t.Context(), r, Held{Survey: before.Document.Survey, Warnings: before.Warnings})
 	testkit.Must(t, err)
 	return got
+}
+
+// TestAnEnvelopeThatNamesNoErrorIsRead has short and long ones: neither counts for the other.
+func TestAnEnvelopeThatNamesNoErrorIsRead(t *testing.T) {
+	for _, around := range []string{
+		`{"error":"","items":[…]}`,
+		`{"errors":null,"error":{},"items":[…]}`,
+		`{"code":"0","message":"OK","data":{"items":[…]}}`,
+		`{"code":200,"message":"2 items","data":{"items":[…],"status":200}}`,
+		`{"detail":"of all","items":[…]}`,
+		`{"error":{"code":"0","message":"Success"},"items":[…]}`,
+	} {
+		for _, title := range []string{"short", strings.Repeat("long", 20<<10)} {
+			cms := upstreamtest.New(t)
+			cms.HandlePath("/x", upstreamtest.JSON(strings.Replace(around, "…", `{"id":1,"title_en":"`+title+`"}`, 1)))
+			client := paged(t, cms, "custom", source.Part{Path: "x", Items: ".items // .data.items"})
+			wantIDs(t, client, "[1]")
+		}
+	}
+}
+
+// TestATextThatIsNotUnicodeCostsNoDocument has each form of it, in a document that is served as it is
+// and in one that is mapped.
+func TestATextThatIsNotUnicodeCostsNoDocument(t *testing.T) {
+	for sent, served := range map[string]string{
+		`Fair \ud83d`:                         "Fair \uFFFD",
+		`\uDE00 Fair`:                         "\uFFFD Fair",
+		`\ud83d\u0041`:                        "\uFFFDA",
+		`\ud83d\ud83d\ude00`:                  "\uFFFD😀",
+		"caf\xe9":                             "caf\uFFFD",
+		"\xed\xa0\xbd":                        "\uFFFD\uFFFD\uFFFD",
+		"\xc3\" ,\"title_nl\":\"\xa9\xf0\x9f": "\uFFFD",
+		`\\ud83d`:                             `\\ud83d`,
+		`\ud83d\ude00`:                        "😀",
+	} {
+		body := `{"results":[{"id":1,"title_en":"Spring"},{"id":2,"title_en":"` + sent + `"},{"id":3}]}`
+		for preset, body := range map[string]string{"drf": body[len(`{"results":`) : len(body)-1], "custom": body} {
+			cms := upstreamtest.New(t)
+			cms.HandlePath("/x", upstreamtest.JSON(body))
+			client := paged(t, cms, preset, source.Part{Path: "x", Items: map[string]string{"drf": "", "custom": ".results"}[preset]})
+			got := mustFetch(t, client, shape.Banners)
+			if got.Document.Items != 3 || !strings.Contains(string(got.Document.Body), `"title_en":"`+served+`"`) {
+				t.Errorf("%s %q: %s", preset, sent, got.Document.Body)
+			}
+			repairs := got.Document.Repairs.Of(shape.KindText)
+			if strings.Contains(served, "\uFFFD") != (repairs.Count > 0) || repairs.Count > 0 && !strings.HasSuffix(repairs.Paths[0], "[1].title_en") {
+				t.Errorf("%s %q: %+v", preset, sent, repairs)
+			}
+			if is := slices.ContainsFunc(got.Warnings, func(f guard.Finding) bool { return f.Kind == guard.Garbled }); is != (repairs.Count > 0) {
+				t.Errorf("%s %q: %v", preset, sent, got.Warnings)
+			}
+		}
+	}
 }

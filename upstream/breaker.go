@@ -31,7 +31,7 @@ type Breaker struct {
 func (b Breaker) Open() bool { return b.State != gobreaker.StateClosed.String() }
 
 // breaker stops requests to a CMS that keeps failing. While it is half open, one fetch is let
-// through as a probe.
+// through as a probe. Its name is the CMS's.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
 
@@ -73,32 +73,33 @@ const longestPause = time.Hour
 
 // refuses is why a fetch would not be let through now, or nil: the breaker is open, or its probe is
 // under way, or a Retry-After has not expired.
-func (b *breaker) refuses() *exchange.OpenError {
+func (b *breaker) refuses() error {
 	state, requests := b.State(), b.Counts().Requests // before mu, which OnStateChange takes
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch asked := time.Until(b.until); {
 	case asked > 0:
-		return &exchange.OpenError{After: asked, Asked: true}
+		return b.open(exchange.OpenError{After: asked, Asked: true})
 	case state == gobreaker.StateOpen:
-		return &exchange.OpenError{After: max(breakerOpenFor-time.Since(b.since), 0)}
+		return b.open(exchange.OpenError{After: max(breakerOpenFor-time.Since(b.since), 0)})
 	case state == gobreaker.StateHalfOpen && requests > 0:
-		return &exchange.OpenError{}
+		return b.open(exchange.OpenError{})
 	}
 	return nil
 }
 
+func (b *breaker) open(why exchange.OpenError) error {
+	return &exchange.Error{Op: "GET " + b.Name(), Kind: exchange.ErrOpen, Err: &why}
+}
+
 // allow returns an error if the breaker refuses; done receives the outcome of the fetch.
-func (b *breaker) allow(name string) (done func(error), err error) {
-	open := b.refuses()
-	var report func(error)
-	if open == nil {
-		if report, err = b.Allow(); err != nil { // another fetch was first
-			open = &exchange.OpenError{}
-		}
+func (b *breaker) allow() (done func(error), err error) {
+	if err = b.refuses(); err != nil {
+		return nil, err
 	}
-	if open != nil {
-		return nil, &exchange.Error{Op: "GET " + name, Kind: exchange.ErrOpen, Err: open}
+	report, err := b.Allow()
+	if err != nil { // another fetch was first
+		return nil, b.open(exchange.OpenError{})
 	}
 	return func(err error) {
 		if after := exchange.RetryAfter(err); after > 0 {

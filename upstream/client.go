@@ -5,13 +5,14 @@
 //  1. the circuit breaker lets it through (breaker.go);
 //  2. package list reads the parts of the resource page by page, through package exchange, and maps
 //     them, all within the timeout of the fetch;
-//  3. the CMS confirms the copy held (NotModified), or shape.Normalize turns the result into the
+//  3. the CMS confirms the cached copy (NotModified), or shape.Normalize turns the result into the
 //     documented bytes, or refuses it;
-//  4. a document that is served but looks wrong has a [Suspicion];
+//  4. a document that is served but looks wrong has content warnings (warnings.go);
 //  5. an error is one of [ErrUnreachable], [ErrTimeout], [ErrAnswer] and [ErrOpen].
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,8 @@ import (
 	"runtime"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
-
 	"vitrine/upstream/exchange"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/list"
 	"vitrine/upstream/shape"
 )
@@ -44,6 +43,18 @@ func FromCode(code string) error { return exchange.FromCode(code) }
 // StatusError is a response with a status that has no document.
 type StatusError = exchange.StatusError
 
+// Trace is the trace that a fetch is part of: that of its context, otherwise a new one.
+type Trace = exchange.Trace
+
+// ParseTrace reads a request's header fields; see package exchange.
+func ParseTrace(parent, state string) Trace { return exchange.ParseTrace(parent, state) }
+
+// NewTrace begins a trace.
+func NewTrace() Trace { return exchange.NewTrace() }
+
+// WithTrace returns a context for fetches that are part of a trace.
+func WithTrace(ctx context.Context, t Trace) context.Context { return exchange.WithTrace(ctx, t) }
+
 // Validators make a request conditional.
 type Validators = exchange.Validators
 
@@ -51,8 +62,10 @@ type Validators = exchange.Validators
 // value is none.
 type Held struct {
 	Validators
-	Body       []byte // as [shape.Normalize] wrote it; of anything else nothing is known
-	Suspicions []Suspicion
+	Purged   bool // the fetch follows a purge: it is unconditional, and caches on the way pass it on
+	Survey   guard.Survey
+	Other    guard.Policy // the survey is of another source, or mapping: what this would hold back is a warning
+	Warnings guard.Findings
 }
 
 // Client fetches resources from one upstream. It keeps nothing between two fetches, and is safe for
@@ -62,7 +75,6 @@ type Client struct {
 	recipes     map[shape.Resource]*list.Recipe
 	fingerprint string
 	timeout     time.Duration
-	tracer      trace.Tracer
 	breaker     *breaker
 	log         *slog.Logger
 }
@@ -70,50 +82,46 @@ type Client struct {
 // Result is one fetch. After an error Document, NotModified and Validators are zero, and the rest
 // is as far as the fetch got.
 type Result struct {
-	NotModified bool           // the CMS confirmed the copy held; there is no Document
+	NotModified bool           // the CMS confirmed the cached copy; there is no Document
 	Document    shape.Document // as documented, with its repairs
 	Validators  Validators     // for the next fetch
 	Status      int            // of the last response; 0 if there was none
 	Attempts    int            // number of requests
 	Duration    time.Duration  // of the whole fetch, including normalizing
 	Upstream    string         // the base URL, or the folder
+	TraceID     string         // of its requests, as the CMS received it
 	Pages       int            // responses that the document was made from, over all parts
 	Bytes       int            // of these, decompressed
+	Age         time.Duration  // of the oldest response, spent in caches on the way
 	Steps       Steps          // the breakdown of Duration
-	Suspicions  []Suspicion    // reasons to look at the document
+	Unsteady    bool           // a list changed while it was read: fetch again after the backoff
+	Warnings    guard.Findings // what is odd about the document
 }
 
 // Steps are the parts of a fetch, in order.
 type Steps struct{ Fetch, Map, Normalize time.Duration }
 
-// Fetch fetches r, or learns that the copy held is current. Its error is one of the sentinels (see
+// Fetch fetches r, or learns that the cached copy is current. Its error is one of the sentinels (see
 // [Code]), or ctx's if ctx was cancelled. A deadline of ctx before the client's own timeout is
 // ErrTimeout too. It leaves garbage of several times a document's size; see [Collect].
 func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Held) (Result, error) {
 	if !r.Valid() {
 		return Result{}, fmt.Errorf("fetch: no resource %q", r)
 	}
-	ctx, span := c.tracer.Start(ctx, "fetch "+string(r), trace.WithAttributes(attribute.String("vitrine.resource", string(r))))
-	defer span.End()
 	start := time.Now()
-	result := Result{Upstream: c.String()}
+	trace := cmp.Or(exchange.TraceOf(ctx), exchange.NewTrace())
+	ctx = exchange.WithTrace(ctx, trace)
+	result := Result{Upstream: c.String(), TraceID: trace.ID()}
 	err := c.fetch(ctx, r, held, &result)
 	result.Duration = time.Since(start)
 	if err != nil {
 		err = c.hide(fmt.Errorf("fetch %s: %w", r, c.whoseDeadline(ctx, err)))
 	}
-	for i := range result.Suspicions {
-		result.Suspicions[i].Shown = c.cms.Redact(result.Suspicions[i].Shown)
+	for i := range result.Warnings {
+		result.Warnings[i].Shown = c.cms.Mask(result.Warnings[i].Shown)
 	}
 	if p, ok := errors.AsType[*exchange.PanicError](err); ok {
 		c.log.LogAttrs(ctx, slog.LevelError, "panic during a fetch", slog.Any("error", err), slog.String("stack", string(p.Stack)))
-	}
-	if span.IsRecording() {
-		span.SetAttributes(
-			attribute.Int("vitrine.attempts", result.Attempts), attribute.Int("vitrine.pages", result.Pages),
-			attribute.Int("vitrine.bytes", result.Bytes), attribute.Bool("vitrine.not_modified", result.NotModified),
-		)
-		exchange.SetStatus(span, result.Status, err)
 	}
 	return result, err
 }
@@ -122,7 +130,7 @@ func (c *Client) Fetch(ctx context.Context, r shape.Resource, held Held) (Result
 func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result *Result) (err error) {
 	defer exchange.Recover("make the document", &err)
 	start := time.Now()
-	got, err := c.read(ctx, r, held.Validators)
+	got, err := c.read(ctx, r, held)
 	result.Status, result.Attempts, result.Pages, result.Bytes = got.Status, got.Attempts, got.Pages, got.Bytes
 	result.Steps.Fetch, result.Steps.Map = time.Since(start)-got.Mapping, got.Mapping
 	if err != nil {
@@ -131,9 +139,12 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result 
 	if !got.NotModified {
 		Collect(got.Body) // what was received, and mapping's garbage, are several times the body
 		normalizing := time.Now()
-		result.Document, err = c.normalize(ctx, r, got.Body)
+		result.Document, err = c.recipes[r].Normalize(got.Body)
 		if err == nil {
 			err = c.recipes[r].Enough(result.Document)
+		}
+		if got.Garbled.Count > 0 {
+			result.Document.Repairs = append(result.Document.Repairs, got.Garbled)
 		}
 		result.Steps.Normalize = time.Since(normalizing)
 		if err != nil {
@@ -141,8 +152,10 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result 
 			return &exchange.Error{Op: got.At(err), Kind: ErrAnswer, Err: err}
 		}
 	}
-	result.NotModified, result.Validators = got.NotModified, got.Validators
-	result.Suspicions = suspect(r, held.Body, held.Suspicions, got, result.Document)
+	result.NotModified, result.Validators, result.Age = got.NotModified, got.Validators, got.Age
+	result.Unsteady = len(got.Unsteady) > 0
+	receive(got, &result.Document)
+	result.Warnings = warnings(r, held, got, result.Document)
 	return nil
 }
 
@@ -156,16 +169,11 @@ func Collect(body []byte) {
 }
 
 // Unable is why a fetch would fail at once, without a request, or nil: the breaker is open.
-func (c *Client) Unable() error {
-	if open := c.breaker.refuses(); open != nil {
-		return &exchange.Error{Op: "GET " + c.String(), Kind: exchange.ErrOpen, Err: open}
-	}
-	return nil
-}
+func (c *Client) Unable() error { return c.breaker.refuses() }
 
 // read reads the input of the document, unless the breaker is open.
-func (c *Client) read(ctx context.Context, r shape.Resource, held Validators) (list.Result, error) {
-	done, err := c.breaker.allow(c.String())
+func (c *Client) read(ctx context.Context, r shape.Resource, held Held) (list.Result, error) {
+	done, err := c.breaker.allow()
 	if err != nil {
 		return list.Result{}, err
 	}
@@ -173,7 +181,11 @@ func (c *Client) read(ctx context.Context, r shape.Resource, held Validators) (l
 	defer func() { done(outcome) }()
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	got, err := c.recipes[r].Read(bounded, c.cms, held)
+	want := list.Request{Held: held.Validators, NoCache: held.Purged, Cached: len(held.Survey) > 0}
+	if held.Purged {
+		want.Held = Validators{}
+	}
+	got, err := c.recipes[r].Read(bounded, c.cms, want)
 	if outcome = err; errors.Is(ctx.Err(), context.Canceled) {
 		outcome = context.Canceled // whatever else happened
 	}
@@ -192,20 +204,6 @@ func (c *Client) whoseDeadline(ctx context.Context, err error) error {
 		late.Limit = c.timeout
 	}
 	return err
-}
-
-// normalize is [list.Recipe.Normalize] within a span.
-func (c *Client) normalize(ctx context.Context, r shape.Resource, body []byte) (shape.Document, error) {
-	_, span := exchange.StartSpan(ctx, "normalize", string(r))
-	defer span.End()
-	document, err := c.recipes[r].Normalize(body)
-	if span.IsRecording() {
-		span.SetAttributes(attribute.Int("vitrine.items", document.Items), attribute.Int("vitrine.repairs", document.Repairs.Total()))
-		if err != nil {
-			exchange.SetStatus(span, 0, ErrAnswer)
-		}
-	}
-	return document, err
 }
 
 // Breaker returns the state of the circuit breaker.
@@ -239,12 +237,12 @@ func (e hiddenError) Unwrap() error { return e.error }
 // hide removes from an error what the CMS repeats of the secrets that it was sent, as in a link.
 func (c *Client) hide(err error) error {
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
-		refused.Path, refused.Got = c.cms.Redact(refused.Path), c.cms.Redact(refused.Got)
+		refused.Path, refused.Got = c.cms.Mask(refused.Path), c.cms.Mask(refused.Got)
 	}
 	if status, ok := errors.AsType[*StatusError](err); ok {
-		status.Said, status.Name = c.cms.Redact(status.Said), c.cms.Redact(status.Name)
+		status.Said, status.Name = c.cms.Mask(status.Said), c.cms.Mask(status.Name)
 	}
-	if text := c.cms.Redact(err.Error()); text != err.Error() {
+	if text := c.cms.Mask(err.Error()); text != err.Error() {
 		return hiddenError{err, text}
 	}
 	return err

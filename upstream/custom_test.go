@@ -2,13 +2,11 @@ package upstream
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -56,107 +54,6 @@ func TestBodyMakesAPOSTWithPagingInsideOfIt(t *testing.T) {
 	wantError(t, err, ErrAnswer, "POST "+cms.URL+"/gone: status 404, an HTML page")
 }
 
-// tokens is an authorization server that gives out token after token, and a CMS that takes the
-// latest.
-type tokens struct {
-	mu     sync.Mutex
-	issued int
-	forms  []string
-}
-
-func (s *tokens) serve(cms *upstreamtest.CMS) {
-	cms.HandlePath("/token", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_ = req.ParseForm()
-		s.forms = append(s.forms, fmt.Sprint(req.PostForm))
-		if req.PostForm.Get("client_secret") != "hush" {
-			upstreamtest.JSON("").ServeHTTP(w, req)
-			return
-		}
-		s.issued++
-		upstreamtest.JSON(fmt.Sprintf(`{"access_token":"t%d","token_type":"bearer","expires_in":3600}`, s.issued)).ServeHTTP(w, req)
-	}))
-	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if req.Header.Get("Authorization") != fmt.Sprintf("Bearer t%d", s.issued) {
-			upstreamtest.Status(http.StatusUnauthorized).ServeHTTP(w, req)
-			return
-		}
-		upstreamtest.JSON("["+bannerList(1, 1)+"]").ServeHTTP(w, req)
-	}))
-}
-
-// oauth is a login by OAuth's client credentials (RFC 6749, section 4.4).
-func oauth(secret string) *source.Login {
-	return &source.Login{Path: "token", Form: map[string]string{
-		"grant_type": "client_credentials", "client_id": "vitrine", "client_secret": secret, "scope": "read",
-	}}
-}
-
-// TestLoginByJSON is how PocketBase and Directus give out tokens.
-func TestLoginByJSON(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.HandlePath("/auth", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		raw, _ := io.ReadAll(req.Body)
-		if string(raw) != `{"identity":"me","password":"hush"}` || req.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("sent %s", raw)
-		}
-		upstreamtest.JSON(`{"data":{"token":"t1"}}`).ServeHTTP(w, req)
-	}))
-	client := newClient(t, cms.URL, func(o *options) {
-		o.Shared = source.Shared{Login: &source.Login{
-			Path: "auth", Body: source.Body{Value: map[string]any{"identity": "me", "password": "hush"}}, Token: ".data.token",
-		}}
-	})
-	mustFetch(t, client, shape.Banners)
-	if got := cms.Last().Header.Get("Authorization"); got != "Bearer t1" {
-		t.Errorf("sent %q", got)
-	}
-	endless := newClient(t, cms.URL, func(o *options) {
-		o.Shared = source.Shared{Login: &source.Login{Path: "auth", Body: source.Body{Value: map[string]any{"identity": "me", "password": "hush"}}, Token: `[range(1e12) | "x" * 100000]`}}
-	})
-	if _, err := endless.Fetch(t.Context(), shape.Banners, Held{}); errors.Is(err, ErrTimeout) || err == nil {
-		t.Errorf("a program that grows: %v", err)
-	}
-	for _, wrong := range []source.Login{{}, {Path: "x"}, {Path: "x", URL: "http://y", Form: map[string]string{"a": "b"}}, {URL: "/x", Body: source.Body{Text: "x"}}} {
-		o := options{Options: Options{URL: cms.URL, Shared: source.Shared{Login: &wrong}}}
-		if _, err := New(o.complete(t)); err == nil || !strings.HasPrefix(err.Error(), "upstream.shared.login: ") {
-			t.Errorf("%+v: %v", wrong, err)
-		}
-	}
-}
-
-func TestLoginYieldsATokenThatIsRenewedWhenItIsRefused(t *testing.T) {
-	cms := upstreamtest.New(t)
-	server := new(tokens)
-	server.serve(cms)
-	client := newClient(t, cms.URL, func(o *options) {
-		o.Shared = source.Shared{Login: oauth("hush")}
-	})
-	for range 3 {
-		mustFetch(t, client, shape.Banners)
-	}
-	if server.issued != 1 || !strings.Contains(server.forms[0], "grant_type:[client_credentials] scope:[read]") {
-		t.Errorf("%d tokens: %v", server.issued, server.forms)
-	}
-	server.mu.Lock()
-	server.issued++ // and so the one that is held is refused
-	server.mu.Unlock()
-	if got := mustFetch(t, client, shape.Banners); got.Attempts != 1 || server.issued != 3 {
-		t.Errorf("%d attempts, %d tokens", got.Attempts, server.issued)
-	}
-	wrong := newClient(t, cms.URL, func(o *options) {
-		o.Shared = source.Shared{Login: oauth("wrong")}
-	})
-	cms.HandlePath("/token", upstreamtest.JSON(`{"error":"invalid_client","error_description":"wrong"}`, "Content-Type", "application/json"))
-	_, err := wrong.Fetch(t.Context(), shape.Banners, Held{})
-	if err == nil || strings.Contains(err.Error(), "wrong") || !strings.Contains(err.Error(), ": log in: ") {
-		t.Errorf("%v", err)
-	}
-}
-
 func TestTotalsInHeadersAndJSONOfItsOwnTypeAreRead(t *testing.T) {
 	cms := upstreamtest.New(t)
 	cms.HandlePath("/v1/rows", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -197,8 +94,9 @@ func TestDefinitionsAndMediaAreSharedByAllPrograms(t *testing.T) {
 		}
 	}
 	for def, says := range map[string]string{
-		"def f: nosuch;":  "upstream.shared.def: function not defined: nosuch/0",
-		"def f: 1; def g": `upstream.shared.def: `,
+		"def f: nosuch;":        "upstream.shared.def: line 1 (def f: nosuch;): function not defined: nosuch/0",
+		"def f: 1; def g":       "upstream.shared.def: line 1 (def f: 1; def g): unexpected ",
+		"def f: 1;\ndef g: 2\n": "upstream.shared.def: line 2 (def g: 2): unexpected ",
 	} {
 		_, err := New(options{Options: Options{URL: cms.URL, Shared: source.Shared{Def: def}}}.complete(t))
 		if err == nil || !strings.HasPrefix(err.Error(), says) {

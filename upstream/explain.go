@@ -30,7 +30,7 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	got, err := c.recipes[r].Read(ctx, c.cms, Validators{})
+	got, err := c.recipes[r].Read(ctx, c.cms, list.Request{})
 	if err != nil {
 		err = c.hide(fmt.Errorf("fetch %s: %w", r, err))
 	}
@@ -40,19 +40,36 @@ func (c *Client) Explain(ctx context.Context, r shape.Resource) ([]Explanation, 
 			got.Samples = append(got.Samples, list.Sample{Path: path, Op: got.Op, Received: [][]byte{first[path]}})
 		}
 	}
-	all := []Explanation{}
+	all, recipe := []Explanation{}, c.recipes[r]
 	for _, sample := range got.Samples {
-		e, recipe := Explanation{Path: sample.Path, Op: sample.Op}, c.recipes[r]
+		e := Explanation{Path: sample.Path, Op: sample.Op}
 		var failed error
 		if e.Steps, failed = recipe.Explain(ctx, sample); failed == nil && len(e.Steps) > 0 && !recipe.Joined() {
 			failed = e.serve(r, recipe)
 		}
-		if failed != nil {
-			e.Error = c.cms.Redact(failed.Error())
-		}
+		c.failed(&e, failed)
 		all = append(all, e)
 	}
+	if !recipe.Joined() || got.Body == nil {
+		return all, err
+	}
+	made := shape.FirstItems(r, got.Body) // by the program of the whole
+	for _, path := range slices.Sorted(maps.Keys(made)) {
+		i := slices.IndexFunc(all, func(e Explanation) bool { return e.Path == path })
+		if i < 0 {
+			i, all = len(all), append(all, Explanation{Path: path, Op: got.Op})
+		}
+		e := &all[i]
+		e.Steps = append(e.Steps, list.Step{Name: string(r) + ".map", Value: []json.RawMessage{made[path]}})
+		c.failed(e, e.serve(r, recipe))
+	}
 	return all, err
+}
+
+func (c *Client) failed(e *Explanation, err error) {
+	if err != nil {
+		e.Error = c.cms.Mask(err.Error())
+	}
 }
 
 // serve adds the last step: the item as it is served.

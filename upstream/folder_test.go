@@ -32,14 +32,12 @@ func TestUnchangedFileIsNotModified(t *testing.T) {
 	dir := newFiles(t)
 	client := newClient(t, "file:"+dir, nil)
 	first := mustFetch(t, client, shape.Rules)
-	if first.Validators.ETag == "" || first.Validators.LastModified == "" {
+	if first.Validators.ETag == "" {
 		t.Fatalf("validators %+v", first.Validators)
 	}
-	for _, held := range []Validators{first.Validators, {ETag: first.Validators.ETag}, {LastModified: first.Validators.LastModified}} {
-		got, err := client.Fetch(t.Context(), shape.Rules, Held{Validators: held})
-		if err != nil || !got.NotModified || got.Status != 304 || got.Validators != first.Validators || got.Document.Body != nil {
-			t.Errorf("held %+v: %+v, %v", held, got, err)
-		}
+	got, err := client.Fetch(t.Context(), shape.Rules, Held{Validators: first.Validators})
+	if err != nil || !got.NotModified || got.Status != 304 || got.Validators != first.Validators || got.Document.Body != nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -56,7 +54,7 @@ func TestEditIsSeenWithinTheSameSecond(t *testing.T) {
 	if err != nil || got.NotModified || got.Document.Items != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got.Validators.LastModified != "Sat, 21 Nov 2026 07:00:00 GMT" || got.Validators.ETag == first.Validators.ETag {
+	if got.Validators.ETag == first.Validators.ETag {
 		t.Errorf("validators %+v", got.Validators)
 	}
 }
@@ -91,12 +89,6 @@ func TestFolderFaultsAreNamed(t *testing.T) {
 	remove()
 	testkit.Must(t, syscall.Mkfifo(filepath.Join(dir, "rules.json"), 0o600))
 	wantError(t, fetch(), ErrAnswer, op+"not a regular file") // and it does not wait for a writer
-
-	remove()
-	write(t, dir, "rules.http", "not HTTP")
-	wantError(t, fetch(), ErrAnswer, "not a recorded HTTP response")
-	write(t, dir, "rules.http", "HTTP/1.1 500 Internal Server Error\r\n\r\n")
-	wantError(t, fetch(), ErrAnswer, strings.ReplaceAll(op, ".json", ".http")+"status 500")
 
 	testkit.Must(t, os.RemoveAll(dir))
 	wantError(t, fetch(), ErrUnreachable, op+"no such file or directory")

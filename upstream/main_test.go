@@ -48,8 +48,15 @@ type options struct {
 // complete puts what the options leave out in from the preset, as package config does.
 func (o options) complete(t testing.TB) Options {
 	t.Helper()
-	c, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_PRESET=" + o.Preset}})
+	preset := o.Preset
+	if preset == "custom" { // which has nothing, and is refused without parts
+		preset = ""
+	}
+	c, err := config.Load(config.Sources{Environ: []string{"VITRINE_UPSTREAM_PRESET=" + preset}})
 	testkit.Must(t, err)
+	if preset != o.Preset {
+		c.Upstream.Shared, c.Upstream.Resources = source.Shared{}, config.ByResource[source.Resource]{}
+	}
 	overlay(&c.Upstream.Shared, o.Shared)
 	o.Shared, o.Timeout, o.MaxBytes = c.Upstream.Shared, cmp.Or(o.Timeout, c.Upstream.Timeout), cmp.Or(o.MaxBytes, int64(c.Upstream.MaxBytes))
 	given, resources := o.Resources, make(map[shape.Resource]source.Resource)

@@ -17,13 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
-
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
 	"vitrine/upstream/list"
 	"vitrine/upstream/sample"
+	"vitrine/upstream/sanitize"
 	"vitrine/upstream/shape"
 )
 
@@ -48,11 +46,8 @@ type Options struct {
 	Resources map[shape.Resource]source.Resource
 	// Shared is what all parts have in common.
 	Shared source.Shared
-	// Options are those of each request. Login, Headers and Query follow from
-	// Shared.
+	// Options are those of each request. Headers and Query follow from Shared.
 	exchange.Options
-	// Tracer makes the spans of fetches. Nil makes none.
-	Tracer trace.Tracer
 }
 
 // New makes a client. It reaches for no CMS, but a folder has to be there. Its errors name the
@@ -60,7 +55,7 @@ type Options struct {
 // *mapping.ProgramError.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
-	c := &Client{timeout: o.Timeout, tracer: o.Tracer, log: o.Logger}
+	c := &Client{timeout: o.Timeout, log: o.Logger}
 	var err error
 	if c.recipes, err = recipes(o); err != nil {
 		return nil, err
@@ -77,10 +72,8 @@ func New(o Options) (*Client, error) {
 // open finds out where the content comes from, and returns what that adds to the fingerprint.
 func (c *Client) open(o Options) (from string, err error) {
 	options := o.Options
-	if options.Login, err = list.NewLogin(o.Shared.Login); err != nil {
-		return "", err
-	}
 	options.Headers, options.Query, options.Secrets = o.Shared.Headers, o.Shared.Query, o.Shared.Secrets
+	options.RetryAfter.Name, options.RetryAfter.Unit = o.Shared.RetryAfter.Header, o.Shared.RetryAfter.Unit
 	switch {
 	case o.URL == "":
 		return "", errors.New("missing; want sample:, file:DIR, http://… or https://…")
@@ -133,7 +126,6 @@ func (o Options) withDefaults() Options {
 	o.RetryWait = cmp.Or(o.RetryWait, defaultRetryWait)
 	o.MaxRetryWait = cmp.Or(o.MaxRetryWait, max(defaultMaxRetryWait, o.RetryWait))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	o.Tracer = cmp.Or(o.Tracer, noop.NewTracerProvider().Tracer("vitrine/upstream"))
 	return o
 }
 
@@ -180,7 +172,7 @@ func fingerprint(o Options, from string, recipes map[shape.Resource]*list.Recipe
 		decides = append(decides, recipes[r].Describe()...)
 	}
 	text, _ := json.Marshal(decides) // bodies were tried when they were read
-	sum := sha256.Sum256(exchange.Redact(text, o.Shared.Secrets))
+	sum := sha256.Sum256([]byte(sanitize.Mask(string(text), o.Shared.Secrets...)))
 	return hex.EncodeToString(sum[:6])
 }
 

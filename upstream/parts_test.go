@@ -2,12 +2,13 @@ package upstream
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"vitrine/config/source"
 	"vitrine/upstream/list"
@@ -31,6 +32,23 @@ var threeLists = source.Resource{Parts: []source.Part{
 	{Name: "artist", Path: "artists"}, {Name: "artwork", Path: "artworks", Headers: map[string]string{"X-Part": "artwork"}},
 	{Name: "gallery", Path: "galleries?all=1", Query: url.Values{"lang": {"nl"}}},
 }}
+
+// threePaths is a client of a preset whose catalogue has its lists at /artists, /artworks and
+// /galleries, with these bodies.
+func threePaths(t *testing.T, preset string, most int, artists, artworks, galleries string, items ...int) *Client {
+	t.Helper()
+	cms := upstreamtest.New(t)
+	items = append(items, 0, 0, 0)
+	for i, body := range []string{artists, artworks, galleries} {
+		cms.HandlePath([]string{"/artists", "/artworks", "/galleries"}[i], upstreamtest.JSON(body, "X-WP-Total", strconv.Itoa(items[i])))
+	}
+	return newClient(t, cms.URL, func(o *options) {
+		o.Preset, o.MaxBytes = preset, int64(most)
+		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Parts: []source.Part{
+			{Name: "artist", Path: "artists"}, {Name: "artwork", Path: "artworks"}, {Name: "gallery", Path: "galleries"},
+		}}}
+	})
+}
 
 func TestPartsAreFetchedSideBySide(t *testing.T) {
 	cms := upstreamtest.New(t)
@@ -66,18 +84,6 @@ func TestDocumentIsWholeOrNotAtAll(t *testing.T) {
 	wantError(t, err, ErrAnswer, "GET "+cms.URL+"/artworks: status 403")
 }
 
-func TestPartsShareOneTimeout(t *testing.T) {
-	cms := upstreamtest.New(t)
-	release := cms.Block()
-	defer release()
-	slow := newClient(t, cms.URL, func(o *options) {
-		o.Timeout = 50 * time.Millisecond
-		o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: threeLists}
-	})
-	_, err := slow.Fetch(t.Context(), shape.Catalogue, Held{})
-	wantError(t, err, ErrTimeout, "no complete response within 50ms")
-}
-
 func TestMissingRelationIsAFaultWhereTheCMSWouldHaveSentNull(t *testing.T) {
 	for _, c := range []struct{ preset, name, path, recording, want string }{
 		{"strapi5", "artist", "/api/artists", "strapi5/artists-page4-past-end", ""}, // none at all is none missing
@@ -93,7 +99,7 @@ func TestMissingRelationIsAFaultWhereTheCMSWouldHaveSentNull(t *testing.T) {
 			cms := upstreamtest.New(t)
 			serveOnce(t, cms, c.path, c.recording)
 			client := of(t, cms, c.preset, source.Resource{
-				Parts: []source.Part{{Name: c.name, Paging: source.Paging{Total: "-", Style: source.PagingNone}}}, Map: "{artist: (.artist // [])} + .",
+				Parts: []source.Part{{Name: c.name, Paging: source.Paging{Total: "-", Style: source.PagingNone}}}, Map: "{artist: [], artwork: [], gallery: []} + .",
 			})
 			_, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 			if c.want == "" {
@@ -134,7 +140,7 @@ func TestDraftsAreRefusedUnlessAProgramLeavesThemOut(t *testing.T) {
 				cms := upstreamtest.New(t)
 				serveOnce(t, cms, c.path, c.recording)
 				client := of(t, cms, c.preset, source.Resource{
-					Parts: []source.Part{{Name: "artist", Map: strings.TrimPrefix(program+" | .gallery_artists = null", " | ")}}, Map: ".",
+					Parts: []source.Part{{Name: "artist", Map: strings.TrimPrefix(program+" | .gallery_artists = null", " | ")}}, Map: "{artwork: [], gallery: []} + .",
 				})
 				got, err := client.Fetch(t.Context(), shape.Catalogue, Held{})
 				if program == "" {
@@ -162,14 +168,15 @@ func TestMistakesInPartsAreNamedByTheirKey(t *testing.T) {
 		{"path elsewhere", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Path: "http://other"}}}, "banners.parts[0].path: want a path relative to the upstream URL, got a URL"},
 		{"name of no list", "drf", shape.Catalogue, source.Resource{Parts: []source.Part{{Name: "artists", Path: "a"}}}, `catalogue.parts[0].name: want one of artist, artwork, gallery, got "artists"`},
 		{"name twice", "drf", shape.Catalogue, source.Resource{Parts: []source.Part{{Name: "artist", Path: "a"}, {Name: "artist", Path: "b"}}}, `catalogue.parts[1].name: want distinct names, got "artist" again`},
+		{"least items of no list", "strapi5", shape.Catalogue, source.Resource{Parts: []source.Part{{Name: "x", Path: "a", MinItems: 1}}, Map: "."}, `catalogue.parts[0].min_items: want it on a part that is one of artist, artwork, gallery, or has no name, got the part "x"`},
 		{"several without names", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a"}, {Name: "b", Path: "b"}}}, "banners.parts[0].name: want one for each of several parts, got none"},
 		{"reserved header", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Headers: map[string]string{"Host": "x"}}}}, `banners.parts[0].headers.Host: want a header that the client does not set itself`},
 		{"header twice", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Headers: map[string]string{"X-A": "1", "x-a": "2"}}}}, `banners.parts[0].headers.x-a: want each header once, whatever the case of its letters`},
-		{"style", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Paging: source.Paging{Style: "scroll"}}}}, `banners.parts[0].paging.style: want one of none, page, offset, link, cursor, header, got "scroll"`},
+		{"style", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Paging: source.Paging{Style: "scroll"}}}}, `banners.parts[0].paging.style: want one of cursor, header, link, none, offset, page, got "scroll"`},
 		{"page without param", "custom", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a", Paging: source.Paging{Style: source.PagingPage}}}}, "banners.parts[0].paging.param: want the name of the parameter for the page, got none"},
 		{"cursor without next", "custom", shape.Banners, source.Resource{Parts: []source.Part{{Path: "a", Paging: source.Paging{Style: source.PagingCursor, Param: "c"}}}}, "banners.parts[0].paging.next: want a program that finds the cursor, got none"},
 		{"program", "drf", shape.Banners, source.Resource{Parts: []source.Part{{Map: ".a\n| .b ||"}}}, "banners.parts[0].map: line 2 (| .b ||): unexpected token \"|\""},
-		{"function", "drf", shape.Banners, source.Resource{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners.map: function not defined: frobnicate/0"},
+		{"function", "drf", shape.Banners, source.Resource{Map: "map(.a)\n| map(\n  frobnicate\n)"}, "banners.map: line 3 (frobnicate): function not defined: frobnicate/0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := options{Options: Options{URL: "http://cms", Resources: map[shape.Resource]source.Resource{}}, Preset: c.preset}
@@ -224,4 +231,97 @@ func TestCustomPagingIsSaidByPrograms(t *testing.T) {
 		return map[string]string{"0": "[" + bannerList(1, 2) + "]", "1": "[" + bannerList(3, 2) + "]", "2": "404"}[query("p")]
 	})
 	wantIDs(t, paged(t, cms, "custom", source.Part{Path: "v4/list", Paging: source.Paging{Style: source.PagingPage, Param: "p", First: &first, PastEnd: 404}}), "[1 2 3 4]")
+}
+
+// TestLeastItemsHoldForTheListsOfADocumentInOnePart is the default preset's catalogue.
+func TestLeastItemsHoldForTheListsOfADocumentInOnePart(t *testing.T) {
+	cms := upstreamtest.New(t)
+	for least, want := range map[int]string{
+		4: "", 5: "catalogue.gallery: want at least 5 items (min_items), got 4",
+	} {
+		client := newClient(t, cms.URL, func(o *options) {
+			o.Resources = map[shape.Resource]source.Resource{shape.Catalogue: {Parts: []source.Part{{MinItems: least}}}}
+		})
+		if _, err := client.Fetch(t.Context(), shape.Catalogue, Held{}); want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+			t.Errorf("%d: %v", least, err)
+		}
+	}
+}
+
+// TestAMistakeOfAProgramNamesIt has values that are none, several, too large, or of the wrong kind.
+func TestAMistakeOfAProgramNamesIt(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/rows", upstreamtest.JSON(`{"rows":[{"id":1}]}`))
+	for _, c := range []struct {
+		part source.Part
+		of   string // the map of the whole
+		want string
+	}{
+		{source.Part{Items: "empty"}, "", "banners: upstream.resources.banners.parts[0].items: want one value, got none"},
+		{source.Part{Items: ".rows, .rows"}, "", "banners: upstream.resources.banners.parts[0].items: want one value, got several"},
+		{source.Part{Items: ".rows[0]"}, "", "banners: upstream.resources.banners.parts[0].items: want a list, got object"},
+		{source.Part{Items: ".rows", ID: ".uuid"}, "", "banners[0]: upstream.resources.banners.parts[0].id: want the item's identity, got null"},
+		{source.Part{Items: ".rows", Map: `.title_en = "x" * 2000000`}, "", "banners[0].title_en: upstream.resources.banners.parts[0].map: want at most 1000000 bytes, got more"},
+		{source.Part{Items: ".rows"}, "empty", "banners: upstream.resources.banners.map: want one value, got none"},
+		{source.Part{Items: ".rows"}, `.[0].title_en = "x" * 2000000`, "banners[0].title_en: upstream.resources.banners.map: want at most 1000000 bytes, got more"},
+	} {
+		c.part.Path = "rows"
+		client := newClient(t, cms.URL, func(o *options) {
+			o.Preset, o.MaxBytes, o.Resources = "custom", 1_000_000, bannersAlone(c.part)
+			banners := o.Resources[shape.Banners]
+			banners.Map = c.of
+			o.Resources[shape.Banners] = banners
+		})
+		if _, err := client.Fetch(t.Context(), shape.Banners, Held{}); err == nil || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// TestAMapThatForgetsAListIsRejected has the document that a program makes of parts, and of one object.
+// What the CMS itself leaves out is empty.
+func TestAMapThatForgetsAListIsRejected(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.HandlePath("/whole", upstreamtest.JSON(`{"artist":[],"artwork":[]}`))
+	cms.HandlePath("/rows", upstreamtest.JSON(`[]`))
+	const says = ": want each of artist, artwork, gallery in the document, got no gallery"
+	for _, c := range []struct {
+		from source.Resource
+		want string
+	}{
+		{source.Resource{Map: "{artist, artwork: null}", Parts: []source.Part{{Name: "artist", Path: "rows"}}}, "catalogue.map" + says},
+		{source.Resource{Map: "{artist, artwork: null, gallery: []}", Parts: []source.Part{{Name: "artist", Path: "rows"}}}, ""},
+		{source.Resource{Map: "del(.gallery)", Parts: []source.Part{{Path: "whole"}}}, "catalogue.map" + says},
+		{source.Resource{Parts: []source.Part{{Path: "whole", Map: "."}}}, "catalogue.parts[0].map" + says},
+		{source.Resource{Parts: []source.Part{{Path: "whole"}}}, ""},
+	} {
+		_, err := of(t, cms, "drf", c.from).Fetch(t.Context(), shape.Catalogue, Held{})
+		if c.want == "" {
+			testkit.Check(t, err)
+			continue
+		}
+		wantError(t, err, ErrAnswer, "catalogue: upstream.resources."+c.want)
+	}
+}
+
+// TestTheMapOfTheWholeIsExplained has WordPress, whose catalogue is put together by one.
+func TestTheMapOfTheWholeIsExplained(t *testing.T) {
+	client := threePaths(t, "wordpress", 0, `[{"id":1,"title":{"rendered":"A"},"meta":{"gallery_artists":12}}]`, "[]",
+		`[{"id":11},{"id":12,"title":{"rendered":"Noord"}}]`, 1, 0, 2)
+	all, err := client.Explain(t.Context(), shape.Catalogue)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	var steps []string
+	for _, step := range all[0].Steps {
+		steps = append(steps, step.Name)
+	}
+	if got := fmt.Sprint(all[0].Path, steps); got != "catalogue.artist[received shared.map catalogue.map served]" {
+		t.Error(got)
+	}
+	for i, want := range map[int]string{2: `"gallery_artists":{"id":12`, 3: `{"id":1,"name":"A","gallery_artists":{"id":12,"title":"Noord"`} {
+		if !strings.Contains(string(all[0].Steps[i].Value[0]), want) {
+			t.Errorf("%s: %s", all[0].Steps[i].Name, all[0].Steps[i].Value)
+		}
+	}
 }

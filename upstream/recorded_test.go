@@ -189,6 +189,9 @@ func FuzzMapAndNormalize(f *testing.F) {
 				part.Name = []string{"artist", "artwork", "gallery"}[int(program/2)%3]
 			}
 			o.Resources[one] = source.Resource{Parts: []source.Part{part}}
+			if part.Name != "" {
+				o.Resources[one] = source.Resource{Parts: []source.Part{part}, Map: "{artist: [], artwork: [], gallery: []} + ."}
+			}
 		}
 		o.Transport = jsonCMS(func(req *http.Request) (int, string) {
 			if n, _ := strconv.Atoi(req.URL.Query().Get("page")); n > 3 {

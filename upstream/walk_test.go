@@ -7,43 +7,37 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"vitrine/config/source"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
 
-// ids fetches the banners and returns their ids.
-func ids(t *testing.T, c *Client) ([]int64, error) {
-	t.Helper()
-	got, err := c.Fetch(t.Context(), shape.Banners, Held{})
-	if err != nil {
-		return nil, err
-	}
-	var all []int64
+// idsOf are the ids of banners.
+func idsOf(got Result) string {
+	all := []int64{}
 	for _, b := range got.Document.Banners() {
 		all = append(all, b.ID)
 	}
-	return all, nil
+	return fmt.Sprint(all)
 }
+
+// cachedBanners is a copy that stays if the list changes while it is read.
+var cachedBanners = Held{Survey: guard.Survey{{Path: "banners"}}}
 
 func wantIDs(t *testing.T, c *Client, want string) {
 	t.Helper()
-	got, err := ids(t, c)
-	if err != nil || fmt.Sprint(got) != want {
-		t.Errorf("got %v, %v; want %s", got, err, want)
+	if got, err := c.Fetch(t.Context(), shape.Banners, Held{}); err != nil || idsOf(got) != want {
+		t.Errorf("got %s, %v; want %s", idsOf(got), err, want)
 	}
 }
 
 // wantRefusal holds a failed fetch to the end of its text.
 func wantRefusal(t *testing.T, c *Client, suffix string) {
 	t.Helper()
-	got, err := ids(t, c)
-	if err == nil {
-		t.Fatalf("got %v, want a refusal", got)
-	}
+	_, err := c.Fetch(t.Context(), shape.Banners, Held{})
 	wantError(t, err, ErrAnswer, suffix)
 }
 
@@ -115,12 +109,17 @@ func TestLinksAreFollowedByTheirQueryAlone(t *testing.T) {
 		"a prefix added":       {"", "{url}/cms/gvapp/singlebanner?page=%d", nil},
 		"no host":              {"", "/gvapp/singlebanner?page=%d", nil},
 		"the query alone":      {"", "?page=%d", nil},
+		"no count":             {"", "?page=%d", nil},
 		"a name that is known": {"", "https://cms.example.org/gvapp/singlebanner?page=%d", []string{"CMS.example.org"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cms := upstreamtest.New(t)
 			link := func(n int) string { return fmt.Sprintf(strings.ReplaceAll(c.link, "{url}", cms.URL), n) }
-			pages(cms, c.base+"/gvapp/singlebanner", drfPages(5, link, bannerList(1, 2), bannerList(3, 2), bannerList(5, 1)))
+			count := 5
+			if name == "no count" { // that of cursors
+				count = -1
+			}
+			pages(cms, c.base+"/gvapp/singlebanner", drfPages(count, link, bannerList(1, 2), bannerList(3, 2), bannerList(5, 1)))
 			client := newClient(t, cms.URL+c.base, func(o *options) {
 				o.Resources = map[shape.Resource]source.Resource{shape.Banners: {Parts: []source.Part{{Paging: source.Paging{Hosts: c.hosts}}}}}
 			})
@@ -162,45 +161,22 @@ func TestLinksInACircleAreRefused(t *testing.T) {
 	wantRefusal(t, newClient(t, cms.URL, nil), "banners: want a page that was not read before, got a link to a page that was read already")
 }
 
-func TestCursorPagesHaveNoCount(t *testing.T) {
+// One empty page can be a filter's; a CMS that sends a cursor for ever sends two.
+func TestASecondEmptyPageWithACursorIsRefused(t *testing.T) {
 	cms := upstreamtest.New(t)
-	pages(cms, "/gvapp/singlebanner", drfPages(-1, pageLink, bannerList(9, 2), bannerList(7, 1)))
-	wantIDs(t, newClient(t, cms.URL, nil), "[9 10 7]")
-}
-
-func TestListThatChangedWhileItWasReadIsReadAgain(t *testing.T) {
-	for name, torn := range map[string]func(func(string) string) string{
-		"an item twice": drfPages(4, pageLink, bannerList(1, 2), bannerList(2, 2)),
-		"an item less":  drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 1)),
-		"a page less": func(q func(string) string) string {
-			if q("page") == "2" {
-				return "404"
-			}
-			return drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 2))(q)
-		},
-		"a count that changes": func(q func(string) string) string {
-			return drfPages(4+len(q("page")), pageLink, bannerList(1, 2), bannerList(3, 2))(q)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cms := upstreamtest.New(t)
-			walks := 0
-			whole := drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 2))
-			pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
-				if query("page") == "" {
-					walks++
-				}
-				if walks < 3 {
-					return torn(query)
-				}
-				return whole(query)
-			})
-			wantIDs(t, newClient(t, cms.URL, nil), "[1 2 3 4]")
-			if walks != 3 {
-				t.Errorf("%d walks, want 3", walks)
-			}
-		})
+	page, items := 0, []string{bannerList(1, 2), "", bannerList(3, 1), "", "", ""}
+	pages(cms, "/rows", func(query func(string) string) string {
+		page, _ = strconv.Atoi(query("after"))
+		return fmt.Sprintf(`{"rows":[%s],"cursor":%d,"more":%t}`, items[min(page, 5)], page+1, page < 3)
+	})
+	paging := source.Paging{Style: source.PagingCursor, Param: "after", Next: ".cursor"}
+	wantRefusal(t, paged(t, cms, "custom", source.Part{Path: "rows", Items: ".rows", Paging: paging}),
+		"banners: want no next page (paging.next: null) at the list's end, got two empty pages that have one")
+	if page != 4 {
+		t.Errorf("page %d was asked for, want no more than 4", page)
 	}
+	paging.Next = "if .more then .cursor else null end"
+	wantIDs(t, paged(t, cms, "custom", source.Part{Path: "rows", Items: ".rows", Paging: paging}), "[1 2 3]")
 }
 
 // A cursor that is a number is sent as it came: one beyond 64 bits, or with a fraction, is another.
@@ -250,7 +226,7 @@ func TestTheLastValueOfARepeatedNameCountsEverywhere(t *testing.T) {
 	}{
 		{`[{"id":1,"id":2},{"id":1,"id":3}]`, "[2 3]", ""},
 		{`[{"id":1,"\u0069d":2},{"id":1,"i\u0064":3}]`, "[2 3]", ""},
-		{`[{"id":1,"id":3},{"id":2,"id":3}]`, "", "banners: want each item once, got item 3 was sent twice"},
+		{`[{"id":1,"id":3},{"id":2,"id":3}]`, "[3 3]", ""},
 		{`[{"id":1}],"results":[{"id":2}]`, "[2]", ""},
 		{`[{"id":1}],"results":null`, "", "banners: want a list at .results?, got an object with next, results"},
 	} {
@@ -275,9 +251,9 @@ func TestTheValuesOfAnIdentityAreToldApart(t *testing.T) {
 		wantIDs(t, client, want)
 	}
 	pages(cms, "/rows", func(func(string) string) string { return `[{"site":1,"nr":1},{"nr":1,"site":1}]` })
-	wantRefusal(t, client, "banners: want each item once, got item 1,1 was sent twice")
+	wantIDs(t, client, "[101 101]")
 	pages(cms, "/rows", func(func(string) string) string { return `[{"title":"x"}]` })
-	wantRefusal(t, client, "banners[0]: want the item's identity from the program, got null")
+	wantRefusal(t, client, "banners[0]: upstream.resources.banners.parts[0].id: want the item's identity, got null")
 }
 
 func TestWalksAreBounded(t *testing.T) {
@@ -294,31 +270,36 @@ func TestWalksAreBounded(t *testing.T) {
 	wantRefusal(t, client, "bytes")
 }
 
-// TestAListThatEndsPastItsLastPageHasNoValidators has a list whose end is a 404: an item that is
-// added to its second page leaves the first as it was.
-func TestAListThatEndsPastItsLastPageHasNoValidators(t *testing.T) {
-	for _, style := range []string{source.PagingPage, source.PagingOffset} {
+// TestOnlyAListInOneAnswerHasValidators has lists whose first answer stays the same when an item is
+// added: to the second page, or to one that was a 404 before.
+func TestOnlyAListInOneAnswerHasValidators(t *testing.T) {
+	page := source.Paging{Style: source.PagingPage, Param: "page", PastEnd: 404}
+	offset := source.Paging{Style: source.PagingOffset, Param: "page", PastEnd: 404}
+	for name, c := range map[string]struct {
+		part     source.Part
+		answer   func(func(string) string) string
+		requests int
+		has      bool
+	}{
+		"one page":  {source.Part{}, drfPages(2, pageLink, bannerList(1, 2)), 1, true},
+		"two pages": {source.Part{}, drfPages(3, pageLink, bannerList(1, 2), bannerList(3, 1)), 2, false},
+		"a 404 at the end": {source.Part{Paging: page, Items: "."}, func(q func(string) string) string {
+			return map[string]string{"1": "[" + bannerList(1, 2) + "]", "2": "404"}[q("page")]
+		}, 2, false},
+		"past the offset": {source.Part{Paging: offset, Items: "."}, func(q func(string) string) string {
+			return map[string]string{"0": "[" + bannerList(1, 2) + "]", "2": "404"}[q("page")]
+		}, 2, false},
+	} {
 		cms := upstreamtest.New(t)
-		var second atomic.Value
-		second.Store("404")
-		pages(cms, "/rows", func(q func(string) string) string {
-			switch q("p") {
-			case "0", "1":
-				return "[" + bannerList(1, 2) + "]"
-			case "2":
-				return second.Load().(string) //nolint:forcetypeassert // as stored
-			}
-			return "404"
-		})
-		client := paged(t, cms, "custom", source.Part{Path: "rows", Paging: source.Paging{Style: style, Param: "p", PastEnd: 404}})
+		pages(cms, "/gvapp/singlebanner", c.answer)
+		client := paged(t, cms, "drf", c.part)
 		first := mustFetch(t, client, shape.Banners)
-		if first.Validators != (Validators{}) || first.Document.Items != 2 {
-			t.Errorf("%s: %d items, %+v", style, first.Document.Items, first.Validators)
+		if has := first.Validators.ETag != ""; has != c.has || first.Attempts != c.requests {
+			t.Errorf("%s: validators %+v after %d requests", name, first.Validators, first.Attempts)
 		}
-		second.Store("[" + bannerList(3, 1) + "]")
-		got, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
-		if err != nil || got.Document.Items != 3 {
-			t.Errorf("%s: %d items, %v", style, got.Document.Items, err)
+		second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
+		if err != nil || second.NotModified != c.has {
+			t.Errorf("%s: %+v, %v", name, second, err)
 		}
 	}
 }
@@ -347,44 +328,157 @@ func TestSharedParametersAreSentOnceOnEachPage(t *testing.T) {
 	}
 }
 
-func TestPagedListHasNoValidators(t *testing.T) {
-	cms := upstreamtest.New(t)
-	pages(cms, "/gvapp/singlebanner", drfPages(3, pageLink, bannerList(1, 2), bannerList(3, 1)))
-	client := newClient(t, cms.URL, nil)
-	if got := mustFetch(t, client, shape.Banners); got.Validators != (Validators{}) || got.Attempts != 2 {
-		t.Errorf("validators %+v after %d attempts", got.Validators, got.Attempts)
-	}
-	pages(cms, "/gvapp/singlebanner", drfPages(2, pageLink, bannerList(1, 2)))
-	first := mustFetch(t, client, shape.Banners)
-	if first.Validators.ETag == "" {
-		t.Error("a list of one page has none")
-	}
-	second, err := client.Fetch(t.Context(), shape.Banners, Held{Validators: first.Validators})
-	if err != nil || !second.NotModified {
-		t.Errorf("%+v, %v; want the copy confirmed", second, err)
-	}
-}
-
 // A proxy, a renamed route or a lost permission can answer so in the middle of a list.
 func TestAnErrorOnALaterPageIsNotTheEndUnlessPagingSaysSo(t *testing.T) {
 	for code, hint := range map[int]string{400: " (paging.past_end: 400, if the list ends so)", 404: " (paging.past_end: 404, if the list ends so)", 503: ""} {
 		cms := upstreamtest.New(t)
-		cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Get("page") != "1" {
-				w.WriteHeader(code)
+		pages(cms, "/rows", func(query func(string) string) string {
+			if query("page") != "1" {
+				return strconv.Itoa(code)
+			}
+			return "[" + bannerList(1, 2) + "]"
+		})
+		paging := source.Paging{Style: source.PagingPage, Param: "page"}
+		wantRefusal(t, paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}),
+			fmt.Sprintf("GET %s/rows (page 2): status %d%s", cms.URL, code, hint))
+		if paging.PastEnd = code; hint != "" {
+			wantIDs(t, paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}), "[1 2]")
+		}
+	}
+}
+
+// TestAListThatChangesIsWalkedAgain has one item on two pages, totals that differ and a page that is
+// gone: in the first two walks, and in each, which is taken only without a copy.
+func TestAListThatChangesIsWalkedAgain(t *testing.T) {
+	whole := drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 2))
+	for name, c := range map[string]struct {
+		torn        func(func(string) string) string
+		want, shown string
+	}{
+		"an item twice": {drfPages(4, pageLink, bannerList(1, 2), bannerList(2, 2)), "[1 2 3]", "item 2 was sent twice"},
+		"an item less":  {drfPages(4, pageLink, bannerList(1, 2), bannerList(3, 1)), "[1 2 3]", "a total of 4 items, but 3 were sent"},
+		"a page less": {func(q func(string) string) string {
+			if q("page") == "2" {
+				return "404"
+			}
+			return whole(q)
+		}, "[1 2]", "page 2 is gone (status 404)"},
+		"a count that changes": {func(q func(string) string) string {
+			return drfPages(4+len(q("page")), pageLink, bannerList(1, 2), bannerList(3, 2))(q)
+		}, "[1 2 3 4]", "a total of 4 items on one page, 5 on another"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			walks, settles := 0, 3
+			pages(cms, "/gvapp/singlebanner", func(query func(string) string) string {
+				if query("page") == "" {
+					walks++
+				}
+				if walks == settles {
+					return whole(query)
+				}
+				return c.torn(query)
+			})
+			client := newClient(t, cms.URL, nil)
+			wantIDs(t, client, "[1 2 3 4]")
+			if walks != 3 {
+				t.Errorf("%d walks, want 3", walks)
+			}
+			walks, settles = 0, 9
+			got := mustFetch(t, client, shape.Banners)
+			if ids := idsOf(got); ids != c.want || walks != 3 || !got.Unsteady {
+				t.Errorf("%s in %d walks, unsteady: %t", ids, walks, got.Unsteady)
+			}
+			if len(got.Warnings) != 1 || got.Warnings[0].Kind != guard.Unsteady || got.Warnings[0].Shown != c.shown {
+				t.Errorf("%+v", got.Warnings)
+			}
+			walks = 0
+			_, err := client.Fetch(t.Context(), shape.Banners, Held{Survey: got.Document.Survey})
+			wantError(t, err, ErrAnswer, "banners: the list was not the same on all of its pages, in 3 walks: "+c.shown)
+		})
+	}
+}
+
+func TestATotalBelowWhatCameIsNotBelieved(t *testing.T) {
+	for name, c := range map[string]struct {
+		paging source.Paging
+		page   func(n int) string // without a list: the end
+		want   string
+		warned bool
+	}{
+		"link": {source.Paging{Style: source.PagingLink, Next: ".next", Total: ".total"}, func(n int) string {
+			return map[int]string{0: `"next":"?p=2","total":2`, 2: `"next":null,"total":2`}[n]
+		}, "[0 1 2 3]", true},
+		"page": {source.Paging{Style: source.PagingPage, Param: "p", Total: ".total"}, func(n int) string { return map[int]string{1: `"total":1`, 2: `"total":1`}[n] }, "[0 1 2 3]", true},
+		"that of a page": {source.Paging{Style: source.PagingPage, Param: "p", SizeParam: "n", Size: 2, Total: ".total"}, func(n int) string {
+			return map[int]string{1: `"total":2`, 2: `"total":2`}[n]
+		}, "[0 1 2 3]", true},
+		"a full page that is all": {source.Paging{Style: source.PagingPage, Param: "p", SizeParam: "n", Size: 2, Total: ".total"}, func(n int) string {
+			return map[int]string{1: `"total":2`}[n]
+		}, "[0 1]", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cms := upstreamtest.New(t)
+			pages(cms, "/rows", func(query func(string) string) string {
+				n, _ := strconv.Atoi(query("p"))
+				around := c.page(n)
+				if around == "" {
+					return `{"rows":[],"total":2}`
+				}
+				return `{"rows":[` + bannerList(2*max(n-1, 0), 2) + `],` + around + `}`
+			})
+			client := paged(t, cms, "custom", source.Part{Path: "rows", Items: ".rows", Paging: c.paging})
+			wantIDs(t, client, c.want)
+			got := mustFetch(t, client, shape.Banners)
+			if warned := len(got.Warnings) == 1 && got.Warnings[0].Kind == guard.Miscounted; warned != c.warned || len(got.Warnings) > 1 {
+				t.Errorf("%v", got.Warnings)
+			}
+		})
+	}
+}
+
+func TestAListThatGoesOnAfterItsLastPageIsNoticed(t *testing.T) {
+	cms := upstreamtest.New(t)
+	pages(cms, "/rows", func(query func(string) string) string {
+		return `{"rows":[` + bannerList(1, 2) + `],"total":2,"has_more":true,"pages":1}`
+	})
+	got := mustFetch(t, paged(t, cms, "custom", source.Part{
+		Path: "rows", Items: ".rows", Paging: source.Paging{Style: source.PagingOffset, Param: "o", Total: ".total"},
+	}), shape.Banners)
+	if len(got.Warnings) != 1 || got.Warnings[0].Kind != guard.Unpaged || got.Warnings[0].Shown != ".has_more: true" {
+		t.Errorf("%v", got.Warnings)
+	}
+}
+
+// TestOnlyA400AboutThePageEndsAFullList has a WordPress whose totals a CDN removes.
+func TestOnlyA400AboutThePageEndsAFullList(t *testing.T) {
+	for code, want := range map[string]string{
+		`{"code":"rest_post_invalid_page_number","message":"x","data":{"status":400}}`: "",
+		`{"code":"rest_invalid_param","message":"orderby","data":{"status":400}}`:      "status 400 (rest_invalid_param)",
+	} {
+		cms := upstreamtest.New(t)
+		cms.HandlePath("/banners", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Query().Get("page") == "1" {
+				upstreamtest.JSON("["+bannerList(1, 2)+"]").ServeHTTP(w, req)
 				return
 			}
-			upstreamtest.JSON("["+bannerList(1, 2)+"]").ServeHTTP(w, r)
+			upstreamtest.Answer(400, code, nil, "Content-Type", "application/json").ServeHTTP(w, req)
 		}))
-		paging := source.Paging{Style: source.PagingPage, Param: "page"}
-		_, err := ids(t, paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}))
-		wantError(t, err, ErrAnswer, fmt.Sprintf("GET %s/rows (page 2): status %d for ?page=2%s", cms.URL, code, hint))
-		if hint == "" {
-			continue
+		client := paged(t, cms, "wordpress", source.Part{Path: "banners", Paging: source.Paging{Size: 2}})
+		if want == "" {
+			wantIDs(t, client, "[1 2]")
+		} else {
+			wantRefusal(t, client, want)
 		}
-		paging.PastEnd = code
-		if got, err := ids(t, paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging})); err != nil || len(got) != 2 {
-			t.Errorf("%d: %v, %v", code, got, err)
-		}
+	}
+}
+
+// TestAnIdAsTextIsTheSameId has the ids of one page as numbers, and those of the next as texts.
+func TestAnIdAsTextIsTheSameId(t *testing.T) {
+	cms := upstreamtest.New(t)
+	pages(cms, "/gvapp/singlebanner", drfPages(2, pageLink, `{"id":1}`, `{"id":"1"}`))
+	got := mustFetch(t, newClient(t, cms.URL, nil), shape.Banners)
+	if got.Document.Items != 1 || !got.Unsteady {
+		t.Errorf("%s, %v", got.Document.Body, got.Warnings)
 	}
 }

@@ -1,13 +1,14 @@
 package exchange
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -21,46 +22,90 @@ type Limit struct {
 }
 
 // readBody reads a response to its end, decompressed, if it is JSON in UTF-8 and within its size
-// limit, on the wire and after decompression. Its errors are *FaultError and contain nothing of the
-// body.
-func readBody(resp *http.Response, limit Limit) ([]byte, error) {
+// limit, on the wire and after decompression. Texts that are not Unicode are made readable.
+// Its errors are *FaultError and contain nothing of the body.
+func readBody(resp *http.Response, limit Limit) (body []byte, garbled Garbled, err error) {
 	if err := checkType(resp.Header); err != nil {
 		if err.Kind == FaultPage {
-			err.Text = "want JSON, got " + pageKind(beginning(resp)) + " (" + mediaType(resp.Header) + ")"
+			media, _ := mediaType(resp.Header)
+			err.Text = "want JSON, got " + pageKind(beginning(resp)) + " (" + media + ")"
 		}
-		return nil, err
+		return nil, garbled, err
 	}
 	left := limit.Left.Load()
 	if resp.ContentLength > left {
-		return nil, tooLarge(limit.Most)
+		return nil, garbled, tooLarge(limit.Most)
 	}
-	in := io.Reader(resp.Body)
-	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
-	switch encoding {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		packed := new(atomic.Int64)
-		packed.Store(left)
-		unpacked, err := gzip.NewReader(&capped{in: in, limit: Limit{packed, limit.Most}})
-		if err != nil {
-			return nil, damaged(err)
-		}
-		in = unpacked
-	default:
-		return nil, &FaultError{Text: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
-	}
-	counted := &capped{in: in, limit: limit}
-	body, err := io.ReadAll(counted)
-	if err != nil {
+	counted := &capped{in: unpacked(resp.Body, left, limit.Most), limit: limit}
+	if body, err = io.ReadAll(counted); err != nil {
 		err = damaged(err)
-	} else {
-		err = checkBody(body)
+	} else if err = checkBody(body, resp.Header); err == nil {
+		received := len(body)
+		body, garbled = readable(body)
+		counted.taken += int64(len(body) - received)
+		if limit.Left.Add(int64(received-len(body))) < 0 {
+			err = tooLarge(limit.Most)
+		}
 	}
 	if err != nil {
 		limit.Left.Add(counted.taken)
-		return nil, err
+		return nil, Garbled{}, err
 	}
-	return body, nil
+	return body, garbled, nil
+}
+
+// maxCodings is how often a body can be compressed.
+const maxCodings = 3
+
+// unpacked is a body without its compression, which its first bytes show, whatever Content-Encoding
+// says: some servers announce gzip and send none, or name a charset there. At most so many bytes
+// may be read at each step.
+func unpacked(in io.Reader, most, limit int64) io.Reader {
+	for range maxCodings {
+		left := new(atomic.Int64)
+		left.Store(most)
+		packed := bufio.NewReaderSize(&capped{in: in, limit: Limit{left, limit}}, 4<<10)
+		if !isGzip(packed) {
+			return packed
+		}
+		in = &members{packed: packed}
+	}
+	return in
+}
+
+func isGzip(in *bufio.Reader) bool {
+	head, _ := in.Peek(2)
+	return string(head) == "\x1f\x8b"
+}
+
+// members reads the members of a gzip stream, and nothing of what follows them.
+type members struct {
+	packed *bufio.Reader
+	member *gzip.Reader // nil before the first
+}
+
+func (m *members) Read(p []byte) (n int, err error) {
+	if m.member == nil {
+		if m.member, err = gzip.NewReader(m.packed); err != nil {
+			return 0, err
+		}
+		m.member.Multistream(false)
+	}
+	for {
+		n, err = m.member.Read(p)
+		switch {
+		case n > 0 && errors.Is(err, io.EOF):
+			return n, nil // the next call ends the member
+		case !errors.Is(err, io.EOF) || !isGzip(m.packed):
+			return n, err
+		}
+		if err := m.member.Reset(m.packed); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, io.EOF
+		} else if err != nil {
+			return 0, err
+		}
+		m.member.Multistream(false)
+	}
 }
 
 // damaged turns an error of reading into one of the body: too large, cut off, or damaged.
@@ -107,40 +152,36 @@ func isCutShort(body []byte) bool {
 
 // checkType refuses a response whose Content-Type is missing, not JSON or not UTF-8.
 func checkType(h http.Header) *FaultError {
-	kind := h.Get("Content-Type")
-	if kind == "" {
-		return &FaultError{Text: "want JSON, got an answer without a Content-Type"}
-	}
-	media, params, err := mime.ParseMediaType(kind)
+	media, charset := mediaType(h)
 	switch {
-	case err != nil:
-		return &FaultError{Text: fmt.Sprintf("want JSON, got an unreadable Content-Type %q", clip(kind))}
+	case media == "":
+		return &FaultError{Text: "want JSON, got an answer without a Content-Type"}
 	case isHTML(media):
 		return &FaultError{Kind: FaultPage, Text: fmt.Sprintf("want JSON, got an HTML page (%s)", media)}
 	case !isJSON(media):
 		return &FaultError{Text: fmt.Sprintf("want JSON, got Content-Type %q", clip(media))}
-	}
-	switch charset := strings.ToLower(params["charset"]); charset {
-	case "", "utf-8", "utf8", "us-ascii", "ascii":
-		return nil
-	default:
+	case charset != "" && !strings.HasPrefix(charset, "utf-8") && !slices.Contains([]string{"utf8", "us-ascii", "ascii"}, charset):
 		return &FaultError{Text: fmt.Sprintf("want UTF-8, got charset %q", clip(charset))}
 	}
+	return nil
 }
 
 // checkBody refuses a body labelled as JSON with a 200 that is a page or an error. The document
 // itself is checked later.
-func checkBody(body []byte) error {
+func checkBody(body []byte, h http.Header) error {
 	trimmed := bytes.TrimLeft(body, "\xef\xbb\xbf \t\r\n")
+	encoding := strings.Join(h.Values("Content-Encoding"), ", ")
 	switch {
 	case len(trimmed) == 0:
 		return damaged(errors.New("it is empty"))
 	case trimmed[0] == '<':
 		return &FaultError{Kind: FaultPage, Text: "want JSON, got " + pageKind(trimmed) + " that says it is JSON"}
+	case encoding != "" && !strings.Contains(encoding, "gzip") && !bytes.ContainsAny(trimmed[:1], `{["-0123456789tfn`):
+		return &FaultError{Text: fmt.Sprintf("want gzip or no encoding, got Content-Encoding %q", clip(encoding))}
 	case isCutShort(trimmed):
 		return damaged(io.ErrUnexpectedEOF)
-	case trimmed[0] == '{' && len(body) <= maxEnvelope:
-		if said, ok := readEnvelope(trimmed); ok {
+	case trimmed[0] == '{':
+		if said, ok := readEnvelope(trimmed, false); ok {
 			reason := "want a document, got an error with status 200"
 			if said.name != "" {
 				reason += " (" + said.name + ")"

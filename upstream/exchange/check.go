@@ -86,5 +86,8 @@ func isHeaderValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
+// IsHeaderName reports whether s can be the name of a header.
+func IsHeaderName(s string) bool { return token.MatchString(s) }
+
 // token is that of RFC 9110, section 5.6.2.
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")

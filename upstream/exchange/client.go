@@ -4,7 +4,7 @@
 //
 //  1. the URL is the base URL with the path and query of the request; for a folder it is the name
 //     of a file, which the type folder serves as a CMS would;
-//  2. the request carries the validators of the copy held and the trace context;
+//  2. the request carries the validators of the cached copy and the trace context;
 //  3. a redirect is followed on the same host only;
 //  4. a response must be JSON in UTF-8, complete and within its limits, before and after
 //     decompression, and not a page or an error labelled as JSON;
@@ -19,7 +19,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,7 +26,8 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
+	"vitrine/upstream/outbound"
+	"vitrine/upstream/sanitize"
 )
 
 // Client makes requests to one CMS, or reads the files of one folder.
@@ -39,41 +39,29 @@ type Client struct {
 	http    *http.Client
 }
 
+// maxConnectionAge is how long a connection to the CMS is used.
+const maxConnectionAge = time.Minute
+
 // New makes a client of the CMS at base, a result of [ParseBase].
 func New(base *url.URL, o Options) *Client {
 	if o.Transport == nil {
-		o.Transport = Transport()
+		o.Transport = outbound.New(8) // three resources, and a refresh or two that overlap
+	}
+	if t, ok := o.Transport.(*http.Transport); ok {
+		o.Transport = outbound.Ageing(t, maxConnectionAge)
 	}
 	return &Client{
 		options: o, base: base, name: withoutQuery(base),
-		http: &http.Client{CheckRedirect: checkRedirect, Transport: transport{o.Transport}},
+		http: &http.Client{CheckRedirect: checkRedirect, Transport: outbound.Wrap(o.Transport)},
 	}
 }
 
 // NewFolder makes a client that reads saved responses. name is the folder's name in messages,
 // prefix that of its files in errors; a file larger than most is refused.
 func NewFolder(files fs.FS, name, prefix string, most int64, o Options) *Client {
-	o.Retries, o.Headers, o.Authorization, o.Login = 0, nil, "", nil // for a CMS only
+	o.Retries, o.Headers, o.Authorization = 0, nil, "" // for a CMS only
 	f := &folder{files: files, prefix: prefix, most: most}
-	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: transport{f}, CheckRedirect: checkRedirect}}
-}
-
-// Transport is the default of Options.Transport. With a DialContext of ours, net/http speaks HTTP/1.1
-// alone: over HTTP/2 it repeats requests by its own rules, and keeps a connection on which nothing
-// comes.
-func Transport() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 5 * time.Second,
-		MaxIdleConns:        8, // three resources, and a refresh or two that overlap
-		MaxIdleConnsPerHost: 8,
-		IdleConnTimeout:     90 * time.Second,
-		// No ResponseHeaderTimeout: the deadline of the fetch bounds that too.
-		MaxResponseHeaderBytes: 64 << 10,
-		// The body is decompressed in body.go, where both of its sizes are bounded.
-		DisableCompression: true,
-	}
+	return &Client{options: o, name: name, files: f, http: &http.Client{Transport: outbound.Wrap(f), CheckRedirect: checkRedirect}}
 }
 
 // String names the CMS or the folder, without credentials or query.
@@ -100,13 +88,24 @@ func (c *Client) describe(ctx context.Context, h http.Header, want Request, held
 		h.Set(name, value)
 	}
 	h.Set("Accept-Encoding", "gzip")
+	if c.options.Authorization != "" {
+		h.Set("Authorization", c.options.Authorization)
+	}
+	if want.NoCache {
+		h.Set("Cache-Control", "no-cache")
+	}
 	if held.ETag != "" {
 		h.Set("If-None-Match", held.ETag)
 	}
 	if held.LastModified != "" {
 		h.Set("If-Modified-Since", held.LastModified)
 	}
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+	if trace := TraceOf(ctx); trace.Parent != "" {
+		h.Set("Traceparent", trace.Parent)
+		if trace.State != "" {
+			h.Set("Tracestate", trace.State)
+		}
+	}
 }
 
 // op names the request in errors.
@@ -193,4 +192,10 @@ func (c *Client) without(query string) string {
 		return err == nil && c.options.Query.Has(name)
 	})
 	return strings.Join(kept, "&")
+}
+
+// Mask masks in a message of the CMS what it repeats of the secrets that it was sent, and shortens the
+// message.
+func (c *Client) Mask(text string) string {
+	return sanitize.Clip(sanitize.Mask(text, append([]string{c.options.Authorization}, c.options.Secrets...)...), 1000)
 }

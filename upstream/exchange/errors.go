@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
-	"vitrine/upstream/plain"
+	"vitrine/upstream/sanitize"
 )
 
 // The kinds of failure. Every error of a fetch is exactly one of these, except the error of a
@@ -64,9 +67,9 @@ type Error struct {
 	Err  error
 }
 
-// Error quotes the CMS at times, as does net/http, and is fit for a terminal all the same. Redact
+// Error quotes the CMS at times, as does net/http, and is fit for a terminal all the same. Mask
 // shortens it.
-func (e *Error) Error() string { return plain.Text(fmt.Sprintf("%s: %v", e.Op, e.Err)) }
+func (e *Error) Error() string { return sanitize.Clip(fmt.Sprintf("%s: %v", e.Op, e.Err), math.MaxInt) }
 
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 
@@ -76,7 +79,6 @@ type StatusError struct {
 	RetryAfter time.Duration // of a 429 or 503, at most a day; 0 if it sent none
 	HTML       bool          // it has an HTML page, so perhaps it is not from the CMS's API
 	Said       string        // what the CMS says about it, for the operator alone: not in Error
-	Query      string        // of the request, for a person, without secrets: ?sort=id
 	Name       string        // the CMS's error code ("TOKEN_EXPIRED"), or empty
 	Outage     bool          // a 401 that means that the CMS's database is down
 	Refused    bool          // a 401 or 403 to a request that had credentials
@@ -86,9 +88,6 @@ func (e *StatusError) Error() string {
 	text := fmt.Sprintf("status %d", e.Code)
 	if e.Name != "" {
 		text += " (" + e.Name + ")"
-	}
-	if e.Query != "" {
-		text += " for " + e.Query
 	}
 	switch {
 	case e.HTML:
@@ -146,7 +145,6 @@ const (
 	FaultDamaged                   // a body damaged in transit, so that another attempt may succeed
 	FaultPage                      // a page, a form or an error instead of a document: the CMS is not serving
 	FaultRedirect                  // a redirect that was not followed
-	FaultLogin                     // a token that could not be obtained
 	FaultFile                      // a saved response that cannot be read
 	FaultFolder                    // a folder that is gone
 )
@@ -189,11 +187,18 @@ func Late(op string, at error) error {
 	return &Error{Op: op, Kind: ErrTimeout, Err: &LateError{at: at}}
 }
 
-// WithoutURL removes the method and URL that net/http adds to every error of a request: [Error] has
-// them once for all attempts, and a URL may hold credentials.
-func WithoutURL(err error) error {
+// plain removes the method and URL that net/http adds to every error of a request, since [Error] has
+// them once for all attempts, and what it quotes of a response. A server of HTTP/2 alone is silent,
+// or sends what is no HTTP/1.1.
+func plain(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
+		err = wrapped.Err
+	}
+	switch text := err.Error(); {
+	case strings.Contains(text, "malformed"):
+		return errors.New("the answer is no HTTP/1.1")
+	case errors.Is(err, io.EOF), strings.Contains(text, "no application protocol"):
+		return errors.New("closed without an answer (vitrine speaks HTTP/1.1)")
 	}
 	return err
 }

@@ -5,17 +5,15 @@ import (
 	"compress/gzip"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"mime"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +21,8 @@ import (
 	"testing/iotest"
 	"time"
 	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"vitrine/cmd/testkit"
 	"vitrine/upstream/upstreamtest"
@@ -59,8 +59,17 @@ func TestOnlyABodyThatIsReturnedTakesOfTheLimit(t *testing.T) {
 		{name: "cut short", body: document[:4000], announced: -1},
 		{name: "cut short, packed", encoding: "gzip", body: packed[:len(packed)-9], announced: -1},
 		{name: "a checksum that is wrong", encoding: "gzip", body: packed[:len(packed)-1], announced: -1},
-		{name: "not packed", encoding: "gzip", body: document, announced: -1},
-		{name: "another coding", encoding: "br", body: document, announced: -1, says: `want gzip or no encoding, got Content-Encoding "br"`},
+		{name: "not packed", encoding: "gzip", body: document, announced: -1, want: len(document)},
+		{name: "packed in two members", encoding: "gzip", body: pack(document[:9], 9) + pack(document[9:], 9), announced: -1, want: len(document)},
+		{name: "packed, and bytes after it", encoding: "gzip", body: packed + strings.Repeat("\x00", 8), announced: -1, want: len(document)},
+		{name: "packed, and what looks like a member after it", encoding: "gzip", body: packed + "\x1f\x8b??", announced: -1, want: len(document)},
+		{name: "packed, and no word of it", body: packed, announced: -1, want: len(document)},
+		{name: "packed twice", encoding: "gzip, gzip", body: pack(packed, 9), announced: -1, want: len(document)},
+		{name: "one of several codings", encoding: "identity, gzip", body: packed, announced: -1, want: len(document)},
+		{name: "a charset for a coding", encoding: "utf-8", body: document, announced: -1, want: len(document)},
+		{name: "no coding, in words", encoding: "none", body: document, announced: -1, want: len(document)},
+		{name: "another coding of no such body", encoding: "br", body: document, announced: -1, want: len(document)},
+		{name: "another coding", encoding: "br", body: "\x0b\x02\x80[]\x03", announced: -1, says: `want gzip or no encoding, got Content-Encoding "br"`},
 		{name: "too large", body: strings.Repeat(" ", 3*most), announced: -1, says: large},
 		{name: "announced to be too large", body: document, announced: most + 1, says: large},
 		{name: "too large once unpacked", encoding: "gzip", body: pack(strings.Repeat(" ", 100*most), 9), announced: -1, says: large},
@@ -81,7 +90,7 @@ func TestOnlyABodyThatIsReturnedTakesOfTheLimit(t *testing.T) {
 			}
 			left := new(atomic.Int64)
 			left.Store(most)
-			body, err := readBody(resp, Limit{Left: left, Most: most})
+			body, _, err := readBody(resp, Limit{Left: left, Most: most})
 			if len(body) != c.want || (err == nil) != (c.want > 0) || c.says != "" && err.Error() != c.says {
 				t.Errorf("%d bytes, %v", len(body), err)
 			}
@@ -107,62 +116,6 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestARecordingHidesSecretsInEveryEncoding has values that a CMS repeats in the ways in which it
-// writes texts and links.
-func TestARecordingHidesSecretsInEveryEncoding(t *testing.T) {
-	const secret = `a+b/c d&"é<1>=`
-	quoted, _ := json.Marshal(secret)
-	escaped := strings.Trim(string(quoted), `"`)
-	for name, repeated := range map[string]string{
-		"as it is":          secret,
-		"a query":           url.QueryEscape(secret),
-		"a path":            url.PathEscape(secret),
-		"lower case":        strings.ToLower(url.QueryEscape(secret)),
-		"JSON":              escaped,
-		"JSON of PHP":       strings.ReplaceAll(escaped, "/", `\/`),
-		"JSON of Python":    strings.ReplaceAll(escaped, "é", `\u00e9`),
-		"a query in JSON":   strings.ReplaceAll(url.QueryEscape(secret), "%", `\u0025`),
-		"HTML":              "a+b/c d&amp;&quot;é&lt;1&gt;=",
-		"HTML by numbers":   "a&#43;b/c d&#38;&#34;&#xE9;&#60;1&#62;=",
-		"base64":            base64.StdEncoding.EncodeToString([]byte("user:" + secret)),
-		"base64, in a link": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("user:" + secret))),
-		"user and password": "user:" + secret,
-	} {
-		header := "Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+secret))
-		got := string(Redact([]byte(`{"next":"?k=`+repeated+`&n=2"}`), []string{header, secret}))
-		if want := `{"next":"?k=********&n=2"}`; got != want {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-	if got := string(Redact([]byte(`{"id":123}`), []string{"123", ""})); got != `{"id":123}` {
-		t.Errorf("a short value is everywhere: %s", got)
-	}
-}
-
-func FuzzContentType(f *testing.F) {
-	for _, s := range []string{
-		"", "application/json", "application/json; charset=utf-8", "text/html", "application/ld+json;charset=latin1",
-		"application/json; charset*=utf-8''x", "a/b; c=\"\\", "application/json;charset=utf-8;charset=utf-16",
-	} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, kind string) {
-		h := http.Header{"Content-Type": {kind}}
-		err := checkType(h)
-		if err == nil {
-			media, params, err := mime.ParseMediaType(kind)
-			if err != nil || !strings.HasSuffix(media, "json") || isHTML(media) ||
-				!slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii"}, strings.ToLower(params["charset"])) {
-				t.Errorf("accepted %q", kind)
-			}
-			return
-		}
-		if len(err.Error()) > 1000 {
-			t.Errorf("%d bytes to refuse %q", len(err.Error()), kind)
-		}
-	})
-}
-
 // FuzzWhatAnAnswerSays holds that any body is taken, or refused as content with nothing of it in
 // the words but one.
 func FuzzWhatAnAnswerSays(f *testing.F) {
@@ -178,11 +131,11 @@ func FuzzWhatAnAnswerSays(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		said, is := readEnvelope(body)
+		said, is := readEnvelope(body, false)
 		if !is && said != (envelope{}) || said.name != "" && !wordPattern.MatchString(said.name) {
 			t.Fatalf("%q: %+v, %t", body, said, is)
 		}
-		err := checkBody(body)
+		err := checkBody(body, nil)
 		if err == nil {
 			return
 		}
@@ -292,5 +245,48 @@ func TestWaitsDoubleUpToTheirCapWithJitter(t *testing.T) {
 		if len(seen) < 10 {
 			t.Errorf("after attempt %d: %d different waits of 200", made, len(seen))
 		}
+	}
+}
+
+// FuzzReadable holds that texts become Unicode, and that nothing else changes.
+func FuzzReadable(f *testing.F) {
+	for _, s := range []string{`["\ud83d"]`, "[\"\xff\xfe\"]", `{"\udc00":"\ud83d\ude00"}`, "\xff", `["\`, `["\u`, `["\ud8`, `["\\ud83d\"\ud83d"]`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		out, garbled := readable(body)
+		if (garbled.Count == 0) != bytes.Equal(out, body) || len(garbled.Paths) > min(maxGarbled, garbled.Count) {
+			t.Fatalf("%q: %q, %+v", body, out, garbled)
+		}
+		lenient := jsontext.Value(bytes.Clone(body))
+		if lenient.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) &&
+			!jsontext.Value(out).IsValid(jsontext.AllowDuplicateNames(true)) {
+			t.Fatalf("%q is no JSON any more: %q", body, out)
+		}
+		if again, found := readable(out); found.Count != 0 || !bytes.Equal(again, out) {
+			t.Fatalf("%q: %q, then %q", body, out, again)
+		}
+	})
+}
+
+// TestNoErrorOfAConnectionQuotesIt has a server of another protocol, and one that is silent.
+func TestNoErrorOfAConnectionQuotesIt(t *testing.T) {
+	for sent, want := range map[string]string{
+		"\x00\x00\x12\x04hush\r\n\r\n":      "the answer is no HTTP/1.1",
+		"HTTP/1.1 200 OK\r\nX hush\r\n\r\n": "the answer is no HTTP/1.1",
+		"HTTP/1.1 2oo hush\r\n\r\n":         "the answer is no HTTP/1.1",
+		"":                                  "closed without an answer (vitrine speaks HTTP/1.1)",
+	} {
+		base, err := ParseBase("http://" + testkit.Accept(t, func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 4096))
+			_, _ = io.WriteString(conn, sent)
+		}))
+		testkit.Must(t, err)
+		c := New(base, Options{Logger: slog.New(slog.DiscardHandler)})
+		_, err = c.Do(t.Context(), Request{Path: "x", Limit: Limit{new(atomic.Int64), 9}})
+		if err == nil || !strings.HasSuffix(err.Error(), ": "+want) || Code(err) != "unreachable" {
+			t.Errorf("%q: %v", sent, err)
+		}
+		c.Close()
 	}
 }

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,17 +17,15 @@ import (
 //
 //	banners.json             a body
 //	catalogue.artist.2.json  that of a second page of a part
-//	banners.http             an answer with its head, as curl -i writes it
 //
-// A file has no version, so its ETag is a hash of its bytes, which changes with every edit; its
-// Last-Modified is informative.
+// A file has no version, so its ETag is a hash of its bytes, which changes with every edit.
 type folder struct {
 	files  fs.FS
 	prefix string // of a file's name in errors
 	most   int64  // a larger file is not read
 }
 
-// fileName is the file of a saved response, or the beginning of its name.
+// fileName is the file of a saved response.
 func fileName(want Request) string {
 	name := want.Resource
 	if want.Part != "" {
@@ -49,12 +46,6 @@ func (f *folder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	name := strings.TrimPrefix(req.URL.Path, "/")
 	info, err := fs.Stat(f.files, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		raw := strings.TrimSuffix(name, ".json") + ".http"
-		if info, err := fs.Stat(f.files, raw); err == nil {
-			return f.replay(req, raw, info)
-		}
-	}
 	if err != nil {
 		return nil, f.fault(err)
 	}
@@ -72,35 +63,11 @@ func (f *folder) RoundTrip(req *http.Request) (*http.Response, error) {
 	sum := sha256.Sum256(body)
 	etag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	resp.Header.Set("ETag", etag)
-	modified := ""
-	if !info.ModTime().IsZero() {
-		modified = info.ModTime().UTC().Format(http.TimeFormat)
-		resp.Header.Set("Last-Modified", modified)
-	}
-	held, since := req.Header.Get("If-None-Match"), req.Header.Get("If-Modified-Since")
-	if held == etag || held == "" && since != "" && since == modified {
+	if req.Header.Get("If-None-Match") == etag {
 		resp.StatusCode, resp.ContentLength = http.StatusNotModified, 0
 		return resp, nil
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return resp, nil
-}
-
-// replay returns a response that was recorded with its header. Its validators are a CMS's, not this
-// folder's.
-func (f *folder) replay(req *http.Request, name string, info fs.FileInfo) (*http.Response, error) {
-	raw, err := f.read(name, info)
-	if err != nil {
-		return nil, f.fault(err)
-	}
-	named := req.Clone(req.Context())
-	named.URL.Path = "/" + name
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), named)
-	if err != nil {
-		return nil, &FaultError{Kind: FaultFile, Text: "not a recorded HTTP response"}
-	}
-	resp.Header.Del("ETag")
-	resp.Header.Del("Last-Modified")
 	return resp, nil
 }
 

@@ -33,7 +33,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case req.URL.User != nil:
 		return refuse("redirected to a URL with a user in it")
 	case !sameOrigin(from, req.URL) && !isUpgrade(from, req.URL):
-		return refuse("redirected to another host, %s", clip((&url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host}).String()))
+		return refuse("redirected to another host, scheme or port")
 	}
 	return nil
 }
@@ -56,31 +56,4 @@ func port(u *url.URL) string {
 	default:
 		return "80"
 	}
-}
-
-// transport adds to a RoundTripper what net/http leaves out:
-//
-//   - an upgraded connection (101) is closed at once: vitrine asks for no upgrade, and net/http
-//     forgets the context of the request, so that the peer could stay silent for ever;
-//   - a Location that is not a URL is dropped, since net/http quotes it in its error; the answer is
-//     then just its status;
-//   - there is no CloseIdleConnections: retryablehttp would close everybody's connections when one
-//     request fails.
-type transport struct{ http.RoundTripper }
-
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.RoundTripper.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		_ = resp.Body.Close() // nothing of it is wanted
-		resp.Body, resp.ContentLength = http.NoBody, 0
-	}
-	if location := resp.Header.Get("Location"); location != "" {
-		if _, err := req.URL.Parse(location); err != nil {
-			resp.Header.Del("Location")
-		}
-	}
-	return resp, nil
 }

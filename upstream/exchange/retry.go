@@ -37,7 +37,6 @@ type rule struct {
 var rules = []rule{
 	{"the breaker is open", is(ErrOpen), Verdict{ErrOpen, false, false}},
 	{"the time for the fetch ran out", isLate, Verdict{ErrTimeout, false, true}},
-	{"a login that failed", fault(FaultLogin), Verdict{ErrAnswer, false, true}},
 	{"status 408, 425, 429", status(408, 425, 429), Verdict{ErrAnswer, true, true}},
 	{"status 500, 502, 503, 504, 520 to 524", status(500, 502, 503, 504, 520, 521, 522, 523, 524), Verdict{ErrAnswer, true, true}},
 	{"status 401 of a Strapi to a request without credentials: its database is down", isOutage, Verdict{ErrAnswer, true, true}},

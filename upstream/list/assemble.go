@@ -19,20 +19,33 @@ import (
 	"vitrine/upstream/shape"
 )
 
+// Request says how the responses are asked for.
+type Request struct {
+	Held    exchange.Validators // of the copy that the CMS may confirm
+	NoCache bool                // caches on the way pass it on
+	Cached  bool                // there is a copy to serve instead of a list that changes while it is read
+}
+
 // Result is the input of one document. After an error only the counts are valid.
 type Result struct {
 	Op          string // how the first part was obtained, or what is made of several
 	Status      int
-	NotModified bool   // the CMS confirmed the copy held; there is no Body
+	NotModified bool   // the CMS confirmed the cached copy; there is no Body
 	Body        []byte // for shape.Normalize
 	Validators  exchange.Validators
 	Attempts    int
-	Pages       int           // responses that Body was made from
-	Bytes       int           // of these, decompressed
-	Unpaged     []Unpaged     // lists that seem to continue, without configured paging
-	Drafts      int           // items that the CMS marks as unpublished
-	Samples     []Sample      // the first item of each part that was mapped
-	Mapping     time.Duration // spent on mapping the responses
+	Pages       int          // responses that Body was made from
+	Bytes       int          // of these, decompressed
+	Unpaged     []Note       // lists that seem to continue, where nothing says how
+	Unsteady    []Note       // lists that changed while they were read, in each walk
+	Miscounted  []Note       // lists of which more came than their total
+	Drafts      int          // items that the CMS marks as unpublished
+	Garbled     shape.Repair // texts that were not Unicode
+	Missing     mapping.Missing
+	Samples     []Sample       // the first item of each part that was mapped
+	Received    map[string]int // items as they came: of the lists that were mapped, by path
+	Age         time.Duration  // of the oldest response, spent in caches on the way
+	Mapping     time.Duration  // spent on mapping the responses
 
 	responses map[string][]mapping.Response // of each part, by its path
 	joined    bool                          // a program made the document of the parts
@@ -53,8 +66,8 @@ type Sample struct {
 // kept in any case.
 const maxReceived, maxReceivedBytes = 10, 64 << 10
 
-// Unpaged is a list whose single response shows that there is more.
-type Unpaged struct {
+// Note is something odd about a list.
+type Note struct {
 	Path  string // of the list
 	Items int    // that came
 	Shown string // what shows it: next: "…"
@@ -67,34 +80,37 @@ type Unpaged struct {
 // it. A list of several pages has none, since an unchanged first page says nothing about the
 // others; nor have several parts, since a changed one would need the others' old responses; nor has
 // what a program makes of the time.
-func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.Validators) (Result, error) {
+func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, want Request) (Result, error) {
 	if m.from.Empty {
 		return m.nothing(), nil
 	}
 	left := new(atomic.Int64)
 	left.Store(m.maxBytes)
 	if len(m.parts) > 1 || m.timely {
-		held = exchange.Validators{}
+		want.Held = exchange.Validators{}
 	}
 	walked := make([]walked, len(m.parts))
 	group, working := errgroup.WithContext(ctx)
 	for i, p := range m.parts {
-		w := &walk{recipe: m, part: p, cms: cms, left: left}
+		w := &walk{recipe: m, part: p, cms: cms, left: left, want: want}
 		group.Go(func() (err error) {
 			defer exchange.Recover("read "+p.root, &err)
-			walked[i], err = w.read(working, held)
+			walked[i], err = w.read(working)
 			return err
 		})
 	}
 	err := group.Wait()
 	first := walked[0].last
-	got := Result{Status: first.Status, NotModified: first.NotModified, responses: make(map[string][]mapping.Response), joined: m.program != nil}
+	got := Result{Status: first.Status, NotModified: first.NotModified, Garbled: shape.Repair{Kind: shape.KindText}, responses: make(map[string][]mapping.Response), joined: m.program != nil, Received: make(map[string]int)}
 	for i, w := range walked {
 		if w.responses == nil {
 			w.responses = []mapping.Response{{Op: w.last.Op}}
 		}
 		got.responses[m.parts[i].root] = w.responses
 		got.Op = cmp.Or(got.Op, w.responses[0].Op)
+		if m.parts[i].list && w.items != nil {
+			got.Received[m.parts[i].root] = len(w.items)
+		}
 		if w.items != nil {
 			sample := Sample{Path: m.parts[i].root, Op: w.responses[0].Op, part: i}
 			size := 0
@@ -107,11 +123,19 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 			got.Samples = append(got.Samples, sample)
 		}
 		got.Attempts += w.attempts
+		got.Age = max(got.Age, w.age)
 		got.Pages += w.pages
 		got.Drafts += w.drafts
+		got.Missing = got.Missing.Plus(w.missing)
+		got.Garbled = got.Garbled.Plus(w.garbled)
 		got.Bytes += w.bytes
-		if w.more != "" {
-			got.Unpaged = append(got.Unpaged, Unpaged{Path: m.parts[i].root, Items: len(w.items), Shown: w.more})
+		for _, n := range []struct {
+			to    *[]Note
+			shown string
+		}{{&got.Unpaged, w.more}, {&got.Unsteady, w.torn}, {&got.Miscounted, w.miscounted}} {
+			if n.shown != "" {
+				*n.to = append(*n.to, Note{Path: m.parts[i].root, Items: len(w.items), Shown: n.shown})
+			}
 		}
 	}
 	if err != nil {
@@ -132,7 +156,9 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, held exchange.V
 	}
 	began := time.Now()
 	watched, stop := mapping.Watch(ctx, int(m.maxBytes-left.Load()))
-	got.Body, err = m.compose(watched, walked)
+	var missing mapping.Missing
+	got.Body, missing, err = m.compose(watched, walked, got.Received)
+	got.Missing = got.Missing.Plus(missing)
 	stop()
 	got.Mapping = time.Since(began)
 	if err != nil {
@@ -181,14 +207,20 @@ func (m *Recipe) nothing() Result {
 }
 
 // compose makes the document's bytes from the parts, ready to be normalized.
-func (m *Recipe) compose(ctx context.Context, walked []walked) ([]byte, error) {
+func (m *Recipe) compose(ctx context.Context, walked []walked, received map[string]int) ([]byte, mapping.Missing, error) {
 	c := &mapping.Composition{
-		Root: string(m.resource), Map: m.program, Ignore: m.ignore, Object: len(m.resource.Lists()) > 0, MaxBytes: int(m.maxBytes),
+		Root: string(m.resource), Map: m.program, Ignore: m.ignore, Lists: m.resource.Lists(), MaxBytes: int(m.maxBytes),
 	}
 	for i, p := range m.parts {
 		items := p.mapped
-		items.Items, items.Responses = walked[i].items, walked[i].responses
+		items.Items, items.Responses, items.Lists = walked[i].items, walked[i].responses, make(map[string]int)
 		c.Parts = append(c.Parts, items)
 	}
-	return c.Compose(ctx)
+	body, err := c.Compose(ctx)
+	for _, p := range c.Parts {
+		for name, n := range p.Lists {
+			received[string(m.resource)+"."+name] = n
+		}
+	}
+	return body, c.Missing, err
 }

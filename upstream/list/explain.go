@@ -35,7 +35,7 @@ func (m *Recipe) Explain(ctx context.Context, s Sample) ([]Step, error) {
 		items := mapping.Items{Root: p.root, List: p.list, Maps: p.mapped.Maps[:i+1], MaxItems: p.Paging.MaxItems, Items: first}
 		composition := &mapping.Composition{Root: p.root, MaxBytes: int(m.maxBytes)}
 		if i == len(p.mapped.Maps)-1 {
-			items.Draft, composition.Ignore, composition.Object = m.draft, m.ignore, len(m.resource.Lists()) > 0
+			items.Draft, composition.Ignore, composition.Lists = m.draft, m.ignore, m.resource.Lists()
 		}
 		composition.Parts = []mapping.Items{items}
 		made, err := composition.Compose(ctx)
@@ -64,8 +64,8 @@ func (m *Recipe) Normalize(body []byte) (shape.Document, error) {
 // Enough refuses a document in which a list has fewer items than its part must have.
 func (m *Recipe) Enough(doc shape.Document) error {
 	for _, p := range m.parts {
-		for _, l := range doc.Lists {
-			if l.Path == p.root && l.Items < p.MinItems {
+		for _, l := range doc.Survey {
+			if (l.Path == p.root || !p.list) && l.Items < p.MinItems {
 				return &shape.RefusedError{Path: l.Path, Want: fmt.Sprintf("at least %d items (min_items)", p.MinItems), Got: strconv.Itoa(l.Items)}
 			}
 		}

@@ -22,7 +22,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
@@ -49,9 +48,8 @@ type Recipe struct {
 	shaping  *mapping.Program // of each item, before the part's own
 	ignore   *mapping.Ignored
 	maxBytes int64
-	pause    time.Duration // between two walks
-	defs     string        // that programs begin with
-	timely   bool          // a program depends on the time
+	defs     string // that programs begin with
+	timely   bool   // a program depends on the time
 }
 
 // part is one part of a recipe.
@@ -69,7 +67,7 @@ type part struct {
 func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int64) (*Recipe, error) {
 	m := &Recipe{
 		resource: r, from: o, shared: shared, ignore: mapping.NewIgnored(shared.Ignore), maxBytes: maxBytes,
-		pause: 50 * time.Millisecond, defs: defs(shared),
+		defs: defs(shared),
 	}
 	err := errors.Join(check(shared), m.compile(&m.draft, "upstream.shared.draft", shared.Draft), m.compile(&m.shaping, "upstream.shared.map", shared.Map))
 	if err != nil || o.Empty {
@@ -101,7 +99,6 @@ func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int
 // part checks and compiles one part.
 func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, error) {
 	p := &part{Part: o, root: string(m.resource), list: true}
-	p.Headers = maps.Clone(o.Headers)
 	switch {
 	case o.Name != "":
 		p.root += "." + o.Name
@@ -113,8 +110,8 @@ func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, e
 	case len(m.resource.Lists()) > 0:
 		p.list = false
 	}
-	if lists := m.resource.Lists(); o.MinItems > 0 && len(lists) > 0 && !slices.Contains(lists, o.Name) {
-		return nil, wrong(key+"min_items", "want it on a part that is one of %s, got the part %q", strings.Join(lists, ", "), o.Name)
+	if lists := m.resource.Lists(); o.MinItems > 0 && len(lists) > 0 && o.Name != "" && !slices.Contains(lists, o.Name) {
+		return nil, wrong(key+"min_items", "want it on a part that is one of %s, or has no name, got the part %q", strings.Join(lists, ", "), o.Name)
 	} else if o.MinItems > 0 && o.Name != "" && len(lists) == 0 {
 		return nil, wrong(key+"min_items", "want it on a part without a name, got the part %q", o.Name)
 	}
@@ -131,7 +128,7 @@ func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, e
 		return nil, wrong(key+"paging."+name, "%w", err)
 	}
 	p.Items, p.ID = cmp.Or(o.Items, m.shared.Items), cmp.Or(o.ID, m.shared.ID)
-	p.opening = mapping.Opening{Root: p.root, List: p.list, MaxItems: p.Paging.MaxItems, MaxBytes: int(m.maxBytes)}
+	p.opening = mapping.Opening{Root: p.root, List: p.list, Paged: p.Paging.Style != source.PagingNone, MaxItems: p.Paging.MaxItems, MaxBytes: int(m.maxBytes)}
 	p.mapped = mapping.Items{Name: p.Name, Root: p.root, List: p.list, Draft: m.draft, MaxItems: p.Paging.MaxItems}
 	var own *mapping.Program
 	err := errors.Join(
@@ -188,18 +185,16 @@ func (p *part) page(shared source.Paging) (key string, err error) {
 	if g.Query == nil {
 		g.Query = shared.Query
 	}
-	styles := []string{source.PagingNone, source.PagingPage, source.PagingOffset, source.PagingLink, source.PagingCursor, source.PagingHeader}
+	style, known := styles[g.Style]
 	switch {
-	case !slices.Contains(styles, g.Style):
-		return "style", fmt.Errorf("want one of %s, got %q", strings.Join(styles, ", "), g.Style)
+	case !known:
+		return "style", fmt.Errorf("want one of %s, got %q", strings.Join(slices.Sorted(maps.Keys(styles)), ", "), g.Style)
 	case !p.list && g.Style != source.PagingNone && !own:
 		return "style", fmt.Errorf("want none, since the part is an object, got %q", g.Style)
-	case (g.Style == source.PagingPage || g.Style == source.PagingOffset || g.Style == source.PagingCursor) && g.Param == "":
+	case style.param && g.Param == "":
 		return "param", fmt.Errorf("want the name of the parameter for the %s, got none", g.Style)
-	case g.Style == source.PagingCursor && g.Next == "":
-		return "next", errors.New("want a program that finds the cursor, got none")
-	case g.Style == source.PagingLink && g.Next == "":
-		return "next", errors.New("want a program that finds the link, got none")
+	case style.finds != "" && g.Next == "":
+		return "next", fmt.Errorf("want a program that finds the %s, got none", style.finds)
 	}
 	if g.SizeParam == "-" {
 		g.SizeParam = ""
@@ -275,8 +270,8 @@ func check(s source.Shared) error {
 	if name, err := exchange.CheckHeaders(s.Headers); err != nil {
 		return &Error{"upstream.shared.headers." + name, err}
 	}
-	if _, err := NewLogin(s.Login); err != nil {
-		return &Error{"upstream.shared.login", err}
+	if h := s.RetryAfter.Header; h != "" && !exchange.IsHeaderName(h) {
+		return wrong("upstream.shared.retry_after.header", "want the name of a header, got %q", h)
 	}
 	if u, err := url.Parse(s.Media); err != nil || s.Media != "" && !u.IsAbs() {
 		return wrong("upstream.shared.media", "want an absolute URL")
@@ -285,8 +280,10 @@ func check(s source.Shared) error {
 		return nil
 	}
 	_, err := mapping.Compile("", "upstream.shared.def", defs(s)+".")
-	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok {
-		return &Error{"upstream.shared.def", failed.Where()} // whose line is not that of def alone
+	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok && failed.Line > 0 { // whose line is not that of def alone
+		lines := strings.Split(strings.TrimRight(s.Def, "\n"), "\n")
+		failed.Line = min(max(failed.Line-strings.Count(defs(s), "\n")+strings.Count(s.Def, "\n")+1, 1), len(lines))
+		failed.Text = strings.TrimSpace(lines[failed.Line-1])
 	}
 	return err
 }
@@ -313,7 +310,7 @@ func defs(s source.Shared) string {
 
 // Error is a mistake in the configuration, but for those that a *[mapping.ProgramError] tells.
 type Error struct {
-	Key string // upstream.resources.banners.parts[0].paging.size, upstream.shared.login
+	Key string // upstream.resources.banners.parts[0].paging.size
 	Err error
 }
 

@@ -2,7 +2,11 @@ package mapping
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+
+	"vitrine/upstream/shape"
 )
 
 // Composition is everything a document's input is made from: the items of its parts, unchanged.
@@ -11,8 +15,10 @@ type Composition struct {
 	Parts    []Items
 	Map      *Program // of the whole; nil for none
 	Ignore   *Ignored // members of items that are left out
-	Object   bool     // the document is an object of lists; otherwise it is a list
+	Lists    []string // of the document, if it is an object of them; otherwise it is a list
 	MaxBytes int      // of the result
+
+	Missing Missing // relations of the result that lead nowhere
 
 	budget int // the memory of the values that are decoded at a time
 }
@@ -28,6 +34,8 @@ type Items struct {
 	Items    [][]byte
 	// Responses are those that the items came in. Compose counts what it made of each.
 	Responses []Response
+	// Lists counts the items of the lists that one object is made of, by their names, as it comes.
+	Lists map[string]int
 }
 
 // Response is one that items came in.
@@ -63,11 +71,27 @@ func (c *Composition) Compose(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	document, err := c.Map.one(ctx, c.Root, parts)
+	document, err := c.Map.One(ctx, c.Root, parts)
 	if err != nil {
 		return nil, err
 	}
-	return Append(nil, c.Root, document, c.limits(c.Object))
+	if err := c.whole(c.Map, document); err != nil {
+		return nil, err
+	}
+	out, err := Append(nil, c.Root, document, c.limits(c.Lists != nil))
+	whole := Items{Maps: []*Program{c.Map}}
+	return out, whole.name(err)
+}
+
+// whole refuses a document of which a program has left out a list: it would be empty.
+func (c *Composition) whole(program *Program, document any) error {
+	object, _ := document.(map[string]any)
+	for _, name := range c.Lists {
+		if _, made := object[name]; object != nil && !made {
+			return program.wrong(c.Root, "want each of %s in the document, got no %s", strings.Join(c.Lists, ", "), name)
+		}
+	}
+	return nil
 }
 
 // size is that of all items, in bytes, with what separates them.
@@ -82,7 +106,7 @@ func (c *Composition) size() (n int) {
 
 // limits are those of an object of lists, or of an item.
 func (c *Composition) limits(object bool) Limits {
-	limits := Limits{Bytes: c.MaxBytes, Ignore: c.Ignore}
+	limits := Limits{Bytes: c.MaxBytes, Ignore: c.Ignore, Missing: &c.Missing}
 	if object {
 		limits.Items = 1
 	}
@@ -134,9 +158,14 @@ func (c *Composition) part(ctx context.Context, out []byte, p Items) ([]byte, er
 		whole := c.budget
 		err := c.items(ctx, p, func(path string, v any) (err error) {
 			separate()
-			out, err = Append(out, path, v, c.limits(!p.List && c.Object))
+			if !p.List && len(p.Maps) > 0 {
+				if err := c.whole(p.Maps[len(p.Maps)-1], v); err != nil {
+					return err
+				}
+			}
+			out, err = Append(out, path, v, c.limits(!p.List && c.Lists != nil))
 			c.budget = whole // the item is finished
-			return err
+			return p.name(err)
 		})
 		if err != nil {
 			return nil, err
@@ -146,7 +175,7 @@ func (c *Composition) part(ctx context.Context, out []byte, p Items) ([]byte, er
 	case p.List:
 		return append(out, ']'), nil
 	case n != 1:
-		return nil, notOne(p.Root, n)
+		return nil, p.notOne(n)
 	}
 	return out, nil
 }
@@ -168,7 +197,7 @@ func (c *Composition) decode(ctx context.Context) (any, error) {
 		case len(values) == 1:
 			lists[p.Name] = values[0]
 		default:
-			return nil, notOne(p.Root, len(values))
+			return nil, p.notOne(len(values))
 		}
 	}
 	if len(c.Parts) == 1 && c.Parts[0].Name == "" {
@@ -195,6 +224,13 @@ func (c *Composition) items(ctx context.Context, p Items, emit func(path string,
 		v, err := decode(path, item, &c.budget)
 		if err != nil {
 			return err
+		}
+		if object, ok := v.(map[string]any); ok && !p.List && p.Lists != nil {
+			for name, member := range object {
+				if list, ok := member.([]any); ok {
+					p.Lists[name] = len(list)
+				}
+			}
 		}
 		draft, err := p.draft(ctx, path, v)
 		if err != nil {
@@ -224,7 +260,7 @@ func (p *Items) draft(ctx context.Context, path string, v any) (string, error) {
 	if p.Draft == nil {
 		return "", nil
 	}
-	marked, err := p.Draft.one(ctx, path, v)
+	marked, err := p.Draft.One(ctx, path, v)
 	below, isPath := marked.(string)
 	switch {
 	case err != nil || marked == nil || marked == false:
@@ -245,8 +281,8 @@ func pipe(ctx context.Context, programs []*Program, path string, v any, most int
 	})
 }
 
-// one runs a program that must yield exactly one value.
-func (p *Program) one(ctx context.Context, path string, in any) (any, error) {
+// One runs a program that must yield exactly one value.
+func (p *Program) One(ctx context.Context, path string, in any) (any, error) {
 	var out any
 	n := 0
 	err := p.Run(ctx, path, in, 2, func(v any) error {
@@ -255,15 +291,31 @@ func (p *Program) one(ctx context.Context, path string, in any) (any, error) {
 		return nil
 	})
 	if err == nil && n != 1 {
-		err = notOne(path, n)
+		err = p.notOne(path, n)
 	}
 	return out, err
 }
 
-func notOne(path string, n int) error {
+func (p *Program) notOne(path string, n int) error {
 	got := "several"
 	if n == 0 {
 		got = "none"
 	}
-	return refuse(path, "one value from the program", got)
+	return p.wrong(path, "want one value, got %s", got)
+}
+
+// wrong is an error about what the program yields.
+func (p *Program) wrong(path, format string, args ...any) error {
+	return &ProgramError{Program: p.name, Input: path, Err: fmt.Errorf(format, args...)}
+}
+
+func (p *Items) notOne(n int) error { return p.Maps[len(p.Maps)-1].notOne(p.Root, n) }
+
+// name adds the name of the program that yields a value to a refusal of it.
+func (p *Items) name(err error) error {
+	refused, ok := errors.AsType[*shape.RefusedError](err)
+	if !ok || len(p.Maps) == 0 {
+		return err
+	}
+	return p.Maps[len(p.Maps)-1].wrong(refused.Path, "want %s, got %s", refused.Want, refused.Got)
 }

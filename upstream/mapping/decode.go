@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"vitrine/upstream/plain"
+	"vitrine/upstream/sanitize"
 	"vitrine/upstream/shape"
 )
 
@@ -213,10 +213,21 @@ func (d *reader) broken(err error) error {
 	return shape.Broken(path, d.in, d.json.InputOffset(), err)
 }
 
+// Garbled is a repair of texts that were not Unicode, in a response for the list at root.
+func Garbled(root string, count int, places []jsontext.Pointer) shape.Repair {
+	made := shape.Repair{Kind: shape.KindText, Count: count}
+	for _, pointer := range places {
+		made.Paths = append(made.Paths, place(root, pointer))
+	}
+	return made
+}
+
+func (d *reader) place(pointer jsontext.Pointer) string { return place(d.root, pointer) }
+
 // place is the path of a JSON pointer.
-func (d *reader) place(pointer jsontext.Pointer) string {
+func place(root string, pointer jsontext.Pointer) string {
 	const most = 300
-	path := d.root
+	path := root
 	for token := range pointer.Tokens() {
 		if len(path) > most {
 			return path + "…"
@@ -247,4 +258,4 @@ func join(path, name string) string {
 var simpleName = regexp.MustCompile(`^[\w-]{1,40}$`)
 
 // Clip shortens text of the CMS for a log line.
-func Clip(s string) string { return plain.Clip(s, 40) }
+func Clip(s string) string { return sanitize.Clip(s, 40) }

@@ -18,6 +18,31 @@ type Limits struct {
 	Bytes  int      // of all of dst; 0 for any number
 	Ignore *Ignored // members that are left out; nil for none
 	Items  int      // the depth of objects at which the items are: 1 in {"artist":[…]}, otherwise 0
+	// Missing counts the values of the function missing: null is written for them, and in a list
+	// nothing. Nil does not count.
+	Missing *Missing
+}
+
+// Missing are relations to items that the CMS did not send.
+type Missing struct {
+	Count int
+	Shown []string // the first few: gallery 12
+}
+
+// missingMark is the only member of what the function missing returns.
+const missingMark = "vitrine: missing"
+
+// missing reports whether v is a value of that function.
+func (l *Limits) missing(v any) bool {
+	object, _ := v.(map[string]any)
+	what, is := object[missingMark]
+	if is && l.Missing != nil {
+		const most = 5
+		if l.Missing.Count++; len(l.Missing.Shown) < most {
+			l.Missing.Shown = append(l.Missing.Shown, Clip(fmt.Sprint(what)))
+		}
+	}
+	return is
 }
 
 // Ignored are the names of a CMS's own members, which are left out of what is written.
@@ -55,6 +80,11 @@ func below(step string, err error) error {
 	return err
 }
 
+// Plus returns m and what other has.
+func (m Missing) Plus(other Missing) Missing {
+	return Missing{m.Count + other.Count, append(slices.Clone(m.Shown), other.Shown...)}
+}
+
 func (l *Limits) full(dst []byte) error {
 	if l.Bytes > 0 && len(dst) > l.Bytes {
 		return refuse("", fmt.Sprintf("at most %d bytes", l.Bytes), "more")
@@ -78,8 +108,12 @@ func (l *Limits) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 		}
 	case []any:
 		dst = append(dst, '[')
+		open := len(dst)
 		for i, item := range v {
-			if i > 0 {
+			if l.missing(item) {
+				continue
+			}
+			if len(dst) > open {
 				dst = append(dst, ',')
 			}
 			if dst, err = l.value(dst, item, depth+1, objects); err != nil {
@@ -88,6 +122,9 @@ func (l *Limits) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 		}
 		dst = append(dst, ']')
 	case map[string]any:
+		if l.missing(v) {
+			return append(dst, "null"...), nil
+		}
 		if dst, err = l.object(dst, v, depth, objects); err != nil {
 			return dst, err
 		}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -32,6 +31,10 @@ func functions() []gojq.CompilerOption {
 		gojq.WithFunction("resolve_url", 1, 1, func(v any, args []any) any { return resolveURL(v, args[0]) }),
 		// from_epoch_ms: the timestamp of milliseconds since 1970, as a number or digits.
 		gojq.WithFunction("from_epoch_ms", 0, 0, func(v any, _ []any) any { return fromEpoch(v) }),
+
+		// missing(what): null, with a content warning, for a relation to an item that the CMS did not
+		// send; in a list nothing.
+		gojq.WithFunction("missing", 1, 1, func(_ any, args []any) any { return map[string]any{missingMark: args[0]} }),
 
 		// Those that follow look at objects at every depth, which would take jq many steps for each
 		// value. They change copies, since a program may use its input again.
@@ -73,10 +76,6 @@ func functions() []gojq.CompilerOption {
 				return object
 			})
 		}),
-		// unwrap_attributes: {"data": …} and {"id", "attributes": {…}} without their wrappers.
-		gojq.WithFunction("unwrap_attributes", 0, 0, func(v any, _ []any) any { return everywhere(v, unwrap) }),
-		// far_ends: the far end of each row of a junction table.
-		gojq.WithFunction("far_ends", 0, 0, func(v any, _ []any) any { return everywhere(v, farEnd) }),
 		// marked({name: value}): the path of a member with such a value, or one of a list of values;
 		// null if there is none.
 		gojq.WithFunction("marked", 1, 1, func(v any, args []any) any {
@@ -168,55 +167,6 @@ func everywhere(v any, change func(object map[string]any) any) any {
 		return list
 	}
 	return v
-}
-
-// unwrap removes a wrapper whose inside has lost its own. Data is an object without attributes, a
-// list, or null; a component has no wrapper.
-func unwrap(object map[string]any) any {
-	if data, ok := object["data"]; ok && len(object) == 1 {
-		switch data.(type) {
-		case nil, map[string]any, []any:
-			return data
-		}
-	}
-	attributes, ok := object["attributes"].(map[string]any)
-	id, hasID := object["id"]
-	if !ok || !hasID || len(object) > 3 { // id, attributes, and perhaps documentId
-		return object
-	}
-	attributes["id"] = id
-	return attributes
-}
-
-// farEnd replaces a row of a many-to-many relation, {"id", "rules_id", "pages_id": {…}}, by the one
-// of its ends that is expanded: all of its keys but the id end in _id. If the near end is expanded
-// too, the page is the far end: the only such relation in the documents is the pages that a rule
-// excludes.
-func farEnd(row map[string]any) any {
-	var far, page any
-	expanded := 0
-	for name, value := range row {
-		if name == "id" || name == "sort" {
-			continue
-		}
-		if !strings.HasSuffix(name, "_id") {
-			return row
-		}
-		if inner, ok := value.(map[string]any); ok {
-			far = inner
-			expanded++
-			if strings.HasPrefix(name, "page") {
-				page = inner
-			}
-		}
-	}
-	switch {
-	case expanded == 1:
-		return far
-	case page != nil:
-		return page
-	}
-	return row
 }
 
 // marked returns the path of the first mark in v by the names of members, or "".

@@ -1,53 +1,46 @@
 package mapping
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
+	"slices"
+	"strings"
 )
 
+// ownID is the identity of an item where no program says it.
+var ownID, _ = Compile("", "id", "(.id // ._id)?") // a constant
+
 // Identity returns what distinguishes an item in its list, whatever an editor does to it, by a
-// program, or without one by its id or _id; and whether the CMS provides that. Otherwise it is the
-// whole item.
-func Identity(ctx context.Context, program *Program, root string, i int, item []byte) (identity []byte, has bool, err error) {
-	paths := defaultIdentity
-	if program != nil {
-		paths = program.paths
+// program, or without one by its id or _id. An item without is its own identity. The digits of a
+// text are a number.
+func Identity(ctx context.Context, program *Program, root string, i int, item []byte) ([]byte, error) {
+	path, budget := index(root, i), 8<<20+2*len(item)
+	v, err := decode(path, item, &budget)
+	if err != nil {
+		return nil, err
 	}
-	if paths == nil {
-		identity, err = program.identity(ctx, index(root, i), item)
-		return identity, true, err
-	}
-	for i, p := range paths {
-		if i > 0 {
-			identity = append(identity, ',') // 1 and 11 are not 11 and 1
-		}
-		raw := p.raw(item)
-		identity, has = append(identity, raw...), has || raw != nil
+	var found any
+	if program == nil {
+		found, _, err = ownID.find(ctx, path, v)
+	} else {
+		found, err = program.One(ctx, path, v)
 	}
 	switch {
-	case has:
-		return identity, true, nil
-	case program == nil:
-		return item, false, nil
+	case err != nil:
+		return nil, err
+	case found == nil && program == nil:
+		return item, nil
+	case program != nil && isNull(found):
+		return nil, program.wrong(path, "want the item's identity, got null")
 	}
-	return nil, false, refuse(index(root, i), "the item's identity from the program", "null")
+	if text, ok := found.(string); ok && text != "" && strings.Trim(text, "0123456789") == "" {
+		found = json.Number(text)
+	}
+	return Append(nil, path, found, Limits{Bytes: 1 << 10})
 }
 
-var defaultIdentity = pathsOf(".id // ._id")
-
-// identity runs a program that is no path.
-func (p *Program) identity(ctx context.Context, root string, item []byte) ([]byte, error) {
-	v, err := Decode(root, item)
-	if err != nil {
-		return nil, err
-	}
-	found, err := p.one(ctx, root, v)
-	if err != nil {
-		return nil, err
-	}
-	id, err := Append(nil, root, found, Limits{Bytes: 1 << 10})
-	if err == nil && bytes.Equal(id, []byte("null")) {
-		err = refuse(root, "the item's identity from the program", "null")
-	}
-	return id, err
+// isNull reports whether v is null, or a list of nothing else.
+func isNull(v any) bool {
+	list, isList := v.([]any)
+	return v == nil || isList && !slices.ContainsFunc(list, func(v any) bool { return v != nil })
 }

@@ -15,17 +15,19 @@ import (
 
 // Page is one response without its envelope.
 type Page struct {
-	Items [][]byte // each the JSON of one item, unchanged
-	Total int      // total items; -1 if unknown
-	Next  string   // the link or cursor of the next page
-	Whole bool     // a plain list where an envelope could be: nothing follows
-	More  string   // what shows that something follows, if paging is not configured
+	Items   [][]byte // each the JSON of one item, unchanged
+	Total   int      // total items; -1 if unknown
+	Next    string   // the link or cursor of the next page
+	Whole   bool     // a plain list where an envelope could be: nothing follows
+	Missing Missing  // relations that the program for the items found to lead nowhere
+	More    string   // what shows that something follows, if paging is not configured
 }
 
 // Opening is a response whose items are to be found.
 type Opening struct {
 	Root   string // the path of the list in the document
 	List   bool   // otherwise it is one object
+	Paged  bool   // it has several pages, of which this may be the last
 	Body   []byte
 	Header http.Header
 	// Items, Total and Next are programs. Without Items, the response itself is the list.
@@ -44,7 +46,7 @@ func (o *Opening) Open(ctx context.Context) (page Page, err error) {
 	} else {
 		around, err = o.decode(ctx, &page)
 	}
-	page.More = More(around, o.Header, len(page.Items))
+	page.More = More(around, o.Header, len(page.Items), o.Paged)
 	if err != nil || page.Whole {
 		return page, err
 	}
@@ -63,12 +65,8 @@ func (o *Opening) Open(ctx context.Context) (page Page, err error) {
 
 // find runs a program that yields at most one value; nil finds nothing.
 func (p *Program) find(ctx context.Context, path string, in any) (found any, ok bool, err error) {
-	switch {
-	case p == nil:
+	if p == nil {
 		return nil, false, nil
-	case p.path != nil:
-		found, ok = p.path.find(in)
-		return found, ok, nil
 	}
 	err = p.Run(ctx, path, in, 1, func(v any) error {
 		found, ok = v, true
@@ -79,9 +77,9 @@ func (p *Program) find(ctx context.Context, path string, in any) (found any, ok 
 
 // straight reports whether the response can be read without being decoded.
 func (o *Opening) straight() bool {
-	isPath := func(p *Program) bool { return p == nil || p.path != nil }
+	isPath := func(p *Program) bool { return p == nil || p.ways != nil }
 	return isPath(o.Total) && isPath(o.Next) && isPath(o.Items) &&
-		(o.Items == nil || len(o.Items.path.ways) == 1 || len(o.Items.path.ways) == 2 && o.Items.path.ways[1] == nil)
+		(o.Items == nil || len(o.Items.ways) == 1 || len(o.Items.ways) == 2 && o.Items.ways[1] == nil)
 }
 
 // maxAround bounds the memory of what is decoded of a response besides its items.
@@ -94,7 +92,7 @@ func (o *Opening) read(page *Page) (around any, err error) {
 	var steps []string
 	fallback := true
 	if o.Items != nil {
-		steps, fallback = o.Items.path.ways[0], len(o.Items.path.ways) == 2
+		steps, fallback = o.Items.ways[0], len(o.Items.ways) == 2
 	}
 	found := false
 	switch {
@@ -175,7 +173,7 @@ func (o *Opening) keep(d *reader, name string, around map[string]any, room *int)
 // wants reports whether a path goes through a member of that name.
 func (o *Opening) wants(name string) bool {
 	for _, p := range []*Program{o.Total, o.Next} {
-		if p != nil && slices.ContainsFunc(p.path.ways, func(way []string) bool { return slices.Contains(way, name) }) {
+		if p != nil && slices.ContainsFunc(p.ways, func(way []string) bool { return slices.Contains(way, name) }) {
 			return true
 		}
 	}
@@ -203,7 +201,7 @@ func (o *Opening) decode(ctx context.Context, page *Page) (v any, err error) {
 	}
 	found := v
 	if o.Items != nil {
-		if found, err = o.Items.one(ctx, o.Root, v); err != nil {
+		if found, err = o.Items.One(ctx, o.Root, v); err != nil {
 			return nil, err
 		}
 	}
@@ -213,14 +211,14 @@ func (o *Opening) decode(ctx context.Context, page *Page) (v any, err error) {
 	}
 	switch {
 	case !ok:
-		return nil, refuse(o.Root, "a list from the program that finds the items", gojq.TypeOf(found))
+		return nil, o.Items.wrong(o.Root, "want a list, got %s", gojq.TypeOf(found))
 	case len(values) > o.Left:
 		return nil, refuse(o.Root, fmt.Sprintf("at most %d items", o.MaxItems), "more")
 	}
 	page.Items = make([][]byte, len(values))
 	left := o.MaxBytes
 	for i, value := range values {
-		if page.Items[i], err = Append(nil, index(o.Root, i), value, Limits{Bytes: o.MaxBytes}); err != nil {
+		if page.Items[i], err = Append(nil, index(o.Root, i), value, Limits{Bytes: o.MaxBytes, Missing: &page.Missing}); err != nil {
 			return nil, err
 		}
 		if left -= len(page.Items[i]); left < 0 {

@@ -24,10 +24,14 @@ var (
 )
 
 // More returns what in an answer shows that its list goes on after so many items, or "". v is the
-// answer as Decode makes it; the items themselves are not looked into.
-func More(v any, header http.Header, items int) string {
+// answer as Decode makes it; the items themselves are not looked into. Of a list of several pages
+// totals say nothing here.
+func More(v any, header http.Header, items int, paged bool) string {
 	if NextLink(header) != "" {
 		return `a Link header with rel="next"`
+	}
+	if paged {
+		items = math.MaxInt
 	}
 	for _, name := range []string{"X-Total-Count", "X-WP-Total", "X-WP-TotalPages"} {
 		if n, err := strconv.Atoi(header.Get(name)); err == nil && saysMore(plainName(name), float64(n), items) {
@@ -54,7 +58,7 @@ func more(v any, path string, items, depth int) string {
 			return at + ": true"
 		}
 		if text, ok := value.(string); ok && text != "" && slices.Contains(nextNames, plainName(name)) {
-			return at + ": " + Clip(strconv.Quote(text))
+			return at + ": a link or cursor"
 		}
 		if found := more(value, at, items, depth-1); found != "" {
 			return found
@@ -64,7 +68,7 @@ func more(v any, path string, items, depth int) string {
 }
 
 func saysMore(name string, n float64, items int) bool {
-	return slices.Contains(totalNames, name) && n > float64(items) || slices.Contains(pagesNames, name) && n > 1
+	return slices.Contains(totalNames, name) && n > float64(items) || slices.Contains(pagesNames, name) && n > 1 && items < math.MaxInt
 }
 
 func plainName(name string) string {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
-	"vitrine/upstream/plain"
+	"vitrine/upstream/sanitize"
 	"vitrine/upstream/shape"
 )
 
@@ -68,8 +68,7 @@ type Program struct {
 	name   string
 	source string
 	code   *gojq.Code
-	path   *path   // that the program is, or nil
-	paths  []*path // that it makes a list of, or nil
+	ways   [][]string // of a program that only goes down into objects; nil for any other
 }
 
 // maxSource bounds a program. Typical ones have up to 2,000 bytes.
@@ -85,11 +84,16 @@ func Compile(defs, name, source string) (*Program, error) {
 	}
 	code, err := compile(defs + source)
 	if err == nil {
-		return &Program{name: name, source: source, code: code, path: pathOf(source), paths: pathsOf(source)}, nil
+		return &Program{name: name, source: source, code: code, ways: waysOf(source)}, nil
 	}
 	if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
 		at := max(0, min(syntax.Offset-len(prelude+defs), len(source))-len(syntax.Token))
 		failed.Line, failed.Text = lineAt(source, at)
+	} else if _, name, ok := strings.Cut(err.Error(), " not defined: "); ok { // of which gojq tells no place
+		name, _, _ = strings.Cut(name, "/")
+		if at := strings.Index(source, name); at >= 0 {
+			failed.Line, failed.Text = lineAt(source, at)
+		}
 	}
 	failed.Err = err
 	return nil, failed
@@ -148,13 +152,31 @@ func (p *Program) failed(ctx context.Context, path string, err error) error {
 	return &ProgramError{Program: p.name, Input: path, Err: err}
 }
 
-// lineAt is the line at an offset, and its text.
+// waysOf returns the members that a program goes down to, one way after the other if one leads to
+// null: .data, .results? // ., .meta.total // empty. Most of those that find something in a response
+// are like that: the items are taken out as bytes while it is read, and only what is around them is
+// decoded. No steps are the value itself. It is nil for any other program.
+func waysOf(source string) (ways [][]string) {
+	source = strings.Join(strings.Fields(source), " ")
+	for way := range strings.SplitSeq(strings.TrimSuffix(source, " // empty"), "//") {
+		switch way = strings.TrimSpace(way); {
+		case way == ".":
+			ways = append(ways, nil)
+		case steps.MatchString(way):
+			ways = append(ways, strings.Split(strings.ReplaceAll(way[1:], "?", ""), "."))
+		default:
+			return nil
+		}
+	}
+	return ways
+}
+
+var steps = regexp.MustCompile(`^(?:\.[A-Za-z_]\w*\??)+$`)
+
+// lineAt is the line at an offset, and its text, shortened.
 func lineAt(source string, at int) (line int, text string) {
 	at = min(at, len(source))
 	begin := strings.LastIndexByte(source[:at], '\n') + 1
 	rest, _, _ := strings.Cut(source[begin:], "\n")
-	return 1 + strings.Count(source[:begin], "\n"), excerpt(rest)
+	return 1 + strings.Count(source[:begin], "\n"), sanitize.Clip(strings.Join(strings.Fields(rest), " "), 80)
 }
-
-// excerpt shortens a piece of a program for a log line.
-func excerpt(text string) string { return plain.Clip(strings.Join(strings.Fields(text), " "), 80) }

@@ -2,6 +2,7 @@ package retryafter
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -10,7 +11,7 @@ const longest = 24 * time.Hour
 
 // of is the Retry-After of a response without a body.
 func of(status int, value, date string) time.Duration {
-	return Of(&http.Response{StatusCode: status, Header: http.Header{"Retry-After": {value}, "Date": {date}}}, longest)
+	return Of(&http.Response{StatusCode: status, Header: http.Header{"Retry-After": {value}, "Date": {date}}}, longest, Field{})
 }
 
 func TestRetryAfterIsReadAsSecondsOrDate(t *testing.T) {
@@ -52,6 +53,32 @@ func TestRetryAfterIsReadAsSecondsOrDate(t *testing.T) {
 	for _, status := range []int{200, 301, 500, 502} {
 		if got := of(status, "120", ""); got != 0 {
 			t.Errorf("status %d: %v", status, got)
+		}
+	}
+}
+
+func TestAServersOwnFieldCountsWithoutRetryAfter(t *testing.T) {
+	at := time.Now().Add(time.Minute)
+	for _, c := range []struct {
+		unit, value, standard string
+		want                  time.Duration
+	}{
+		{"", "60", "", time.Minute},
+		{Seconds, "60", "7", 7 * time.Second},
+		{Seconds, "60", "soon", time.Minute},
+		{Milliseconds, "1500", "", 1500 * time.Millisecond},
+		{Milliseconds, "99999999999999999999", "", longest},
+		{Time, strconv.FormatInt(at.Unix(), 10), "", time.Minute},
+		{Time, strconv.FormatInt(at.UnixMilli(), 10), "", time.Minute},
+		{Time, at.UTC().Format(http.TimeFormat), "", time.Minute},
+		{Time, at.Format(time.RFC3339), "", time.Minute},
+		{Time, "99999999999999999999", "", 0},
+		{Time, "0", "", 0},
+	} {
+		h := http.Header{"X-Reset": {c.value}, "Retry-After": {c.standard}}
+		got := Of(&http.Response{StatusCode: 429, Header: h}, longest, Field{"X-Reset", c.unit})
+		if got > c.want || got < c.want-2*time.Second {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

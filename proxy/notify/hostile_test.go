@@ -2,12 +2,16 @@ package notify_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +19,7 @@ import (
 	"unicode"
 
 	"vitrine/cmd/testkit"
+	"vitrine/config/source"
 )
 
 // What a target can do to who tells it: each costs a bounded number of requests, and bytes, and
@@ -35,14 +40,9 @@ func TestAHostileTargetCostsLittleAndIsNamed(t *testing.T) {
 			w.WriteHeader(500)
 			_, _ = fmt.Fprint(w, "no, ", r.URL.Query().Get("key"), "\x1b[31m", r.Header.Get("X-Key"))
 		}, 1, `status 500 no, ********\x1b[31m********`},
-		"403": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, 1, "status 403"},
 		"redirect to another host": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		}, 1, "a redirect that is not followed"},
-		"redirect by GET": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusSeeOther) }, 1, "a redirect that is not followed"},
-		"endless redirects": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/more", http.StatusPermanentRedirect)
-		}, 4, "a redirect that is not followed"},
 		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,6 +103,10 @@ func TestATargetThatBreaksTheProtocolCostsLittleAndWritesNothingToATerminal(t *t
 		"another protocol": {func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 		}, false},
+		"another protocol, then silence": {func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c)
+		}, false},
 		"a body cut short": {func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 500 No\r\nContent-Length: 9999\r\n\r\n\x1b[31mhunter1")
 		}, false},
@@ -148,10 +152,10 @@ func TestASecretIsMaskedHoweverItIsWritten(t *testing.T) {
     path: '?key={token}'
     token: 'hun "<ter>&1'
     headers: {X-Key: '{"key":"{token}"}', Content-Type: application/json}
-    body: '{"key":"{token}"}'
+    body: '{key: .reason}'
 `)
-	shown, err := sender.Dump(event)
-	if err != nil || strings.Contains(shown, "ter") || strings.Count(shown, "********") != 3 {
+	shown, err := sender.Dump(t.Context(), event)
+	if err != nil || strings.Contains(shown, "ter") || strings.Count(shown, "********") != 2 {
 		t.Errorf("%v\n%s", err, shown)
 	}
 	if err := sender.Send(t.Context(), event); err == nil || strings.Contains(err.Error(), "ter") || strings.Count(err.Error(), "********") != 3 {
@@ -189,5 +193,61 @@ func TestACertificateThatIsWrongIsRefused(t *testing.T) {
 	sender := newSender(t, "  - {name: own, preset: webhook, url: '"+secure.URL+"'}\n")
 	if err := sender.Send(t.Context(), event); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Error(err)
+	}
+}
+
+// TestWordsOfTheCMSAreNeitherAMentionNorALinkInAChat: Slack makes mentions and links of <...>, and
+// links of addresses; Teams makes links of Markdown and addresses, and mentions of its own entities
+// alone.
+func TestWordsOfTheCMSAreNeitherAMentionNorALinkInAChat(t *testing.T) {
+	hostile := event
+	until := event.At
+	hostile.Until, hostile.Command = &until, "vitrine accept banners"
+	for _, name := range []string{
+		"<!channel>", "<!here|x>", "<!subteam^S1>", "<@U024BE7LH>", "<#C024BE7LR>", "<https://evil.example|banners>", "&lt;!channel&gt;", "@channel", "@everyone",
+		"https://evil.example", "http://127.0.0.1/x", "www.evil.example", "evil.example/x", "mailto:a@evil.example", "a@evil.example", "<at>everyone</at>",
+		"[banners](https://evil.example)", "![x](https://evil.example/x.png)", "<mailto:a@evil.example|x>", `"},{"type":"x"`, "\u202e<!channel>\n@here", "<script>",
+	} {
+		hostile.Event, hostile.Reason = source.EventHeld, name
+		for _, preset := range []string{"slack", "teams"} {
+			r := newReceiver(t)
+			testkit.Must(t, newSender(t, "  - {name: chat, preset: "+preset+", url: '"+r.URL+"'}\n").Send(t.Context(), hostile))
+			body := r.received()[0].body
+			var slack struct{ Text *string }
+			var teams struct {
+				Attachments []struct {
+					Content struct {
+						Body    []struct{ Inlines []struct{ Type, Text string } }
+						MSTeams any
+					}
+				}
+			}
+			testkit.Must(t, errors.Join(json.Unmarshal([]byte(body), &slack), json.Unmarshal([]byte(body), &teams)))
+			var shown string
+			if preset == "slack" {
+				shown = *slack.Text
+				if strings.ContainsAny(shown, "<>") || strings.Contains(strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(shown), "&") {
+					t.Errorf("%s: %s", name, shown)
+				}
+			} else {
+				for _, block := range teams.Attachments[0].Content.Body {
+					for _, run := range block.Inlines {
+						if shown += run.Text; run.Type != "TextRun" {
+							t.Errorf("%s: %+v", name, run)
+						}
+					}
+				}
+			}
+			if regexp.MustCompile(`[@#.:/][^\x{200b}]`).MatchString(shown) || strings.Contains(body, "entities") {
+				t.Errorf("%s in %s: %q", name, preset, shown)
+			}
+			plain := strings.ReplaceAll(shown, "\u200b", "")
+			if preset == "slack" {
+				plain = html.UnescapeString(plain)
+			}
+			if !strings.Contains(plain, name) || !strings.Contains(plain, "accept it with vitrine accept banners") {
+				t.Errorf("%s in %s reads %q", name, preset, plain)
+			}
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package notify_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,7 +14,8 @@ import (
 	"vitrine/cmd/testkit"
 	"vitrine/config/source"
 	"vitrine/proxy/notify"
-	"vitrine/upstream/shape"
+	"vitrine/proxy/verdict"
+	"vitrine/upstream/guard"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.Waiting{M: m, AtOnce: 8}.Run()) }
@@ -24,13 +24,16 @@ const hook = "preset: webhook"
 
 func forbidden(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 
-func TestEachChangeIsToldOnceForTheFleetInOrder(t *testing.T) {
-	f := newFleet(t, 4, hook)
+// TestEachChangeIsSentOnceByFourReplicas: each begins when the one before was sent, and every third
+// fill changes nothing. The replicas take turns. The long tests make 1,000.
+func TestEachChangeIsSentOnceByFourReplicas(t *testing.T) {
+	f := newHastyFleet(t, 4, hook, 2*time.Millisecond)
 	var want []string
-	for seq := int64(1); seq <= 10; seq++ {
-		f.all(filled(seq, int(seq/2))) // every other one changes nothing
-		if seq%2 == 0 || seq == 1 {
-			want = append(want, fmt.Sprintf("banners changed %d %s", seq, tag(int(seq/2))))
+	for seq := int64(1); seq <= 100; seq++ {
+		f.notifiers = append(f.notifiers[1:], f.notifiers[0])
+		f.all(filled(seq, int(seq-seq%3/2)))
+		if seq%3 < 2 {
+			want = append(want, fmt.Sprintf("banners changed %d %s", seq, tag(int(seq))))
 		}
 		f.settled()
 	}
@@ -39,17 +42,46 @@ func TestEachChangeIsToldOnceForTheFleetInOrder(t *testing.T) {
 		t.Errorf("%v", f.counts)
 	}
 	for _, n := range f.notifiers {
-		if last := n.Status()[0].Last; last == nil || last.Seq != 10 || last.Event != source.EventChanged {
+		if last := n.Status()[0].Last; last == nil || last.Seq != 100 || last.Event != source.EventChanged {
 			t.Errorf("a process knows of %+v", last)
 		}
 	}
 }
 
-func TestAPurgeIsToldOnceAndSoIsADifferentDocumentAfterIt(t *testing.T) {
+// TestAnEndpointThatIsSlowGetsARequestOnce answers later than another replica waits for the one that
+// stored the document.
+func TestAnEndpointThatIsSlowGetsARequestOnce(t *testing.T) {
 	f := newFleet(t, 3, hook)
-	f.each(filled(2, 1), purged(3), filled(4, 1)) // the same content: whoever was told of the purge has it
-	f.each(purged(5), filled(6, 2))
-	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners purged 5 ", "banners changed 6 "+tag(2))
+	f.server.reply(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(3 * time.Second):
+		}
+	})
+	f.each(filled(2, 1))
+	f.want("banners changed 2 " + tag(1))
+}
+
+func TestAPurgeIsToldOnceAndSoIsTheDocumentAfterIt(t *testing.T) {
+	f := newFleet(t, 3, hook)
+	f.each(filled(2, 1), purged(3), filled(4, 1), filled(5, 1))
+	f.want("banners changed 2 "+tag(1), "banners purged 3 ", "banners changed 4 "+tag(1))
+}
+
+// TestNobodyIsToldBeforeThePurgeBoundIsOver: until then another replica may serve what was before.
+func TestNobodyIsToldBeforeThePurgeBoundIsOver(t *testing.T) {
+	f := newFleet(t, 0, hook)
+	f.bound = 300 * time.Millisecond
+	f.join(hook)
+	for _, s := range []cache.Sight{filled(2, 1), purged(3)} {
+		began := time.Now()
+		f.all(s)
+		f.settled()
+		if took := time.Since(began); took < f.bound {
+			t.Errorf("told after %v", took)
+		}
+	}
+	f.want("banners changed 2 "+tag(1), "banners purged 3 ")
 }
 
 // TestACacheIsNotToldOfTheDocumentAfterAPurge: it was told of the purge, and can have nothing
@@ -65,27 +97,30 @@ func TestAPurgeIsToldEvenIfTheSameDocumentIsBackBeforeThat(t *testing.T) {
 	f.each(filled(2, 1))
 	f.all(purged(3))
 	f.all(filled(4, 1))
-	f.want("banners purged 3 ")
+	f.settled()
+	if got := f.told(); len(got) != 1 || !strings.HasPrefix(got[0], "banners purged ") {
+		t.Errorf("told %q", got)
+	}
 }
 
-// TestAnotherProcessTellsWhatTheDeadOneDidNot: it was killed after the fill, before and after it
-// had claimed.
+// TestAnotherProcessTellsWhatTheDeadOneDidNot: it was killed after the fill, before and after it had
+// marked that it notifies. One that only stood still does not record what it sent too late.
 func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	f.each(filled(2, 1))
-	var claim cache.Claim
 	key := notify.Key(source.Target{Name: "it", URL: f.server.URL})
-	testkit.Eventually(t, "the pause after the first notice is over", func() (granted bool) {
-		var err error
-		claim, err = f.stores[0].Claim(t.Context(), cache.Claim{Notice: cache.Notice{Resource: "banners", Target: key, Topic: "content", Set: "S", Seq: 3, Value: tag(2)}}, 500*time.Millisecond)
-		return err == nil && claim.Outcome == cache.ClaimGranted
+	f.write(filled(2, 1))
+	n := cache.Notice{Resource: "banners", Endpoint: key, Topic: cache.TopicContent, Set: "S", Seq: 2, Value: tag(1)}
+	_, err := f.stores[0].Notify(t.Context(), n, func(cache.NotifyState) (bool, time.Duration) {
+		f.set(lockRecord("banners"), "notifying:"+key, fmt.Sprintf("dead %d 0", time.Now().Add(500*time.Millisecond).UnixMilli()))
+		return true, 0
 	})
+	testkit.Must(t, err)
 	f.end()
-	f.all(filled(3, 2))
-	f.want("banners changed 2 "+tag(1), "banners changed 3 "+tag(2))
-	claim.Outcome = cache.ClaimTold
-	if late, err := f.stores[1].Claim(t.Context(), claim, 0); err != nil || late.Outcome != "lost" {
-		t.Errorf("%+v %v", late, err)
+	began := time.Now()
+	f.notifiers[0].Seen(filled(2, 1))
+	f.want("banners changed 2 " + tag(1))
+	if took := time.Since(began); took < 400*time.Millisecond {
+		t.Errorf("sent after %v: not when the mark had lapsed", took)
 	}
 }
 
@@ -192,9 +227,7 @@ func TestAFailureThatIsRepeatedHasTheSameID(t *testing.T) {
 	f := newFleet(t, 2, hook)
 	f.server.reply(forbidden)
 	for i, why := range []string{"status 500 at page 3", "status 500"} {
-		sight := filled(2, 1)
-		sight.Document, sight.Failures, sight.Err = nil, 2, errors.New(why)
-		f.notifiers[i].Seen(sight)
+		judged(f.notifiers[i], verdict.Document{Set: "S", Seq: 2, Failures: 2, Cause: why})
 		testkit.Eventually(t, "a process tells it", func() bool { return len(f.server.received()) > i })
 		f.ends[i]()
 	}
@@ -222,7 +255,7 @@ func TestAStormOfPurgesIsOneNoticeInEachPause(t *testing.T) {
 	f := newFleet(t, 3, hook)
 	began := time.Now()
 	seq := int64(1)
-	for ; time.Since(began) < 500*time.Millisecond; seq += 2 {
+	for ; time.Since(began) < 500*time.Millisecond || seq < 20; seq += 2 { // also on a busy machine
 		f.all(filled(seq, int(seq)))
 		f.all(purged(seq + 1))
 	}
@@ -236,39 +269,91 @@ func TestAStormOfPurgesIsOneNoticeInEachPause(t *testing.T) {
 	}
 }
 
-func TestFailingIsToldOnceAndSoIsTheRecovery(t *testing.T) {
+func TestAnOutageIsToldOnceAndSoIsItsEnd(t *testing.T) {
 	f := newFleet(t, 3, hook)
-	failed := func(seq int64, count int) {
-		f.each(cache.Sight{Key: "rules", Set: "S", Seq: seq, Failures: count, Err: fmt.Errorf("status %d", 500+count)})
+	held := &verdict.Held{ETag: tag(1)}
+	for _, d := range []verdict.Document{
+		{Seq: 2, Held: held}, {Seq: 2, Held: held, Failures: 1}, {Seq: 2, Failures: 2}, {Seq: 2, Held: held, Failures: 3},
+		{Seq: 2, Held: held, Failures: 1}, {Seq: 3, Held: held}, {Seq: 3, Held: held, Failures: 2}, {Seq: 4},
+	} {
+		f.write(filled(d.Seq, 1))
+		d.Set = "S"
+		f.judged(d)
 	}
-	well := func(seq int64) {
-		s := filled(seq, 1)
-		s.Key = "rules"
-		f.each(s)
+	f.want("banners failing 2 ", "banners recovered 3 "+tag(1), "banners failing 3 ")
+}
+
+// TestTheRecoveryIsToldAlthoughRedisDoesNotKnowOfTheFailure: it was empty between, or away.
+func TestTheRecoveryIsToldAlthoughRedisDoesNotKnowOfTheFailure(t *testing.T) {
+	failed, again := verdict.Document{Set: "S", Seq: 2, Failures: 2}, verdict.Document{Set: "T", Seq: 1, Held: &verdict.Held{ETag: tag(1)}}
+	for name, between := range map[string]func(f *fleet){
+		"empty": func(f *fleet) {
+			f.judged(failed)
+			testkit.Must(f.t, f.redis.Client().FlushAll(f.t.Context()).Err())
+		},
+		"away": func(f *fleet) {
+			f.redis.Kill()
+			f.judged(failed)
+			f.redis.Restart()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 2, hook+", events: [failing, recovered]")
+			f.write(filled(2, 1))
+			between(f)
+			s := filled(1, 1)
+			s.Set = "T"
+			f.write(s)
+			f.judged(again)
+			f.judged(again)
+			told := f.told()
+			if n := len(told); n < 2 || !strings.HasPrefix(told[n-1], "banners recovered") || !strings.HasPrefix(told[n-2], "banners failing") {
+				t.Errorf("told %q", told)
+			}
+		})
 	}
-	well(2)
-	failed(2, 1)
-	failed(2, 2)
-	failed(2, 3)
-	well(2) // a purge lifts the pause: nothing was fetched
-	well(3)
-	failed(3, 2)
-	f.want("rules changed 2 "+tag(1), "rules failing 2 ", "rules recovered 3 "+tag(1), "rules failing 3 ")
+}
+
+// TestAnEndpointWithoutAnEventWasNotToldOfIt: it is recorded all the same.
+func TestAnEndpointWithoutAnEventWasNotToldOfIt(t *testing.T) {
+	f := newFleet(t, 2, hook+", events: [purged]")
+	f.each(filled(2, 1))
+	for _, n := range f.notifiers {
+		if last := n.Status()[0].Last; last != nil {
+			t.Errorf("the status says %+v", last)
+		}
+	}
 }
 
 func TestWhatIsHeldBackIsToldOnce(t *testing.T) {
-	f := newFleet(t, 3, hook+", events: [held]")
+	f := newFleet(t, 3, hook+", events: [held, released]")
 	f.all(filled(1, 1)) // none of its events
 	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for _, reason := range []string{"9 of 10", "9 of 10", "8 of 10", "", "8 of 10"} {
-		for i, n := range f.notifiers {
-			n.Held("banners", since.Add(time.Duration(i)*time.Second), reason) // their clocks differ
+	until := since.Add(15 * time.Minute)
+	for i, h := range []struct {
+		since  time.Time
+		until  *time.Time
+		reason string
+		end    guard.End
+	}{
+		{since, &until, "9 of 10", ""}, {since, &until, "8 of 10", ""},
+		{since, nil, "8 of 10", guard.Expired}, {since, nil, "8 of 10", guard.Recovered}, {since.Add(time.Hour), nil, "7 of 10", ""},
+	} {
+		for j, n := range f.notifiers {
+			if i != 2 || j == 1 { // the end, by whoever sees it first
+				lost := guard.Findings{{List: "banners", Kind: guard.Shrunk, Before: 20, After: 9}}
+				n.Held("banners", &guard.Hold{Since: h.since, Until: h.until, Reason: h.reason, Command: "accept it", Findings: lost}, h.end)
+			}
 		}
 		f.settled()
 	}
-	f.want("banners held 0 ", "banners held 0 ", "banners held 0 ")
-	if got := f.server.received()[1]; !strings.Contains(got.body, `"reason":"8 of 10"`) {
-		t.Error(got.body)
+	f.want("banners held 0 ", "banners released 0 ", "banners held 0 ")
+	for i, want := range []string{
+		`"command":"accept it","etag":"","event":"held","findings":[{"after":9,"before":20,`, `"event":"released","findings":[{"after":9,`, `"reason":"7 of 10"`,
+	} {
+		if got := f.server.received()[i].body; !strings.Contains(got, want) || (i == 0) != strings.Contains(got, `"until":"2026-11-20T12:15:00Z"`) || (i == 1) != strings.Contains(got, `"reason":"expired"`) {
+			t.Error(got)
+		}
 	}
 }
 
@@ -276,34 +361,93 @@ func TestWhatIsHeldBackIsToldOnce(t *testing.T) {
 func TestWithoutRedisEachProcessTellsWhatItSees(t *testing.T) {
 	f := newFleet(t, 2, hook)
 	f.each(filled(2, 1))
-	f.stop()
+	f.redis.Kill()
+	f.away = true
+	same := filled(2, 1)
+	same.Alone = true
+	f.each(same)
 	for range 2 {
 		s := filled(2, 2) // loaded alone
 		s.Alone = true
 		f.each(s)
 	}
+	for failures := 2; failures < 5; failures++ {
+		f.judged(verdict.Document{Set: "S", Seq: 2, Failures: failures})
+	}
 	f.each(filled(3, 3)) // filled just before
 	told := f.told()
-	slices.Sort(told[1:3])
-	slices.Sort(told[3:])
-	want := []string{"banners changed 2 " + tag(1), "banners changed 2 " + tag(2), "banners changed 2 " + tag(2), "banners changed 3 " + tag(3), "banners changed 3 " + tag(3)}
+	slices.Sort(told)
+	want := []string{
+		"banners changed 2 " + tag(1), "banners changed 2 " + tag(2), "banners changed 2 " + tag(2), "banners changed 3 " + tag(3), "banners changed 3 " + tag(3),
+		"banners failing 2 ", "banners failing 2 ",
+	}
+	slices.Sort(want)
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 }
 
-func TestTheWebhookSaysWhatChangedInNumbers(t *testing.T) {
-	f := newFleet(t, 1, hook)
-	doc := func(seq int64, text string) cache.Sight {
-		normal, err := shape.Normalize(shape.Banners, []byte(text))
-		testkit.Must(t, err)
-		s := filled(seq, 0)
-		s.Document = &cache.Document{Body: normal.Body, ETag: cache.ETag(normal.Body)}
-		return s
+// TestADeadReplicasFillIsSentByAnother: the others saw that it was stored, and not by them.
+func TestADeadReplicasFillIsSentByAnother(t *testing.T) {
+	f := newFleet(t, 3, hook)
+	f.end()
+	s := filled(2, 1)
+	f.write(s)
+	began := time.Now()
+	for _, n := range f.notifiers {
+		n.Seen(s)
 	}
-	f.each(doc(1, `[{"id":1},{"id":2},{"id":3}]`))
-	f.each(doc(2, `[{"id":1,"redirect_link_fr":"x"},{"id":4},{"id":5}]`))
-	if _, e := f.firstAndLast(); e.Changes["banners"] != (notify.Changed{Added: 2, Removed: 2, Changed: 1}) {
-		t.Errorf("%+v", e)
+	f.want("banners changed 2 " + tag(1))
+	if took := time.Since(began); took < 200*time.Millisecond {
+		t.Errorf("sent after %v: not before the other had its time", took)
+	}
+}
+
+// TestPlantedValuesSilenceNoEndpoint: numbers above what is possible count as none, whoever writes
+// them into the lock record.
+func TestPlantedValuesSilenceNoEndpoint(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	key, lock := notify.Key(source.Target{Name: "it", URL: f.server.URL}), lockRecord("banners")
+	soon := func(after time.Duration) int64 { return time.Now().Add(after).UnixMilli() }
+	seq := int64(2)
+	f.each(filled(seq, 1))
+	for what, fields := range map[string][]any{
+		"a later number":            {"notified:" + key + ":content", "999 S x 1"},
+		"the next number":           {"notified:" + key + ":content", "+1 S x 1"},
+		"a number without a set":    {"notified:" + key + ":content", "999  x 1"},
+		"a time to come":            {"notified:" + key + ":content", fmt.Sprintf("2 S x %d", soon(time.Hour))},
+		"no number":                 {"notified:" + key + ":content", "99999999999999999999 S x 1"},
+		"a value of 1 MiB":          {"notified:" + key + ":content", "2 S " + strings.Repeat("x", 1<<20) + " 1"},
+		"a mark of an hour":         {"notifying:" + key, fmt.Sprintf("other %d 0", soon(time.Hour))},
+		"a pause of an hour":        {"notifying:" + key, fmt.Sprintf("sent %d 0", soon(time.Hour))},
+		"a failure of an hour":      {"notifying:" + key, fmt.Sprintf("failed %d 3", soon(time.Hour))},
+		"a mark without end":        {"notifying:" + key, "other 999999999999999 0"},
+		"a name of 1 MiB":           {"notifying:" + key, strings.Repeat("x", 1<<20) + fmt.Sprintf(" %d 0", soon(time.Hour))},
+		"outages and holds to come": {"notified:" + key + ":outage", "999999 S failing 1", "notified:" + key + ":hold", fmt.Sprintf("%d - held 1", soon(time.Hour)*2)},
+	} {
+		before := len(f.server.received())
+		f.set(lock, fields...)
+		seq++
+		if text, ok := fields[1].(string); ok && text[0] == '+' {
+			f.set(lock, fields[0], fmt.Sprintf("%d%s", seq, text[2:])) // Redis is not there yet
+			f.write(filled(seq-1, 0))
+			f.notifiers[0].Seen(filled(seq-1, int(seq)+1000))
+			f.settled()
+			before++
+		}
+		f.each(filled(seq, int(seq)))
+		if n := len(f.server.received()); n != before+1 {
+			t.Errorf("%s: %d requests, want %d", what, n-before, 1)
+		}
+	}
+	held := &guard.Hold{Since: time.Now().Truncate(time.Millisecond), Reason: "9 of 10"}
+	before := len(f.server.received())
+	f.set(lock, "notified:"+key+":outage", "999999 S failing 1", "notified:"+key+":hold", fmt.Sprintf("%d - held 1", soon(time.Hour)*2))
+	for _, n := range f.notifiers {
+		n.Held("banners", held, "")
+	}
+	f.judged(verdict.Document{Set: "S", Seq: seq, Failures: 2})
+	if n := len(f.server.received()); n != before+2 {
+		t.Errorf("%d requests about a hold and an outage, want 2", n-before)
 	}
 }

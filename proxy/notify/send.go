@@ -3,151 +3,164 @@ package notify
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net"
 	"net/http"
 	"net/url"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"vitrine/cache"
 	"vitrine/config/source"
-	"vitrine/upstream/plain"
+	"vitrine/upstream/guard"
+	"vitrine/upstream/mapping"
+	"vitrine/upstream/outbound"
 	"vitrine/upstream/retryafter"
+	"vitrine/upstream/sanitize"
 )
 
 const (
-	// sendTime bounds one request, with its answer.
-	sendTime = 5 * time.Second
-	// mostRead is what is read of an answer, for its error.
-	mostRead = 4 << 10
-	// mostSaid is how much of that is kept.
-	mostSaid = 200
-	// longestAfter bounds a Retry-After.
+	mostBody     = 1 << 20 // bytes of a request
+	mostRead     = 4 << 10 // bytes of a response
+	mostShown    = 200     // characters of those, in an error
 	longestAfter = 10 * time.Minute
 )
 
-// A Sender sends events to one target.
+// Event is the input of a body's program: see docs/notify.md.
+type Event struct {
+	// ID is the same when the event is sent again.
+	ID       string    `json:"id"`
+	Event    string    `json:"event"`
+	Resource string    `json:"resource"`
+	Seq      int64     `json:"seq"` // of the document in Redis; grows until Redis loses its data
+	ETag     string    `json:"etag"`
+	At       time.Time `json:"at"`
+	// Reason is why fetches fail, or a document is held back, or no longer is.
+	Reason string `json:"reason"`
+	// Until is when a hold ends, Command accepts the document before that, and Findings are what it
+	// lacks.
+	Until    *time.Time     `json:"until,omitempty"`
+	Command  string         `json:"command,omitempty"`
+	Findings guard.Findings `json:"findings,omitempty"`
+}
+
+// A Sender sends events to one endpoint, each on a connection of its own: one that is kept can have
+// been closed by then, and a request that is repeated can notify twice.
 type Sender struct {
-	target source.Target
-	client *http.Client
-	hide   *strings.Replacer
+	target  source.Target
+	program *mapping.Program // makes the body; nil for none
+	client  http.Client
 }
 
-// A sendError is why a target was not told.
+// A sendError is why an event was not sent, without secrets.
 type sendError struct {
-	reason string
-	after  time.Duration // of Retry-After; 0 if there was none
+	error
+	after time.Duration // of Retry-After; 0 if there was none
 }
-
-// Error returns the reason, without secrets.
-func (e *sendError) Error() string { return e.reason }
 
 // NewSender makes the sender of a target, which is complete: see package config.
 func NewSender(t source.Target) *Sender {
-	secrets := slices.DeleteFunc(slices.Concat(t.Secrets, []string{t.Token, t.Secret}), func(s string) bool { return s == "" })
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one can begin with another
-	var hidden []string
-	for _, secret := range secrets {
-		hidden = append(hidden, secret, masked, url.QueryEscape(secret), masked, url.PathEscape(secret), masked, quoted(secret), masked)
+	s := &Sender{target: t, client: http.Client{
+		Transport:     outbound.Wrap(outbound.New(0)),
+		Timeout:       cache.NotifyTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if t.Body != "" {
+		s.program, _ = mapping.Compile("", "body", t.Body) // as the configuration did
 	}
-	transport := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: sendTime}).DialContext,
-		TLSHandshakeTimeout:    sendTime,
-		MaxIdleConns:           1,
-		IdleConnTimeout:        30 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true,
-	}
-	client := &http.Client{Transport: transport, Timeout: sendTime, CheckRedirect: stay}
-	return &Sender{target: t, hide: strings.NewReplacer(hidden...), client: client}
+	return s
 }
 
-const masked = "********"
-
-// stay follows a redirect on the same server alone, and with the same method: elsewhere are neither
-// the credentials' business nor this program's.
-func stay(r *http.Request, via []*http.Request) error {
-	first := via[0]
-	if len(via) > 3 || r.Method != first.Method || r.URL.Scheme != first.URL.Scheme || r.URL.Host != first.URL.Host {
-		return http.ErrUseLastResponse
+// request is the request that notifies of an event.
+func (s *Sender) request(ctx context.Context, e Event) (*http.Request, []byte, error) {
+	var body []byte
+	if s.program != nil {
+		text, _ := json.Marshal(e) // has no value that JSON lacks
+		input, _ := mapping.Decode("event", text)
+		watched, stop := mapping.Watch(ctx, len(text))
+		defer stop()
+		made, err := s.program.One(watched, "event", input)
+		if err != nil {
+			return nil, nil, err
+		}
+		if text, ok := made.(string); ok {
+			body = []byte(text)
+		} else if body, err = mapping.Append(nil, "body", made, mapping.Limits{Bytes: mostBody}); err != nil {
+			return nil, nil, err
+		}
 	}
-	return nil
+	t, signature := &s.target, ""
+	if t.Secret != "" {
+		mac := hmac.New(sha256.New, []byte(t.Secret))
+		mac.Write(body)
+		signature = hex.EncodeToString(mac.Sum(nil))
+	}
+	values := []string{
+		"{resource}", e.Resource, "{event}", e.Event, "{id}", e.ID, "{seq}", strconv.FormatInt(e.Seq, 10), "{etag}", e.ETag,
+		"{zone}", t.Zone, "{service}", t.Service, "{token}", t.Token, "{secret}", t.Secret, "{signature}", signature,
+	}
+	inHeader := strings.NewReplacer(values...)
+	for i := 1; i < len(values); i += 2 {
+		values[i] = url.QueryEscape(values[i])
+	}
+	r, err := http.NewRequestWithContext(ctx, t.Method, t.URL+strings.NewReplacer(values...).Replace(t.Path), bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, errors.New("url and path together are not a URL")
+	}
+	r.Header.Set("User-Agent", "vitrine")
+	for name, value := range t.Headers {
+		if signature != "" || !strings.Contains(value, "{signature}") {
+			r.Header.Set(name, inHeader.Replace(value))
+		}
+	}
+	return r, body, nil
 }
 
-// Send tells the target, by one request. Its error contains no secret.
+// Send notifies the endpoint of an event, by one request. Its error contains no secret.
 func (s *Sender) Send(ctx context.Context, e Event) error {
-	c, err := callOf(&s.target, e)
-	if err != nil {
-		return err
+	r, _, err := s.request(ctx, e)
+	var resp *http.Response
+	if err == nil {
+		if resp, err = s.client.Do(r); err == nil {
+			defer resp.Body.Close() //nolint:errcheck // what is left is not wanted
+		}
 	}
-	r, err := http.NewRequestWithContext(ctx, c.method, c.url, bytes.NewReader(c.body))
-	if err != nil {
-		return s.failure(nil, errors.New("not a URL"))
-	}
-	// Not sent: it has the transport repeat a request on a new connection if the target had closed the
-	// one kept. It may be told twice.
-	r.Header["Idempotency-Key"] = nil
-	for name, value := range c.headers {
-		r.Header.Set(name, value)
-	}
-	resp, err := s.client.Do(r)
-	if resp != nil {
-		defer resp.Body.Close() //nolint:errcheck // what is left is not wanted
-	}
-	if err != nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return s.failure(resp, err)
-	}
-	_, _ = io.CopyN(io.Discard, resp.Body, mostRead) // so that the connection can be used again
-	return nil
-}
-
-// failure says what went wrong, with the beginning of an answer, and without the path of the URL,
-// which may be a secret.
-func (s *Sender) failure(resp *http.Response, err error) error {
-	failed := &sendError{}
-	var reason string
+	var failed sendError
 	switch wrapped := (*url.Error)(nil); {
 	case errors.As(err, &wrapped):
-		reason = wrapped.Err.Error()
+		err = wrapped.Err // without the URL
 	case err != nil:
-		reason = err.Error()
-	case resp.StatusCode < 400 && resp.Header.Get("Location") != "":
-		reason = fmt.Sprintf("status %d, a redirect that is not followed", resp.StatusCode)
+	case resp.StatusCode/100 == 2:
+		return nil
+	case resp.StatusCode/100 == 3:
+		err = fmt.Errorf("status %d, a redirect that is not followed", resp.StatusCode)
 	default:
-		failed.after = retryafter.Of(resp, longestAfter)
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, mostRead)) // as much as there is
-		reason = strings.TrimSpace(fmt.Sprintf("status %d %s", resp.StatusCode, said))
+		failed.after = retryafter.Of(resp, longestAfter, retryafter.Field{})
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, mostRead)) // as much as there is
+		err = errors.New(strings.TrimSpace(fmt.Sprintf("status %d %s", resp.StatusCode, text)))
 	}
-	failed.reason = s.target.Method + " " + Host(s.target) + ": " + plain.Clip(s.hide.Replace(reason), mostSaid)
-	return failed
+	failed.error = fmt.Errorf("%s %s: %s", s.target.Method, source.Host(s.target.URL), sanitize.Clip(s.mask(err.Error()), mostShown))
+	return &failed
 }
 
-// Host is the part of a target's URL that can be shown: https://hooks.example.org.
-func Host(t source.Target) string {
-	u, err := url.Parse(t.URL)
-	if err != nil {
-		return masked
-	}
-	return u.Scheme + "://" + u.Host
+// mask replaces the secrets of the configuration file and of the endpoint.
+func (s *Sender) mask(text string) string {
+	return sanitize.Mask(text, append([]string{s.target.Token, s.target.Secret}, s.target.Secrets...)...)
 }
 
 // Dump is the request that would be sent, with its secrets masked.
-func (s *Sender) Dump(e Event) (string, error) {
-	c, err := callOf(&s.target, e)
+func (s *Sender) Dump(ctx context.Context, e Event) (string, error) {
+	r, body, err := s.request(ctx, e)
 	if err != nil {
 		return "", err
 	}
-	out := c.method + " " + c.url + "\n"
-	for _, name := range slices.Sorted(maps.Keys(c.headers)) {
-		out += name + ": " + c.headers[name] + "\n"
-	}
-	return s.hide.Replace(out + "\n" + string(c.body)), nil
+	var header strings.Builder
+	_ = r.Header.Write(&header) // to memory
+	return s.mask(fmt.Sprintf("%s %s\n%s\n%s", r.Method, r.URL, strings.ReplaceAll(header.String(), "\r\n", "\n"), body)), nil
 }
-
-// Close closes idle connections.
-func (s *Sender) Close() { s.client.CloseIdleConnections() }

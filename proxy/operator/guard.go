@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"vitrine/proxy/operator/webhook"
 )
@@ -41,11 +44,16 @@ func guardHosts(o Options, next http.Handler) http.Handler {
 	for _, host := range append([]string{o.Listen}, o.Hosts...) {
 		hosts[hostname(host)] = true
 	}
+	often := rate.Sometimes{Interval: time.Minute}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostname(r.Host)
 		ip, err := netip.ParseAddr(host)
 		if !hosts[host] && (err != nil || !ip.IsLoopback() && !isLocal(r, ip)) {
-			webhook.Detail(w, http.StatusMisdirectedRequest, "This Host is not served here; admin.hosts lists further ones.")
+			often.Do(func() { //nolint:contextcheck // it has the context of the request
+				o.Logger.WarnContext(r.Context(), "request for a host that is not served at the admin address: list it in VITRINE_ADMIN_HOSTS (admin.hosts)",
+					"host", host, "path", r.URL.Path, "from", r.RemoteAddr)
+			})
+			webhook.Detail(w, http.StatusMisdirectedRequest, "This Host is not served here. VITRINE_ADMIN_HOSTS (admin.hosts in the file) lists further ones.")
 			return
 		}
 		next.ServeHTTP(w, r)

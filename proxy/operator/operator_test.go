@@ -1,11 +1,11 @@
 package operator
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +16,7 @@ import (
 
 	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator/metrics"
+	"vitrine/proxy/verdict"
 	"vitrine/upstream/shape"
 )
 
@@ -23,7 +24,7 @@ import (
 func newServer(t *testing.T, o Options) *Server {
 	t.Helper()
 	if o.Meter == nil {
-		o.Meter = metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
+		o.Meter = metrics.New("1.2.3", func() verdict.Snapshot { return verdict.Snapshot{} })
 	}
 	if o.Status == nil {
 		o.Status = func() Status { return Status{} }
@@ -44,14 +45,19 @@ func start(t *testing.T, o Options) (*Server, string) {
 // serve serves on a free port until the test ends, and returns the base URL.
 func serve(t *testing.T, s *Server) string {
 	t.Helper()
+	return serveAt(t, NewAddress(s, slog.New(slog.DiscardHandler)), MaxConnections)
+}
+
+func serveAt(t *testing.T, address *Address, most int) string {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
+	go func() { served <- address.Serve(ln, most) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		testkit.Check(t, s.Shutdown(ctx))
+		testkit.Check(t, address.Shutdown(ctx))
 		testkit.Check(t, testkit.Receive(t, served))
 	})
 	return "http://" + ln.Addr().String()
@@ -70,7 +76,7 @@ func ask(t *testing.T, method, url string) (int, map[string]any) {
 
 func TestReadyWhileEveryCheckPassesAndNotDraining(t *testing.T) {
 	fail, asked := make(chan error, 1), 0
-	s, url := start(t, Options{Checks: map[string]func(context.Context) error{
+	s, url := start(t, Options{Checks: map[shape.Resource]func(context.Context) error{
 		"rules": func(context.Context) error { return nil },
 		"banners": func(context.Context) error {
 			asked++
@@ -101,7 +107,7 @@ func TestReadyWhileEveryCheckPassesAndNotDraining(t *testing.T) {
 }
 
 func TestReadinessIsAnsweredInBoundedTime(t *testing.T) {
-	_, url := start(t, Options{ReadyTimeout: time.Millisecond, Checks: map[string]func(context.Context) error{
+	_, url := start(t, Options{ReadyTimeout: time.Millisecond, Checks: map[shape.Resource]func(context.Context) error{
 		"rules": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	}})
 	if code, body := ask(t, "GET", url+"/readyz"); code != 503 {
@@ -125,95 +131,64 @@ func TestErrorsAreJSON(t *testing.T) {
 	}
 }
 
-// TestHealthChecksAreAnsweredWhateverElseIsOpen has strangers take all connections and more, and
-// hold them in one step of a request.
-func TestHealthChecksAreAnsweredWhateverElseIsOpen(t *testing.T) {
-	const many = 8
+// TestConnectionsThatSendNothingEnd has clients take all connections, and hold them in one step of a
+// request.
+func TestConnectionsThatSendNothingEnd(t *testing.T) {
 	for name, sent := range map[string]string{
-		"silent":              "",
-		"idle":                "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"half a header":       "GET /livez HTTP/1.1\r\nHost: local",
-		"half a body":         "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
-		"half a delivery":     "POST /hooks/content HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
-		"an answer in making": "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"an unread answer":    strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 100),
+		"silent":        "",
+		"idle":          "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"half a header": "GET /livez HTTP/1.1\r\nHost: local",
+		"half a body":   "POST /hooks/content HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t, Options{OpenAPI: make([]byte, 100<<10), ReadyTimeout: time.Minute, Checks: map[string]func(context.Context) error{
-				"rules": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-			}, Hook: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })})
-			s.connections.most = many
-			url := serve(t, s)
-			for range 2 * many {
-				conn := testkit.Dial(t, "tcp", strings.TrimPrefix(url, "http://"))
-				testkit.Write(t, conn, sent)
+			s := newServer(t, Options{Hook: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })})
+			at := NewAddress(s, slog.New(slog.DiscardHandler))
+			if at.http.ReadHeaderTimeout > 5*time.Second || at.http.ReadTimeout > 10*time.Second || at.http.IdleTimeout > 10*time.Second {
+				t.Errorf("they last for too long: %+v", at.http)
+			}
+			at.http.ReadHeaderTimeout, at.http.ReadTimeout, at.http.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+			address := strings.TrimPrefix(serveAt(t, at, 4), "http://")
+			for range 8 {
+				testkit.Write(t, testkit.Dial(t, "tcp", address), sent)
 			}
 			client := http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
-			resp, err := client.Get(url + "/livez")
+			resp, err := client.Get("http://" + address + "/livez")
 			testkit.Must(t, err)
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {
 				t.Error(resp.Status)
 			}
-			testkit.Eventually(t, "the others have given way", func() bool { open, _ := placed(s); return open <= many })
 		})
 	}
 }
 
-// TestAConnectionThatGivesWayTakesNoPlaceAgain has its request begin before it is closed.
-func TestAConnectionThatGivesWayTakesNoPlaceAgain(t *testing.T) {
-	cs := newConnections()
-	cs.most = 1
-	var conns [2]*pacedConn
-	for i := range conns {
-		conns[i] = &pacedConn{connections: cs}
-		conns[i].open, conns[i].end = context.WithCancel(t.Context())
-	}
-	first, second := conns[0], conns[1]
-	if extra := cs.note(first, http.StateNew); extra != nil {
-		t.Fatal("the only one gave way")
-	}
-	if extra := cs.note(second, http.StateNew); extra != first {
-		t.Fatal("the first one stayed")
-	}
-	if extra := cs.note(first, http.StateActive); extra != nil {
-		t.Error("the second one gave way to it")
-	}
-}
-
-// placed is how many connections are open, and how many of them have a request under way.
-func placed(s *Server) (open, busy int) {
-	s.connections.mu.Lock()
-	defer s.connections.mu.Unlock()
-	for _, c := range s.connections.placed {
-		if c.busy {
-			busy++
-		}
-	}
-	return len(s.connections.placed), busy
-}
-
-func TestARequestUnderWayOutlivesConnectionsThatWait(t *testing.T) {
-	release := make(chan struct{})
-	s := newServer(t, Options{ReadyTimeout: time.Minute, Checks: map[string]func(context.Context) error{
-		"rules": func(context.Context) error { <-release; return nil },
+func TestARequestUnderWayIsAnsweredByTheServerThatItBeganWith(t *testing.T) {
+	release, begun := make(chan struct{}), make(chan struct{})
+	before := newServer(t, Options{ReadyTimeout: time.Minute, Checks: map[shape.Resource]func(context.Context) error{
+		"rules": func(context.Context) error { close(begun); <-release; return nil },
 	}})
-	s.connections.most = 8
-	address := strings.TrimPrefix(serve(t, s), "http://")
-	first := testkit.Dial(t, "tcp", address)
-	testkit.Write(t, first, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	testkit.Eventually(t, "it is under way", func() bool { _, busy := placed(s); return busy == 1 })
-	for range 40 {
-		testkit.Dial(t, "tcp", address)
+	at := NewAddress(before, slog.New(slog.DiscardHandler))
+	url := serveAt(t, at, MaxConnections)
+	got := make(chan int, 1)
+	go func() {
+		code, _ := ask(t, "GET", url+"/readyz")
+		got <- code
+	}()
+	testkit.Receive(t, begun)
+	at.Swap(newServer(t, Options{Checks: map[shape.Resource]func(context.Context) error{"rules": func(context.Context) error { return errors.New("next") }}}))
+	if code, _ := ask(t, "GET", url+"/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("a later request: %d", code)
 	}
-	testkit.Eventually(t, "the others have given way", func() bool { open, _ := placed(s); return open <= 8 })
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := before.Drain(soon); err == nil {
+		t.Error("drained with a request under way")
+	}
 	close(release)
-	response, err := http.ReadResponse(bufio.NewReader(first), nil)
-	testkit.Must(t, err)
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Error(response.Status)
+	if code := testkit.Receive(t, got); code != http.StatusOK {
+		t.Errorf("the request under way: %d", code)
 	}
+	testkit.Must(t, before.Drain(t.Context()))
 }
 
 // TestEveryFieldOfTheStatusIsDocumented walks the types of /api/status and looks each name up in
@@ -232,8 +207,11 @@ func TestEveryFieldOfTheStatusIsDocumented(t *testing.T) {
 				return
 			}
 			for i := range typ.NumField() {
+				if !typ.Field(i).IsExported() {
+					continue
+				}
 				name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-				if name != "" {
+				if name != "" && name != "-" {
 					names[name] = true
 				}
 				walk(typ.Field(i).Type)

@@ -12,17 +12,18 @@ import (
 
 // Options are the settings of a [Server].
 type Options struct {
-	// Checks report by name whether the process is ready: nil, or why not. They run concurrently,
+	// Checks request each resource as a visitor would: nil, or why there is no 200. They run concurrently,
 	// under a context that ends with ReadyTimeout, and must end with it. Empty means that the
 	// process is ready while it is not draining.
-	Checks map[string]func(context.Context) error
-	// Status returns the status, without the states of resources and the numbers of Meter. It must
-	// not block. Required.
+	Checks map[shape.Resource]func(context.Context) error
+	// Status returns the part of the status that Meter does not have. Required.
 	Status func() Status
-	// Document returns the body of the copy held of a resource, nil when there is none. Required.
+	// Document returns the body of the cached copy of a resource, nil when there is none. Required.
 	Document func(shape.Resource) []byte
 	// Meter has the numbers. Required.
 	Meter *metrics.Meter
+	// Runbook is docs/operations.md.
+	Runbook string
 	// OpenAPI is the body of /openapi.json.
 	OpenAPI []byte
 	// Profiles enables Go's profiles at /debug/pprof/.

@@ -17,6 +17,7 @@
     const selection = getSelection();
     if (!selection.isCollapsed && now.contains(selection.anchorNode)) return;
     const focused = now.contains(document.activeElement) ? document.activeElement.id : "";
+    for (const open of now.querySelectorAll("details[open]")) next.querySelector("#" + open.id)?.setAttribute("open", "");
     now.className = next.className;
     now.replaceChildren(...next.childNodes);
     if (focused) $(focused)?.focus({ preventScroll: true });
@@ -62,12 +63,13 @@
     }
   }
 
-  for (const button of document.querySelectorAll(".copy")) {
-    button.addEventListener("click", async () => {
-      const done = await copy(button.previousElementSibling);
-      button.textContent = done ? "Copied" : "Selected";
-      $("copied").textContent = done ? "The command is on the clipboard." : "The command is selected.";
-      setTimeout(() => { button.textContent = "Copy"; }, 2000);
-    });
-  }
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest(".copy");
+    if (!button) return;
+    const label = button.textContent;
+    const done = await copy(button.previousElementSibling);
+    button.textContent = done ? "Copied" : "Selected";
+    $("copied").textContent = done ? "The command is on the clipboard." : "The command is selected.";
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
 })();

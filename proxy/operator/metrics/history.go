@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"vitrine/proxy/verdict"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/shape"
 )
 
@@ -15,13 +17,12 @@ const (
 	Step = 10 * time.Second
 	// Window is the length of the history.
 	Window = time.Hour
-	// deafLooks is the number of samples in a row without tracking after which it counts as lost.
+	// deafLooks is the number of samples in a row without an answered poll after which it counts as lost.
 	deafLooks = 5
 	// recently is the number of points that the present rates are measured over.
 	recently = 6
 
-	maxEvents   = 200
-	maxVersions = 5
+	maxEvents = 200
 )
 
 // The kinds of events.
@@ -29,10 +30,9 @@ const (
 	KindPurge      = "purge"
 	KindSoftPurge  = "soft-purge"
 	KindRefusal    = "refusal"
-	KindIncoherent = "incoherent"
 	KindHeld       = "held"       // a document is held back; Detail is the reason
-	KindPassed     = "passed"     // none is held back any more
-	KindSuspicious = "suspicious" // the document held is; Detail is one reason
+	KindReleased   = "released"   // it no longer is; Detail is why, and the reason of before
+	KindSuspicious = "suspicious" // the cached copy has content warnings; Detail is one reason
 	KindChange     = "change"     // of a document; Detail is what changed
 	KindCMS        = "cms"        // its level changed; Detail is the new one
 	KindRedis      = "redis"      // its level changed; Detail is the new one
@@ -47,18 +47,11 @@ type Event struct {
 	Count    int       `json:"count"` // how often in a row; At is the last time
 }
 
-// A Refusal is a document of the CMS that was not in shape.
-type Refusal struct {
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"` // the JSON path, what was wanted and what was found
-	Count  int       `json:"count"`  // since the start
-}
-
-// A Version is content that was held at some time.
-type Version struct {
-	ETag  string    `json:"etag"`
-	Bytes int       `json:"bytes"`
-	Since time.Time `json:"since"` // when it was first seen here
+// A Past is the last hour, as far as it is not a part of a snapshot.
+type Past struct {
+	Traffic Traffic `json:"traffic"`
+	Events  []Event `json:"events"` // newest first
+	History History `json:"history"`
 }
 
 // Traffic is the load of the last minute or so, and since the start.
@@ -82,18 +75,18 @@ type Traffic struct {
 // History is the last hour: each list has a value for the step before each time in At, null where
 // nothing was measured.
 type History struct {
-	At                []time.Time `json:"at"`
-	RequestsPerSecond []*float64  `json:"requests_per_second"`
-	HitRatio          []*float64  `json:"hit_ratio"`
-	P50               []*float64  `json:"p50_ms"`
-	P95               []*float64  `json:"p95_ms"`
-	P99               []*float64  `json:"p99_ms"`
-	Failures          []uint64    `json:"failures"`
-	CMS               []Level     `json:"cms"`   // the worst of the step
-	Redis             []Level     `json:"redis"` // the worst of the step
+	At                []time.Time     `json:"at"`
+	RequestsPerSecond []*float64      `json:"requests_per_second"`
+	HitRatio          []*float64      `json:"hit_ratio"`
+	P50               []*float64      `json:"p50_ms"`
+	P95               []*float64      `json:"p95_ms"`
+	P99               []*float64      `json:"p99_ms"`
+	Failures          []uint64        `json:"failures"`
+	CMS               []verdict.Level `json:"cms"`   // the worst of the step
+	Redis             []verdict.Level `json:"redis"` // the worst of the step
 }
 
-func (h *History) add(at time.Time, t Traffic, cms, redis Level) {
+func (h *History) add(at time.Time, t Traffic, cms, redis verdict.Level) {
 	h.At, h.RequestsPerSecond, h.HitRatio = append(h.At, at), append(h.RequestsPerSecond, &t.RequestsPerSecond), append(h.HitRatio, t.HitRatio)
 	h.P50, h.P95, h.P99 = append(h.P50, t.P50), append(h.P95, t.P95), append(h.P99, t.P99)
 	h.Failures, h.CMS, h.Redis = append(h.Failures, t.Failures), append(h.CMS, cms), append(h.Redis, redis)
@@ -120,72 +113,65 @@ func traffic(t totals, over time.Duration) Traffic {
 type point struct {
 	at         time.Time
 	sums       totals
-	cms, redis Level
+	cms, redis verdict.Level
+}
+
+// worse is the worse of two levels.
+func worse(a, b verdict.Level) verdict.Level {
+	all := []verdict.Level{verdict.Unknown, verdict.Good, verdict.Degraded, verdict.Down}
+	return all[max(0, slices.Index(all, a), slices.Index(all, b))]
 }
 
 // history is the memory of the last hour.
 type history struct {
-	mu      sync.Mutex // guards what follows
-	points  []point    // oldest first
-	worst   point      // its levels are the worst since the last of points
-	events  []Event    // oldest first
-	deaf    int        // samples in a row without tracking
-	numbers map[shape.Resource]*Numbers
+	mu      sync.Mutex           // guards what follows
+	points  []point              // oldest first
+	worst   point                // its levels are the worst since the last of points
+	events  []Event              // oldest first
+	deaf    int                  // samples in a row in which purges were not received
+	since   map[string]time.Time // of the findings of the last sample
+	numbers map[shape.Resource]*verdict.Numbers
 
 	// The last sample; empty before the first.
-	cms, redis Level
-	documents  map[shape.Resource]Document
+	judged    verdict.Verdict
+	documents map[shape.Resource]verdict.Document
 }
 
-// remember takes one sample, notes the changes, and keeps a point when one is due.
-func (h *history) remember(now time.Time, state State, sums func() totals) {
+// remember takes one sample, notes the changes, keeps a point when one is due, and returns the verdict.
+func (h *history) remember(now time.Time, state verdict.Snapshot, sums func() totals) verdict.Verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// A process that is held up does not hear Redis for that moment, which is common on a busy
 	// machine.
-	if h.deaf++; state.Tracking {
+	if h.deaf++; state.Redis.Answering {
 		h.deaf = 0
 	}
-	state.Tracking = h.deaf < deafLooks
-	cms, redis := state.levels()
-	if h.cms != "" && h.cms != cms {
-		h.note(Event{At: now, Kind: KindCMS, Detail: string(cms)})
+	state.Now, state.Redis.Answering = now, h.deaf < deafLooks
+	before, v := h.judged, verdict.Of(state)
+	h.since = verdict.Remember(h.since, v, now)
+	if before.CMS != "" && before.CMS != v.CMS {
+		h.note(Event{At: now, Kind: KindCMS, Detail: string(v.CMS)})
 	}
-	if h.redis != "" && h.redis != redis {
-		h.note(Event{At: now, Kind: KindRedis, Detail: string(redis)})
+	if before.Redis != "" && before.Redis != v.Redis {
+		h.note(Event{At: now, Kind: KindRedis, Detail: string(v.Redis)})
 	}
-	before := h.documents
-	h.cms, h.redis, h.documents = cms, redis, state.Documents
 	for _, r := range shape.Resources() {
-		d, n := state.Documents[r], h.numbers[r]
-		h.noteDocument(now, string(r), before[r], d)
-		if held, last := d.Held, n.Versions; held != nil && (len(last) == 0 || last[0].ETag != held.ETag) {
-			n.VersionsSeen++
-			n.Versions = append([]Version{{ETag: held.ETag, Bytes: held.Bytes, Since: now}}, last[:min(len(last), maxVersions-1)]...)
+		d := state.Documents[r]
+		for _, s := range d.Suspicions {
+			if !slices.Contains(h.documents[r].Suspicions, s) {
+				h.note(Event{At: now, Kind: KindSuspicious, Resource: string(r), Detail: s.Warning()})
+			}
 		}
 	}
-	h.worst.cms, h.worst.redis = worse(h.worst.cms, cms), worse(h.worst.redis, redis)
+	h.judged, h.documents = v, state.Documents
+	h.worst.cms, h.worst.redis = worse(h.worst.cms, v.CMS), worse(h.worst.redis, v.Redis)
 	if n := len(h.points); n > 0 && now.Sub(h.points[n-1].at) < Step {
-		return
+		return v
 	}
 	h.points = append(h.points, point{at: now, sums: sums(), cms: h.worst.cms, redis: h.worst.redis})
 	h.worst = point{}
 	h.points = slices.DeleteFunc(h.points, func(p point) bool { return now.Sub(p.at) > Window+Step })
-}
-
-// noteDocument notes what is held back or suspicious since the sample before.
-func (h *history) noteDocument(at time.Time, resource string, was, d Document) {
-	switch now, before := d.HeldBack, was.HeldBack; {
-	case now != nil && (before == nil || before.Reason != now.Reason):
-		h.note(Event{At: at, Kind: KindHeld, Resource: resource, Detail: now.Reason})
-	case now == nil && before != nil:
-		h.note(Event{At: at, Kind: KindPassed, Resource: resource})
-	}
-	for _, s := range d.Suspicions {
-		if !slices.Contains(was.Suspicions, s) {
-			h.note(Event{At: at, Kind: KindSuspicious, Resource: resource, Detail: s.String()})
-		}
-	}
+	return v
 }
 
 // note keeps an event. A refusal that repeats the last one of its resource within the hour is
@@ -206,56 +192,49 @@ func (h *history) note(e Event) {
 	h.events = h.events[max(0, len(h.events)-maxEvents):]
 }
 
-// Overview is the part of the numbers that a person is shown.
-type Overview struct {
-	CMS       Level
-	Redis     Level
-	Traffic   Traffic
-	History   History
-	Events    []Event // of the last hour, newest first
-	Resources map[shape.Resource]Numbers
-}
-
-// Numbers are the counts of one resource since the start.
-type Numbers struct {
-	LastRefusal  *Refusal  `json:"last_refusal"` // nil when there was none
-	VersionsSeen int       `json:"versions_seen"`
-	Versions     []Version `json:"versions"` // the last few, newest first
-	Fetches      uint64    `json:"fetches"`
-	FetchErrors  uint64    `json:"fetch_errors"`
-	Purges       uint64    `json:"purges"`
-	Incoherent   uint64    `json:"incoherent_samples"`
-}
-
-// overview is the last hour and the present.
-func (h *history) overview(now time.Time, state State, sums totals) Overview {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	o := Overview{Resources: map[shape.Resource]Numbers{}, Events: []Event{}, History: History{ // a list in JSON is never null
+// past is the last hour. The caller holds mu.
+func (h *history) past(now time.Time, sums totals) Past {
+	p := Past{Events: []Event{}, History: History{ // a list in JSON is never null
 		At: []time.Time{}, RequestsPerSecond: []*float64{}, HitRatio: []*float64{}, P50: []*float64{}, P95: []*float64{}, P99: []*float64{},
-		Failures: []uint64{}, CMS: []Level{}, Redis: []Level{},
+		Failures: []uint64{}, CMS: []verdict.Level{}, Redis: []verdict.Level{},
 	}}
-	state.Tracking = state.Tracking || h.deaf < deafLooks
-	o.CMS, o.Redis = state.levels()
 	for _, e := range slices.Backward(h.events) {
 		if now.Sub(e.At) < Window {
-			o.Events = append(o.Events, e)
+			p.Events = append(p.Events, e)
 		}
-	}
-	for r, n := range h.numbers {
-		o.Resources[r] = *n
 	}
 	for i := 1; i < len(h.points); i++ {
 		a, b := &h.points[i-1], &h.points[i]
-		o.History.add(b.at, traffic(b.sums.since(a.sums), b.at.Sub(a.at)), b.cms, b.redis)
+		p.History.add(b.at, traffic(b.sums.since(a.sums), b.at.Sub(a.at)), b.cms, b.redis)
 	}
-	if n := len(h.points); n > 0 {
-		last, from := &h.points[n-1], &h.points[max(0, n-recently)]
-		o.Traffic = traffic(sums.since(from.sums), now.Sub(from.at))
-		if now.Sub(last.at) >= Step/5 { // the step under way is a point once it is long enough for a rate
-			o.History.add(now, traffic(sums.since(last.sums), now.Sub(last.at)), worse(h.worst.cms, o.CMS), worse(h.worst.redis, o.Redis))
-		}
+	if from := h.minute(); from != nil {
+		p.Traffic = traffic(sums.since(from.sums), now.Sub(from.at))
 	}
-	o.Traffic.Requests, o.Traffic.Failures = sums.requests, sums.failures
-	return o
+	p.Traffic.Requests, p.Traffic.Failures = sums.requests, sums.failures
+	return p
+}
+
+// minute is the point at which the last minute began; nil before the first.
+func (h *history) minute() *point {
+	if len(h.points) == 0 {
+		return nil
+	}
+	return &h.points[max(0, len(h.points)-recently)]
+}
+
+// complete adds what is remembered to a snapshot. The caller holds mu.
+func (h *history) complete(now time.Time, s *verdict.Snapshot, sums totals) {
+	s.Now, s.Since, s.Redis.Answering = now, h.since, s.Redis.Answering || h.deaf < deafLooks
+	s.Total = verdict.Responses{All: sums.requests, Errors: sums.failures}
+	if from := h.minute(); from != nil {
+		recent := sums.since(from.sums)
+		s.Recent = verdict.Responses{All: recent.requests, Errors: recent.failures}
+	}
+	documents := make(map[shape.Resource]verdict.Document, shape.Count)
+	for _, r := range shape.Resources() {
+		d := s.Documents[r]
+		d.Numbers, d.Suspicions = *h.numbers[r], append(guard.Findings{}, d.Suspicions...) // a list in JSON is never null
+		documents[r] = d
+	}
+	s.Documents = documents
 }

@@ -12,12 +12,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"vitrine/proxy/verdict"
 	"vitrine/upstream"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/shape"
 )
 
@@ -25,12 +28,13 @@ import (
 type Meter struct {
 	*prometheus.Registry
 	*requests
-	look    func() State
+	look    func() verdict.Snapshot
 	history history
 
-	fetches, purges, refused, incoherent, damaged, suspicions, deliveries, notifications *prometheus.CounterVec
-	fetchTimes                                                                           *prometheus.HistogramVec
-	reloaded, reloadedAt                                                                 prometheus.Gauge
+	fetches, purges, refused, damaged, suspicions, deliveries, notifications *prometheus.CounterVec
+	fetchTimes                                                               *prometheus.HistogramVec
+	reloadFailed                                                             atomic.Bool
+	reloaded, reloadedAt                                                     prometheus.Gauge
 }
 
 // The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded
@@ -42,13 +46,13 @@ var (
 
 // The values of the label outcome of a delivery, and of the label kind of a purge.
 var (
-	deliveryOutcomes = []string{"accepted", "unmatched", "refused", "unreadable"}
+	deliveryOutcomes = []string{"accepted", "unmatched", "refused", "unreadable", "failed"}
 	purgeKinds       = []string{"hard", "soft"}
 )
 
 // New makes the meter of a program of this version. Look returns the present state; it is called
 // once a second and for every scrape, and must not block.
-func New(version string, look func() State) *Meter {
+func New(version string, look func() verdict.Snapshot) *Meter {
 	m := &Meter{look: look, Registry: prometheus.NewRegistry(), requests: newRequests()}
 	factory := promauto.With(m.Registry)
 	counterVec := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -61,7 +65,6 @@ func New(version string, look func() State) *Meter {
 	}, []string{"resource"})
 	m.purges = counterVec("purges_total", "Purges received.", "resource", "kind")
 	m.refused = counterVec("refused_documents_total", "Documents of the CMS refused for their shape.", "resource")
-	m.incoherent = counterVec("incoherent_samples_total", "Background samples in which memory differed from Redis.", "resource")
 	m.damaged = counterVec("damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
 	m.suspicions = counterVec("suspicions_total", "Suspicious documents fetched from the CMS.", "resource", "kind")
 	gauge := func(name, help string, labels prometheus.Labels) prometheus.Gauge {
@@ -71,13 +74,13 @@ func New(version string, look func() State) *Meter {
 	m.reloaded = gauge("reload_success", "1 if the last reload of the configuration succeeded, or there was none.", nil)
 	m.reloadedAt = gauge("reload_timestamp_seconds", "When the configuration was last reloaded, successfully or not, or the start.", nil)
 	m.notifications = counterVec("notifications_total", "Targets told of changes and purges by this process, by outcome.", "target", "outcome")
-	m.deliveries = counterVec("hook_deliveries_total", "Webhook deliveries by outcome.", "outcome")
+	m.deliveries = counterVec("hook_deliveries_total", "Calls of the webhook by outcome.", "outcome")
 	for _, outcome := range deliveryOutcomes {
 		m.deliveries.WithLabelValues(outcome)
 	}
-	m.history.numbers = map[shape.Resource]*Numbers{}
+	m.history.numbers = map[shape.Resource]*verdict.Numbers{}
 	for _, r := range shape.Resources() { // every series is there from the start
-		m.history.numbers[r] = &Numbers{}
+		m.history.numbers[r] = &verdict.Numbers{}
 		name := string(r)
 		for _, outcome := range slices.Concat(fetchSuccesses, fetchFailures) {
 			m.fetches.WithLabelValues(name, outcome)
@@ -85,18 +88,14 @@ func New(version string, look func() State) *Meter {
 		for _, kind := range purgeKinds {
 			m.purges.WithLabelValues(name, kind)
 		}
-		for _, kind := range upstream.SuspicionKinds() {
+		for _, kind := range guard.Warnings() {
 			m.suspicions.WithLabelValues(name, string(kind))
 		}
 		m.fetchTimes.WithLabelValues(name)
 		m.refused.WithLabelValues(name)
-		m.incoherent.WithLabelValues(name)
 		m.damaged.WithLabelValues(name)
 	}
-	state := prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		s := look()
-		s.collect(ch)
-	})
+	state := prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) { collect(m.Snapshot(), ch) })
 	// Package collectors, where these moved, links database/sql.
 	m.MustRegister(m.requests, state, prometheus.NewGoCollector(), //nolint:staticcheck // see above
 		prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{})) //nolint:staticcheck // see above
@@ -131,7 +130,7 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 		return
 	}
 	m.refused.WithLabelValues(key).Inc()
-	refusal := &Refusal{At: time.Now(), Reason: err.Error(), Count: 1}
+	refusal := &verdict.Refusal{At: time.Now(), Reason: err.Error(), Count: 1}
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		refusal.Reason = refused.Error()
 	}
@@ -144,14 +143,17 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 
 // Purged counts a purge that was received. Its arguments are those of the cache's event of that
 // name.
-func (m *Meter) Purged(key, kind string) {
+func (m *Meter) Purged(key, kind, by string) {
 	event := Event{At: time.Now(), Kind: KindPurge, Resource: key}
+	if by != "" {
+		event.Detail = "by " + by
+	}
 	if kind == "soft" {
 		event.Kind = KindSoftPurge
 	} else {
 		kind = "hard"
 	}
-	m.note(event, func(n *Numbers) {
+	m.note(event, func(n *verdict.Numbers) {
 		m.purges.WithLabelValues(key, kind).Inc()
 		n.Purges++
 	})
@@ -159,19 +161,20 @@ func (m *Meter) Purged(key, kind string) {
 
 // Changed notes that another document is served, and what changed.
 func (m *Meter) Changed(r shape.Resource, what string) {
-	m.note(Event{At: time.Now(), Kind: KindChange, Resource: string(r), Detail: what}, func(*Numbers) {})
+	m.note(Event{At: time.Now(), Kind: KindChange, Resource: string(r), Detail: what}, func(*verdict.Numbers) {})
 }
 
-// Incoherent counts a sample in which memory differed from Redis.
-func (m *Meter) Incoherent(key string) {
-	m.note(Event{At: time.Now(), Kind: KindIncoherent, Resource: key}, func(n *Numbers) {
-		m.incoherent.WithLabelValues(key).Inc()
-		n.Incoherent++
-	})
+// Held notes that a document is held back, or, with an end, that it no longer is.
+func (m *Meter) Held(r shape.Resource, h *guard.Hold, end guard.End) {
+	e := Event{At: time.Now(), Kind: KindHeld, Resource: string(r), Detail: h.Reason}
+	if end != "" {
+		e.Kind, e.Detail = KindReleased, string(end)+": "+h.Reason
+	}
+	m.note(e, func(*verdict.Numbers) {})
 }
 
 // note notes an event of a resource, and counts it; other keys are not counted.
-func (m *Meter) note(e Event, count func(*Numbers)) {
+func (m *Meter) note(e Event, count func(*verdict.Numbers)) {
 	n := m.history.numbers[shape.Resource(e.Resource)]
 	if n == nil {
 		return
@@ -186,18 +189,19 @@ func (m *Meter) note(e Event, count func(*Numbers)) {
 func (m *Meter) Damaged(key string) { m.damaged.WithLabelValues(key).Inc() }
 
 // Suspected counts a suspicious document of the CMS that is served.
-func (m *Meter) Suspected(r shape.Resource, kind upstream.SuspicionKind) {
+func (m *Meter) Suspected(r shape.Resource, kind guard.Kind) {
 	m.suspicions.WithLabelValues(string(r), string(kind)).Inc()
 }
 
 // Reloaded notes an attempt to reload the configuration.
 func (m *Meter) Reloaded(ok bool) {
 	m.reloaded.Set(truth(ok))
+	m.reloadFailed.Store(!ok)
 	m.reloadedAt.SetToCurrentTime()
 }
 
-// Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused or
-// unreadable.
+// Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused,
+// unreadable or failed.
 func (m *Meter) Delivered(outcome string) { m.deliveries.WithLabelValues(outcome).Inc() }
 
 // Notified counts that a target was told, or could not be: told or failed.
@@ -205,24 +209,42 @@ func (m *Meter) Notified(target, outcome string) {
 	m.notifications.WithLabelValues(target, outcome).Inc()
 }
 
-// Run keeps the last hour until ctx ends.
-func (m *Meter) Run(ctx context.Context) {
+// Run keeps the last hour until ctx ends. Once a second, judged receives the state, and the verdict on it.
+func (m *Meter) Run(ctx context.Context, judged func(verdict.Snapshot, verdict.Verdict)) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	m.remember(time.Now())
-	for {
+	for ctx.Err() == nil {
+		judged(m.remember(time.Now()))
 		select {
 		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			m.remember(now)
+		case <-ticker.C:
 		}
 	}
 }
 
-func (m *Meter) remember(now time.Time) { m.history.remember(now, m.look(), m.totals) }
+func (m *Meter) remember(now time.Time) (verdict.Snapshot, verdict.Verdict) {
+	s := m.snapshot()
+	return s, m.history.remember(now, s, m.totals)
+}
+
+// snapshot is the present state without what is remembered.
+func (m *Meter) snapshot() verdict.Snapshot {
+	s := m.look()
+	s.ReloadFailed = m.reloadFailed.Load()
+	return s
+}
+
+// Snapshot returns the present.
+func (m *Meter) Snapshot() verdict.Snapshot {
+	s, _ := m.Overview()
+	return s
+}
 
 // Overview returns the present and the last hour.
-func (m *Meter) Overview() Overview {
-	return m.history.overview(time.Now(), m.look(), m.totals())
+func (m *Meter) Overview() (verdict.Snapshot, Past) {
+	s, sums, now := m.snapshot(), m.totals(), time.Now()
+	m.history.mu.Lock()
+	defer m.history.mu.Unlock()
+	m.history.complete(now, &s, sums)
+	return s, m.history.past(now, sums)
 }

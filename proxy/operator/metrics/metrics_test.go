@@ -14,31 +14,37 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"vitrine/cmd/testkit"
+	"vitrine/proxy/verdict"
 	"vitrine/upstream"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/shape"
 )
 
 // world is what a meter looks at.
 type world struct {
 	mu    sync.Mutex
-	state State
+	state verdict.Snapshot
 }
 
-func (w *world) look() State { w.mu.Lock(); defer w.mu.Unlock(); return w.state }
+func (w *world) look() verdict.Snapshot { w.mu.Lock(); defer w.mu.Unlock(); return w.state }
 
-func (w *world) set(change func(*State)) { w.mu.Lock(); defer w.mu.Unlock(); change(&w.state) }
+func (w *world) set(change func(*verdict.Snapshot)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.state)
+}
 
 func newMeter(t testing.TB) (*Meter, *world) {
 	t.Helper()
-	w := &world{state: State{RedisUp: true, Tracking: true}}
+	w := &world{state: verdict.Snapshot{Redis: verdict.Redis{Up: true, Answering: true}}}
 	m := New("1.2.3", w.look)
 	return m, w
 }
 
 func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m, w := newMeter(t)
-	w.set(func(s *State) {
-		s.Documents = map[shape.Resource]Document{shape.Banners: {Held: &Held{FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond)}}}
+	w.set(func(s *verdict.Snapshot) {
+		s.Documents = map[shape.Resource]verdict.Document{shape.Banners: {Held: &verdict.Held{FreshUntil: time.Now().Add(time.Minute + 400*time.Millisecond), ServableUntil: time.Unix(1_800_000_000, 0)}}}
 		s.Connections, s.MaxConnections, s.CertificateEnds = 3, 1000, time.Unix(1_800_000_000, 0)
 	})
 	m.Of(shape.Banners).Observe(Answer{Cache: Miss, Collapsed: true, Code: 200, Took: 30 * time.Millisecond})
@@ -50,11 +56,10 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m.Fetched("banners", "failed", time.Millisecond, &shape.RefusedError{Path: "banners[3].id", Want: "an integer", Got: `"x"`})
 	m.Fetched("banners", "failed", time.Millisecond, errors.New("who knows"))
 	m.Fetched("nonsense", "stored", time.Millisecond, nil)
-	m.Purged("banners", "hard")
-	m.Purged("banners", "soft")
-	m.Purged("nonsense", "soft")
-	m.Incoherent("rules")
-	m.Suspected(shape.Banners, upstream.Emptied)
+	m.Purged("banners", "hard", "")
+	m.Purged("banners", "soft", "")
+	m.Purged("nonsense", "soft", "")
+	m.Suspected(shape.Banners, guard.Emptied)
 	m.Reloaded(false)
 
 	families, err := m.Gather()
@@ -102,9 +107,12 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 		"vitrine_connections_limit{}":                                          "1000",
 		"vitrine_certificate_not_after_seconds{}":                              "1800000000",
 		"vitrine_redis_up{}":                                                   "1",
-		"vitrine_tracking_up{}":                                                "1",
+		"vitrine_polls_up{}":                                                   "1",
+		"vitrine_polls_unanswered_total{}":                                     "0",
+		"vitrine_poll_waits_total{}":                                           "0",
 		"vitrine_breaker_open{}":                                               "0",
-		"vitrine_incoherent_samples_total{resource=rules}":                     "1",
+		"vitrine_visitors_affected{}":                                          "0",
+		"vitrine_copies_end_seconds{}":                                         "1800000000",
 		"vitrine_suspicions_total{kind=emptied,resource=banners}":              "1",
 		"vitrine_suspicions_total{kind=drafts,resource=banners}":               "0",
 	} {
@@ -132,14 +140,14 @@ func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
 	now := begun
 	for ; now.Before(time.Now()); now = now.Add(lookEvery) {
 		minute := int(now.Sub(begun).Minutes())
-		w.set(func(s *State) {
-			s.RedisUp = minute != 90
-			s.Documents = map[shape.Resource]Document{shape.Rules: {Failing: minute == 100}}
+		w.set(func(s *verdict.Snapshot) {
+			s.Redis.Up = minute != 90
+			s.Documents = map[shape.Resource]verdict.Document{shape.Rules: {Failing: minute == 100}}
 		})
 		m.Of("").Observe(Answer{Cache: Hit, Code: 200, Took: 40 * time.Microsecond})
 		m.remember(now)
 	}
-	o := m.Overview()
+	_, o := m.Overview()
 	h := o.History
 	if n := len(h.At); n < 355 || n > 363 {
 		t.Errorf("%d points", n)
@@ -169,51 +177,37 @@ func TestARefusalThatRepeatsIsCountedAndNotRepeated(t *testing.T) {
 	for range 5 {
 		m.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: "null"})
 	}
-	m.Purged("rules", "hard")
+	m.Purged("rules", "hard", "")
 	m.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: "null"})
-	o := m.Overview()
+	s, o := m.Overview()
 	if len(o.Events) != 2 || o.Events[0].Count != 6 || o.Events[0].Detail != "rules[0].id: want an integer, got null" {
 		t.Errorf("%+v", o.Events)
 	}
-	if r := o.Resources[shape.Rules].LastRefusal; r == nil || r.Count != 6 {
+	if r := s.Documents[shape.Rules].LastRefusal; r == nil || r.Count != 6 {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestWhatIsHeldBackOrSuspiciousIsAnEventOnce(t *testing.T) {
 	m, w := newMeter(t)
-	drafts := upstream.Suspicion{Kind: upstream.Drafts, Path: "banners", Count: 2}
-	for _, d := range []Document{
-		{HeldBack: &HeldBack{Reason: "no banners, 9 before"}},
-		{HeldBack: &HeldBack{Reason: "no banners, 9 before"}, Suspicions: []upstream.Suspicion{drafts}},
-		{Suspicions: []upstream.Suspicion{drafts}},
-		{},
-		{Suspicions: []upstream.Suspicion{drafts}},
-	} {
-		w.set(func(s *State) { s.Documents = map[shape.Resource]Document{shape.Banners: d} })
+	drafts := guard.Finding{Kind: guard.Drafts, List: "banners", Before: 2}
+	hold := &guard.Hold{Reason: "no banners, 9 before"}
+	m.Held(shape.Banners, hold, "")
+	for i, d := range []verdict.Document{{HeldBack: hold, Suspicions: guard.Findings{drafts}}, {HeldBack: hold, Suspicions: guard.Findings{drafts}}, {}, {Suspicions: guard.Findings{drafts}}} {
+		if i == 2 {
+			m.Held(shape.Banners, hold, guard.Expired)
+		}
+		w.set(func(s *verdict.Snapshot) { s.Documents = map[shape.Resource]verdict.Document{shape.Banners: d} })
 		m.remember(time.Now())
 	}
 	var got []string
-	for _, e := range slices.Backward(m.Overview().Events) {
+	_, past := m.Overview()
+	for _, e := range slices.Backward(past.Events) {
 		got = append(got, e.Kind+" "+e.Resource+" "+e.Detail)
 	}
 	suspicious := "suspicious banners banners: 2 marked as unpublished"
-	if want := []string{"held banners no banners, 9 before", suspicious, "passed banners ", suspicious}; !slices.Equal(got, want) {
+	if want := []string{"held banners no banners, 9 before", suspicious, "released banners expired: no banners, 9 before", suspicious}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestVersionsAreToldFromOneAnother(t *testing.T) {
-	m, w := newMeter(t)
-	for _, etag := range []string{"a", "b", "b", "c", "d", "e", "f", "g"} {
-		w.set(func(s *State) {
-			s.Documents = map[shape.Resource]Document{shape.Rules: {Held: &Held{ETag: etag, Bytes: 2}}}
-		})
-		m.remember(time.Now())
-	}
-	n := m.Overview().Resources[shape.Rules]
-	if n.VersionsSeen != 7 || len(n.Versions) != maxVersions || n.Versions[0].ETag != "g" || n.Versions[4].ETag != "c" {
-		t.Errorf("%+v", n)
 	}
 }
 
@@ -234,12 +228,25 @@ func TestPercentilesAreWithinTheirBucket(t *testing.T) {
 	}
 }
 
+func TestAClientOfAnotherVersionOfHTTPIsNoVisitorWithAnError(t *testing.T) {
+	m, _ := newMeter(t)
+	m.remember(time.Now())
+	m.Of("").Observe(Answer{Code: 505})
+	if s := m.Snapshot(); s.Total.Errors != 0 || s.Total.All != 1 || s.Recent.Errors != 0 {
+		t.Errorf("%+v, %+v", s.Total, s.Recent)
+	}
+	m.Of(shape.Rules).Observe(Answer{Cache: Miss, Code: 502})
+	if s := m.Snapshot(); s.Total.Errors != 1 || s.Recent.Errors != 1 {
+		t.Errorf("%+v, %+v", s.Total, s.Recent)
+	}
+}
+
 // The history is read while answers are being counted.
 func TestAnAnswerThatIsNotTimedYetIsNotASlowOne(t *testing.T) {
 	m, _ := newMeter(t)
 	m.remember(time.Now().Add(-time.Minute))
 	m.of[shape.Rules].ok[Hit].Inc()
-	if p := m.Overview().Traffic.P99; p != nil {
-		t.Errorf("p99 = %v ms", *p)
+	if _, past := m.Overview(); past.Traffic.P99 != nil {
+		t.Errorf("p99 = %v ms", *past.Traffic.P99)
 	}
 }

@@ -117,9 +117,12 @@ func (of *Answers) Observe(a Answer) {
 	}
 }
 
+// notHTTP1 is the answer to a client that speaks another version of HTTP, such as a scanner.
+const notHTTP1 = "505"
+
 // totals are the sums of all counters, for rates over a time.
 type totals struct {
-	requests, failures uint64 // failures: answers with a 5xx
+	requests, failures uint64 // failures: answers with a 5xx, but for those to another version of HTTP
 	caches             [caches]uint64
 	within             [len(requestBounds)]uint64 // requests that took no longer than each of these
 }
@@ -137,7 +140,7 @@ func (r *requests) totals() (sum totals) {
 				switch {
 				case l.GetName() == "cache":
 					sum.caches[slices.Index(cacheNames[:], l.GetValue())] += n
-				case l.GetName() == "code" && l.GetValue()[0] == '5':
+				case l.GetName() == "code" && l.GetValue()[0] == '5' && l.GetValue() != notHTTP1:
 					sum.failures += n
 				}
 			}

@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	"vitrine/cache"
 	"vitrine/proxy/negotiate"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
+	"vitrine/upstream/shape"
 )
 
-// document answers at a route.
-func (s *Server) document(at *route) fiber.Handler {
+// document answers at the route of a resource.
+func (s *Server) document(of shape.Resource) fiber.Handler {
+	at := s.routes[of]
 	return func(c *fiber.Ctx) error {
 		r := requestOf(c)
 		r.route = at
@@ -87,41 +88,36 @@ func (s *Server) answer(r *request, key represent.Key, a *cache.Answer[*represen
 	if now.IsZero() || a.Status.Detail != cache.DetailMemory { // anything else may have waited
 		now = time.Now()
 	}
-	m := r.route.moments.at(s.terms, a.Document, &a.Status, now)
-	rep, lease := a.Value.Get(key, negotiate.ChooseEncoding(r.acceptEncoding))
+	m := r.route.at(s.terms, a.Document, &a.Status, now)
+	rep := a.Value.Get(key, negotiate.ChooseEncoding(r.acceptEncoding))
 	verdict := r.conditions.Evaluate(rep.Tag, m.lastModified, m.modified, now)
 	if verdict == negotiate.Failed {
-		lease.Release()
 		return errPrecondition
 	}
-	r.moment, r.encoding = m, rep.Encoding
+	r.encoding = rep.Encoding
 	coding := negotiate.Encoding(noCodings)
 	if rep.Varies {
 		coding = rep.Encoding
 	}
-	out := newOutgoing()
-	out.add(s.terms.cors.origins[string(r.origin)].text)
-	if r.ctx.IsTLS() {
-		out.add(s.terms.hsts.text)
-	}
-	out.add(m.lines)
-	out.add(rep.Tag)
-	out.add(r.route.heads[verdict][coding])
 	resp := &r.ctx.Response
-	if verdict == negotiate.NotModified {
-		lease.Release()
-		resp.SetStatusCode(fasthttp.StatusNotModified)
-	} else {
-		resp.Header.SetContentLength(rep.Size)
-		if r.ctx.IsHead() {
-			lease.Release()
-		} else {
-			r.bytes = rep.Size
-			out.content(rep, lease)
-		}
+	m.header(s.terms, r.route.resource, verdict, coding).CopyTo(&resp.Header)
+	resp.Header.SetCanonical(etag, rep.Tag)
+	s.terms.cors.origins[string(r.origin)].set(&resp.Header)
+	if r.ctx.IsTLS() {
+		s.terms.hsts.set(&resp.Header)
 	}
-	resp.SkipBody = true // the connection has it
-	out.status = resp.StatusCode()
-	clientOf(r.ctx).prepare(out)
+	if verdict == negotiate.NotModified {
+		return nil
+	}
+	if stream := rep.Stream(); stream != nil {
+		resp.SetBodyStream(stream, rep.Size)
+	} else {
+		resp.SetBodyRaw(rep.Body)
+	}
+	if !r.ctx.IsHead() {
+		r.bytes = rep.Size
+	}
 	return nil
 }
+
+var etag = []byte(fiber.HeaderETag)

@@ -27,7 +27,7 @@ func policies(o *Options) (browsers, cdns policy) {
 	return browsers, policy{o.CDNMaxAge, o.CDNStaleWhileRevalidate, o.StaleIfError, o.CDNTold}
 }
 
-// append renders the directives for an answer with the given age and remaining freshness, in
+// directives renders those for an answer with the given age and remaining freshness, in
 // seconds.
 //
 // The answer can be kept for maxAge without revalidating, and then served while it is revalidated
@@ -35,9 +35,9 @@ func policies(o *Options) (browsers, cdns policy) {
 // cache counts max-age from the Date less the Age, the age is added; with no freshness left it is
 // 0. Serving it because vitrine itself fails (RFC 5861, section 4) ends when vitrine would not
 // serve it either.
-func (p *policy) append(dst []byte, age, ttl int64) []byte {
+func (p *policy) directives(age, ttl int64) []byte {
 	keep := p.keep(ttl)
-	dst = appendAge(append(dst, "public, max-age="...), age, keep)
+	dst := appendAge([]byte("public, max-age="), age, keep)
 	if s := min(wholeSeconds(p.staleWhileRevalidate), ttl-keep); s > 0 {
 		dst = append(dst, ", stale-while-revalidate="...)
 		dst = strconv.AppendInt(dst, s, 10)

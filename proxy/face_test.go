@@ -88,6 +88,10 @@ func TestPanicsBecomeJSONAndAreLogged(t *testing.T) {
 	if got.StatusCode != http.StatusInternalServerError || string(got.body) != `{"detail":"Internal server error."}` || got.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
+	doubtful := r.send(t, "GET /cms/rules/ HTTP/1.1\nHost: x\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\r\n\r\n")
+	if doubtful.StatusCode != http.StatusInternalServerError || !doubtful.Close {
+		t.Errorf("%d, and the connection stays open whose next request is in doubt", doubtful.StatusCode)
+	}
 	if log := r.log.String(); !strings.Contains(log, "nil pointer") || !strings.Contains(log, "answer.go") {
 		t.Errorf("log: %s", log)
 	}
@@ -130,27 +134,28 @@ func TestUnusableOptionsAreRefused(t *testing.T) {
 	for _, res := range shape.Resources() {
 		sources[res] = &held{}
 	}
-	for _, o := range []Options{
-		{},
-		{Documents: map[shape.Resource]Documents{shape.Rules: &held{}}},
-		{Documents: sources, MaxAge: -1},
-		{Documents: sources, MaxBodyBytes: -1},
-		{Documents: sources, CORSOrigins: []string{"*", "https://a.example"}},
-		{Documents: sources, CORSOrigins: []string{"a.example"}},
-		{Documents: sources, CORSOrigins: []string{"https://a.example/"}},
-		{Documents: sources, CORSOrigins: []string{"https://A.example"}},
-		{Documents: sources, CORSOrigins: []string{""}},
+	usable := complete(Options{Documents: sources, Meter: meter, Logger: slog.New(slog.DiscardHandler)})
+	_, err := New(usable)
+	testkit.Check(t, err)
+	for i, spoil := range []func(*Options){
+		func(o *Options) { o.Documents = map[shape.Resource]Documents{shape.Rules: &held{}} },
+		func(o *Options) { o.Meter = nil },
+		func(o *Options) { o.Logger = nil },
+		func(o *Options) { o.MaxAge = -1 },
+		func(o *Options) { o.MaxBodyBytes = 0 },
+		func(o *Options) { o.IdleTimeout = -1 },
+		func(o *Options) { o.CORSOrigins = []string{"*", "https://a.example"} },
+		func(o *Options) { o.CORSOrigins = []string{"a.example"} },
+		func(o *Options) { o.CORSOrigins = []string{"https://a.example/"} },
+		func(o *Options) { o.CORSOrigins = []string{"https://A.example"} },
+		func(o *Options) { o.CORSOrigins = []string{""} },
 	} {
-		o.Meter = meter
+		o := usable
+		spoil(&o)
 		if _, err := New(o); err == nil {
-			t.Errorf("%+v is taken", o)
+			t.Errorf("%d: %+v is taken", i, o)
 		}
 	}
-	if _, err := New(Options{Documents: sources}); err == nil {
-		t.Error("no meter is needed")
-	}
-	_, err := New(Options{Documents: sources, Meter: meter})
-	testkit.Check(t, err)
 }
 
 // closing is a listener that is closed while it gives out its last connection.
@@ -173,14 +178,14 @@ func TestShutdownWaitsForTheConnectionThatIsBeingAccepted(t *testing.T) {
 	r := newRig(t, Options{})
 	w := &wire{sent: [][]byte{[]byte("GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")}, end: io.EOF}
 	l := &closing{accepting: make(chan struct{}), closed: make(chan struct{}), last: w}
-	go func() { testkit.Check(t, r.server.Serve(l)) }()
+	go func() { testkit.Check(t, r.connections.Serve(l)) }()
 	testkit.Receive(t, l.accepting)
-	testkit.Must(t, r.server.Shutdown(t.Context()))
+	testkit.Must(t, r.connections.Shutdown(t.Context()))
 	if got := w.answered.String(); !strings.HasPrefix(got, "HTTP/1.1 200 ") || !strings.Contains(got, "\r\nConnection: close\r\n") {
 		t.Errorf("answered %q", got)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, errors.Join(err, r.server.Serve(ln))) // too late, which is no error
+	testkit.Must(t, errors.Join(err, r.connections.Serve(ln))) // too late, which is no error
 }
 
 // TestFieldsSentAreThoseOfTheInterface compares the answers with the lists of docs/interface.md.

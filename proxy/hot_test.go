@@ -61,10 +61,10 @@ type hot struct {
 	w    *bufio.Writer
 }
 
-func newHot(t testing.TB, s *Server, target string, fields []string) *hot {
+func newHot(t testing.TB, s *Connections, target string, fields []string) *hot {
 	t.Helper()
 	h := new(hot)
-	h.conn = &client{Conn: &h.wire, server: s}
+	h.conn = &client{Conn: &h.wire, of: &s.clients}
 	h.ctx.Init2(h.conn, nil, true)
 	h.w = bufio.NewWriter(h.conn)
 	testkit.Must(t, h.ctx.Request.Read(bufio.NewReader(bytes.NewReader(hotRequest(target, fields)))))
@@ -81,13 +81,13 @@ func (h *hot) answer(t testing.TB, handler fasthttp.RequestHandler) {
 }
 
 // quietServer holds the three recorded documents.
-func quietServer(t testing.TB, o Options) *Server {
+func quietServer(t testing.TB, o Options) *Connections {
 	t.Helper()
 	r := newRig(t, o)
 	for res, name := range map[shape.Resource]string{shape.Catalogue: "gvapp-get", shape.Rules: "rules-get", shape.Banners: "singlebanner-get"} {
 		r.holdRecorded(t, res, name)
 	}
-	return r.server
+	return r.connections
 }
 
 func TestAHitAllocatesNothing(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAHitAllocatesNothing(t *testing.T) {
 		{CORSOrigins: []string{"*"}}, {CORSOrigins: []string{"https://example.org"}}, {CORSOrigins: []string{"http://localhost"}},
 	} {
 		s := quietServer(t, o)
-		handler := s.app.Server().Handler
+		handler := s.handle
 		for _, hit := range hits {
 			t.Run(o.CORSOrigins[0]+" "+hit.name, func(t *testing.T) {
 				h := newHot(t, s, hit.target, hit.fields)
@@ -125,7 +125,7 @@ func BenchmarkHit(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				h.wire.answered.Reset()
-				h.answer(b, s.app.Server().Handler)
+				h.answer(b, s.handle)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
-	r := newRig(t, Options{MaxConnections: 2})
+	r := newRig(t, Options{Limits: Limits{MaxConnections: 2}})
 	held := []net.Conn{r.dial(t), r.dial(t)}
 	for _, c := range held { // an answer shows that the connection is being served
 		testkit.Write(t, c, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -54,11 +54,11 @@ func TestConnectionsBeyondTheLimitAreToldSoInJSON(t *testing.T) {
 // handshake, each of which would take the accept loop's time.
 func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 	const silent = 40
-	r := newRig(t, Options{MaxConnections: 1})
+	r := newRig(t, Options{Limits: Limits{MaxConnections: 1}})
 	server, _ := listentest.TLS(t)
 	secure, err := tls.Listen("tcp", "127.0.0.1:0", server)
 	testkit.Must(t, err)
-	go func() { _ = r.server.Serve(secure) }()
+	go func() { _ = r.connections.Serve(secure) }()
 	held := r.dial(t)
 	testkit.Write(t, held, "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n")
 	readReply(t, bufio.NewReader(held), "GET")
@@ -82,7 +82,7 @@ func TestSilentConnectionsOverTLSBeyondTheLimitHoldNobodyUp(t *testing.T) {
 const clientPatience = 500 * time.Millisecond
 
 func TestSlowClientsAreAnswered408AndIdleOnesAreClosed(t *testing.T) {
-	r := newRig(t, Options{ReadTimeout: clientPatience, IdleTimeout: clientPatience})
+	r := newRig(t, Options{Limits: Limits{ReadTimeout: clientPatience, IdleTimeout: clientPatience}})
 	const whole, late = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusRequestTimeout
 	for name, tc := range map[string]struct {
 		sent    string
@@ -145,10 +145,10 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 	testkit.Must(t, err)
 	served := make(chan error, 2)
 	for _, ln := range []net.Listener{socket, secure} {
-		go func() { served <- r.server.Serve(ln) }()
+		go func() { served <- r.connections.Serve(ln) }()
 	}
 	defer func() {
-		testkit.Check(t, errors.Join(r.server.Shutdown(context.Background()), testkit.Receive(t, served), testkit.Receive(t, served)))
+		testkit.Check(t, errors.Join(r.connections.Shutdown(context.Background()), testkit.Receive(t, served), testkit.Receive(t, served)))
 	}()
 
 	for _, tc := range []struct {
@@ -178,7 +178,7 @@ func TestUnixSocketsAndTLSAreServedAsAnyOther(t *testing.T) {
 func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	r := newRig(t, Options{})
 	n := 1
-	for r.server.large.Take(); r.server.large.TryTake(); {
+	for r.connections.large.Take(); r.connections.large.TryTake(); {
 		n++
 	}
 	accept := "Accept: */*" + strings.Repeat(", a/b", largeRequest/4)
@@ -201,7 +201,7 @@ func TestLargeRequestsWaitForAPlace(t *testing.T) {
 	default:
 	}
 	for range n {
-		r.server.large.Give()
+		r.connections.large.Give()
 	}
 	if status := testkit.Receive(t, answered); status != http.StatusOK {
 		t.Errorf("status %d", status)
@@ -256,7 +256,7 @@ func TestALogThatWaitsKeepsNoPlace(t *testing.T) {
 			case <-time.After(10 * time.Second):
 				t.Fatal("nothing is logged")
 			}
-			if !r.server.large.TryTake() {
+			if !r.connections.large.TryTake() {
 				t.Error("the only place is taken")
 			}
 		})

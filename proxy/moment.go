@@ -1,17 +1,24 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
 	"vitrine/cache"
+	"vitrine/proxy/negotiate"
+	"vitrine/upstream/shape"
 )
 
-// A moment has the header lines that change with time, rendered once a second and shared by all
-// requests of that second with the same kind of answer. If a second of the document's freshness
-// ends within it there are two, since a cache would otherwise keep the document past its freshness.
+// A moment has the headers of answers with a document, each rendered once a second at most and
+// shared by all requests of that second with the same kind of answer. If a second of the document's
+// freshness ends within it there are two, since a cache would otherwise keep the document past its
+// freshness.
 type moment struct {
 	// Its inputs.
 	document *cache.Document
@@ -20,17 +27,27 @@ type moment struct {
 	status   cache.Status
 
 	modified     time.Time // whole seconds
-	lastModified []byte    // within lines, as the next
-	cacheStatus  []byte
-	lines        []byte // from Last-Modified to Cache-Status, and the name of the field after them, which is ETag
+	lastModified []byte
+	changing     headerFields // that change with time
+	headers      [negotiate.Failed][noCodings + 1]atomic.Pointer[fasthttp.ResponseHeader]
 }
 
-// moments has the last moment of a resource.
-type moments struct{ last atomic.Pointer[moment] }
+// header is that of an answer of r in this moment, for all to copy, without its entity-tag.
+func (m *moment) header(t *terms, r shape.Resource, verdict negotiate.Verdict, coding negotiate.Encoding) *fasthttp.ResponseHeader {
+	made := &m.headers[verdict][coding]
+	h := made.Load()
+	if h == nil {
+		h = new(fasthttp.ResponseHeader)
+		t.setDocument(h, r, verdict, coding)
+		m.changing.set(h)
+		made.Store(h)
+	}
+	return h
+}
 
 // at returns the moment for an answer, and renders it if the last one was for another time,
 // document or status.
-func (r *moments) at(t *terms, d *cache.Document, status *cache.Status, now time.Time) *moment {
+func (r *route) at(t *terms, d *cache.Document, status *cache.Status, now time.Time) *moment {
 	m := r.last.Load()
 	if m != nil && m.second == now.Unix() && !now.After(m.until) && m.document == d && m.status == *status {
 		return m
@@ -41,7 +58,7 @@ func (r *moments) at(t *terms, d *cache.Document, status *cache.Status, now time
 }
 
 func newMoment(t *terms, d *cache.Document, status *cache.Status, now time.Time) *moment {
-	age := max(0, wholeSeconds(now.Sub(d.FetchedAt)))
+	age := max(0, wholeSeconds(d.AgeAt(now)))
 	ttl := wholeSeconds(d.FreshUntil.Sub(now))
 	m := &moment{
 		document: d, second: now.Unix(), status: *status,
@@ -51,51 +68,37 @@ func newMoment(t *terms, d *cache.Document, status *cache.Status, now time.Time)
 	if m.modified.After(now) { // Redis's clock is ahead (RFC 9110, section 8.8.2.1)
 		m.modified = now.UTC().Truncate(time.Second).Add(-time.Second) // fasthttp's Date may be a second old
 	}
-	const first = "Last-Modified: "
-	b := append(make([]byte, 0, 384), first...)
-	b = m.modified.AppendFormat(b, http.TimeFormat)
-	m.lastModified = b[len(first):]
-	b = append(b, "\r\nAge: "...)
-	b = strconv.AppendInt(b, age, 10)
-	b = append(b, "\r\nCache-Control: "...)
-	b = t.browsers.append(b, age, ttl)
-	b = t.cdns.appendShared(b, &t.browsers, age, ttl)
-	b = append(b, "\r\nCDN-Cache-Control: "...)
-	b = t.cdns.append(b, age, ttl)
-	b = append(b, "\r\nCache-Status: "...)
-	before := len(b)
-	b = appendCacheStatus(b, status, ttl)
-	m.cacheStatus = b[before:]
-	m.lines = append(b, "\r\nETag: "...)
+	m.lastModified = m.modified.AppendFormat(nil, http.TimeFormat)
+	m.changing = headerFields{
+		[]byte(fiber.HeaderLastModified), m.lastModified,
+		[]byte(fiber.HeaderAge), strconv.AppendInt(nil, age, 10),
+		[]byte(fiber.HeaderCacheControl), t.cdns.appendShared(t.browsers.directives(age, ttl), &t.browsers, age, ttl),
+		[]byte("CDN-Cache-Control"), t.cdns.directives(age, ttl),
+		[]byte(cacheStatus), renderStatus(status, ttl),
+	}
 	return m
 }
 
 const cacheStatus = "Cache-Status"
 
-// appendCacheStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss;
-// fwd-status=200; stored. The usual detail, a hit in this process's memory, is omitted.
-func appendCacheStatus(dst []byte, s *cache.Status, ttl int64) []byte {
-	dst = append(dst, "vitrine"...)
-	if s.Fwd == "" {
-		dst = append(dst, "; hit; ttl="...)
-		dst = strconv.AppendInt(dst, ttl, 10)
-	} else {
-		dst = append(dst, "; fwd="...)
-		dst = append(dst, s.Fwd...)
+// renderStatus renders RFC 9211's field: vitrine; hit; ttl=42, or vitrine; fwd=miss; fwd-status=200;
+// stored. The usual detail, a hit in this process's memory, is omitted.
+func renderStatus(s *cache.Status, ttl int64) []byte {
+	b := fmt.Appendf(nil, "vitrine; hit; ttl=%d", ttl)
+	if s.Fwd != "" {
+		b = fmt.Appendf(nil, "vitrine; fwd=%s", s.Fwd)
 		if s.FwdStatus != 0 {
-			dst = append(dst, "; fwd-status="...)
-			dst = strconv.AppendInt(dst, int64(s.FwdStatus), 10)
+			b = fmt.Appendf(b, "; fwd-status=%d", s.FwdStatus)
 		}
 		if s.Stored {
-			dst = append(dst, "; stored"...)
+			b = append(b, "; stored"...)
 		}
 		if s.Collapsed {
-			dst = append(dst, "; collapsed"...)
+			b = append(b, "; collapsed"...)
 		}
 	}
 	if s.Detail != "" && s.Detail != cache.DetailMemory {
-		dst = append(dst, "; detail="...)
-		dst = append(dst, s.Detail...)
+		b = fmt.Appendf(b, "; detail=%s", s.Detail)
 	}
-	return dst
+	return b
 }

@@ -1,44 +1,49 @@
 package proxy
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
-	"github.com/valyala/fasthttp"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
+	"github.com/gofiber/fiber/v2"
 
 	"vitrine/proxy/operator/metrics"
 )
 
-// startSpan begins the span of a request, under a trusted proxy's span if it names one; a fetch
-// that the request causes is part of it.
-func (r *request) startSpan(t trace.Tracer) {
-	r.Context, r.span = t.Start(r.traced(), "request", trace.WithSpanKind(trace.SpanKindServer))
+// observe reads the header of a request, has it answered, and records the outcome.
+func (s *Server) observe(c *fiber.Ctx) error {
+	r := s.newRequest(c.Context())
+	r.read = true
+	c.Context().SetUserValue(requestKey{}, r)
+	err := c.Next()
+	if err != nil {
+		err = c.App().ErrorHandler(c, err)
+	}
+	if r.closes || r.malformed {
+		c.Context().SetConnectionClose()
+	}
+	clientOf(r.ctx).leave()
+	s.finish(r, r.ctx.Time())
+	return err
 }
 
-// endSpan ends the span of a request, without any value that a client can choose.
-func (r *request) endSpan() {
-	if r.span.IsRecording() {
-		method, code := "_OTHER", r.ctx.Response.StatusCode()
-		switch m := string(r.ctx.Method()); m {
-		case fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodOptions:
-			method = m
-		}
-		r.span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", code))
-		if r.route != nil {
-			r.span.SetName(method + " " + r.route.path)
-			r.span.SetAttributes(attribute.String("http.route", r.route.path), attribute.String("vitrine.resource", string(r.route.resource)))
-		}
-		if r.cache != metrics.None {
-			r.span.SetAttributes(attribute.String("vitrine.cache", r.cache.String()), attribute.Bool("vitrine.collapsed", r.collapsed))
-		}
-		if code >= fasthttp.StatusInternalServerError {
-			r.span.SetStatus(codes.Error, "")
-		}
+// finish ends a request whose answer is ready: it is counted and logged, and its writing
+// gets a deadline. It began when all of it had arrived; the zero time means an incomplete request.
+func (s *Server) finish(r *request, began time.Time) {
+	now, took := time.Now(), time.Duration(0)
+	if !began.IsZero() {
+		took = now.Sub(began)
 	}
-	r.span.End()
+	answers := s.unrouted
+	if r.route != nil {
+		answers = r.route.answers
+	}
+	answers.Observe(metrics.Answer{Cache: r.cache, Collapsed: r.collapsed, Code: r.ctx.Response.StatusCode(), Took: took})
+	if s.options.AccessLog != nil {
+		s.logAccess(r, took)
+	}
+	clientOf(r.ctx).limitWrites(now)
+	r.release()
 }
 
 // logAccess logs a request, and how long the answer took; nothing of that if the request was
@@ -60,14 +65,10 @@ func (s *Server) logAccess(r *request, took time.Duration) {
 		attrs = append(attrs, slog.Duration("duration", took))
 	}
 	attrs = append(attrs, slog.String("request_id", r.id()))
-	status := resp.Header.Peek(cacheStatus)
-	if r.moment != nil {
-		status = r.moment.cacheStatus
-	}
 	for _, optional := range [...]struct{ name, value string }{
 		{"encoding", r.encoding.String()},
-		{"cache_status", string(status)},
-		{"trace_id", r.traceID()},
+		{"cache_status", string(resp.Header.Peek(cacheStatus))},
+		{"trace_id", cmp.Or(r.trace, r.trusted()).ID()},
 		{"referer", string(req.Referer())},
 		{"user_agent", string(req.UserAgent())},
 	} {
@@ -76,16 +77,4 @@ func (s *Server) logAccess(r *request, took time.Duration) {
 		}
 	}
 	s.options.AccessLog.LogAttrs(s.base, slog.LevelInfo, "request", attrs...)
-}
-
-// traceID is the id of the request's trace, or empty.
-func (r *request) traceID() string {
-	ctx := r.Context
-	if r.span == nil {
-		ctx = r.traced()
-	}
-	if id := trace.SpanContextFromContext(ctx).TraceID(); id.IsValid() {
-		return id.String()
-	}
-	return ""
 }

@@ -14,26 +14,24 @@ import (
 	"testing"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace"
-
 	"vitrine/cache"
 	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
+	"vitrine/proxy/verdict"
 	"vitrine/upstream"
+	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 )
 
 func newMeter(t testing.TB) *metrics.Meter {
 	t.Helper()
-	return metrics.New("1.2.3", func() metrics.State { return metrics.State{} })
+	return metrics.New("1.2.3", func() verdict.Snapshot { return verdict.Snapshot{} })
 }
 
 func TestEveryAnswerIsCountedOnceByWhatItWas(t *testing.T) {
 	meter := newMeter(t)
-	r := newRig(t, Options{Meter: meter, MaxTargetBytes: 100})
+	r := newRig(t, Options{Meter: meter, Limits: Limits{MaxTargetBytes: 100}})
 	banners := r.sources[shape.Banners]
 	doc := &cache.Document{Body: []byte(`[]`), ETag: `"x"`, FetchedAt: time.Now(), ChangedAt: time.Now(), FreshUntil: time.Now()}
 
@@ -103,7 +101,7 @@ func logged(t *testing.T, log fmt.Stringer) []map[string]any {
 
 func TestTheAccessLogHasALineForEveryRequest(t *testing.T) {
 	log := new(testkit.Buffer)
-	r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil)), TrustedProxies: []string{"127.0.0.0/8"}, MaxBodyBytes: 10})
+	r := newRig(t, Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil)), TrustedProxies: []string{"127.0.0.0/8"}, Limits: Limits{MaxBodyBytes: 10}})
 	r.holdRecorded(t, shape.Banners, "edge-singlebanner")
 	r.sources[shape.Rules].fail(upstream.ErrUnreachable)
 
@@ -154,6 +152,23 @@ func TestTheAccessLogHasALineForEveryRequest(t *testing.T) {
 	}
 }
 
+func TestARequestCannotForgeALineOfTheAccessLog(t *testing.T) {
+	text, json := new(testkit.Buffer), new(testkit.Buffer)
+	for want, test := range map[string]struct {
+		log *testkit.Buffer
+		to  slog.Handler
+	}{
+		` user_agent="\" \\\xff\t msg=request \" level=INFO"`:      {text, slog.NewTextHandler(text, nil)},
+		`,"user_agent":"\" \\\ufffd\t msg=request \" level=INFO"}`: {json, slog.NewJSONHandler(json, nil)},
+	} {
+		r := newRig(t, Options{AccessLog: slog.New(test.to)})
+		r.send(t, "GET /gvapp/ HTTP/1.1\nHost: x\nUser-Agent: \" \\\xff\t msg=request \" level=INFO")
+		if got := test.log.String(); !strings.HasSuffix(got, want+"\n") || strings.Count(got, "\n") != 1 {
+			t.Errorf("logged %swant %s", got, want)
+		}
+	}
+}
+
 func TestOnlyATrustedProxyNamesTheClientInTheAccessLog(t *testing.T) {
 	for trusted, client := range map[string]string{"127.0.0.0/8": "198.51.100.1", "10.0.0.0/8": "127.0.0.1"} {
 		log := new(testkit.Buffer)
@@ -171,79 +186,47 @@ const (
 	traceParent  = "Traceparent: 00-" + visitorTrace + "-" + visitorSpan + "-"
 )
 
-// TestARequestIsASpanUnderThatOfATrustedProxyOnly: nobody else can have spans made, kept from being
-// made, or put into a trace of their own.
-func TestARequestIsASpanUnderThatOfATrustedProxyOnly(t *testing.T) {
-	for _, trusted := range []bool{true, false} {
-		seen := tracetest.NewSpanRecorder()
-		never := sdktrace.ParentBased(sdktrace.NeverSample())
-		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen), sdktrace.WithSampler(never))
-		o := Options{Tracer: provider.Tracer("test")}
-		if trusted {
-			o.TrustedProxies = []string{"127.0.0.1"}
-		}
-		r := newRig(t, o)
-		for _, test := range []struct{ target, flags, name string }{
-			{"/gvapp/?x=secret", "01", "GET /gvapp/"},
-			{"/some/path", "01", "request"},
-			{"/gvapp/", "00", ""},
-		} {
-			r.get(t, test.target, traceParent+test.flags)
-			spans := seen.Ended()
-			seen.Reset()
-			if test.name == "" || !trusted {
-				if len(spans) > 0 {
-					t.Errorf("%s, flags %s, trusted %t: %d spans", test.target, test.flags, trusted, len(spans))
-				}
-				continue
-			}
-			if len(spans) != 1 || spans[0].Name() != test.name || spans[0].Parent().SpanID().String() != visitorSpan || spans[0].SpanContext().TraceID().String() != visitorTrace {
-				t.Errorf("%s: %v", test.target, spans)
-			}
-		}
-	}
-}
-
 // lent takes note of the trace that a fetch would belong to.
 type lent struct {
 	Documents
-	trace atomic.Pointer[string]
+	trace atomic.Pointer[upstream.Trace]
 }
 
 func (l *lent) Get(ctx context.Context) (cache.Answer[*represent.Document], error) {
-	found := ""
-	defer func() { l.trace.Store(&found) }()
-	if lender, ok := ctx.(cache.Lender); ok {
-		ctx = lender.Lend()
-	}
-	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
-		found = sc.TraceID().String() + " " + sc.TraceState().String()
-	}
+	lender, _ := ctx.(cache.Lender)
+	found := exchange.TraceOf(lender.Lend())
+	l.trace.Store(&found)
 	return l.Documents.Get(ctx)
 }
 
 func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
-		o := Options{}
+		log := new(testkit.Buffer)
+		o := Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil))}
 		if trusted {
 			o.TrustedProxies = []string{"127.0.0.0/8"}
 		}
 		r := newRig(t, o)
 		l := &lent{Documents: r.sources[shape.Rules]}
-		r.server.routes[1].documents = l
-		for fields, want := range map[string]string{
-			traceParent + "01": visitorTrace + " ",
-			traceParent + "01\nTracestate: a=1\nTracestate: b=2": visitorTrace + " a=1,b=2",
-			traceParent + "01\nTracestate: nothing":              visitorTrace + " ",
-			traceParent + "0x":                                   "",
-			"Traceparent: none":                                  "",
+		r.server.routes[shape.Rules].documents = l
+		const parent = "00-" + visitorTrace + "-" + visitorSpan + "-01"
+		for fields, want := range map[string]upstream.Trace{
+			traceParent + "01": {Parent: parent},
+			traceParent + "01\nTracestate: a=1\nTracestate: b=2": {Parent: parent, State: "a=1, b=2"},
+			traceParent + "01\nTracestate: nothing":              {Parent: parent},
+			traceParent + "0x":                                   {},
+			"Traceparent: none":                                  {},
 		} {
 			r.get(t, "/cms/rules/", fields)
-			if !trusted {
-				want = ""
+			got := *l.trace.Load()
+			if (!trusted || want.Parent == "") && strings.Contains(got.Parent, visitorTrace) || got.ID() == "" {
+				t.Errorf("trusted %t: %q leads to %q, want a new trace", trusted, fields, got)
+			} else if trusted && want.Parent != "" && got != want {
+				t.Errorf("%q leads to %q, want %q", fields, got, want)
 			}
-			if got := *l.trace.Load(); got != want {
-				t.Errorf("trusted %t: %q leads to %q, want %q", trusted, fields, got, want)
+			lines := logged(t, log)
+			if id := lines[len(lines)-1]["trace_id"]; id != got.ID() {
+				t.Errorf("logged the trace %v, want that of the fetch, %s", id, got.ID())
 			}
 		}
 	}

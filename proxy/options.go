@@ -1,14 +1,11 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
 	"vitrine/proxy/operator/metrics"
@@ -57,12 +54,10 @@ type Options struct {
 	// https://example.org. Empty means none.
 	CORSOrigins []string
 
-	// Logger receives failures. Nil means slog.Default().
+	// Logger receives failures. Required.
 	Logger *slog.Logger
 	// Meter counts every answer. Required.
 	Meter *metrics.Meter
-	// Tracer makes a span for every request that its sampler wants. Nil makes none, at no cost.
-	Tracer trace.Tracer
 	// AccessLog receives a line for every request, at level info. Nil means none.
 	AccessLog *slog.Logger
 
@@ -70,24 +65,28 @@ type Options struct {
 	// unix means all connections over a Unix socket. Only they are trusted to name their client,
 	// for the access log, and the trace of a request. Empty means none.
 	TrustedProxies []string
-	// ClientHeader is the header in which they name their client. Empty means X-Forwarded-For.
+	// ClientHeader is the header in which they name their client. Empty means none.
 	ClientHeader string
 
-	// MaxTargetBytes bounds a request's target (414 beyond). Zero means 4 KiB, the limit of the
-	// CMS's own server.
+	Limits
+}
+
+// Limits are those of requests and connections. All are required.
+type Limits struct {
+	// MaxTargetBytes bounds a request's target (414 beyond).
 	MaxTargetBytes int
-	// MaxHeaderBytes bounds a request's fields together (431 beyond). Zero means 12 KiB. A request
-	// has one buffer for both; a request that does not fit is 431, whichever part is too long.
+	// MaxHeaderBytes bounds a request's fields together (431 beyond). A request has one buffer for
+	// both; a request that does not fit is 431, whichever part is too long.
 	MaxHeaderBytes int
-	// MaxBodyBytes bounds a request's body, which is ignored (413 beyond). Zero means 64 KiB.
+	// MaxBodyBytes bounds a request's body, which is ignored (413 beyond).
 	MaxBodyBytes int
-	// MaxConnections bounds the concurrent connections (503 beyond). Zero means 262,144.
+	// MaxConnections bounds the concurrent connections (503 beyond).
 	MaxConnections int
-	// ReadTimeout bounds the time to receive a request (408 beyond). Zero means 10 s.
+	// ReadTimeout bounds the time to receive a request (408 beyond).
 	ReadTimeout time.Duration
-	// WriteTimeout bounds the time to send an answer. Zero means 60 s.
+	// WriteTimeout bounds the time to send an answer.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long an idle connection stays open. Zero means 2 minutes.
+	// IdleTimeout is how long an idle connection stays open.
 	IdleTimeout time.Duration
 }
 
@@ -101,30 +100,17 @@ func (o *Options) validate() error {
 		return fmt.Errorf("want documents for each of %v, got %d", shape.Resources(), len(o.Documents))
 	}
 	for _, d := range []time.Duration{
-		o.ReadTimeout, o.WriteTimeout, o.IdleTimeout, o.HSTS,
-		o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.CDNMaxAge, o.CDNStaleWhileRevalidate,
+		o.HSTS, o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.CDNMaxAge, o.CDNStaleWhileRevalidate,
 	} {
 		if d < 0 {
 			return fmt.Errorf("a duration is negative: %v", d)
 		}
 	}
-	if o.Meter == nil {
-		return errors.New("no meter")
+	if o.Meter == nil || o.Logger == nil {
+		return errors.New("no meter or logger")
 	}
-	if min(o.MaxHeaderBytes, o.MaxTargetBytes, o.MaxBodyBytes, o.MaxConnections) < 0 {
-		return errors.New("a limit is negative")
+	if min(o.MaxHeaderBytes, o.MaxTargetBytes, o.MaxBodyBytes, o.MaxConnections) <= 0 || min(o.ReadTimeout, o.WriteTimeout, o.IdleTimeout) <= 0 {
+		return errors.New("a limit is missing")
 	}
 	return nil
-}
-
-func (o *Options) setDefaults() {
-	o.Logger = cmp.Or(o.Logger, slog.Default())
-	o.ClientHeader = cmp.Or(o.ClientHeader, "X-Forwarded-For")
-	o.MaxTargetBytes = cmp.Or(o.MaxTargetBytes, 4<<10)
-	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 12<<10)
-	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 64<<10)
-	o.MaxConnections = cmp.Or(o.MaxConnections, 256<<10)
-	o.ReadTimeout = cmp.Or(o.ReadTimeout, 10*time.Second)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, time.Minute)
-	o.IdleTimeout = cmp.Or(o.IdleTimeout, 2*time.Minute)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
@@ -27,7 +28,7 @@ func (r *request) writeCommon() (readable bool) {
 	listed := t.cors.origins[string(r.origin)]
 	t.cors.all.set(h)
 	listed.set(h)
-	return len(t.cors.all.text)+len(listed.text) > 0
+	return len(t.cors.all)+len(listed) > 0
 }
 
 // writeVary writes the Vary of an answer that depends on nothing but perhaps the origin.
@@ -52,7 +53,6 @@ func (s *Server) fail(r *request, err error) {
 			"status", f.status, "request_id", r.id(), "error", err)
 	}
 
-	detail := strings.ReplaceAll(f.detail, "METHOD", string(ctx.Method()))
 	r.writeCommon()
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(f.status)
@@ -72,10 +72,8 @@ func (s *Server) fail(r *request, err error) {
 	if f.status == http.StatusServiceUnavailable {
 		h.Set(fiber.HeaderRetryAfter, strconv.FormatInt(retrySeconds(err), 10))
 	}
-	body, _ := json.Marshal(struct { // which needs less of a stack than a map
-		Detail string `json:"detail"`
-	}{detail})
-	ctx.SetBody(body)
+	body, _ := jsontext.AppendQuote([]byte(`{"detail":`), strings.ReplaceAll(f.detail, "METHOD", string(ctx.Method()))) // other than UTF-8 is replaced
+	ctx.SetBody(append(body, '}'))
 	if r.bytes = len(ctx.Response.Body()); ctx.IsHead() {
 		r.bytes = 0
 	}
@@ -85,7 +83,7 @@ func (s *Server) fail(r *request, err error) {
 func (r *request) writeForwarded(st *cache.Status, err error) {
 	said := *st
 	said.Fwd, said.Detail = cmp.Or(said.Fwd, cache.FwdMiss), cmp.Or(said.Detail, errorDetail(err))
-	r.ctx.Response.Header.SetBytesV(cacheStatus, appendCacheStatus(nil, &said, 0))
+	r.ctx.Response.Header.SetBytesV(cacheStatus, renderStatus(&said, 0))
 }
 
 // redirect redirects to a path, with the query. The answer has no body, and Django's content type.

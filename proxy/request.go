@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"regexp"
@@ -11,12 +12,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/utils"
 	"github.com/valyala/fasthttp"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 
 	"vitrine/cache"
 	"vitrine/proxy/negotiate"
 	"vitrine/proxy/operator/metrics"
+	"vitrine/upstream"
 )
 
 // request holds the header fields that the server uses, and the outcome. It is valid until the
@@ -40,14 +40,13 @@ type request struct {
 	read                    bool // fasthttp has the whole header
 	madeID                  string
 
-	// What is counted, traced and logged besides the status and the duration.
+	// What is counted and logged besides the status and the duration.
 	route     *route // nil for none
 	cache     metrics.Cache
 	collapsed bool
 	bytes     int                // of the body as sent
-	moment    *moment            // of the document that was sent; nil for none
 	encoding  negotiate.Encoding // of the same
-	span      trace.Span         // nil without tracing
+	trace     upstream.Trace     // of a fetch that it may have caused; zero for none
 }
 
 var _ cache.Lender = (*request)(nil)
@@ -155,24 +154,20 @@ func put(field *[]byte, value []byte) {
 
 // Lend returns the values that outlive the request.
 func (r *request) Lend() context.Context {
-	if r.span != nil {
-		return r.Context
-	}
-	return r.traced()
+	r.trace = cmp.Or(r.trusted(), upstream.NewTrace())
+	return upstream.WithTrace(r.Context, r.trace)
 }
 
-// traced returns the context of the trace that the request names, from a trusted proxy only: a
-// visitor can neither cause spans nor join the CMS's to a trace of their own.
-func (r *request) traced() context.Context {
+// trusted is the trace that a trusted proxy names; zero otherwise. A visitor cannot join the CMS's
+// work to a trace of their own.
+func (r *request) trusted() upstream.Trace {
 	if r.traceParent == nil {
-		return r.Context
+		return upstream.Trace{}
 	}
 	if _, trusted := r.sender(); !trusted {
-		return r.Context
+		return upstream.Trace{}
 	}
-	return propagation.TraceContext{}.Extract(r.Context, propagation.MapCarrier{
-		"traceparent": string(r.traceParent), "tracestate": string(r.traceState),
-	})
+	return upstream.ParseTrace(string(r.traceParent), string(r.traceState))
 }
 
 // sender is the address that the request came from, if known, and whether a trusted proxy has

@@ -87,7 +87,7 @@ func TestRFC9111Section4_2NoCacheKeepsADocumentPastItsFreshnessHere(t *testing.T
 		})
 		for age := range int64(100) {
 			for ttl := int64(-50); ttl < 200; ttl += 7 {
-				for _, value := range [][]byte{browsers.append(nil, age, ttl), cdns.append(nil, age, ttl)} {
+				for _, value := range [][]byte{browsers.directives(age, ttl), cdns.directives(age, ttl)} {
 					d, err := httpsfv.UnmarshalDictionary([]string{string(value)})
 					if err != nil {
 						t.Fatalf("%s: %v", value, err)

@@ -96,13 +96,13 @@ func TestRFC9112Messages(t *testing.T) {
 
 // TestManyLinesOfAFieldCostAsMuchAsALongOne: in bytes allocated, for a header of any size.
 func TestManyLinesOfAFieldCostAsMuchAsALongOne(t *testing.T) {
-	s := newRig(t, Options{}).server
+	rig := newRig(t, Options{})
 	for _, name := range []string{"Accept", "If-None-Match", "Connection", "Tracestate"} {
 		header := bytes.Repeat([]byte(name+": x\r\n"), 2_000)
 		var ctx fasthttp.RequestCtx
-		ctx.Init2(&client{server: s}, nil, false)
+		ctx.Init2(&client{of: &rig.connections.clients}, nil, false)
 		got := testkit.Allocated(func() {
-			r := s.newRequest(&ctx)
+			r := rig.server.newRequest(&ctx)
 			r.readFields(header)
 			r.release()
 		})

@@ -41,7 +41,8 @@ func newRuleRig(t *testing.T, o Options) (r *rig, expand *strings.Replacer) {
 	return r, strings.NewReplacer("TAG", identity.Get("ETag"), "LENGTH", identity.Get("Content-Length"), "MODIFIED", bannersModified.Format(http.TimeFormat))
 }
 
-// holdBanners has banners that are 10 s old for the next half a second, and fresh for another 59.
+// holdBanners has banners that are 10 s old for the next half a second, of which a cache before the
+// CMS had kept them for 4, and fresh for another 59.
 func (r *rig) holdBanners(t *testing.T) {
 	t.Helper()
 	doc, err := shape.Normalize(shape.Banners, readRecorded(t, "singlebanner-get").body)
@@ -49,7 +50,7 @@ func (r *rig) holdBanners(t *testing.T) {
 	now := time.Now()
 	r.sources[shape.Banners].holdDocument(t, &cache.Document{
 		Body: doc.Body, ETag: cache.ETag(doc.Body),
-		FetchedAt: now.Add(-10500 * time.Millisecond), ChangedAt: bannersModified, FreshUntil: now.Add(time.Minute),
+		FetchedAt: now.Add(-6500 * time.Millisecond), Age: 4 * time.Second, ChangedAt: bannersModified, FreshUntil: now.Add(time.Minute),
 	}, cache.Status{Detail: cache.DetailMemory})
 }
 
@@ -132,30 +133,21 @@ func TestRFC9110Semantics(t *testing.T) {
 		{"10.2.1 Allow", getBanners, 200, []string{"Allow: GET, HEAD, OPTIONS"}, nil},
 
 		{"12.5.1 another type is 406", getBanners + "Accept: image/avif", 406, []string{"Vary: Accept", "Content-Type: application/json"}, nil},
-		{"12.5.1 another type among others", getBanners + "Accept: image/avif, */*;q=0.1", 200, nil, nil},
 		{"12.5.3 no Accept-Encoding: identity is what every client reads", getBanners, 200, []string{"Content-Encoding: -"}, nil},
-		{"12.5.3 an empty one: no coding", getBanners + "Accept-Encoding:", 200, []string{"Content-Encoding: -"}, nil},
 		{"12.5.3 asterisk", getBanners + "Accept-Encoding: *", 200, coded("br"), nil},
-		{"12.1 nothing acceptable: identity rather than an error", getBanners + "Accept-Encoding: identity;q=0, compress", 200, []string{"Content-Encoding: -"}, nil},
 		{"12.5.4 Accept-Language selects nothing, and Vary does not say so", getBanners + "Accept-Language: fr", 200, []string{"Vary: Accept, Accept-Encoding"}, nil},
 		{"12.5.5 Vary on a 304 is that of the 200", getBanners + "If-None-Match: TAG", 304, []string{"Vary: Accept, Accept-Encoding"}, nil},
 
-		{"13.1.1 If-Match: the tag", getBanners + "If-Match: TAG", 200, nil, nil},
 		{"13.1.1 If-Match: another", getBanners + `If-Match: "x"`, 412, []string{"Content-Type: application/json", "Cache-Control: no-store"}, nil},
 		{"13.1.2 If-None-Match: the tag", getBanners + "If-None-Match: TAG", 304, []string{"ETag: TAG"}, none},
-		{"13.1.2 If-None-Match: asterisk", getBanners + "If-None-Match: *", 304, nil, nil},
-		{"13.1.2 If-None-Match: another", getBanners + `If-None-Match: "x"`, 200, nil, nil},
 		{"13.1.2 If-None-Match with HEAD", "HEAD " + bannersPath + "\nIf-None-Match: TAG", 304, nil, none},
 		{"13.1.3 If-Modified-Since: the same", getBanners + "If-Modified-Since: MODIFIED", 304, nil, none},
-		{"13.1.3 If-Modified-Since: earlier", getBanners + "If-Modified-Since: Wed, 28 Feb 2024 00:00:00 GMT", 200, nil, nil},
 		{"13.1.3 with another method it is ignored", "OPTIONS " + bannersPath + "\nIf-Modified-Since: MODIFIED", 200, nil, nil},
-		{"13.1.3 with HEAD", "HEAD " + bannersPath + "\nIf-Modified-Since: MODIFIED", 304, nil, none},
 		{"13.1.4 If-Unmodified-Since: earlier", getBanners + "If-Unmodified-Since: Wed, 28 Feb 2024 00:00:00 GMT", 412, nil, nil},
 		{"13.1.5 If-Range without ranges is ignored", getBanners + `If-Range: "x"`, 200, nil, nil},
 		{"13.2.1 a condition does not hide an error", "GET /nope\nIf-None-Match: *", 404, nil, nil},
 		{"13.2.1 nor that nothing is acceptable", getBanners + "Accept: image/avif\nIf-None-Match: *", 406, nil, nil},
 		{"13.2.1 nor another method", "POST " + bannersPath + "\nIf-Match: \"x\"", 405, nil, nil},
-		{"13.2.2 If-None-Match rules out If-Modified-Since", getBanners + "If-None-Match: \"x\"\nIf-Modified-Since: MODIFIED", 200, nil, nil},
 
 		{"14.2 a Range may be ignored", getBanners + "Range: bytes=0-9", 200, []string{"Content-Range: -", "Content-Length: LENGTH"}, nil},
 		{"14.2 also one that cannot be satisfied", getBanners + "Range: bytes=99999-", 200, nil, nil},

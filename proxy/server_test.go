@@ -66,10 +66,11 @@ func (h *held) fail(err error) {
 
 // rig is a server on a TCP port, and what it serves.
 type rig struct {
-	server  *Server
-	addr    string
-	sources map[shape.Resource]*held
-	log     *testkit.Buffer
+	server      *Server
+	connections *Connections
+	addr        string
+	sources     map[shape.Resource]*held
+	log         *testkit.Buffer
 }
 
 // emptyOf is a document with nothing in it.
@@ -80,12 +81,22 @@ func emptyOf(res shape.Resource) []byte {
 	return []byte(`[]`)
 }
 
+// complete has the limits and the header of the default configuration where a test leaves them out.
+func complete(o Options) Options {
+	l := &o.Limits
+	l.MaxTargetBytes, l.MaxHeaderBytes = cmp.Or(l.MaxTargetBytes, 4<<10), cmp.Or(l.MaxHeaderBytes, 12<<10)
+	l.MaxBodyBytes, l.MaxConnections = cmp.Or(l.MaxBodyBytes, 64<<10), cmp.Or(l.MaxConnections, 256<<10)
+	l.ReadTimeout, l.WriteTimeout = cmp.Or(l.ReadTimeout, 10*time.Second), cmp.Or(l.WriteTimeout, time.Minute)
+	l.IdleTimeout, o.ClientHeader = cmp.Or(l.IdleTimeout, 2*time.Minute), cmp.Or(o.ClientHeader, "X-Forwarded-For")
+	return o
+}
+
 // newRig starts a server that holds small documents. Options that are left out have usable values.
 func newRig(t testing.TB, o Options) *rig {
 	t.Helper()
 	r := &rig{sources: map[shape.Resource]*held{}, log: new(testkit.Buffer)}
 	o.Documents = map[shape.Resource]Documents{}
-	builders := new(processors.Half)
+	builders := processors.New()
 	for _, res := range shape.Resources() {
 		h := &held{prepare: represent.Prepare(res, builders)}
 		h.hold(t, emptyOf(res))
@@ -94,17 +105,18 @@ func newRig(t testing.TB, o Options) *rig {
 	}
 	o.Logger, o.Meter = cmp.Or(o.Logger, slog.New(slog.NewTextHandler(r.log, nil))), cmp.Or(o.Meter, newMeter(t))
 	var err error
-	r.server, err = New(o)
+	r.server, err = New(complete(o))
 	testkit.Must(t, err)
+	r.connections = NewConnections(r.server)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	r.addr = ln.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- r.server.Serve(ln) }()
+	go func() { served <- r.connections.Serve(ln) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		testkit.Check(t, r.server.Shutdown(ctx))
+		testkit.Check(t, r.connections.Shutdown(ctx))
 		testkit.Check(t, testkit.Receive(t, served))
 	})
 	return r

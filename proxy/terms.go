@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"vitrine/proxy/negotiate"
@@ -21,35 +21,29 @@ const (
 	securityPolicy = "default-src 'none'; frame-ancestors 'none'"
 )
 
-// lines are header lines that never change: as they are written before a document, and as fasthttp
-// takes them for any other answer.
-type lines struct {
-	text   []byte
-	fields [][2][]byte // name and value
-}
+// headerFields are fields that never change: names and values in turn.
+type headerFields [][]byte
 
-func newLines(format string, args ...any) lines {
-	l := lines{text: fmt.Appendf(nil, format, args...)}
-	for line := range bytes.Lines(l.text) {
-		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
-		l.fields = append(l.fields, [2][]byte{name, value})
+func newFields(texts ...string) (f headerFields) {
+	for _, text := range texts {
+		f = append(f, []byte(text))
 	}
-	return l
+	return f
 }
 
-func (l *lines) set(h *fasthttp.ResponseHeader) {
-	for _, f := range l.fields {
-		h.SetBytesKV(f[0], f[1])
+func (f headerFields) set(h *fasthttp.ResponseHeader) {
+	for i := 0; i < len(f); i += 2 {
+		h.SetCanonical(f[i], f[i+1])
 	}
 }
 
-// terms is the compiled form of the caching and CORS policy of [Options]: the header lines that
+// terms is the compiled form of the caching and CORS policy of [Options]: the header fields that
 // never change.
 type terms struct {
 	browsers, cdns policy
 	cors           cors
-	protection     lines // of a body
-	hsts           lines // over TLS; none unless it is sent
+	protection     headerFields // of a body
+	hsts           headerFields // over TLS; none unless it is sent
 	// vary is the value of Vary at a route, without and with content codings.
 	vary, varyEncoded string
 	tags              []string // the names of further fields with the groups
@@ -63,14 +57,14 @@ const noCodings = negotiate.Encodings
 
 func newTerms(o *Options) (*terms, error) {
 	t := &terms{vary: "Accept", varyEncoded: "Accept, Accept-Encoding", tags: o.TagHeaders}
-	t.protection = newLines("X-Content-Type-Options: nosniff\r\nContent-Security-Policy: %s\r\n", securityPolicy)
+	t.protection = newFields("X-Content-Type-Options", "nosniff", "Content-Security-Policy", securityPolicy)
 	t.browsers, t.cdns = policies(o)
 	var err error
 	if t.cors, err = newCORS(o.CORSOrigins); err != nil {
 		return nil, err
 	}
 	if o.HSTS > 0 {
-		t.hsts = newLines("Strict-Transport-Security: max-age=%d\r\n", wholeSeconds(o.HSTS))
+		t.hsts = newFields("Strict-Transport-Security", fmt.Sprintf("max-age=%d", wholeSeconds(o.HSTS)))
 	}
 	if len(t.cors.origins) > 0 {
 		t.vary += ", Origin"
@@ -79,62 +73,63 @@ func newTerms(o *Options) (*terms, error) {
 	return t, nil
 }
 
-// newHead renders what follows the entity-tag in the header of an answer with a document. A 304 has
-// only the fields that a cache or a page needs; those that protect a body were sent with the body.
-func (t *terms) newHead(r shape.Resource, verdict negotiate.Verdict, coding negotiate.Encoding) []byte {
-	b := []byte("\r\n")
-	line := func(name, value string) { b = fmt.Appendf(b, "%s: %s\r\n", name, value) }
+// setDocument sets the fields of an answer with a document that never change. A 304 has only those
+// that a cache or a page needs; those that protect a body were sent with the body.
+func (t *terms) setDocument(h *fasthttp.ResponseHeader, r shape.Resource, verdict negotiate.Verdict, coding negotiate.Encoding) {
+	h.SetNoDefaultContentType(true)
+	h.Set(fiber.HeaderVary, t.varyEncoded)
 	if coding == noCodings {
-		line("Vary", t.vary)
-	} else {
-		line("Vary", t.varyEncoded)
+		h.Set(fiber.HeaderVary, t.vary)
 	}
 	// The groups by which a cache can be purged (RFC 9875, section 2): the resource, in all its
 	// forms, and all of vitrine.
-	line("Cache-Groups", fmt.Sprintf(`"%s", "vitrine"`, r))
+	h.Set("Cache-Groups", fmt.Sprintf(`"%s", "vitrine"`, r))
 	for _, name := range t.tags {
-		line(name, string(r)+tagsBetween[name]+"vitrine")
+		h.Set(name, string(r)+tagsBetween[name]+"vitrine")
 	}
 	if verdict == negotiate.Proceed {
-		line("Allow", allowed)
-		line("Content-Type", contentJSON)
+		h.Set(fiber.HeaderAllow, allowed)
+		h.SetContentType(contentJSON)
 		if coding < negotiate.Identity {
-			line("Content-Encoding", coding.String())
+			h.SetContentEncoding(coding.String())
 		}
-		b = append(b, t.protection.text...)
+		t.protection.set(h)
+	} else {
+		h.SetStatusCode(fasthttp.StatusNotModified)
 	}
-	return slices.Concat(b, t.cors.resourcePolicy.text, t.cors.all.text, []byte("\r\n"))
+	t.cors.resourcePolicy.set(h)
+	t.cors.all.set(h)
 }
 
 // cors decides which origins' pages can read the answers (Fetch standard, section 3.3).
 type cors struct {
-	// all are the lines that allow all origins to read an answer, with or without an Origin, since a
+	// all are the fields that allow all origins to read an answer, with or without an Origin, since a
 	// cache serves it to either; empty unless all can.
-	all lines
-	// origins are the listed ones, each with its lines.
-	origins map[string]lines
-	// resourcePolicy is the line that says who can load answers without CORS, which code cannot read
+	all headerFields
+	// origins are the listed ones, each with its fields.
+	origins map[string]headerFields
+	// resourcePolicy is the field that says who can load answers without CORS, which code cannot read
 	// but a flaw of the processor may leak (Fetch standard, section 3.7).
-	resourcePolicy lines
+	resourcePolicy headerFields
 }
 
 // exposed are the header fields that pages of other origins can read.
 const exposed = "ETag, Age, Cache-Status, Retry-After, X-Request-Id"
 
-// readable are the lines that allow the pages of an origin to read an answer, and the times of a
+// readable are the fields that allow the pages of an origin to read an answer, and the times of a
 // request (Resource Timing, section 4.5).
-func readable(origin string) lines {
-	return newLines("Access-Control-Allow-Origin: %s\r\nTiming-Allow-Origin: %[1]s\r\nAccess-Control-Expose-Headers: %s\r\n", origin, exposed)
+func readable(origin string) headerFields {
+	return newFields("Access-Control-Allow-Origin", origin, "Timing-Allow-Origin", origin, "Access-Control-Expose-Headers", exposed)
 }
 
 // newCORS reads a list of origins; "*" alone allows all, and an empty list none.
 func newCORS(origins []string) (cors, error) {
-	c := cors{origins: map[string]lines{}, resourcePolicy: newLines("Cross-Origin-Resource-Policy: same-origin\r\n")}
+	c := cors{origins: map[string]headerFields{}, resourcePolicy: newFields("Cross-Origin-Resource-Policy", "same-origin")}
 	if slices.Contains(origins, "*") {
 		if len(origins) > 1 {
 			return c, fmt.Errorf("CORS origins: want either * or a list, got both in %q", origins)
 		}
-		c.all, c.resourcePolicy = readable("*"), newLines("Cross-Origin-Resource-Policy: cross-origin\r\n")
+		c.all, c.resourcePolicy = readable("*"), newFields("Cross-Origin-Resource-Policy", "cross-origin")
 		return c, nil
 	}
 	for _, o := range origins {
@@ -147,9 +142,9 @@ func newCORS(origins []string) (cors, error) {
 	return c, nil
 }
 
-// permission are the lines that allow the pages of an origin to send requests. Every header can be
+// permission are the fields that allow the pages of an origin to send requests. Every header can be
 // sent, since nothing depends on credentials: the names before the wildcard are for browsers
 // without support for it, and it never covers Authorization. Two hours are Chromium's maximum.
-var permission = newLines("Access-Control-Allow-Methods: " + allowed + "\r\n" +
-	"Access-Control-Allow-Headers: Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *\r\n" +
-	"Access-Control-Max-Age: 7200\r\n")
+var permission = newFields("Access-Control-Allow-Methods", allowed,
+	"Access-Control-Allow-Headers", "Accept, Accept-Language, Authorization, Cache-Control, Content-Type, If-Modified-Since, If-None-Match, Traceparent, Tracestate, X-Request-Id, *",
+	"Access-Control-Max-Age", "7200")

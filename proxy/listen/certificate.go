@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,9 +14,8 @@ import (
 
 // A Certificate is the current certificate in two files.
 //
-// The files are polled instead of being watched. Watching does not work everywhere: not over NFS,
-// nor for a file that was mounted by itself and then replaced, and Kubernetes replaces the files by
-// moving a link two folders above. Once a second, two small files cost next to nothing.
+// The files are polled: watching misses changes over NFS, and of files that are mounted or reached
+// through a link that is moved, as Kubernetes does it.
 type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -47,22 +45,30 @@ func (c *Certificate) Watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		current, err := c.read()
-		if err != nil {
-			if text := err.Error(); text == last && text != logged {
-				logged = text
-				c.log.WarnContext(ctx, "TLS certificate not reloaded: invalid files",
-					"file", c.certFile, "key", c.keyFile, "error", err)
+		now := ""
+		if err := c.Read(ctx); err != nil {
+			now = err.Error()
+		}
+		if now == last && now != logged {
+			if logged = now; now != "" {
+				c.log.WarnContext(ctx, "TLS certificate not reloaded: invalid files", "file", c.certFile, "key", c.keyFile, "error", now)
 			}
-			last = err.Error()
-			continue
 		}
-		last, logged = "", ""
-		if held := c.current.Swap(current); !slices.EqualFunc(held.Certificate, current.Certificate, bytes.Equal) {
-			c.log.InfoContext(ctx, "new TLS certificate", "file", c.certFile,
-				"subject", current.Leaf.Subject.String(), "not_after", current.Leaf.NotAfter)
-		}
+		last = now
 	}
+}
+
+// Read replaces the certificate if the files contain another one. An error leaves it as it is.
+func (c *Certificate) Read(ctx context.Context) error {
+	current, err := c.read()
+	if err != nil {
+		return err
+	}
+	if held := c.current.Swap(current); !slices.EqualFunc(held.Certificate, current.Certificate, bytes.Equal) {
+		c.log.InfoContext(ctx, "new TLS certificate", "file", c.certFile,
+			"subject", current.Leaf.Subject.String(), "not_after", current.Leaf.NotAfter)
+	}
+	return nil
 }
 
 // Valid is from when until when the current certificate is.
@@ -83,9 +89,6 @@ func (c *Certificate) read() (*tls.Certificate, error) {
 		}
 	}
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	if err == nil && pair.Leaf == nil { // with GODEBUG=x509keypairleaf=0
-		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
-	}
 	return &pair, err
 }
 
@@ -100,7 +103,8 @@ func (c *Certificate) Config() *tls.Config {
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 		},
-		NextProtos: []string{"http/1.1"},
+		NextProtos:                  []string{"http/1.1"},
+		DynamicRecordSizingDisabled: true, // a record of 16 KB, and so a write, for most answers
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return c.current.Load(), nil
 		},

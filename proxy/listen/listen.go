@@ -1,17 +1,12 @@
-// Package listen opens the sockets for clients, and passes them from one service to the next.
+// Package listen opens the sockets for clients, and ends their connections.
 //
-// One connection goes through it in this order:
+// A [Socket] accepts connections at a TCP port or a unix socket, and continues after a lack of
+// descriptors or memory. A [Listener] has those of a service: with TLS if it has a [Certificate],
+// which is read again when its files change. When the program ends, [Listener.Drain] closes each
+// connection once it is idle.
 //
-//  1. a [Socket], a TCP port or a unix socket that is open for as long as the process needs it,
-//     accepts the connection, and continues after a lack of descriptors or memory;
-//  2. a [Listener], one service's share of the socket, gives it to a service that waits for one,
-//     with TLS if it has a [Certificate], which is reloaded when its files change;
-//  3. a service that is replaced hands the connection over between two requests
-//     ([Listener.HandOver]), unnoticed by the client; one that ends without a successor closes it
-//     when it is idle ([Listener.Drain]).
-//
-// The package knows nothing about HTTP, except that TLS announces HTTP/1.1 and that a connection is
-// either idle or busy.
+// The package knows nothing about HTTP, except that TLS announces HTTP/1.1 and that a service waits
+// for a request by a read of a single byte, and writes from buffers of 4 KB.
 package listen
 
 import (
@@ -19,10 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // unixScheme is the prefix of a unix socket's address: unix:/run/vitrine.sock.
@@ -35,7 +32,67 @@ const socketMode = 0o666
 // SocketPath returns the path of a unix socket's address, and whether address is one.
 func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixScheme) }
 
-// open listens on HOST:PORT, or on the unix socket unix:PATH.
+// A Socket listens. It implements [net.Listener].
+type Socket struct {
+	net.Listener
+	log *slog.Logger
+}
+
+// Open listens on HOST:PORT, or on the unix socket unix:PATH. A socket file that nothing listens on
+// is replaced; otherwise, or if the file is not a socket, the error is syscall.EADDRINUSE. Nothing
+// is accepted before [Socket.Accept], and log receives failures.
+func Open(ctx context.Context, address string, log *slog.Logger) (*Socket, error) {
+	l, err := open(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return Take(l, log), nil
+}
+
+// Take is [Open] for a socket that somebody else has opened.
+func Take(l net.Listener, log *slog.Logger) *Socket {
+	return &Socket{l, log}
+}
+
+// Close stops accepting, if nothing has before, and removes a unix socket's file. Accepted
+// connections stay open.
+func (s *Socket) Close() error {
+	if err := s.Listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Pauses after a failed accept, as in net/http.
+const (
+	firstPause = 5 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// Accept waits for a connection. Its error is net.ErrClosed once the socket is closed. Every other
+// error is temporary: a lack of descriptors or memory, or a client that is gone (ECONNABORTED,
+// EPROTO).
+func (s *Socket) Accept() (net.Conn, error) {
+	pause, failures := firstPause, 0
+	for {
+		c, err := s.Listener.Accept()
+		switch {
+		case err == nil:
+			if failures > 0 {
+				s.log.Info("accepting connections again", "address", s.Addr().String(), "failures", failures)
+			}
+			return c, nil
+		case errors.Is(err, net.ErrClosed):
+			return nil, net.ErrClosed
+		}
+		if failures++; failures == 1 {
+			s.log.Warn("cannot accept connections, retrying", "address", s.Addr().String(), "error", err)
+		}
+		<-time.After(pause)
+		pause = min(2*pause, mostPause)
+	}
+}
+
 func open(ctx context.Context, address string) (net.Listener, error) {
 	path, ok := SocketPath(address)
 	if !ok {

@@ -9,8 +9,7 @@ import (
 	_ "embed" // for the document
 )
 
+// Document is the description as JSON. It is not modified.
+//
 //go:embed openapi.json
-var document []byte
-
-// Document returns the description as JSON. The slice is shared; do not modify it.
-func Document() []byte { return document }
+var Document []byte

@@ -29,7 +29,7 @@ func schemas(t *testing.T) map[string]schema {
 	var doc struct {
 		Components struct{ Schemas map[string]schema }
 	}
-	testkit.Must(t, json.Unmarshal(Document(), &doc))
+	testkit.Must(t, json.Unmarshal(Document, &doc))
 	return doc.Components.Schemas
 }
 

@@ -3,57 +3,27 @@
 // [Half] of its kind, waits for one or goes without, and gives it back when it is done.
 package processors
 
-import (
-	"runtime"
-	"sync"
-)
+import "runtime"
 
 // A Half lets half the processors at a time do one kind of work, and at least one: the others are
-// for hits. It follows GOMAXPROCS, which Go adapts to a container's limit. The zero value has
-// nothing taken.
-type Half struct {
-	mu      sync.Mutex
-	taken   int
-	waiting []chan struct{} // first come, first served: each is closed when a processor is taken for it
-}
+// for hits. Who waits comes first.
+type Half chan struct{}
+
+// New makes one for the processors that Go uses now.
+func New() Half { return make(Half, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // Take takes a processor, for which it waits. [Half.Give] gives it back.
-func (h *Half) Take() {
-	h.mu.Lock()
-	if h.free() {
-		h.taken++
-		h.mu.Unlock()
-		return
-	}
-	turn := make(chan struct{})
-	h.waiting = append(h.waiting, turn)
-	h.mu.Unlock()
-	<-turn
-}
+func (h Half) Take() { h <- struct{}{} }
 
-// TryTake takes a processor if one is free and nobody waits for it, and reports whether it did.
-func (h *Half) TryTake() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	free := h.free()
-	if free {
-		h.taken++
+// TryTake takes a processor if one is free, and reports whether it did.
+func (h Half) TryTake() bool {
+	select {
+	case h <- struct{}{}:
+		return true
+	default:
+		return false
 	}
-	return free
 }
 
 // Give gives a processor back.
-func (h *Half) Give() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.taken--
-	for len(h.waiting) > 0 && h.taken < most() { // there may be more of them by now
-		h.taken++
-		close(h.waiting[0])
-		h.waiting = h.waiting[1:]
-	}
-}
-
-func (h *Half) free() bool { return len(h.waiting) == 0 && h.taken < most() }
-
-func most() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+func (h Half) Give() { <-h }

@@ -10,20 +10,17 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// banners is a banners document taken apart. The zero value is a document without orderings.
-type banners struct {
-	body []byte
-	all  []shape.Banner
-}
+// banners are the items of a banners document; of another, none.
+type banners []shape.Banner
 
 // order returns the indices of the banners in an ordering, or nil if they are in that order
 // already. Banners with equal keys keep their order, also when descending.
-func (b *banners) order(o negotiate.Ordering) []int32 {
+func (b banners) order(o negotiate.Ordering) []int32 {
 	terms := o.Terms()
 	if len(terms) == 0 {
 		return nil
 	}
-	order := make([]int32, len(b.all))
+	order := make([]int32, len(b))
 	for i := range order {
 		order[i] = int32(i)
 	}
@@ -33,7 +30,7 @@ func (b *banners) order(o negotiate.Ordering) []int32 {
 			runtime.Gosched() // let hits run
 		}
 		for _, t := range terms {
-			c := b.all[x].Compare(&b.all[y], int(t.Field))
+			c := b[x].Compare(&b[y], int(t.Field))
 			if c != 0 {
 				if t.Descending {
 					return -c
@@ -49,51 +46,41 @@ func (b *banners) order(o negotiate.Ordering) []int32 {
 	return order
 }
 
-func (b *banners) items(order []int32) Items { return Items{banners: b, order: order} }
-
-// Items are the banners of a document in another order, each a part of the document's own bytes.
-type Items struct {
-	banners *banners
+// items are the banners of a document in another order, each a part of the document's own bytes.
+type items struct {
+	banners banners
 	order   []int32
 }
 
-// Pieces appends the pieces of the content from the item next on to dst, within its capacity. It
-// returns the item to continue from, and done after the last. There must be room for four pieces.
-func (it Items) Pieces(dst [][]byte, next int) (pieces [][]byte, after int, done bool) {
-	for ; next < len(it.order) && cap(dst)-len(dst) >= 4; next++ {
-		before := comma
-		if next == 0 {
-			before = opening
-		}
-		dst = append(dst, before, it.banners.all[it.order[next]].JSON)
+// pieces is the number of pieces of the content: the items, and what is before and after each.
+func (it items) pieces() int { return 2*len(it.order) + 1 }
+
+// piece is one of them.
+func (it items) piece(i int) []byte {
+	switch {
+	case i%2 == 1:
+		return it.banners[it.order[i/2]].JSON
+	case i == 0:
+		return opening
+	case i == 2*len(it.order):
+		return closing
 	}
-	if next == len(it.order) {
-		return append(dst, closing), next, true
-	}
-	return dst, next, false
+	return comma
 }
 
 var opening, comma, closing = []byte("["), []byte(","), []byte("]")
 
-// each calls f with all pieces.
-func (it Items) each(f func(piece []byte)) {
-	var room [64][]byte
-	for next, done := 0, false; !done; {
-		var pieces [][]byte
-		pieces, next, done = it.Pieces(room[:0], next)
-		for _, p := range pieces {
-			f(p)
-		}
+func (it items) appendTo(dst []byte) []byte {
+	for i := range it.pieces() {
+		dst = append(dst, it.piece(i)...)
 	}
-}
-
-func (it Items) appendTo(dst []byte) []byte {
-	it.each(func(piece []byte) { dst = append(dst, piece...) })
 	return dst
 }
 
-func (it Items) tag() string {
+func (it items) tag() string {
 	h := sha256.New()
-	it.each(func(piece []byte) { h.Write(piece) })
+	for i := range it.pieces() {
+		h.Write(it.piece(i))
+	}
 	return cache.ETagOfSum(h.Sum(nil))
 }

@@ -49,25 +49,25 @@ func FuzzOrder(f *testing.F) {
 	testkit.Must(f, err)
 	d, err := shape.Normalize(shape.Banners, body)
 	testkit.Must(f, err)
-	b := banners{d.Body, d.Banners()}
+	b := banners(d.Banners())
 	f.Fuzz(func(t *testing.T, encoded string) {
 		o := negotiate.ParseOrdering([]byte(encoded))
 		order := b.order(o)
 		if order == nil {
-			order = make([]int32, len(b.all))
+			order = make([]int32, len(b))
 			for i := range order {
 				order[i] = int32(i)
 			}
 		}
 		var sorted [][]byte
 		for i, at := range order {
-			sorted = append(sorted, b.all[at].JSON)
+			sorted = append(sorted, b[at].JSON)
 			if i == 0 {
 				continue
 			}
 			before, c := order[i-1], 0
 			for _, term := range o.Terms() {
-				if c = b.all[before].Compare(&b.all[at], int(term.Field)); c != 0 {
+				if c = b[before].Compare(&b[at], int(term.Field)); c != 0 {
 					if term.Descending {
 						c = -c
 					}
@@ -81,10 +81,10 @@ func FuzzOrder(f *testing.F) {
 		slices.Sort(order)
 		for i, at := range order {
 			if int(at) != i {
-				t.Fatalf("%q: %v is no order of %d banners", encoded, order, len(b.all))
+				t.Fatalf("%q: %v is no order of %d banners", encoded, order, len(b))
 			}
 		}
-		if got, want := string(b.items(b.order(o)).appendTo(nil)), "["+string(bytes.Join(sorted, comma))+"]"; b.order(o) != nil && got != want {
+		if got, want := string(items{b, b.order(o)}.appendTo(nil)), "["+string(bytes.Join(sorted, comma))+"]"; b.order(o) != nil && got != want {
 			t.Fatalf("%q: %.200s, want %.200s", encoded, got, want)
 		}
 	})

@@ -3,36 +3,30 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
-	"go.yaml.in/yaml/v3"
-
-	"vitrine/upstream/plain"
+	"vitrine/config/source"
+	"vitrine/upstream/sanitize"
 )
 
 // ErrInvalid matches every mistake in the configuration.
 var ErrInvalid = errors.New("invalid configuration")
 
-// Error is one mistake. It reads
+// Error is one mistake, in one line without secrets. It reads
 //
-//	VITRINE_TTL (environment): want a duration from 10ms to 8760h, got "abc"
+//	VITRINE_TTL (environment): want a duration such as 90s, 15m or 24h, from 10ms to 8760h, got "abc"
 type Error struct {
-	// Setting is the setting's name as it was written: VITRINE_TTL, --ttl, ttl.default.
-	Setting string
-	// Origin is "environment", "flag", "default", or the file with its line.
-	Origin string
-	// Problem says what was found and what is allowed. It contains no secret.
-	Problem string
 	// Key is the key of the setting, or of what is below it; "" if there is no such setting.
-	Key string
+	Key  string
+	text string
 }
 
-// Error returns the message in one line.
-func (e *Error) Error() string {
-	return plain.Text(fmt.Sprintf("%s (%s): %s", e.Setting, e.Origin, e.Problem))
-}
+// Error returns the message.
+func (e *Error) Error() string { return e.text }
 
 // Is makes every Error an [ErrInvalid].
 func (e *Error) Is(target error) bool { return target == ErrInvalid }
@@ -47,89 +41,80 @@ const (
 	fromFlag
 )
 
-// origin is the origin of a value.
-type origin struct {
-	key   string // of the setting; "" if there is none
-	name  string // of the setting there: VITRINE_TTL, --ttl, ttl
-	file  string // if it came from one
+// place is where a value was found.
+type place struct {
+	name  string // of the setting there: VITRINE_TTL, --listen, ttl
+	file  string // if it is in one
 	line  int
 	text  int // lines between it and the first one of its text: 1 for a block
 	layer layer
 }
 
-// String describes the origin: "environment VITRINE_TTL".
-func (o origin) String() string {
-	if o.layer == fromEnvironment || o.layer == fromFlag {
-		return o.place() + " " + o.name
+// String is the part of an error in parentheses.
+func (p place) String() string {
+	if p.layer == fromFile {
+		return fmt.Sprintf("%s:%d", p.file, p.line)
 	}
-	return o.place()
+	return map[layer]string{fromDefault: "default", fromEnvironment: "environment", fromFlag: "flag"}[p.layer]
 }
 
-// place is the part of an error in parentheses.
-func (o origin) place() string {
-	if o.layer == fromFile {
-		return fmt.Sprintf("%s:%d", o.file, o.line)
-	}
-	return map[layer]string{fromDefault: "default", fromEnvironment: "environment", fromFlag: "flag"}[o.layer]
-}
-
-// given is a value as text, before it is parsed, and its origin.
-type given struct {
-	origin
-	text    string
-	written string     // the text as it was written, if references were replaced in it
-	wrong   error      // why there is no text
-	node    *yaml.Node // of a tree
-}
-
-// values are the texts of all settings, by key. A Config does not keep them, since some are
-// secrets.
-type values map[string]given
-
-// errUnsaid is a failure that the allowed values already explain.
-var errUnsaid = errors.New("not allowed")
-
-// mistake is an Error about a value from o. Texts and errors among args are shortened, since they
-// can repeat what was found; a list has only names that are known.
-func mistake(o origin, format string, args ...any) error {
+// mistake is an Error about the value of key. A list among args has only names that are known.
+func mistake(key string, at place, format string, args ...any) *Error {
 	for i, arg := range args {
-		switch arg := arg.(type) {
-		case string:
-			args[i] = shortened(arg)
-		case error:
-			args[i] = shortened(arg.Error())
-		case []string:
-			args[i] = strings.Join(arg, ", ")
+		if list, ok := arg.([]string); ok {
+			args[i] = strings.Join(list, ", ")
 		}
 	}
-	return &Error{Setting: shortened(o.name), Origin: o.place(), Problem: fmt.Sprintf(format, args...), Key: o.key}
+	return &Error{Key: key, text: sanitize.Clip(at.name, 200) + " (" + sanitize.Text(at.String()) + "): " + sanitize.Clip(fmt.Sprintf(format, args...), 1700)}
 }
 
-// shortened keeps the beginning and the end of a long text.
-func shortened(text string) string {
-	const most = 400
-	if len(text) <= most {
-		return text
+// refuse is the mistake of a value, as it was written, that is not allowed. The reason must not
+// contain a secret.
+func refuse(key string, at place, t reflect.Type, tag reflect.StructTag, written string, reason error) *Error {
+	found := strconv.Quote(written)
+	switch {
+	case written == "":
+		found = "nothing"
+	case t == reflect.TypeFor[URL]():
+		found = strconv.Quote(NewURL(written).String())
+	case t == reflect.TypeFor[Secret](), tag.Get("is") == "header":
+		found = "a value that is not shown"
+	case tag.Get("is") == "target's URL":
+		found = strconv.Quote(source.Host(written))
+	case tag.Get("is") == "target's path":
+		found = strconv.Quote(source.Path(written))
 	}
-	return strings.ToValidUTF8(text[:most/2], "") + "…" + strings.ToValidUTF8(text[len(text)-most/2:], "")
+	why := ""
+	if !errors.Is(reason, errUnsaid) {
+		why = ": " + sanitize.Clip(reason.Error(), 300)
+	} else if best := Nearest(strings.ToLower(written), choices(tag)); best != "" {
+		why = "; did you mean " + best + "?"
+	}
+	return mistake(key, at, "want %s, got %s%s", allowed(t, tag), sanitize.Clip(found, 300), why)
 }
 
-// cause strips the parts of err that the surrounding message repeats.
+// cause is what the system said, without the path, which the surrounding message repeats.
 func cause(err error) error {
-	if path, ok := errors.AsType[*os.PathError](err); ok {
-		return path.Err
+	if said, ok := errors.AsType[syscall.Errno](err); ok {
+		return said
 	}
 	return err
 }
 
-// unknown is the mistake of a setting that does not exist. It suggests the known name that was
-// probably meant, or lists all after hint: one edit is allowed for every three characters of the
-// name. Among names as near, one of the same letters is nearer (tll: ttl, not tls). A name that
+// unknown is the mistake of a setting that does not exist: name is the last part of its whole name.
+// It suggests the known one that was probably meant, or lists all after hint.
+func unknown(at place, name string, known []string, hint string) *Error {
+	if best := Nearest(name, known); best != "" {
+		return mistake("", at, "no such setting; did you mean %s?", strings.TrimSuffix(at.name, name)+best)
+	}
+	return mistake("", at, "no such setting; %s%s", hint, known)
+}
+
+// Nearest is the known name that was probably meant, or "": one edit is allowed for every three
+// characters. Among names as near, one of the same letters is nearer (tll: ttl, not tls). A name that
 // only lacks its end is nearest of all.
-func unknown(o origin, name string, known []string, hint string) error {
-	o.key = ""
-	prefix := o.name[:len(o.name)-len(name)]
-	best, least := "", 2*(max(1, len(name)/3)+1)
+func Nearest(name string, known []string) (best string) {
+	least := 2 * (max(1, len(name)/3) + 1)
 	for _, candidate := range known {
 		d := 2 * distance(name, candidate)
 		switch {
@@ -142,10 +127,7 @@ func unknown(o origin, name string, known []string, hint string) error {
 			best, least = candidate, d
 		}
 	}
-	if best != "" {
-		return mistake(o, "no such setting; did you mean %s?", prefix+best)
-	}
-	return mistake(o, "no such setting; %s%s", hint, known)
+	return best
 }
 
 // letters are the different bytes of a name.

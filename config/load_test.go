@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func write(t *testing.T, text string) string {
 
 // As in a file of systemd's, from which a command takes the environment of the installed service.
 func TestTheLastOfTwoVariablesOfOneNameCounts(t *testing.T) {
-	file := write(t, "redis: {prefix: '${env:NAME}'}")
+	file := write(t, "redis: {prefix: '${NAME}'}")
 	c := load(t, config.Sources{Environ: []string{
 		"NAME=one", "VITRINE_CONFIG=nowhere.yaml", "VITRINE_LISTEN=:1", "VITRINE_TTL=1s",
 		"NAME=two", "VITRINE_CONFIG=" + file, "VITRINE_LISTEN=:2", "VITRINE_TTL=",
@@ -105,6 +106,7 @@ func TestEachMistakeInAFileIsNamedWithItsLine(t *testing.T) {
 	}
 }
 
+// testdata/script/wrong.txtar of the command has what is typed most often.
 func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 	empty := write(t, "\n")
 	unusable, short := write(t, "hunter2:not an address"), write(t, "sesame")
@@ -113,68 +115,41 @@ func TestMistakesOutsideTheFileAreNamedWithTheirOrigin(t *testing.T) {
 		flags   map[string]string
 		want    string
 	}{
-		"a file that is not there": {
-			environ: []string{"VITRINE_CONFIG=nowhere.yaml"},
-			want:    `VITRINE_CONFIG (environment): want a YAML file that can be read, got "nowhere.yaml": no such file or directory`,
-		},
-		"value in the environment": {
-			environ: []string{"VITRINE_TTL=abc"},
-			want:    `VITRINE_TTL (environment): want a duration from 10ms to 8760h, got "abc"`,
+		"name without likeness": {
+			environ: []string{"VITRINE_SOMETHING_ELSE_ALTOGETHER=1"},
+			want:    "VITRINE_SOMETHING_ELSE_ALTOGETHER (environment): no such setting; known are VITRINE_ADMIN_HOSTS, VITRINE_ADMIN_LISTEN, VITRINE_ADMIN_PPROF, ",
 		},
 		"long value": {
 			environ: []string{"VITRINE_TTL=\x1b[2J" + strings.Repeat("x", 100_000) + "…"},
-			want:    `VITRINE_TTL (environment): want a duration from 10ms to 8760h, got "\x1b[2J` + strings.Repeat("x", 192) + "…" + strings.Repeat("x", 196) + `…"`,
-		},
-		"value in a flag": {
-			flags: map[string]string{"ttl-banners": "0s"},
-			want:  `--ttl-banners (flag): want a duration from 10ms to 8760h, got "0s"`,
+			want:    `VITRINE_TTL (environment): want a duration such as 90s, 15m or 24h, from 10ms to 8760h, got "\x1b[2J` + strings.Repeat("x", 292) + "…",
 		},
 		"empty flag": {
 			flags: map[string]string{"redis-url": ""},
-			want:  `--redis-url (flag): want embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got nothing`,
-		},
-		"name with a near miss": {
-			environ: []string{"VITRINE_UPSTREAM_URI=http://cms"},
-			want:    `VITRINE_UPSTREAM_URI (environment): no such setting; did you mean VITRINE_UPSTREAM_URL?`,
-		},
-		"value and its file": {
-			environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION=Token hunter2", "VITRINE_UPSTREAM_AUTHORIZATION_FILE=" + empty},
-			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want either this or VITRINE_UPSTREAM_AUTHORIZATION (environment), got both`,
+			want:  `--redis-url (flag): want embedded:, embedded:PORT or embedded:127.0.0.1:PORT (loopback alone), redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got nothing`,
 		},
 		"empty secret": {
 			environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION_FILE=" + empty},
 			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want a file that can be read and is not empty, got "` + empty + `": it is empty`,
 		},
-		"endless secret": {
+		"secret that is a device": {
 			environ: []string{"VITRINE_UPSTREAM_AUTHORIZATION_FILE=/dev/zero"},
-			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want a file that can be read and is not empty, got "/dev/zero": it has more than 64KiB`,
+			want:    `VITRINE_UPSTREAM_AUTHORIZATION_FILE (environment): want a file that can be read and is not empty, got "/dev/zero": it is not a regular file`,
 		},
 		"unusable secret": {
 			environ: []string{"VITRINE_REDIS_URL_FILE=" + unusable},
-			want:    `VITRINE_REDIS_URL_FILE (environment): want a file with embedded:, embedded:PORT, redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "` + unusable + `"`,
+			want:    `VITRINE_REDIS_URL_FILE (environment): want a file with embedded:, embedded:PORT or embedded:127.0.0.1:PORT (loopback alone), redis://HOST[:PORT][/DB], rediss:// or unix://PATH, got "` + unusable + `"`,
 		},
 		"secret too short": {
 			environ: []string{"VITRINE_HOOK_SECRET_FILE=" + short},
-			want:    `VITRINE_HOOK_SECRET_FILE (environment): want a file with 8 to 512 printable ASCII characters without spaces, got "` + short + `": it has 6 characters`,
-		},
-		"collision with a default": {
-			flags: map[string]string{"listen": ":9090"},
-			want:  `admin.listen (default): want another address, got "127.0.0.1:9090", which is used by --listen (flag)`,
+			want:    `VITRINE_HOOK_SECRET_FILE (environment): want a file with 8 to 512 printable ASCII characters without spaces, got "` + short + `"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.Load(config.Sources{Environ: test.environ, Flags: test.flags})
-			if err == nil || err.Error() != test.want {
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
 		})
-	}
-}
-
-func TestAVariableWithoutLikenessListsWhatThereIs(t *testing.T) {
-	_, err := config.Load(config.Sources{Environ: []string{"VITRINE_SOMETHING_ELSE_ALTOGETHER=1"}})
-	if err == nil || !strings.HasPrefix(err.Error(), "VITRINE_SOMETHING_ELSE_ALTOGETHER (environment): no such setting; known are VITRINE_ADMIN_HOSTS, VITRINE_ADMIN_LISTEN, VITRINE_ADMIN_PPROF, VITRINE_ADMIN_TOKEN, VITRINE_ADMIN_TOKEN_FILE, VITRINE_CONFIG, VITRINE_CORS_ORIGINS, VITRINE_GUARD_HOLD, VITRINE_GUARD_SHRINK, VITRINE_HOOK_MATCH_BANNERS, ") {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -215,7 +190,7 @@ func TestSizesAreReadInTheUsualForms(t *testing.T) {
 		"1024": 1024, "512B": 512, "64KiB": 64 << 10, "64 kib": 64 << 10, "1.5M": 1500000, "1mb": 1000000, "1Ki": 1024, "0.5GiB": 1 << 29,
 		"": 0, "KiB": 0, "12 XB": 0, "1IB": 0, "-1": 0, "1e3": 0, "1.2.3": 0, "0x10": 0, "1KK": 0, "1,5G": 0, "9999999EiB": 0,
 	} {
-		c, err := config.Load(config.Sources{Flags: map[string]string{"upstream-max-bytes": text}})
+		c, err := config.Load(config.Sources{File: write(t, fmt.Sprintf("upstream: {max_bytes: %q}", text))})
 		if (err == nil) != (want > 0) || c.Upstream.MaxBytes != want {
 			t.Errorf("%q is %d (%v), want %d", text, c.Upstream.MaxBytes, err, want)
 		}
@@ -228,5 +203,21 @@ func TestAFileWithoutEndIsRefused(t *testing.T) {
 		if _, err := config.Load(sources); err == nil || !strings.HasSuffix(err.Error(), ": it has more than 1MiB") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// A file of other people's keys, or of another format, costs no more than its size.
+func TestThousandsOfMistakesAreReportedAtOnceToo(t *testing.T) {
+	began := time.Now()
+	var text strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&text, "key%d: 1\n", i)
+	}
+	_, err := config.Load(config.Sources{File: write(t, text.String())})
+	if err == nil || strings.Count(err.Error(), "\n") != 8999 {
+		t.Errorf("%.300v", err)
+	}
+	if took := time.Since(began); took > testkit.Patience/3 {
+		t.Errorf("it took %v", took)
 	}
 }

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,8 +25,8 @@ notify:
     token_file: `+token+`
   - name: chat
     preset: webhook
-    url: https://hooks.example.org/${env:PATH}
-    secret: ${env:CHAT}
+    url: https://hooks.example.org/${PATH}
+    secret: ${CHAT}
     events: [held, failing, recovered]
   - name: own
     url: http://own
@@ -35,13 +34,13 @@ notify:
     path: /{resource}
     cache: true
 `), Environ: []string{"CHAT=hunter2", "PATH=abc"}})
-	caches, secrets := []string{"changed", "purged"}, []string{"abc", "hunter2", "hunter1"}
+	caches, secrets := []string{"changed", "purged"}, []string{"/abc", "abc", "hunter2", "hunter2"}
 	want := config.Targets{
 		{Name: "edge", Preset: "varnish", URL: "http://varnish:80", Events: caches, Method: "BAN", Path: "/", Headers: map[string]string{"Cache-Groups": `"{resource}"`}, Cache: true},
 		{Name: "cdn", Preset: "cloudflare", URL: "https://api.cloudflare.com", Events: caches, Zone: "023e", Token: "hunter1", TokenFile: token, Method: "POST", Path: "/client/v4/zones/{zone}/purge_cache",
-			Headers: map[string]string{"Authorization": "Bearer {token}", "Content-Type": "application/json"}, Body: `{"tags":["{resource}"]}`, Cache: true, Tags: "Cache-Tag"},
+			Headers: map[string]string{"Authorization": "Bearer {token}", "Content-Type": "application/json"}, Body: "{tags: [.resource]}", Cache: true, Tags: "Cache-Tag"},
 		{Name: "chat", Preset: "webhook", URL: "https://hooks.example.org/abc", Events: []string{"held", "failing", "recovered"}, Secret: "hunter2", Method: "POST",
-			Headers: map[string]string{"X-Vitrine-Signature": "sha256={signature}", "Content-Type": "application/json"}, Body: "{json}"},
+			Headers: map[string]string{"X-Vitrine-Signature": "sha256={signature}", "Content-Type": "application/json"}, Body: "."},
 		{Name: "own", URL: "http://own", Events: caches, Method: "PURGE", Path: "/{resource}", Cache: true},
 	}
 	if diff := cmp.Diff(want, c.Notify, cmpopts.IgnoreFields(source.Target{}, "Secrets")); diff != "" {
@@ -55,56 +54,35 @@ notify:
 	if !c.HasCache() || load(t, config.Sources{}).HasCache() {
 		t.Error("HasCache")
 	}
-	printed := c.YAML()
-	again := load(t, config.Sources{File: write(t, string(printed)), Environ: []string{"CHAT=hunter2", "PATH=abc"}})
-	if diff := cmp.Diff(c.Notify, again.Notify); diff != "" || strings.Contains(string(printed), "hunter") {
+	printed := strings.Replace(string(c.YAML()), "example.org/***", "example.org/${PATH}", 1) // filled in
+	again := load(t, config.Sources{File: write(t, printed), Environ: []string{"CHAT=hunter2", "PATH=abc"}})
+	if diff := cmp.Diff(c.Notify, again.Notify, cmpopts.IgnoreFields(source.Target{}, "Secrets")); diff != "" || strings.Contains(printed, "hunter") {
 		t.Errorf("%s\nread back differs: %s", printed, diff)
 	}
 }
 
-func TestASecretOfATargetIsPrintedNowhere(t *testing.T) {
-	target := "notify:\n  - {name: own, method: POST, url: 'http://own/?api_key=hunter2', token: hunter3, headers: {X-Api-Key: hunter4}%s}\n"
-	c := load(t, config.Sources{File: write(t, fmt.Sprintf(target, ""))})
-	if printed := string(c.YAML()); strings.Contains(printed, "hunter") || !strings.Contains(printed, "name: own") {
-		t.Errorf("%s", printed)
-	}
-	for _, change := range c.Changes(config.Config{}) {
-		if strings.Contains(change.To, "hunter") {
-			t.Errorf("%+v", change)
-		}
-	}
-	if _, err := config.Load(config.Sources{File: write(t, fmt.Sprintf(target, ", events: [no]"))}); err == nil || strings.Contains(err.Error(), "hunter") {
-		t.Error(err)
-	}
-}
-
-// TestTheAddressOfATargetIsPrintedUpToItsHost: what follows is a credential, at most chats.
+// TestTheAddressOfATargetIsPrintedUpToItsHost, and no secret of it: what follows is a credential, at most chats.
 func TestTheAddressOfATargetIsPrintedUpToItsHost(t *testing.T) {
 	environ := []string{"HOST=hooks.example.org", "PART=hunter1"}
-	for _, test := range []struct{ url, shown, secret string }{
-		{"https://hooks.example.org/services/hunter2", "https://hooks.example.org/********", "/services/hunter2"},
-		{"https://hooks.example.org?sig=hunter2", "https://hooks.example.org/********", "?sig=hunter2"},
-		{"https://hooks.example.org/?key=hunter2", "https://hooks.example.org/********", "hunter2"},
-		{"https://${env:HOST}/hunter2", "https://${env:HOST}/********", "/hunter2"},
-		{"https://hooks.example.org/hunter2/${env:PART}", "https://hooks.example.org/********", "/hunter2/hunter1"},
-		{"https://hooks.example.org/${env:PART}", "https://hooks.example.org/${env:PART}", "hunter1"},
-		{"http://varnish:80", "http://varnish:80", ""},
-		{"http://varnish:80/", "http://varnish:80/", ""},
+	for _, test := range []struct{ url, shown string }{
+		{"https://hooks.example.org/services/hunter2", "https://hooks.example.org/***"},
+		{"https://hooks.example.org?sig=hunter2", "https://hooks.example.org/***"},
+		{"https://hooks.example.org/?key=hunter2", "https://hooks.example.org/***"},
+		{"https://${HOST}/hunter2", "https://${HOST}/***"},
+		{"https://hooks.example.org/hunter2/${PART}", "https://hooks.example.org/***"},
+		{"https://hooks.example.org/${PART}", "https://hooks.example.org/***"},
+		{"http://varnish:80", "http://varnish:80"},
+		{"http://varnish:80/", "http://varnish:80/"},
 	} {
-		c := load(t, config.Sources{File: write(t, "notify:\n  - {name: own, method: POST, url: '"+test.url+"'}\n"), Environ: environ})
-		changes := fmt.Sprint(c.Changes(config.Config{}))
-		for _, printed := range []string{string(c.YAML()), changes} {
-			if strings.Contains(printed, "hunter") || !strings.Contains(printed, test.shown) {
-				t.Errorf("%s: %s", test.url, printed)
-			}
-		}
-		if test.secret != "" && !slices.Contains(c.Notify[0].Secrets, test.secret) {
-			t.Errorf("%s: the secrets are %q", test.url, c.Notify[0].Secrets)
+		c := load(t, config.Sources{File: write(t, "notify:\n  - {name: own, method: POST, token: hunter3, headers: {X-Api-Key: hunter4}, url: '"+test.url+"'}\n"), Environ: environ})
+		printed := string(c.YAML())
+		if shown := printed + fmt.Sprintf("%v %+v", c.Changes(config.Config{}), c.Notify); strings.Contains(shown, "hunter") || !strings.Contains(printed, test.shown) {
+			t.Errorf("%s: %s", test.url, shown)
 		}
 	}
 	for _, url := range []string{
 		"https://app:hunter2@hooks.example.org/hunter3", "https://hunter1@hooks.example.org", "https://hooks.example.org/hunter1#x",
-		"ftp://hooks.example.org/hunter1", "app:hunter1@hooks.example.org", "https://hooks.example.org/hunter1/${env:NONE}", "https://hooks.example.org:x/hunter1",
+		"ftp://hooks.example.org/hunter1", "app:hunter1@hooks.example.org", "https://hooks.example.org/hunter1/${NONE}", "https://hooks.example.org:x/hunter1", "https://hooks.example.org/hunter1', events: [no], token: 'hunter2",
 	} {
 		if _, err := config.Load(config.Sources{File: write(t, "notify:\n  - {name: own, method: POST, url: '"+url+"'}\n")}); err == nil || strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%s: %v", url, err)

@@ -1,127 +1,72 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"vitrine/config/source"
 )
 
-// placeholder is one of a target's, in its path, header fields and body.
-var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
+// reference is ${NAME}, or $${ for ${ itself.
+var (
+	reference    = regexp.MustCompile(`\$?\$\{[^}]*\}?`)
+	variableName = regexp.MustCompile(`^\$\{(\w+)\}$`)
+)
 
-// reader reads texts of a tree, and knows the secrets among them.
-type reader struct {
-	environ []string // for references
-	secrets []string // in the texts read
-	masked  bool     // a secret was masked in its node
-}
-
-// text is the text of n with its references replaced. One that is a secret by its name is masked in
-// n.
-func (r *reader) text(n *yaml.Node, key string) (string, error) {
-	text, found, err := r.expand(textOf(n))
-	if isTargetURL(key) {
-		r.maskTarget(n, text)
+// text is a scalar's text with its references replaced, unless one of them stands for nothing, which
+// it refuses. There are none in a jq program.
+func (d *decoder) text(n *yaml.Node, key string, tag reflect.StructTag) (text string, ok bool) {
+	is := tag.Get("is")
+	if isNull(n) { // ~ or null
+		return "", true
+	} else if is == "jq program" || is == "predicate" {
+		return n.Value, true
 	}
-	switch {
-	case err != nil:
-		return "", err
-	case len(found) > 0:
-		r.secrets = append(r.secrets, found...)
-	case strings.HasPrefix(key, "notify[") && placeholder.MatchString(text): // Bearer {token}
-	case text != "" && (isSecret(key) || key == "upstream.shared.login.body"):
-		r.mask(n, mask, text)
-	}
-	if strings.HasSuffix(key, ".path") || strings.HasSuffix(key, ".url") || strings.HasSuffix(key, ".media") {
-		if shown, literal := maskQuery(n.Value); len(literal) > 0 {
-			r.mask(n, shown, literal...)
+	ok = true
+	text = reference.ReplaceAllStringFunc(n.Value, func(ref string) (value string) {
+		if strings.HasPrefix(ref, "$$") {
+			return ref[1:]
 		}
-	}
-	return text, nil
-}
-
-func (r *reader) mask(n *yaml.Node, shown string, secrets ...string) {
-	r.secrets, r.masked = append(r.secrets, secrets...), true
-	n.Value, n.Style, n.Tag = shown, 0, "!!str"
-}
-
-func isTargetURL(key string) bool {
-	return strings.HasPrefix(key, "notify[") && strings.HasSuffix(key, ".url")
-}
-
-// upToPath is a URL up to its path, in which references have slashes of their own.
-var upToPath = regexp.MustCompile(`^(\w+://)?(\$\{[^}]*\}|[^/?#])*`)
-
-// maskTarget masks what follows the host in a target's URL, unless it is references alone: at most
-// chats, whoever knows it can write there.
-func (r *reader) maskTarget(n *yaml.Node, text string) {
-	host := upToPath.FindString(n.Value)
-	if path := n.Value[len(host):]; strings.Trim(reference.ReplaceAllString(path, ""), "/") != "" {
-		_, literal := maskQuery(path)
-		r.mask(n, host+"/"+mask, append(literal, text[len(upToPath.FindString(text)):])...)
-	}
-}
-
-// maskQuery masks the query of a path if there are secrets in it that are not references, and
-// returns them. It reads a query that cannot be parsed, too, which nobody has refused yet.
-func maskQuery(path string) (shown string, secrets []string) {
-	before, query, _ := strings.Cut(path, "?")
-	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
-		if plain, err := url.QueryUnescape(pair); err == nil {
-			pair = plain
+		if name := variableName.FindStringSubmatch(ref); name != nil {
+			value = d.variables[name[1]]
+		} else {
+			ref = "another form of it; a NAME has letters, digits and _"
 		}
-		name, value, _ := strings.Cut(pair, "=")
-		if literal := reference.ReplaceAllString(value, ""); literal != "" && isSecret(name) {
-			secrets = append(secrets, literal)
+		if value == "" {
+			ok = false
+			d.refuse(key, d.places[key].line, "want ${NAME} of a variable that is set and not empty, or $${ for ${ itself; got %s", ref)
 		}
-	}
-	if len(secrets) > 0 {
-		return before + "?" + mask, secrets
-	}
-	return path, nil
-}
-
-// reference is ${env:NAME} or ${file:PATH}.
-var reference = regexp.MustCompile(`\$\{(\w+):([^}]*)\}`)
-
-// expand replaces references, and returns their values.
-func (r *reader) expand(written string) (text string, found []string, err error) {
-	text = reference.ReplaceAllStringFunc(written, func(ref string) string {
-		parts := reference.FindStringSubmatch(ref)
-		value, wrong := refer(parts[1], parts[2], r.environ)
-		if wrong != nil {
-			err = fmt.Errorf("want ${env:NAME} or ${file:PATH} of a value, got %s: %w", ref, wrong)
-		}
-		found = append(found, value)
+		d.hide(key, value)
 		return value
 	})
-	return text, found, err
+	switch delete(d.written, key); {
+	case is == "target's path":
+		if d.bundled {
+			d.written[key] = n.Value
+		} else {
+			for _, word := range source.Words(text) {
+				d.hide(key, word)
+			}
+		}
+	case is == "target's URL":
+		d.written[key] = source.Host(n.Value)
+		d.hide(key, strings.TrimPrefix(text, strings.TrimSuffix(source.Host(text), "/***")))
+	case is == "header" && !d.bundled && !source.IsPublic(key) && !placeholder.MatchString(text): // it may be a secret in part
+		if d.hide(key, text); variableName.MatchString(n.Value) {
+			d.written[key] = n.Value
+		}
+	case text != n.Value || is == "header": // Bearer {token}
+		d.written[key] = n.Value
+	}
+	return text, ok
 }
 
-// refer returns what a reference stands for.
-func refer(kind, name string, environ []string) (string, error) {
-	switch kind {
-	case "file":
-		return readSecret(name)
-	case "env":
-		if value := variable(environ, name); value != "" {
-			return value, nil
-		}
-		return "", errors.New("it is not set")
+// hide keeps a secret of a mapping for those who mask it in errors.
+func (d *decoder) hide(key, secret string) {
+	if tree := strings.HasPrefix(key, "upstream.shared.") || strings.HasPrefix(key, "upstream.resources.") || strings.HasPrefix(key, "notify["); tree && len(secret) > 1 {
+		d.secrets = append(d.secrets, secret)
 	}
-	return "", errors.New("there is no such kind")
-}
-
-// variable is the value of name in an environment, the last one, or "".
-func variable(environ []string, name string) (value string) {
-	for _, line := range environ {
-		if text, ok := strings.CutPrefix(line, name+"="); ok {
-			value = text
-		}
-	}
-	return value
 }

@@ -55,7 +55,7 @@ func TestSecretsNeverShowThemselves(t *testing.T) {
 	if got := c.Upstream.Authorization.Reveal(); got != password {
 		t.Errorf("Reveal() = %q", got)
 	}
-	if got, want := c.Redis.URL.String(), "redis://app:xxxxx@redis:6379/0?sentinel_password=xxxxx"; got != want {
+	if got, want := c.Redis.URL.String(), "redis://app:***@redis:6379/0?***"; got != want {
 		t.Errorf("address is shown as %q, want %q", got, want)
 	}
 }
@@ -69,6 +69,26 @@ func TestAnAddressThatIsWrongDoesNotShowItsPassword(t *testing.T) {
 		for _, variable := range []string{"VITRINE_REDIS_URL", "VITRINE_UPSTREAM_URL"} {
 			if _, err := config.Load(config.Sources{Environ: []string{variable + "=" + address}}); err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("a secret is shown: %v", err)
+			}
+		}
+	}
+}
+
+// TestASecretThatYAMLTakesForSyntaxIsNotShown: a token may begin with what YAML gives a meaning.
+func TestASecretThatYAMLTakesForSyntaxIsNotShown(t *testing.T) {
+	for _, form := range []string{
+		"*hunter2hunter2", "!hunter2hunter2 x", "!!hunter2hunter2 x", "&hunter2hunter2", "&hunter2 *hunter2", "%%hunter2", "`hunter2`", "@hunter2", "|hunter2", ">hunter2",
+		"hunter2: x", "\"hunter2", "'hunter2", "\"hunter2\\q\"", "{hunter2", "[hunter2", "{hunter2: 1}", "[hunter2]", "!!binary hunter2", "!!int hunter2", "!!float hunter2",
+		"!!timestamp hunter2", "? hunter2", "- hunter2", "hunter2\n hunter3: x", "<<: *hunter2", "\"\\uDC00hunter2\"", "${hunter2", "${hunter2}", "${hunter-2}", "hunter2\t\x01",
+	} {
+		for _, place := range []string{
+			"upstream:\n  authorization: %s\n", "admin:\n  token: %s\n", "hook:\n  secret: %s\n",
+			"notify:\n- name: a\n  preset: nextjs\n  url: http://x\n  secret: %s\n", "notify:\n- name: a\n  method: POST\n  url: http://x/%s\n  events: [x]\n",
+			"upstream:\n  url: http://cms\n  shared:\n    headers:\n      X-Key: %s\n",
+		} {
+			_, err := config.Load(config.Sources{File: write(t, fmt.Sprintf(place, form))})
+			if err != nil && strings.Contains(strings.ReplaceAll(err.Error(), "${hunter2}", ""), "hunter") {
+				t.Errorf("%q in %q: %v", form, place, err)
 			}
 		}
 	}

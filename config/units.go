@@ -14,6 +14,9 @@ type Share float64
 // String writes the share as the settings do: 50%.
 func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'f', -1, 64) + "%" }
 
+// MarshalText writes it so in YAML.
+func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // parseShare reads 50%, 12.5% and 0.
 func parseShare(text string) (Share, error) {
 	number, ok := strings.CutSuffix(text, "%")
@@ -41,6 +44,9 @@ func (s Size) String() string {
 	}
 	return text
 }
+
+// MarshalText writes it so in YAML.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // parseSize reads 1024, 64KiB, 64 kb and 1.5G.
 func parseSize(text string) (Size, error) {

@@ -3,56 +3,37 @@
 // decodes these structs by their tags, and the packages of upstream check and use them.
 package source
 
-import "net/url"
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // Resource describes what one resource is made from. The zero value means the preset's parts.
 type Resource struct {
-	// Path is short for one part that has only a path. Package config makes that part, and leaves this
-	// empty.
-	Path string `yaml:"path"`
-	// Parts are the responses that the document is made from, fetched concurrently within one
-	// timeout and one size limit. None means the preset's own.
-	//
-	// One part without a Name is the document: a list for rules and banners, an object for the
-	// catalogue. Parts with names are lists, and the members of an object.
-	Parts []Part `yaml:"parts"`
-	// Map is a jq program that makes the document from all parts: from the object {name: list, …},
-	// or from the one part without a name. Empty leaves it as it is.
-	Map string `yaml:"map" is:"jq program"`
-	// Empty is true if the CMS does not have the resource: its document is empty.
-	Empty bool `yaml:"empty"`
+	Path  string `yaml:"path"`                // short for one part, which package config makes of it
+	Parts []Part `yaml:"parts"`               // one without a name is the document; others are its lists
+	Map   string `yaml:"map" is:"jq program"` // makes the document from {name: list, …}, or from the one part
+	Empty bool   `yaml:"empty"`               // the CMS does not have it
 }
 
-// Part is one list of the CMS, or one response that is an object.
+// Part is one list of the CMS, or one response that is an object. A zero field means the preset's for
+// this resource and name.
 type Part struct {
-	// Name is the member of the document that this part is: "artist", "artwork", "gallery", or any
-	// other if [Resource].Map uses it.
-	Name string `yaml:"name"`
-	// Path is relative to the base URL, and can have a query. Empty means the preset's for this
-	// resource and name.
-	Path string `yaml:"path"`
-	// Query is added to Path. Nil means the preset's for this resource and name; the parameters of
-	// paging are added.
-	Query url.Values `yaml:"query"`
-	// Headers are sent for this part, and win over those of all requests.
-	Headers map[string]string `yaml:"headers"`
-	// Body makes the request a POST: JSON, or a string as it is. With JSON, the parameters of
-	// paging are paths in it: variables.after.
-	Body Body `yaml:"body"`
-	// Paging describes how the list is paged.
-	Paging Paging `yaml:"paging"`
-	// MinItems is how many items the list must have in the document; one with fewer is refused.
-	MinItems int `yaml:"min_items" range:"0..10000000" json:"-"`
-	// Items is a jq program that finds the list in a response: ".result.rows". Empty means that of
-	// shared, or, without one, the response itself.
-	Items string `yaml:"items" is:"jq program"`
-	// ID is a jq program that finds the identity of an item, which editing does not change: "._id".
-	// Empty means that of shared, or id, or _id.
-	ID string `yaml:"id" is:"jq program"`
-	// Map is a jq program that is run on each item: its result replaces the item, and an empty
-	// result leaves it out. On a part that is an object it is run once. Empty leaves the items as
-	// they are.
-	Map string `yaml:"map" is:"jq program"`
+	Name     string     `yaml:"name"` // the member of the document, or any other if the resource's map uses it
+	Path     string     `yaml:"path"` // relative to the base URL, perhaps with a query
+	Query    url.Values `yaml:"query"`
+	Headers  Headers    `yaml:"headers"` // win over those of all requests
+	Body     Body       `yaml:"body"`    // makes it a POST; in JSON, paging's parameters are paths: variables.after
+	Paging   Paging     `yaml:"paging"`
+	MinItems int        `yaml:"min_items" range:"0..10000000" json:"-"` // in the list, or in each list of an object
+	Items    string     `yaml:"items" is:"jq program"`                  // finds the list in a response; empty: shared's, or the response itself
+	ID       string     `yaml:"id" is:"jq program"`                     // of an item, which editing does not change; empty: shared's, or id, or _id
+	Map      string     `yaml:"map" is:"jq program"`                    // is run on each item, or once on an object; an empty result leaves it out
 }
 
 // The styles of paging.
@@ -65,40 +46,23 @@ const (
 	PagingHeader = "header" // the link is in the Link header (RFC 8288)
 )
 
-// Paging describes how a list is paged. A zero field means the preset's value; without a preset
-// that is [PagingNone].
+// Paging describes how a list is paged. A zero field means the preset's value, and without a preset
+// what stands here.
 type Paging struct {
-	// Style is one of the constants above.
-	Style string `yaml:"style" oneof:"none page offset link cursor header"`
-	// Param, SizeParam are the query's names for the page, offset or cursor, and for the number of
-	// items per page. "-" as SizeParam sends none.
-	Param     string `yaml:"param"`
-	SizeParam string `yaml:"size_param"`
-	// Size is the number of items per page: -1 for all that the CMS gives at once, which is sent so.
-	// Zero means the preset's, or 100.
-	Size int `yaml:"size" range:"-1..100000"`
-	// First is the number of the first page. Nil means 1.
-	First *int `yaml:"first" range:"0..1"`
-	// Total is a jq program that finds the total number of items in a response. "-" means none, for
-	// a CMS whose total counts items that it does not show.
-	Total string `yaml:"total" is:"jq program"`
-	// TotalHeader is the name of a header that says the same.
-	TotalHeader string `yaml:"total_header"`
-	// PastEnd is the status of a page after the last, of a CMS that reports no total: 404 in Django
-	// REST Framework. Zero means that an empty page ends the list, and any such status is an error.
-	PastEnd int `yaml:"past_end" range:"400..499"`
-	// Next is a jq program that finds the link or the cursor in a response.
-	Next string `yaml:"next" is:"jq program"`
-	// Query is added to the requests for a list, except for parameters that the part sets.
-	Query url.Values `yaml:"query"`
-	// Hosts are other host names that the CMS uses for itself in links. The links are still
-	// followed on the base URL; a link to any other host is refused.
-	Hosts []string `yaml:"hosts"`
-	// MaxPages, MaxItems bound a walk. Zero means 1,000 and 100,000.
-	MaxPages int `yaml:"max_pages" range:"1..1000000"`
-	MaxItems int `yaml:"max_items" range:"1..10000000"`
-	// Walks is how often a list is read in all, if it changes while it is read. Zero means 3.
-	Walks int `yaml:"walks" range:"1..20"`
+	Style       string     `yaml:"style" oneof:"none page offset link cursor header"` // none
+	Param       string     `yaml:"param"`                                             // the query's name for the page, offset or cursor
+	SizeParam   string     `yaml:"size_param"`                                        // that for the items per page; "-" sends none
+	Size        int        `yaml:"size" range:"-1..100000"`                           // 100; -1 asks for all at once
+	First       *int       `yaml:"first" range:"0..1"`                                // the number of the first page: 1
+	Total       string     `yaml:"total" is:"jq program"`                             // of items, in a response; "-" for none
+	TotalHeader string     `yaml:"total_header"`                                      // the header that says the same
+	PastEnd     int        `yaml:"past_end" range:"400..499"`                         // the status past the end; 0: an empty page is the end
+	Next        string     `yaml:"next" is:"jq program"`                              // finds the link or the cursor in a response
+	Query       url.Values `yaml:"query"`                                             // added to requests for a list
+	Hosts       []string   `yaml:"hosts"`                                             // other names of the CMS in links, which are followed at the base URL
+	MaxPages    int        `yaml:"max_pages" range:"1..1000000"`                      // 1,000
+	MaxItems    int        `yaml:"max_items" range:"1..10000000"`                     // 100,000
+	Walks       int        `yaml:"walks" range:"1..20"`                               // 3; how often a list is read that changes meanwhile
 }
 
 // Body is the body of a POST. The zero value is none.
@@ -107,47 +71,65 @@ type Body struct {
 	Value any // for JSON, in the types of encoding/json, with numbers as they were written (json.Number)
 }
 
-// Shared is the configuration that all parts share.
-type Shared struct {
-	// Headers, Query are sent with each request to the CMS.
-	Headers map[string]string `yaml:"headers"`
-	Query   url.Values        `yaml:"query"`
-	// Login gets the token for the CMS's Authorization header.
-	Login *Login `yaml:"login"`
-	// Def are jq definitions for all programs: def name: …;
-	Def string `yaml:"def" is:"jq program"`
-	// Items, ID and Paging are those of the parts that have none of their own.
-	Items  string `yaml:"items" is:"jq program"`
-	ID     string `yaml:"id" is:"jq program"`
-	Paging Paging `yaml:"paging"`
-	// Draft is a jq program that is run on each item as it was received. Anything but null and false
-	// means that it is not published: the document is refused, unless the programs leave the item
-	// out. A text is the path of the mark, for the message.
-	Draft string `yaml:"draft" is:"jq program"`
-	// Map is a jq program that is run on each item before the part's own.
-	Map string `yaml:"map" is:"jq program"`
-	// Ignore are the CMS's own members of items, which are dropped without being counted: name, or
-	// ..name at every depth.
-	Ignore []string `yaml:"ignore"`
-	// Relations is "required" for a CMS that sends null or an empty list for a relation without
-	// content, so that one that did not come is an error. Empty means "optional".
-	Relations string `yaml:"relations" oneof:"required optional"`
-	// Media is the URL that the function media resolves relative URLs against.
-	Media string `yaml:"media"`
-	// Secrets are the values in all of this and in the parts that nobody may see: those of ${env:…}
-	// and ${file:…}, and those under names such as api_key.
-	Secrets []string `yaml:"-"`
+// MarshalYAML implements yaml.Marshaler.
+func (b Body) MarshalYAML() (any, error) {
+	if b.Value == nil {
+		return b.Text, nil
+	}
+	text, err := json.Marshal(b.Value)
+	if err != nil {
+		return nil, err
+	}
+	var n yaml.Node // JSON is YAML, and numbers keep each digit
+	err = yaml.Unmarshal(text, &n)
+	return n.Content[0], err
 }
 
-// Login is a POST whose answer has the token for the Authorization header.
-type Login struct {
-	// Path is relative to the base URL; URL is that of another server. One of them is required.
-	Path string `yaml:"path"`
-	URL  string `yaml:"url"`
-	// Form is sent as an HTML form is, Body as JSON or as it is.
-	Form map[string]string `yaml:"form"`
-	Body Body              `yaml:"body"`
-	// Token is a jq program that finds the token in the answer. Empty means .access_token. It is sent
-	// as Bearer, unless it has a blank: then it is the whole header.
-	Token string `yaml:"token" is:"jq program"`
+// Headers are header fields, whose values may be secrets: they do not print.
+type Headers map[string]string
+
+// MarshalYAML implements yaml.Marshaler.
+func (h Headers) MarshalYAML() (any, error) {
+	masked := make(map[string]string, len(h))
+	for name, value := range h {
+		if masked[name] = value; !IsPublic(name) {
+			masked[name] = NewSecret(value).String()
+		}
+	}
+	return masked, nil
+}
+
+// IsPublic reports whether a header field, or the last one of a key, holds no secret.
+func IsPublic(name string) bool {
+	return slices.Contains([]string{"accept", "accept-language", "content-type", "user-agent"}, strings.ToLower(name[strings.LastIndexByte(name, '.')+1:]))
+}
+
+// Format masks the values under every verb.
+func (h Headers) Format(f fmt.State, verb rune) {
+	masked, _ := h.MarshalYAML()
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), masked)
+}
+
+// Shared is the configuration that all parts share.
+type Shared struct {
+	Headers    Headers    `yaml:"headers"` // sent with each request to the CMS, as the query
+	Query      url.Values `yaml:"query"`
+	Def        string     `yaml:"def" is:"jq program"`   // jq definitions for all programs
+	Items      string     `yaml:"items" is:"jq program"` // of the parts that have none of their own, as ID and Paging
+	ID         string     `yaml:"id" is:"jq program"`
+	Paging     Paging     `yaml:"paging"`
+	Draft      string     `yaml:"draft" is:"jq program"`               // anything but null and false: an item is not published; a text is the path of the mark
+	Map        string     `yaml:"map" is:"jq program"`                 // is run on each item before the part's own
+	Ignore     []string   `yaml:"ignore"`                              // members of items dropped without being counted: name, or ..name at every depth
+	Relations  string     `yaml:"relations" oneof:"required optional"` // required: one that did not come is an error
+	RetryAfter RetryAfter `yaml:"retry_after"`                         // where a CMS without Retry-After says when to ask again
+	Media      string     `yaml:"media"`                               // the base URL of the function media
+	Secrets    []string   `yaml:"-"`                                   // in all of this and in the parts, to be masked: what came by ${NAME}, and headers
+}
+
+// RetryAfter is a header field that says how long to wait. The zero value is none.
+type RetryAfter struct {
+	Header string `yaml:"header"`
+	// Unit is that of a number in it: a time counts from 1970. Empty means seconds.
+	Unit string `yaml:"unit" oneof:"seconds milliseconds time"`
 }

@@ -1,156 +1,179 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
-	"reflect"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/alecthomas/kong"
+	"vitrine/config"
 )
 
-// commandLine is every command. Each has a Run method in a file of its name.
-type commandLine struct {
-	Serve       serveCommand       `cmd:"" default:"withargs" help:"Serve the three routes. The default command."`
-	Check       checkCommand       `cmd:"" help:"Check the configuration: reach Redis and the CMS, fetch everything once, and report."`
-	Purge       purgeCommand       `cmd:"" help:"Remove documents from the cache, so that they are fetched again."`
-	History     historyCommand     `cmd:"" help:"List the earlier versions of the documents, or print one."`
-	Restore     restoreCommand     `cmd:"" help:"Serve an earlier version of a document on every replica, for a time."`
-	Accept      acceptCommand      `cmd:"" help:"Accept the next document of a resource, although it would be held back."`
-	Status      statusCommand      `cmd:"" help:"Show what a running vitrine holds, and the state of its CMS and Redis."`
-	Config      configCommand      `cmd:"" help:"Print the configuration in effect, with the origin of each value."`
-	Presets     presetsCommand     `cmd:"" help:"List the presets of CMSs, or print one to copy and change."`
-	Notify      notifyCommand      `cmd:"" help:"Send a test to those who are told of changes and purges."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Check whether a running vitrine is ready; for containers."`
-	SampleCMS   sampleCMSCommand   `cmd:"" name:"sample-cms" help:"Serve the bundled content as the CMS would, for demos."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
+// A command is a word of the command line.
+type command struct {
+	name string
+	args string // as the line of its usage has them
+	// least and most are how many arguments it takes.
+	least, most int
+	// isOffline is true for a command that reads no configuration, isQuiet for one that prints no value.
+	isOffline, isQuiet bool
+	// define defines the flags of a call, and returns what runs it.
+	define func(c *call, f *flag.FlagSet) action
 }
 
-// details are what --help of a command says below its one line.
-var details = map[string]string{
-	"serve": `Without settings it serves bundled content from a store inside the process.
+// An action does the work of a command. It returns a value to print, also beside an error, or nil.
+type action func(ctx context.Context) (value any, err error)
 
-Examples:
-
-  vitrine
-  vitrine --upstream-url https://cms.example --redis-url redis://127.0.0.1:6379
-  VITRINE_UPSTREAM_AUTHORIZATION_FILE=/run/secrets/cms vitrine serve --config vitrine.yaml`,
-	"check": `Fetches each resource from the CMS, without any cache, and reports what was received, repaired, dropped and refused, and what the documents look like. A folder can hold saved responses instead: banners.json, or banners.http as curl -i prints it. Exit code 0: all is well; 1: a check failed, or a document would be refused, or, with --diff, held back; 2: invalid configuration.
-
-Examples:
-
-  vitrine check --upstream-url https://cms.example
-  vitrine check --upstream-url file:saved
-  vitrine check --json | jq .resources.banners
-  vitrine check --diff
-  vitrine check --print banners | jq .
-  vitrine check --explain banners
-  vitrine check --record saved && vitrine check --upstream-url file:saved`,
-	"purge": `Every replica on the same Redis is notified.
-
-Examples:
-
-  vitrine purge banners
-  vitrine purge --history banners
-  vitrine purge --soft --redis-url redis://127.0.0.1:6379`,
-	"history": `The last ten different documents of each resource, newest first: version, when it became the present one, what changed from the one before.
-
-Examples:
-
-  vitrine history
-  vitrine history banners
-  vitrine history banners 0a1b2c3d4e5f | jq .`,
-	"restore": `Nothing is fetched for the resource until the time is over, until vitrine restore RESOURCE latest, or until a hard purge.
-
-Examples:
-
-  vitrine restore banners 0a1b2c3d4e5f --for 30m
-  vitrine restore banners latest`,
-	"accept": `A document that loses too much of the one held is held back. This takes it, or what the CMS has by then.
-
-Examples:
-
-  vitrine accept catalogue`,
-	"status": `Requests the status at the configured operator's address, with its token. Exit code 0: all resources are held; 1: one is missing, or vitrine cannot be reached.
-
-Examples:
-
-  vitrine status
-  watch vitrine status
-  vitrine status --json | jq .resources.banners
-  VITRINE_ADMIN_TOKEN_FILE=/run/secrets/operator vitrine status --url http://10.0.0.7:9090`,
-	"config": `The output can be used as the file, once its secrets, which are masked, are filled in.
-
-Examples:
-
-  vitrine config
-  VITRINE_TTL=5m vitrine config --config vitrine.yaml`,
-	"presets": `A preset has the keys shared and resources, as below upstream in the file.
-
-Examples:
-
-  vitrine presets
-  vitrine presets strapi5 > mine.yaml
-  vitrine check --upstream-preset ./mine.yaml --upstream-url https://cms.example`,
-	"notify": `Targets are those of notify in the file. The test is about a resource called test, so a cache removes nothing. Exit code 0: all were told; 1: one was not.
-
-Examples:
-
-  vitrine notify --dry-run
-  vitrine notify edge --config vitrine.yaml`,
-	"healthcheck": `Requests /readyz at the operator's address, or, if that is off, each public route. Exit code 0: ready; 1: not.
-
-Examples:
-
-  vitrine healthcheck
-  vitrine healthcheck --url http://127.0.0.1:8000/healthz`,
-	"sample-cms": `Examples:
-
-  vitrine sample-cms --delay 300ms
-  vitrine serve --upstream-url http://127.0.0.1:8000`,
-	"version": `Examples:
-
-  vitrine version
-  vitrine version --json | jq -r .commit`,
+// call is a command as it was typed.
+type call struct {
+	program
+	args  []string
+	given map[string]string // flags for settings
+	json  bool
 }
 
-// run parses args and runs the command they name until it is done or ctx ends. It returns the exit
-// code.
+const many = 1 << 10
+
+// commands are in the order of vitrine --help. The first is the default.
+var commands = []command{
+	{name: "serve", isQuiet: true, define: serve},
+	{name: "check", define: check},
+	{name: "status", define: status},
+	{name: "purge", args: "[RESOURCE...]", most: many, define: purge},
+	{name: "accept", args: "RESOURCE", least: 1, most: 1, define: accept},
+	{name: "history", args: "[RESOURCE [VERSION]]", most: 2, define: history},
+	{name: "restore", args: "RESOURCE VERSION|latest", least: 2, most: 2, define: restore},
+	{name: "config", isQuiet: true, define: showConfig},
+	{name: "presets", args: "[NAME]", most: 1, isOffline: true, define: listPresets},
+	{name: "notify", args: "[NAME]", most: 1, define: notifyAll},
+	{name: "healthcheck", isQuiet: true, define: healthcheck},
+	{name: "sample-cms", isOffline: true, isQuiet: true, define: sampleCMS},
+	{name: "version", isOffline: true, define: showVersion},
+}
+
+// run runs the command that args name until it is done or ctx ends. It returns the exit code.
 func run(ctx context.Context, args []string, p program) int {
-	var commands commandLine
-	for field, command := range reflect.ValueOf(&commands).Elem().Fields() {
-		// To make the flags of all commands would take most of the time of many a command.
-		run := field.Name == "Serve" || slices.Contains(args, strings.ToLower(field.Name))
-		if c, ok := command.Addr().Interface().(interface{ fromTable() }); ok && run {
-			c.fromTable()
+	name := commands[0].name
+	if len(args) == 1 && slices.Contains([]string{"--help", "-help", "-h", "help"}, args[0]) {
+		return exit(p.stderr, p.overview())
+	} else if len(args) > 0 && (!strings.HasPrefix(args[0], "-") || args[0] == "--version") {
+		name, args = strings.TrimPrefix(args[0], "--"), args[1:]
+	}
+	at := slices.IndexFunc(commands, func(c command) bool { return c.name == name })
+	if at < 0 {
+		return exit(p.stderr, wrongUse("there is no command %q; %s", name, didYouMean("", name, names(), "see vitrine --help")))
+	}
+	c, f := &call{program: p, given: make(map[string]string)}, flag.NewFlagSet(name, flag.ContinueOnError)
+	run := commands[at].define(c, f)
+	commands[at].share(c, f)
+	switch err := c.parse(f, args, commands[at]); {
+	case errors.Is(err, flag.ErrHelp):
+		return exit(p.stderr, p.help(commands[at], f))
+	case err != nil:
+		return exit(p.stderr, err)
+	}
+	value, err := run(ctx)
+	if no := p.show(name, value, c.json); no != nil {
+		err = cmp.Or(err, no)
+	}
+	return exit(p.stderr, err)
+}
+
+// redisTime is how long a command waits for Redis, which may send without end.
+const redisTime = 8 * time.Second
+
+// settingsFlags are the flags for settings of all commands that read the configuration.
+func settingsFlags() []string {
+	flags := []string{"config"}
+	for _, s := range config.Settings() {
+		if s.Flag != "" {
+			flags = append(flags, s.Flag)
 		}
 	}
-	helped := false
-	parser, err := kong.New(&commands,
-		kong.Name("vitrine"),
-		kong.Description("A caching proxy in front of a gallery's CMS. Flags override environment variables, which override the YAML file, which overrides the defaults."),
-		kong.Writers(p.stdout, p.stderr),
-		kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(p),
-	)
-	if err != nil {
-		return exit(p.stderr, fmt.Errorf("command line: %w", err))
-	}
-	for _, command := range parser.Model.Children {
-		command.Detail = details[command.Name]
-	}
-	if slices.Equal(args, []string{"--version"}) { // as most programs have it
-		args = []string{"version"}
-	}
-	parsed, err := parser.Parse(args)
-	switch {
-	case helped: // --help has printed; the rest does not matter
-		return exitDone
-	case err != nil:
-		return exit(p.stderr, &usageError{fmt.Errorf("%w; see vitrine --help", err)})
-	}
-	return exit(p.stderr, parsed.Run())
+	return flags
 }
+
+// share defines the flags that commands have in common.
+func (cmd command) share(c *call, f *flag.FlagSet) {
+	if !cmd.isQuiet {
+		f.BoolVar(&c.json, "json", false, "print the result as JSON")
+	}
+	if cmd.isOffline {
+		return
+	}
+	for _, name := range settingsFlags() {
+		f.Func(name, "", func(text string) error {
+			c.given[name] = text
+			return nil
+		})
+	}
+}
+
+// parse reads flags and arguments, which may be mixed.
+func (c *call) parse(f *flag.FlagSet, args []string, cmd command) error {
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	for len(args) > 0 {
+		if err := f.Parse(args); err != nil {
+			return explainFlag(f, args[:len(args)-f.NArg()], err)
+		}
+		if args = f.Args(); len(args) > 0 {
+			c.args, args = append(c.args, args[0]), args[1:]
+		}
+	}
+	switch n := len(c.args); {
+	case n > cmd.most:
+		return wrongUse("unexpected argument %q; see vitrine %s --help", c.args[cmd.most], cmd.name)
+	case n < cmd.least:
+		return wrongUse("want vitrine %s %s, got %d arguments", cmd.name, cmd.args, n)
+	}
+	return nil
+}
+
+// explainFlag says what is wrong with the last of these.
+func explainFlag(f *flag.FlagSet, read []string, err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	last, value := read[len(read)-1], ""
+	if !strings.HasPrefix(last, "-") { // it is a value
+		last, value = read[len(read)-2], last
+	}
+	name, inline, hasValue := strings.Cut(strings.TrimLeft(last, "-"), "=")
+	switch {
+	case f.Lookup(name) == nil:
+		return wrongUse("there is no flag --%s; %s", name, didYouMean("--", name, flagsOf(f), "see vitrine "+f.Name()+" --help"))
+	case !hasValue && value == "":
+		return wrongUse("--%s (flag): want a value, got nothing", name)
+	}
+	return wrongUse("--%s (flag): want a duration such as 30m, or true or false, got %q", name, cmp.Or(value, inline))
+}
+
+func flagsOf(f *flag.FlagSet) (all []string) {
+	f.VisitAll(func(one *flag.Flag) { all = append(all, one.Name) })
+	return all
+}
+
+func names() (all []string) {
+	for _, c := range commands {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+func didYouMean(prefix, name string, known []string, otherwise string) string {
+	if nearest := config.Nearest(name, known); nearest != "" {
+		return "did you mean " + prefix + nearest + "?"
+	}
+	return otherwise
+}
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func wrongUse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

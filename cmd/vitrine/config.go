@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 
 	"vitrine/cmd/vitrine/service"
@@ -10,24 +11,20 @@ import (
 	"vitrine/proxy/operator"
 )
 
-// configCommand prints the configuration in effect.
-type configCommand struct {
-	settingsFlags
-}
-
-// Run prints the configuration as YAML, and whether a running vitrine has it.
-func (c *configCommand) Run(ctx context.Context, p program) error {
-	cfg, _, err := c.find(p, everySetting)
-	if err != nil {
-		return err
+// showConfig prints the configuration in effect as YAML, and whether a running vitrine has it.
+func showConfig(c *call, _ *flag.FlagSet) action {
+	return func(ctx context.Context) (any, error) {
+		cfg, _, err := c.find("")
+		if err != nil {
+			return nil, err
+		}
+		client, err := service.NewUpstream(cfg, nil) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
+		if err != nil {
+			return nil, err
+		}
+		client.Close() // it has checked the parts
+		return document(fmt.Sprintf("# The configuration in effect; *** stands for a secret.\n# %s\n%s", compared(ctx, cfg), cfg.YAML())), nil
 	}
-	client, err := service.NewUpstream(cfg, nil, nil) //nolint:contextcheck // the breaker logs changes of state, which belong to no request
-	if err != nil {
-		return err
-	}
-	client.Close() // it has checked the parts
-	_, err = fmt.Fprintf(p.stdout, "# %s\n%s", compared(ctx, cfg), cfg.YAML())
-	return err
 }
 
 // compared tells whether the running vitrine has cfg.

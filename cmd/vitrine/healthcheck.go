@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	neturl "net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -16,39 +18,38 @@ import (
 	"vitrine/cmd/vitrine/service"
 	"vitrine/config"
 	"vitrine/proxy/listen"
+	"vitrine/upstream/outbound"
 	"vitrine/upstream/shape"
 )
 
-// healthcheckCommand checks whether a running vitrine is ready, in an image without a shell.
-type healthcheckCommand struct {
-	settingsFlags
-	URL     string        `name:"url" placeholder:"URL" help:"Check this URL instead of the configured vitrine; 200 is healthy."`
-	Timeout time.Duration `default:"2s" help:"Time limit for all requests together (${default})."`
-}
-
-// Run requests each URL and wants 200.
-func (c *healthcheckCommand) Run(ctx context.Context, p program) error {
-	urls, transport := []string{c.URL}, new(http.Transport)
-	if c.URL == "" {
-		cfg, _, err := c.find(p, "admin.", "listen", "tls.")
-		if err != nil {
-			return err
+// healthcheck checks whether a running vitrine is ready, in an image without a shell: each URL has to
+// answer with 200.
+func healthcheck(c *call, f *flag.FlagSet) action {
+	url := f.String("url", "", "check this `URL` instead of the configured vitrine; 200 is healthy")
+	timeout := f.Duration("timeout", 2*time.Second, "time limit for all requests together, a `DURATION`")
+	return func(ctx context.Context) (any, error) {
+		urls, transport := []string{*url}, outbound.New(0)
+		if *url == "" {
+			cfg, _, err := c.find("admin.", "listen", "tls.")
+			if err != nil {
+				return nil, err
+			}
+			if urls, err = readinessURLs(cfg); err != nil {
+				return nil, err
+			}
+			if cfg.Admin.Listen == "" {
+				reachPublic(transport, cfg)
+			}
 		}
-		if urls, err = readinessURLs(cfg); err != nil {
-			return err
+		ctx, cancel := context.WithTimeout(ctx, *timeout)
+		defer cancel()
+		for _, one := range urls {
+			if _, err := get(ctx, one, transport, config.Secret{}); err != nil {
+				return nil, err
+			}
 		}
-		if cfg.Admin.Listen == "" {
-			reachPublic(transport, cfg)
-		}
+		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	for _, url := range urls {
-		if _, err := get(ctx, url, transport, config.Secret{}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // reachPublic lets a transport reach a public address that is a unix socket or has TLS.
@@ -94,21 +95,25 @@ const bodyLimit = 4 << 20
 // get requests url of a vitrine and wants 200. A proxy in the environment is for the CMS, and
 // neither it nor the target of a redirect may see the token.
 func get(ctx context.Context, url string, transport *http.Transport, token config.Secret) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody) //nolint:gosec // the operator names it
 	if err != nil || request.URL.Host == "" {
-		return nil, &usageError{fmt.Errorf("--url (flag): want an address such as http://127.0.0.1:9090, got %q", config.NewURL(url))}
+		return nil, wrongUse("--url (flag): want an address such as http://127.0.0.1:9090, got %q", config.NewURL(url))
 	}
+	url = (&neturl.URL{Scheme: request.URL.Scheme, Host: request.URL.Host, Path: request.URL.Path}).String() // without secrets
 	if token.Reveal() != "" {
 		request.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
-	transport.DisableKeepAlives = true
-	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(request)
+	transport.Proxy = nil
+	client := http.Client{Transport: outbound.Wrap(transport), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request) //nolint:gosec // see above
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("GET %s: nothing listens there: is vitrine running?", url)
 	case err != nil:
-		return nil, err
+		if wrapped, ok := errors.AsType[*neturl.Error](err); ok { // it has the URL
+			err = wrapped.Err
+		}
+		return nil, fmt.Errorf("GET %s: %w", url, err)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, bodyLimit))
 	err = cmp.Or(err, response.Body.Close())

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"vitrine/cmd/vitrine/logs"
 )
 
 func main() { os.Exit(execute("/etc/vitrine")) }
@@ -30,7 +32,9 @@ func execute(installed string) int {
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		stop()
 	}()
-	return run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups, installed: installed})
+	stderr := logs.NewQueue(os.Stderr)
+	defer stderr.Close()
+	return run(ctx, os.Args[1:], program{environ: os.Environ(), stdout: os.Stdout, stderr: stderr, hangups: hangups, installed: installed})
 }
 
 // hangups reports SIGHUP, which no longer ends the process. Those that arrive during a reload count

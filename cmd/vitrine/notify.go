@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"flag"
 	"slices"
 	"strings"
 	"time"
@@ -11,61 +11,66 @@ import (
 	"vitrine/proxy/notify"
 )
 
-// notifyCommand sends a test to the configured targets. Its resource is called test, so that a
-// cache removes nothing.
-type notifyCommand struct {
-	settingsFlags
-	Target *string `arg:"" optional:"" help:"The name of one target; all of them by default."`
-	DryRun bool    `help:"Print the requests instead, with their secrets masked."`
+// tests are what became of the tests of endpoints.
+type tests []tested
+
+type tested struct {
+	Name         string  `json:"name"`
+	Host         string  `json:"host"`
+	Error        string  `json:"error,omitempty"`
+	Milliseconds float64 `json:"milliseconds"`
+	Request      string  `json:"request,omitempty"` // that would be sent, its secrets masked
 }
 
-// Run tells each target, and reports those that could not be told.
-func (c *notifyCommand) Run(ctx context.Context, p program) error {
-	cfg, _, err := c.find(p, "notify")
-	if err != nil {
-		return err
-	}
-	targets, names := cfg.Notify, []string{}
-	for _, t := range targets {
-		names = append(names, t.Name)
-	}
-	if c.Target != nil {
-		at := slices.Index(names, *c.Target)
-		if at < 0 {
-			return &usageError{fmt.Errorf("target (argument): want one of those in notify (%s), got %q", strings.Join(names, ", "), *c.Target)}
-		}
-		targets = targets[at : at+1]
-	}
-	if len(targets) == 0 {
-		_, err := fmt.Fprintln(p.stdout, "nobody is told: the configuration file has no notify")
-		return err
-	}
-	failed := false
-	for _, t := range targets {
-		line, ok := c.tell(ctx, t)
-		failed = failed || !ok
-		if _, err := fmt.Fprintln(p.stdout, line); err != nil {
-			return err
-		}
-	}
-	if failed {
-		return errReported
-	}
-	return nil
+func (all tests) failed() bool {
+	return slices.ContainsFunc(all, func(t tested) bool { return t.Error != "" })
 }
 
-// tell tells one target, or says what would be sent.
-func (c *notifyCommand) tell(ctx context.Context, t source.Target) (line string, ok bool) {
-	sender := notify.NewSender(t)
-	defer sender.Close()
+// notifyAll sends a test to the configured endpoints. Its resource is called test, so that a cache
+// removes nothing.
+func notifyAll(c *call, f *flag.FlagSet) action {
+	dry := f.Bool("dry-run", false, "print the requests instead, with their secrets masked")
+	return func(ctx context.Context) (any, error) {
+		cfg, _, err := c.find("notify")
+		if err != nil {
+			return nil, err
+		}
+		endpoints, names := cfg.Notify, []string{}
+		for _, t := range endpoints {
+			names = append(names, t.Name)
+		}
+		if len(c.args) > 0 {
+			at := slices.Index(names, c.args[0])
+			if at < 0 {
+				return nil, wrongUse("target (argument): want one of those in notify (%s), got %q", strings.Join(names, ", "), c.args[0])
+			}
+			endpoints = endpoints[at : at+1]
+		}
+		all := tests{}
+		for _, t := range endpoints {
+			all = append(all, test(ctx, t, *dry))
+		}
+		return all, nil
+	}
+}
+
+// test notifies one endpoint, or says what would be sent.
+func test(ctx context.Context, to source.Target, dry bool) (t tested) {
+	sender := notify.NewSender(to)
 	e := notify.Event{ID: "test", Event: "test", Resource: "test", At: time.Now().UTC().Truncate(time.Millisecond), Reason: "vitrine notify"}
-	if c.DryRun {
-		shown, err := sender.Dump(e)
-		return t.Name + ": " + strings.TrimSpace(shown) + "\n", err == nil
-	}
 	began := time.Now()
-	if err := sender.Send(ctx, e); err != nil {
-		return fmt.Sprintf("%-10s failed  %v", t.Name, err), false
+	var err error
+	if t.Name, t.Host = to.Name, source.Host(to.URL); dry {
+		t.Request, err = sender.Dump(ctx, e)
+	} else {
+		err = sender.Send(ctx, e)
+		t.Milliseconds = float64(time.Since(began).Milliseconds())
 	}
-	return fmt.Sprintf("%-10s told    %s, %v", t.Name, notify.Host(t), time.Since(began).Round(time.Millisecond)), true
+	if err != nil {
+		t.Error = err.Error()
+	}
+	return t
 }
+
+// Lines are those of the request.
+func (t tested) Lines() []string { return strings.Split(strings.TrimSpace(t.Request), "\n") }

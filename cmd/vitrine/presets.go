@@ -1,35 +1,37 @@
 package main
 
 import (
-	"fmt"
+	"context"
+	"flag"
 	"strings"
 
 	"vitrine/config"
 	"vitrine/upstream/presets"
 )
 
-// presetsCommand shows the presets, in the keys of the configuration file.
-type presetsCommand struct {
-	Name string `arg:"" optional:"" help:"The preset to print."`
+// preset is one of the program's own.
+type preset struct {
+	Name  string `json:"name"`
+	About string `json:"about"` // the first sentence of its comment
 }
 
-// Run lists the presets, each with the first sentence of its comment, or prints one.
-func (c *presetsCommand) Run(p program) error {
-	if c.Name != "" {
-		content, err := presets.FS.ReadFile(c.Name + ".yaml")
-		if err != nil {
-			return &usageError{fmt.Errorf("preset (argument): want one of %s, got %q", strings.Join(config.Presets(), ", "), c.Name)}
+// listPresets lists the presets, or prints one in the keys of the configuration file.
+func listPresets(c *call, _ *flag.FlagSet) action {
+	return func(context.Context) (any, error) {
+		if len(c.args) > 0 {
+			content, err := presets.FS.ReadFile(c.args[0] + ".yaml")
+			if err != nil {
+				return nil, wrongUse("preset (argument): want one of %s, got %q", strings.Join(config.Presets(), ", "), c.args[0])
+			}
+			return document(content), nil
 		}
-		_, err = p.stdout.Write(content)
-		return err
-	}
-	for _, name := range config.Presets() {
-		content, _ := presets.FS.ReadFile(name + ".yaml") // it is in the program
-		if _, err := fmt.Fprintf(p.stdout, "%-11s %s\n", name, about(content)); err != nil {
-			return err
+		var all []preset
+		for _, name := range config.Presets() {
+			content, _ := presets.FS.ReadFile(name + ".yaml") // it is in the program
+			all = append(all, preset{name, about(content)})
 		}
+		return all, nil
 	}
-	return nil
 }
 
 // about is the first sentence of the comment that content begins with.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"vitrine/config"
+	"vitrine/upstream/sanitize"
 	"vitrine/upstream/shape"
 )
 
@@ -25,14 +25,6 @@ type program struct {
 	hangups func() <-chan os.Signal
 }
 
-// printJSON prints v for machines.
-func (p program) printJSON(v any) error {
-	encoder := json.NewEncoder(p.stdout)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
-}
-
 // The exit codes.
 const (
 	exitDone   = 0
@@ -40,30 +32,25 @@ const (
 	exitWrong  = 2 // wrong use or configuration
 )
 
-// errReported is the failure of a command that has already printed its error.
-var errReported = errors.New("reported")
-
-// usageError is a mistake on the command line.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
 // exit prints the error, a line for each mistake, and returns the exit code.
 func exit(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitDone
 	}
+	code, most := exitFailed, sanitize.Most
+	var usage usageError
+	switch {
+	case errors.Is(err, config.ErrInvalid):
+		code, most = exitWrong, 2000 // its lines clip what they quote
+	case errors.As(err, &usage):
+		code = exitWrong
+	}
 	if !errors.Is(err, errReported) {
 		for line := range strings.Lines(err.Error()) {
-			_, _ = fmt.Fprintln(stderr, "vitrine:", strings.TrimSpace(line))
+			_, _ = fmt.Fprintln(stderr, "vitrine:", sanitize.Clip(strings.TrimSpace(line), most))
 		}
 	}
-	var usage *usageError
-	if errors.Is(err, config.ErrInvalid) || errors.As(err, &usage) {
-		return exitWrong
-	}
-	return exitFailed
+	return code
 }
 
 // resourceNamed is the resource of that name, given as what.
@@ -73,7 +60,7 @@ func resourceNamed(what, name string) (shape.Resource, error) {
 		names = append(names, string(r))
 	}
 	if last := len(names) - 1; !slices.Contains(names, name) {
-		return "", &usageError{fmt.Errorf("%s: want %s or %s, got %q", what, strings.Join(names[:last], ", "), names[last], name)}
+		return "", wrongUse("%s: want %s or %s, got %q", what, strings.Join(names[:last], ", "), names[last], name)
 	}
 	return shape.Resource(name), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,28 +12,29 @@ import (
 	"vitrine/upstream/sample"
 )
 
-// sampleCMSCommand stands in for the CMS.
-type sampleCMSCommand struct {
-	Listen string        `default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Address to listen on (${default})."`
-	Delay  time.Duration `help:"Delay of each document, since a real CMS is slow."`
-	Live   bool          `help:"Send a new version of a document in each response."`
+// sampleCMS stands in for the CMS until ctx ends.
+func sampleCMS(c *call, f *flag.FlagSet) action {
+	listen := f.String("listen", "127.0.0.1:8000", "the `HOST:PORT` to listen on")
+	delay := f.Duration("delay", 0, "a `DURATION` that each document takes, since a real CMS is slow")
+	live := f.Bool("live", false, "send a new version of a document in each response")
+	return func(ctx context.Context) (any, error) {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
+		if _, ok := errors.AsType[*net.AddrError](err); ok {
+			return nil, wrongUse("--listen (flag): want HOST:PORT, got %q", *listen)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(c.stdout, "sample CMS on http://%s\n", l.Addr())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--listen: %w", err)
+		}
+		return nil, serveSample(ctx, l, sample.Options{Delay: *delay, Live: *live})
+	}
 }
 
-// Run serves until ctx ends.
-func (c *sampleCMSCommand) Run(ctx context.Context, p program) error {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
-	if _, ok := errors.AsType[*net.AddrError](err); ok {
-		return &usageError{fmt.Errorf("--listen (flag): want HOST:PORT, got %q", c.Listen)}
-	}
-	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
-	if _, err := fmt.Fprintf(p.stdout, "sample CMS on http://%s\n", l.Addr()); err != nil {
-		_ = l.Close()
-		return err
-	}
+func serveSample(ctx context.Context, l net.Listener, o sample.Options) error {
 	server := &http.Server{
-		Handler:           sample.Handler(sample.Options{Delay: c.Delay, Live: c.Live}),
+		Handler:           sample.Handler(o),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	stopped := make(chan error, 1)

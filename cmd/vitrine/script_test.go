@@ -41,18 +41,16 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":      scriptExits,
-			"until":      scriptUntil,
-			"httpget":    scriptGet,
-			"httppost":   scriptPost,
-			"waitmetric": scriptWaitMetric,
-			"waitheld":   scriptWaitHeld,
-			"waitfor":    scriptWaitFor,
-			"occupy":     scriptOccupy,
-			"sigterm":    scriptSignal(syscall.SIGTERM),
-			"sighup":     scriptSignal(syscall.SIGHUP),
-			"mkcert":     scriptMakeCertificate,
-			"waittls":    scriptWaitForTLS,
+			"exits":    scriptExits,
+			"until":    scriptUntil,
+			"httpget":  scriptGet,
+			"httppost": scriptPost,
+			"waitfor":  scriptWaitFor,
+			"occupy":   scriptOccupy,
+			"sigterm":  scriptSignal(syscall.SIGTERM),
+			"sighup":   scriptSignal(syscall.SIGHUP),
+			"mkcert":   scriptMakeCertificate,
+			"waittls":  scriptWaitForTLS,
 		},
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"LISTEN", "ADMIN", "CMS", "REDIS"} {
@@ -163,73 +161,36 @@ func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitmetric URL SERIES VALUE asks until the series has the value; more is any but 0.
-func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: waitmetric URL SERIES VALUE")
-	}
-	if err := testkit.Retry(func() error {
-		got, err := testkit.Ask(http.DefaultClient, args[0])
-		if err != nil {
-			return err
-		}
-		_, rest, found := strings.Cut(got.Body, "\n"+args[1]+" ")
-		value, _, _ := strings.Cut(rest, "\n")
-		if value == args[2] || args[2] == "more" && found && value != "0" {
-			return nil
-		}
-		return fmt.Errorf("it has %q", value)
-	}); err != nil {
-		ts.Fatalf("waitmetric %v: %v", args, err)
-	}
-}
-
-// waitheld URL asks until the answer's document is held back, and shows that answer as stdout.
-func scriptWaitHeld(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: waitheld URL")
-	}
-	ts.Check(testkit.Retry(func() error {
-		got, err := testkit.Ask(fresh, args[0])
-		if err != nil {
-			return err
-		}
-		if status := got.Header.Get("Cache-Status"); !strings.Contains(status, "detail=held") {
-			return fmt.Errorf("Cache-Status: %s", status)
-		}
-		fmt.Fprintf(ts.Stdout(), "Cache-Status: %s\n\n%s\n", got.Header.Get("Cache-Status"), got.Body)
-		return nil
-	}))
-}
-
-// waitfor URL [STATUS] asks until it has that status, 200 if none is named. waitfor HOST:PORT and
-// waitfor PATH.sock connect until somebody listens.
+// waitfor URL [STATUS [REGEXP]] asks until it has that status, 200 if none is named, with such a line in
+// its fields or body, and shows these as stdout. waitfor PATH.sock connects until somebody listens.
 func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
-		ts.Fatalf("usage: waitfor URL [STATUS] | waitfor HOST:PORT | waitfor PATH.sock")
+		ts.Fatalf("usage: waitfor URL [STATUS [REGEXP]] | waitfor PATH.sock")
 	}
-	want, network, address := "200", "tcp", args[0]
-	if len(args) > 1 {
-		want = args[1]
-	}
-	if strings.HasSuffix(address, ".sock") {
-		network, address = "unix", ts.MkAbs(address)
-	}
-	check := func() error {
-		if !strings.Contains(address, "://") {
-			connection, err := net.Dial(network, address)
+	want := []string{"200", ""}
+	copy(want, args[1:])
+	line := regexp.MustCompile("(?m)" + want[1])
+	if err := testkit.Retry(func() error {
+		if !strings.Contains(args[0], "://") {
+			connection, err := net.Dial("unix", ts.MkAbs(args[0]))
 			if err != nil {
 				return err
 			}
 			return connection.Close()
 		}
 		got, err := testkit.Ask(fresh, args[0])
-		if err == nil && strconv.Itoa(got.Status) != want {
-			err = fmt.Errorf("status %d", got.Status)
+		if err != nil {
+			return err
 		}
+		var answer strings.Builder
+		_ = got.Header.Write(&answer)
+		answer.WriteString("\n" + got.Body + "\n")
+		if strconv.Itoa(got.Status) != want[0] || !line.MatchString(answer.String()) {
+			return fmt.Errorf("status %d\n%s", got.Status, &answer)
+		}
+		_, err = io.WriteString(ts.Stdout(), answer.String())
 		return err
-	}
-	if err := testkit.Retry(check); err != nil {
+	}); err != nil {
 		ts.Fatalf("waitfor %v: %v", args, err)
 	}
 }

@@ -90,7 +90,7 @@ func TestNoSecretComesOutWhateverFails(t *testing.T) {
 		t.Helper()
 		testkit.Eventually(t, text, func() bool { return strings.Contains(out.String(), text) })
 	}
-	appears("msg=\"operator's address\"")
+	appears("msg=\"admin address\"")
 
 	ask := func(method, target, authorization, body string) {
 		request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))

@@ -2,7 +2,8 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"context"
+	"flag"
 	"runtime"
 	"runtime/debug"
 )
@@ -10,14 +11,8 @@ import (
 // Set by the linker for a release: -X main.version=1.2.3.
 var version, commit, date string
 
-// versionCommand prints the version.
-type versionCommand struct {
-	JSON bool `name:"json" help:"Print the version, commit and date of the commit as JSON."`
-}
-
-// versionReport is the output of vitrine version --json. Commit and date are empty in a binary that
-// was built outside of a repository.
-type versionReport struct {
+// build says what this binary is. Commit and date are empty if it was built outside of a repository.
+type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`
 	Date     string `json:"date"` // of the commit, RFC 3339 in UTC
@@ -25,25 +20,22 @@ type versionReport struct {
 	Platform string `json:"platform"` // OS/architecture
 }
 
-// Run prints one line, or the report as JSON.
-func (c versionCommand) Run(p program) error {
-	info, _ := debug.ReadBuildInfo()
-	report := versionReport{Version: versionOf(version, info), Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info != nil {
-		for _, s := range info.Settings { // which the go command left in the binary
-			switch s.Key {
-			case "vcs.revision":
-				report.Commit = cmp.Or(commit, s.Value)
-			case "vcs.time":
-				report.Date = cmp.Or(date, s.Value)
+func showVersion(*call, *flag.FlagSet) action {
+	return func(context.Context) (any, error) {
+		info, _ := debug.ReadBuildInfo()
+		b := build{Version: versionOf(version, info), Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		if info != nil {
+			for _, s := range info.Settings { // which the go command left in the binary
+				switch s.Key {
+				case "vcs.revision":
+					b.Commit = cmp.Or(commit, s.Value)
+				case "vcs.time":
+					b.Date = cmp.Or(date, s.Value)
+				}
 			}
 		}
+		return b, nil
 	}
-	if c.JSON {
-		return p.printJSON(report)
-	}
-	_, err := fmt.Fprintln(p.stdout, "vitrine", report.Version, report.Go, report.Platform)
-	return err
 }
 
 // release is the version of this binary.

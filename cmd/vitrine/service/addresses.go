@@ -1,49 +1,92 @@
 package service
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
-	"strconv"
-	"strings"
-	"syscall"
 
 	"vitrine/config"
 	"vitrine/proxy/listen"
 )
 
-// cannotListen explains err with the setting called key, whose value is the address after scheme.
-func cannotListen(key, scheme, address string, err error) error {
-	s, _ := config.Lookup(key)
-	problem, other := "cannot be listened on: "+err.Error(), nextAddress(address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		problem = "is in use by another process"
-	case errors.Is(err, syscall.EACCES):
-		problem = "needs privileges that this process does not have"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		problem, other = "is not an address of this machine", s.Default
+// openAddresses opens the addresses of a configuration. At a reload they stay, and the certificate
+// is read again.
+func (p *process) openAddresses(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	if p.public != nil {
+		if p.certificate == nil {
+			return nil
+		}
+		if err := p.certificate.Read(ctx); err != nil {
+			return cfg.Refuse("tls.cert_file", err)
+		}
+		return nil
 	}
-	return fmt.Errorf("%s: %s %s; set %s or --%s, e.g. --%s %s", s.Env, address, problem, s.Env, s.Flag, s.Flag, scheme+strings.TrimPrefix(other, scheme))
+	return errors.Join(p.openPublic(ctx, cfg, log), p.openOperator(ctx, cfg, log))
 }
 
-// nextAddress is an address to try instead: the next port, above the privileged ones.
-func nextAddress(address string) string {
-	if path, ok := listen.SocketPath(address); ok {
-		return "unix:" + strings.TrimSuffix(path, ".sock") + "-2.sock"
+// openPublic opens the public address, or takes the socket that systemd has opened.
+func (p *process) openPublic(ctx context.Context, cfg config.Config, log *slog.Logger) (err error) {
+	if p.certificate, err = NewCertificate(cfg, log); err != nil {
+		return err
 	}
-	host, port, err := net.SplitHostPort(address)
+	var secure *tls.Config
+	if p.certificate != nil {
+		secure = p.certificate.Config()
+	}
+	passed, err := inherited()
 	if err != nil {
-		return address
+		return err
 	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n >= 65535 {
-		return net.JoinHostPort(host, "0")
+	socket := listen.Take(passed, log)
+	if passed == nil {
+		if socket, err = listen.Open(ctx, cfg.Listen, log); err != nil {
+			return cannotListen("listen", err)
+		}
 	}
-	if n < 1024 {
-		n += 8000
+	p.public, p.sockets = listen.New(socket, secure), append(p.sockets, socket)
+	return nil
+}
+
+// openOperator opens the operator's address, unless it is off.
+func (p *process) openOperator(ctx context.Context, cfg config.Config, log *slog.Logger) (err error) {
+	if cfg.Admin.Listen == "" {
+		return nil
 	}
-	return net.JoinHostPort(host, strconv.Itoa(n+1))
+	if p.operator, err = listen.Open(ctx, cfg.Admin.Listen, log); err != nil {
+		return cannotListen("admin.listen", err)
+	}
+	p.sockets = append(p.sockets, p.operator)
+	return nil
+}
+
+// closeAddresses closes the addresses that are open.
+func (p *process) closeAddresses() error {
+	var errs []error
+	for _, s := range p.sockets {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// NewCertificate reads the configured certificate; nil without TLS.
+func NewCertificate(cfg config.Config, log *slog.Logger) (*listen.Certificate, error) {
+	if cfg.TLS.CertFile == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	certificate, err := listen.NewCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile, log)
+	if err != nil {
+		return nil, cfg.Refuse("tls.cert_file", err)
+	}
+	return certificate, nil
+}
+
+// cannotListen is an error of opening the address in the setting called key.
+func cannotListen(key string, err error) error {
+	s, _ := config.Lookup(key)
+	return fmt.Errorf("%s: %w", s.Env, err)
 }
 
 // BaseURL is the URL of a listener for a client on this machine.

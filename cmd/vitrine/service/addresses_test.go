@@ -19,13 +19,3 @@ func TestAListenerIsFoundOnThisMachine(t *testing.T) {
 		}
 	}
 }
-
-func TestTheSuggestedAddressIsAnother(t *testing.T) {
-	for address, want := range map[string]string{
-		":8080": ":8081", "127.0.0.1:80": "127.0.0.1:8081", ":65535": ":0", "[::1]:9090": "[::1]:9091",
-	} {
-		if got := nextAddress(address); got != want {
-			t.Errorf("nextAddress(%q) = %q, want %q", address, got, want)
-		}
-	}
-}

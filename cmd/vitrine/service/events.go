@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/upstream/guard"
+	"vitrine/upstream/sanitize"
 	"vitrine/upstream/shape"
 )
 
@@ -12,14 +14,15 @@ import (
 // one counts it.
 func (s *service) events() cache.Events {
 	return cache.Events{
-		Purged: func(key, kind string) {
-			if !s.isPresent() {
-				return
+		Purged: func(key, kind, by string) {
+			if s.isPresent() {
+				s.meter.Purged(key, kind, sanitize.Clip(by, 100))
 			}
-			s.meter.Purged(key, kind)
-			s.roster.received(shape.Resource(key))
+			if l := s.loaders[shape.Resource(key)]; l != nil && kind == "soft" {
+				l.Purged()
+			}
 		},
-		Seen: s.saw, Fetched: s.meter.Fetched, Incoherent: s.meter.Incoherent, Damaged: s.meter.Damaged, Held: s.logHeld,
+		Seen: s.saw, Fetched: s.meter.Fetched, Damaged: s.meter.Damaged, Held: s.logHeld,
 	}
 }
 
@@ -48,7 +51,7 @@ func (s *service) describeChanges(ctx context.Context) {
 			if last[sight.Key] = sight.Document; before == nil || before.ETag == sight.Document.ETag || !s.isPresent() {
 				continue
 			}
-			if what := s.compared.of(r, before, sight.Document).String(); what != "" {
+			if what := shape.Compare(r, before.Body, sight.Document.Body).String(); what != "" {
 				s.meter.Changed(r, what)
 				s.log.InfoContext(ctx, "document changed", "resource", r, "changes", what)
 			}
@@ -56,22 +59,22 @@ func (s *service) describeChanges(ctx context.Context) {
 	}
 }
 
-// logHeld logs that a document is held back, by whichever replica, or that none is any longer, and
-// has targets told.
-func (s *service) logHeld(key string, h *cache.HeldBack) {
-	at, reason := time.Now(), ""
-	if h != nil {
-		at, reason = h.Since, h.Reason
-	}
-	s.notifier.Held(key, at, reason)
+// logHeld logs that a document is held back, by whichever replica, or no longer, and has targets
+// notified.
+func (s *service) logHeld(key string, h *guard.Hold, end guard.End) {
+	h = HeldBack(shape.Resource(key), h)
+	s.notifier.Held(key, h, end)
 	if !s.isPresent() { // it tells targets what the one before may not have told, and logs nothing
 		return
 	}
-	log := s.log.With("resource", key)
-	if h == nil {
-		log.Info("no document is held back any more")
-		return
+	s.meter.Held(shape.Resource(key), h, end)
+	log := s.log.With("resource", key, "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339))
+	switch end {
+	case "":
+		log.Warn("holding back the CMS's document", "until", h.Until.UTC().Format(time.RFC3339), "serving", "the cached copy", "accept", h.Command)
+	case guard.Expired:
+		log.Warn("a document is served that was held back until now", "released", end)
+	default:
+		log.Info("no document is held back any more", "released", end)
 	}
-	log.Warn("holding back the CMS's document", "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339),
-		"until", h.Until.UTC().Format(time.RFC3339), "serving", "the copy held", "accept", acceptWith(s.redisURL, s.cfg.Redis.Prefix, shape.Resource(key)))
 }

@@ -3,42 +3,50 @@ package service
 import (
 	"vitrine/cache"
 	"vitrine/config"
-	"vitrine/proxy/operator/metrics"
+	"vitrine/proxy/processors"
+	"vitrine/proxy/represent"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/shape"
 )
 
-// Guard judges the documents of a resource; nil if none is to be held back.
-func Guard(r shape.Resource, share config.Share) func(held, loaded *cache.Document) *cache.Objection {
-	if share == 0 {
-		return nil
-	}
-	return func(held, loaded *cache.Document) *cache.Objection {
-		loss := shape.Judge(r, held.Body, loaded.Body, float64(share))
-		if loss == nil {
-			return nil
-		}
-		return &cache.Objection{Reason: loss.Reason, Before: loss.Before, Now: loss.Now, Lasting: loss.Lasting}
+// Policy is the guard of a configuration.
+func Policy(cfg config.Config) guard.Policy {
+	return guard.Policy{Shrink: float64(cfg.Guard.Shrink), Hold: cfg.Guard.Hold}
+}
+
+// judge returns the guard of a cache.
+func judge(p guard.Policy) func(held, loaded *represent.Document) guard.Findings {
+	return func(held, loaded *represent.Document) guard.Findings {
+		return p.Judge(held.Survey, loaded.Survey).Held()
 	}
 }
 
-// acceptWith is the command that accepts the next document of r.
-func acceptWith(redisURL, prefix string, r shape.Resource) string {
-	return redisCLI(redisURL, "HSET", prefix+string(r), "accept", "1")
-}
-
-// HeldBack is what is held back of r in the Redis of a configuration, for the status; nil for
-// nothing.
-func HeldBack(cfg config.Config, r shape.Resource, h *cache.HeldBack) *metrics.HeldBack {
-	return heldBack(storeURL(cfg), cfg.Redis.Prefix, r, h)
-}
-
-func heldBack(redisURL, prefix string, r shape.Resource, h *cache.HeldBack) *metrics.HeldBack {
+// HeldBack is what is held back of r with the command that accepts it; nil for nothing.
+func HeldBack(r shape.Resource, h *guard.Hold) *guard.Hold {
 	if h == nil {
 		return nil
 	}
-	out := &metrics.HeldBack{Since: h.Since, Reason: h.Reason, Before: h.Before, Now: h.Now, Command: acceptWith(redisURL, prefix, r)}
-	if !h.Until.IsZero() {
-		out.Until = &h.Until
+	told := *h
+	told.Command = "vitrine accept " + string(r)
+	return &told
+}
+
+// CanServe checks whether this program can serve a document of r.
+func CanServe(r shape.Resource) func(*cache.Document) error {
+	prepare := represent.Prepare(r, processors.New())
+	return func(d *cache.Document) error {
+		_, err := prepare(d)
+		return err
 	}
-	return out
+}
+
+// describe describes documents of r for the history.
+func describe(r shape.Resource) func(before, now *cache.Document) (items int, changes string, reordered bool) {
+	return func(before, now *cache.Document) (items int, changes string, reordered bool) {
+		if before != nil {
+			all := shape.Compare(r, before.Body, now.Body)
+			changes, reordered = all.String(), all.Reordered()
+		}
+		return shape.CountItems(r, now.Body), changes, reordered
+	}
 }

@@ -30,13 +30,13 @@ func newHook(c config.Hook, store *cache.Store, meter *metrics.Meter, log *slog.
 		Match: func(ctx context.Context, body []byte) ([]shape.Resource, error) {
 			matched, err := match(ctx, programs, body)
 			if err != nil && len(matched) > 0 {
-				log.WarnContext(ctx, "a predicate of the webhook cannot read a delivery, which purges other resources", "error", err)
+				log.WarnContext(ctx, "a program of the webhook cannot read a call, which purges other resources", "error", err)
 				err = nil
 			}
 			return matched, err
 		},
 		Purge: func(ctx context.Context, r shape.Resource) error {
-			_, err := store.Purge(ctx, string(r), true)
+			_, err := store.Purge(ctx, string(r), true, "the webhook")
 			return err
 		},
 		Count:  meter.Delivered,

@@ -3,12 +3,15 @@ package service
 import (
 	"bufio"
 	"context"
-	"errors"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 	"vitrine/config"
+	"vitrine/proxy/listen/listentest"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -35,7 +39,7 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	rules := cms.Count(shape.Rules)
 	testkit.Must(t, vitrine.reload(settings(t, upstreamURL, "VITRINE_UPSTREAM_AUTHORIZATION=Token new", "VITRINE_UPSTREAM_RETRIES=0")))
 	fetched := cms.Count(shape.Banners)
-	_, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false) // that of before is closed
+	_, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false, "") // that of before is closed
 	testkit.Must(t, err)
 	testkit.Eventually(t, "they are fetched", func() bool {
 		vitrine.get(t, shape.Banners)
@@ -50,23 +54,62 @@ func TestARotatedTokenIsUsedByTheNextFetch(t *testing.T) {
 	}
 }
 
-// What was bound, opened or sized at the start changes as everything else does.
-func TestNearlyEverySettingCanBeReloaded(t *testing.T) {
+func TestWhatNeedsARestartIsNamedInOneWarningAndTheRestIsReloaded(t *testing.T) {
 	t.Parallel()
-	vitrine := start(t)
+	log := new(testkit.Buffer)
+	vitrine := startWith(t, settings(t, "VITRINE_ADMIN_TOKEN=a-token-of-the-owner"), log)
 	vitrine.allAnswer(t, "hit")
-	public, operator := freeAddress(t), freeAddress(t)
-	testkit.Must(t, vitrine.reload(settings(t, "VITRINE_LISTEN="+public, "VITRINE_ADMIN_LISTEN="+operator,
-		"VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=1h", "VITRINE_LIMITS_TARGET=256")))
-	got, err := testkit.Ask(http.DefaultClient, "http://"+public+shape.Banners.Route()+"?"+strings.Repeat("x", 300))
-	if err != nil || got.Status != http.StatusRequestURITooLong {
-		t.Errorf("status %d, %v", got.Status, err)
+	testkit.Must(t, vitrine.reload(settings(t, "VITRINE_LISTEN="+freeAddress(t), "VITRINE_ADMIN_LISTEN="+freeAddress(t),
+		"VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=7h", "VITRINE_LIMITS_TARGET=256")))
+	got, err := testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String()+shape.Banners.Route()+"?"+strings.Repeat("x", 300))
+	if err != nil || got.Status != http.StatusOK || !strings.HasSuffix(got.Header.Get("Cache-Control"), "stale-if-error=25200") {
+		t.Errorf("%d %v, %v", got.Status, got.Header, err)
 	}
-	testkit.Check(t, isWellAt("http://"+operator+"/readyz"))
-	testkit.Eventually(t, "the address before answers no more", func() bool {
-		_, err := testkit.Ask(http.DefaultClient, "http://"+vitrine.public.Addr().String())
-		return err != nil
-	})
+	if got := vitrine.present.Load().store.Prefix(); got != "other:" {
+		t.Errorf("the prefix is %s", got)
+	}
+	const warning = `msg="these settings change at a restart" settings="listen admin.listen admin.token limits.target"`
+	if n := strings.Count(log.String(), "at a restart"); n != 1 || !strings.Contains(log.String(), warning) {
+		t.Errorf("want once %s in\n%s", warning, log)
+	}
+	got, err = testkit.Ask(http.DefaultClient, "http://"+vitrine.operator.Addr().String()+"/metrics")
+	if err != nil || got.Status != http.StatusUnauthorized { // with the address stays who may ask at it
+		t.Errorf("%d, %v", got.Status, err)
+	}
+}
+
+func TestTheCertificateIsReadAgainAtAReload(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(name string) {
+		t.Helper()
+		cert, key, err := listentest.Certificate(name)
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "crt"), cert, 0o600))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "key"), key, 0o600))
+	}
+	put("first")
+	cfg := settings(t, "VITRINE_TLS_CERT_FILE="+filepath.Join(dir, "crt"), "VITRINE_TLS_KEY_FILE="+filepath.Join(dir, "key"))
+	vitrine := startWith(t, cfg, t.Output())
+	name := func() string {
+		t.Helper()
+		conn := tls.Client(testkit.Dial(t, "tcp", vitrine.public.Addr().String()), &tls.Config{InsecureSkipVerify: true})
+		testkit.Must(t, conn.HandshakeContext(t.Context()))
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "crt"), []byte("no certificate"), 0o600))
+	if err := vitrine.reload(cfg); err == nil || !strings.Contains(err.Error(), "TLS_CERT_FILE") {
+		t.Errorf("%v", err)
+	}
+	if got := name(); got != "first" {
+		t.Errorf("after a refused reload: %s", got)
+	}
+	put("second")
+	testkit.Must(t, vitrine.reload(cfg))
+	if got := name(); got != "second" {
+		t.Errorf("after a reload: %s", got)
+	}
 }
 
 func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
@@ -78,10 +121,10 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 	vitrine.allAnswer(t, "hit")
 	before := vitrine.present.Load()
 	for name, wrong := range map[string]string{
-		"an address in use":               "VITRINE_LISTEN=" + server.Addr,
+		"an address in use":               "VITRINE_REDIS_URL=embedded:" + server.Addr,
 		"a Redis and a CMS that are away": "VITRINE_REDIS_URL=redis://" + freeAddress(t),
 	} {
-		if strings.Contains(wrong, "REDIS") {
+		if strings.Contains(wrong, "redis://") {
 			cms.Down()
 		}
 		if err := vitrine.reload(settings(t, append(environ, wrong, "VITRINE_STALE_IF_ERROR=1h", "VITRINE_HOOK_SECRET=open-sesame")...)); err == nil {
@@ -94,7 +137,7 @@ func TestAConfigurationThatDoesNotComeUpChangesNothing(t *testing.T) {
 			t.Errorf("%s: Cache-Control: %s", name, got)
 		}
 	}
-	if text := log.String(); strings.Contains(text, "nothing is held") || !strings.Contains(text, `serving="the copy held, which is fresh"`) {
+	if text := log.String(); strings.Contains(text, "nothing is cached") || !strings.Contains(text, `serving="the cached copy, which is fresh"`) {
 		t.Errorf("the copy that stays in service is not told: %s", text)
 	}
 	// With Redis there, a CMS that is away is no reason to refuse.
@@ -123,107 +166,114 @@ func TestWithoutRedisAReloadNeedsTheCMSOrAFolder(t *testing.T) {
 	}
 }
 
-// reloadBusy reloads, with stale-if-error=25200, until the next service answers. The one before may
-// still have requests.
-func (r running) reloadBusy(t *testing.T, cfg config.Config) (reloaded <-chan error) {
-	t.Helper()
-	done := make(chan error, 1)
-	cfg.StaleIfError = 7 * time.Hour
-	go func() { done <- r.reload(cfg) }()
-	testkit.Eventually(t, "the next service answers", func() bool {
-		return strings.HasSuffix(r.get(t, shape.Banners).Header.Get("Cache-Control"), "stale-if-error=25200")
-	})
-	return done
-}
-
-// begin sends a request for the banners without its one byte of content, and returns once the
-// server waits for that.
-func begin(t *testing.T, conn net.Conn) *bufio.Reader {
-	t.Helper()
-	_, err := io.WriteString(conn, "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
-	testkit.Must(t, err)
-	from := bufio.NewReader(conn)
-	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
-		if line, err := from.ReadString('\n'); err != nil || line != want {
-			t.Fatalf("%q, %v", line, err)
-		}
-	}
-	return from
-}
-
-// A request that takes longer than shutdown.timeout is answered across a reload, and its connection
-// is not left with the service that has ended.
-func TestAConnectionThatIsBusyAcrossAReloadStaysWithNoServiceThatEnded(t *testing.T) {
+// A request that waits for the CMS is answered by the service that has it.
+func TestARequestUnderWayIsAnsweredByTheServiceBefore(t *testing.T) {
 	t.Parallel()
 	cms := upstreamtest.New(t)
-	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL, "VITRINE_SHUTDOWN_TIMEOUT=50ms"}
-	cfg := settings(t, environ...)
-	vitrine := startWith(t, cfg, t.Output())
+	cms.Set(shape.Banners, "[]")
+	environ := []string{"VITRINE_UPSTREAM_URL=" + cms.URL}
+	vitrine := startWith(t, settings(t, environ...), t.Output())
 	vitrine.allAnswer(t, "hit")
+	var fetches atomic.Int64
+	release := make(chan struct{})
+	fetched := cms.Count(shape.Banners)
+	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fetches.Add(1) == 1 {
+			<-release
+		}
+		upstreamtest.JSON("[]").ServeHTTP(w, r)
+	}))
+	_, err := vitrine.store.Purge(t.Context(), "banners", false, "")
+	testkit.Must(t, err)
+	<-time.After(vitrine.cfg.Redis.PurgeBound)
 	conn := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
-	from := begin(t, conn)
-	reloaded := vitrine.reloadBusy(t, cfg)
-	select {
-	case err := <-reloaded:
-		t.Fatalf("the service before ended with a request under way: %v", err)
-	case <-time.After(300 * time.Millisecond):
+	from := bufio.NewReader(conn)
+	const request = "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"
+	testkit.Write(t, conn, request)
+	cms.WaitCount(shape.Banners, fetched+1)
+	reloaded := make(chan error, 1)
+	go func() { // a store without copies
+		reloaded <- vitrine.reload(settings(t, append(environ, "VITRINE_REDIS_PREFIX=other:", "VITRINE_STALE_IF_ERROR=7h")...))
+	}()
+	testkit.Eventually(t, "the next service", func() bool { return vitrine.present.Load() != vitrine.service })
+	if vitrine.running.Err() != nil {
+		t.Error("the service before has ended with a request under way")
 	}
-	for i, sent := range []string{"x", "GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"} {
-		testkit.Write(t, conn, sent)
+	close(release)
+	for i, policy := range []string{"stale-if-error=86400", "stale-if-error=25200"} {
+		if i > 0 {
+			testkit.Write(t, conn, request)
+		}
 		response, err := http.ReadResponse(from, nil) //nolint:bodyclose // the connection is closed
-		if err != nil {
-			t.Fatalf("request %d: %v", i, err)
-		}
-		_, err = io.Copy(io.Discard, response.Body)
 		testkit.Must(t, err)
-		if got := response.Header.Get("Cache-Control"); i > 0 && !strings.HasSuffix(got, "stale-if-error=25200") {
-			t.Errorf("request %d is answered by the service before: %s", i, got)
-		}
-		if i == 0 {
-			testkit.Must(t, testkit.Receive(t, reloaded)) // the connection is between two requests
+		_, err = io.Copy(io.Discard, response.Body)
+		if got := response.Header.Get("Cache-Control"); err != nil || response.StatusCode != http.StatusOK || !strings.HasSuffix(got, policy) {
+			t.Errorf("request %d: %s %s, %v", i, response.Status, got, err)
 		}
 	}
+	testkit.Must(t, testkit.Receive(t, reloaded))
 }
 
-// When vitrine ends, nobody is left to take the connections of the service before.
-func TestARequestAcrossAReloadAndAnEndIsTheLastOfItsConnection(t *testing.T) {
-	t.Parallel()
-	cfg := settings(t)
+// a visit asks for the banners on one connection, also in pieces, and wants them whole.
+func visit(conn net.Conn, from *bufio.Reader, slowly bool) error {
+	pieces := []string{"GET /gvapp/singlebanner HTTP/1.1\r\nHost: x\r\n\r\n"}
+	if slowly {
+		pieces = []string{pieces[0][:9], pieces[0][9:]}
+	}
+	for _, piece := range pieces {
+		if _, err := io.WriteString(conn, piece); err != nil {
+			return err
+		}
+		if slowly {
+			<-time.After(30 * time.Millisecond)
+		}
+	}
+	response, err := http.ReadResponse(from, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK || response.Close {
+		return fmt.Errorf("%s, closes: %t, %w", response.Status, response.Close, err)
+	}
+	return response.Body.Close()
+}
+
+// Through reloads, each after a purge, 40 connections stay open with a CMS and clients that are
+// slow, and every request is answered.
+func TestReloadsFailNoRequestAndCloseNoConnection(t *testing.T) {
+	cms := upstreamtest.New(t)
+	cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-time.After(20 * time.Millisecond)
+		upstreamtest.JSON(`[]`).ServeHTTP(w, r)
+	}))
+	cfg := settings(t, "VITRINE_UPSTREAM_URL="+cms.URL, "VITRINE_LOG_LEVEL=error")
 	vitrine := startWith(t, cfg, t.Output())
 	vitrine.allAnswer(t, "hit")
-	conn := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
-	from := begin(t, conn)
-	vitrine.reloadBusy(t, cfg)
-	stopped := make(chan error, 1)
-	go func() { stopped <- vitrine.stop() }()
-	testkit.Receive(t, vitrine.present.Load().running.Done()) // that service has no requests, and so ends at once
-	testkit.Write(t, conn, "x")
-	response, err := http.ReadResponse(from, nil)
-	testkit.Must(t, err)
-	if _, err := io.Copy(io.Discard, response.Body); err != nil || !response.Close {
-		t.Errorf("%v, %v, closes: %t", response.Header, err, response.Close)
+	var done atomic.Bool
+	var answered atomic.Int64
+	var visitors sync.WaitGroup
+	for i := range 40 {
+		conn := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
+		testkit.Must(t, conn.SetDeadline(time.Time{}))
+		visitors.Go(func() {
+			for from := bufio.NewReader(conn); !done.Load(); answered.Add(1) {
+				if err := visit(conn, from, i%4 == 0); err != nil {
+					t.Errorf("connection %d: %v", i, err)
+					return
+				}
+				<-time.After(5 * time.Millisecond)
+			}
+		})
 	}
-	testkit.Check(t, errors.Join(response.Body.Close(), testkit.Receive(t, stopped)))
-}
-
-func TestTheHostOfAnAddressCanBeReloadedAlone(t *testing.T) {
-	t.Parallel()
-	_, port, err := net.SplitHostPort(freeAddress(t))
-	testkit.Must(t, err)
-	vitrine := start(t, "VITRINE_LISTEN=:"+port)
-	for _, host := range []string{"127.0.0.1", "127.0.0.2", ""} {
-		testkit.Must(t, vitrine.reload(settings(t, "VITRINE_LISTEN="+host+":"+port)))
-		if host == "" {
-			host = "127.0.0.3"
-		}
-		if err := isWellAt("http://" + host + ":" + port + shape.Banners.Route()); err != nil {
-			t.Errorf("%s: %v", host, err)
-		}
+	for n := range 20 {
+		_, err := vitrine.present.Load().store.Purge(t.Context(), "banners", false, "")
+		testkit.Must(t, err)
+		cfg.HTTP.MaxAge = time.Duration(n+1) * time.Second
+		testkit.Must(t, vitrine.reload(cfg))
 	}
-	if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-		_ = l.Close()
-		t.Error("another listener could join")
-	}
+	done.Store(true)
+	visitors.Wait()
+	t.Logf("%d requests were answered", answered.Load())
 }
 
 func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
@@ -231,7 +281,7 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	cms, log := upstreamtest.New(t), new(testkit.Buffer)
 	cfg := settings(t, "VITRINE_UPSTREAM_URL="+cms.URL)
 	var loads atomic.Int64
-	ended, asked := make(chan error, 1), make(chan os.Signal)
+	ended, asked := make(chan error, 1), make(chan os.Signal, 1)
 	p, err := begun(t, cfg, Options{
 		Stdout: t.Output(), Stderr: io.MultiWriter(log, t.Output()), Hangups: asked, Reload: func() (config.Config, error) {
 			if loads.Add(1) == 2 {
@@ -245,15 +295,19 @@ func TestHangupsWhileTheServiceBeforeHasRequestsCountAsOne(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := p.present.Load()
 	go func() { ended <- p.run(ctx) }()
-	conn := testkit.Dial(t, "tcp", first.public.Addr().String())
-	begin(t, conn)
-	for range 4 {
-		asked <- syscall.SIGHUP
+	first.admin.Begin() // a request under way
+	asked <- syscall.SIGHUP
+	testkit.Eventually(t, "the next service", func() bool { return p.present.Load() != first })
+	for range 3 {
+		select { // as signals are sent
+		case asked <- syscall.SIGHUP:
+		default:
+		}
 	}
 	if n := loads.Load(); n != 1 {
 		t.Errorf("loaded %d times with a request under way", n)
 	}
-	testkit.Write(t, conn, "x")
+	first.admin.End()
 	cms.WaitCount(shape.Banners, 2) // by the reload that waits
 	cancel()
 	testkit.Check(t, testkit.Receive(t, ended))

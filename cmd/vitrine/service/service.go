@@ -1,61 +1,84 @@
 // Package service runs the proxy: a configuration, wired, and the next one after it.
 //
-// [Run] opens every listener and store (open.go), prints what it serves and how to try it
-// (startup.go), and runs until its context ends (process.go). A new configuration is opened beside
-// the present one and takes over its sockets, which outlive both (holdings.go); each ends by
-// draining, or by handing its connections over (ending.go). What commands do as a service does is
-// here, too: [NewUpstream], [NewCertificate], [Guard].
+// [Run] serves until its context ends (serve.go). What answers is a service: one configuration, its
+// store and its handlers, wired together (build.go). A reload builds the next one and swaps the two;
+// listeners and connections stay (swap.go). At the end the connections are drained (drain.go). What
+// commands do as a service does is here, too: [NewUpstream], [NewCertificate], [Policy].
 package service
 
 import (
 	"context"
-	"errors"
+	"io"
 	"log/slog"
+	"os"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"vitrine/cache"
 	"vitrine/cache/embedded"
+	"vitrine/cmd/vitrine/loader"
 	"vitrine/config"
 	"vitrine/proxy"
 	"vitrine/proxy/listen"
 	"vitrine/proxy/notify"
 	"vitrine/proxy/operator"
-	"vitrine/proxy/operator/webhook"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
 	"vitrine/upstream/shape"
 )
 
-// service is one configuration, wired: open makes one, start starts it, and drain or handOver ends
-// it. A service that was not started is closed.
-type service struct {
-	*holdings
-	present     *atomic.Pointer[service] // the one that visitors get
-	cfg         config.Config
-	log         *slog.Logger
-	access      accessLog
-	public      *listen.Listener
-	operator    *listen.Listener    // nil if the operator's address is off
-	certificate *listen.Certificate // nil without TLS
-	client      *upstream.Client
-	local       *embedded.Store // nil if Redis is another process
-	store       *cache.Store
-	redisURL    string // that it was opened with
-	roster      *roster
-	loaders     map[shape.Resource]*loader
-	readers     map[shape.Resource]*cache.Reader[*represent.Document]
-	proxy       *proxy.Server
-	admin       *operator.Server // nil if the operator's address is off
-	hook        *webhook.Hook    // nil without one
-	notifier    *notify.Notifier
+// Options are the surroundings of a process.
+type Options struct {
+	Version string    // of this program
+	Stdout  io.Writer // for the startup text
+	Stderr  io.Writer
+	// Hangups asks for the configuration that Reload then reads; it has room for one. Nil: nothing
+	// asks.
+	Hangups <-chan os.Signal
+	Reload  func() (config.Config, error)
+}
 
-	compared  comparisons      // of documents, each made once
+// process is what outlives a configuration: the addresses with their connections, and the metrics.
+type process struct {
+	Options
+	started     time.Time
+	meter       *metrics.Meter
+	certificate *listen.Certificate // nil without TLS
+	public      *listen.Listener    // nil until the first service is built
+	connections *proxy.Connections  // to it
+	operator    *listen.Socket      // nil if the operator's address is off
+	sockets     []*listen.Socket    // of both
+	address     *operator.Address   // its connections
+	servers     *errgroup.Group     // of both addresses
+	failed      context.Context     // ends with the servers, or when one fails
+	present     atomic.Pointer[service]
+	left        chan struct{}      // closed when the service before has ended; nil before there was one
+	hurry       context.CancelFunc // ends it with requests under way
+}
+
+// service is one configuration, wired: build makes one, start starts it, and end ends it.
+type service struct {
+	*process // what outlives it
+	cfg      config.Config
+	log      *slog.Logger
+	client   *upstream.Client
+	local    *embedded.Store // nil if Redis is another process
+	store    *cache.Store
+	redisURL string // that it was opened with
+	loaders  map[shape.Resource]*loader.Loader
+	readers  map[shape.Resource]*cache.Reader[*represent.Document]
+	proxy    *proxy.Server
+	admin    *operator.Server // nil if the operator's address is off
+	notifier *notify.Notifier
+
 	documents chan cache.Sight // seen, for describeChanges
-	running   context.Context  // ends with the service, and when one of its servers fails
+	running   context.Context  // ends with the service
 	stop      context.CancelFunc
-	group     *errgroup.Group
+	beside    sync.WaitGroup // what runs beside requests
 }
 
 // isPresent reports whether s is the service that serves, or the first one, before it does.
@@ -64,23 +87,23 @@ func (s *service) isPresent() bool {
 	return present == nil || present == s
 }
 
-// leaveSockets stops accepting. The sockets stay open.
-func (s *service) leaveSockets() {
-	for _, l := range []*listen.Listener{s.public, s.operator} {
-		if l != nil {
-			_ = l.Close() // it cannot fail
-		}
-	}
+// end ends a service that has no requests.
+func (s *service) end() error {
+	s.stop()
+	s.beside.Wait()
+	return s.close()
 }
 
-// close releases what open opened, except what outlives the configuration.
+// close releases what build opened, except an embedded store that the present service has, too.
 func (s *service) close() (err error) {
-	s.leaveSockets()
 	if s.store != nil {
 		err = s.store.Close()
 	}
 	if s.client != nil {
 		s.client.Close()
 	}
-	return errors.Join(err, s.access.file.Close())
+	if now := s.present.Load(); s.local != nil && (s.isPresent() || now.local != s.local) {
+		s.local.Close()
+	}
+	return err
 }

@@ -42,11 +42,8 @@ func settings(t *testing.T, environ ...string) config.Config {
 // begun is a process with its first service.
 func begun(t *testing.T, cfg config.Config, o Options) (*process, error) {
 	t.Helper()
-	p, err := newProcess(t.Context(), cfg.Log, o)
-	if err == nil {
-		err = p.begin(t.Context(), cfg)
-	}
-	return p, err
+	p := newProcess(o)
+	return p, p.begin(t.Context(), cfg)
 }
 
 // start starts the real thing with the given settings.
@@ -107,15 +104,6 @@ func (r running) get(t *testing.T, resource shape.Resource) testkit.Answer {
 	return got
 }
 
-// isWellAt wants 200.
-func isWellAt(url string) error {
-	got, err := testkit.Ask(http.DefaultClient, url)
-	if err == nil && got.Status != http.StatusOK {
-		err = fmt.Errorf("status %d", got.Status)
-	}
-	return err
-}
-
 // allAnswer asks for all three routes until each answer's Cache-Status has what is wanted, and
 // never accepts anything but 200 on the way.
 func (r running) allAnswer(t *testing.T, want string) {
@@ -155,7 +143,7 @@ func underWay(t *testing.T, environ ...string) (vitrine running, release func(),
 	}
 	release = cms.Block()
 	t.Cleanup(release)
-	_, err := vitrine.store.Purge(t.Context(), "banners", false)
+	_, err := vitrine.store.Purge(t.Context(), "banners", false, "somebody@host")
 	testkit.Must(t, err)
 	<-time.After(vitrine.cfg.Redis.PurgeBound)
 	answer := make(chan string, 1)

@@ -11,7 +11,7 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
-	"vitrine/proxy/operator/metrics"
+	"vitrine/proxy/verdict"
 	"vitrine/upstream/shape"
 	"vitrine/upstream/upstreamtest"
 )
@@ -43,7 +43,7 @@ func TestCMSThatFailsAgainAndAgainIsLeftAloneAndThatIsShown(t *testing.T) {
 		})
 	})
 	r.want(t, "vitrine_breaker_open 1")
-	if told := r.status().Upstream; !told.BreakerOpen || told.Breaker.State != "open" || told.Breaker.Failures != 0 && told.Breaker.Failures != 5 {
+	if told := r.look().CMS; !told.BreakerOpen || told.Breaker.State != "open" || told.Breaker.Failures != 0 && told.Breaker.Failures != 5 {
 		t.Errorf("status tells %+v", told)
 	}
 	if n := len(cms.Requests()); n != 5 {
@@ -81,7 +81,7 @@ func TestACMSThatAnotherReplicaFetchesFromIsNotDown(t *testing.T) {
 		for _, r := range shape.Resources() {
 			first.get(t, r)
 		}
-		return first.status().Upstream.BreakerOpen
+		return first.look().CMS.BreakerOpen
 	})
 	cms.Recover()
 	second := start(t, environ...)
@@ -95,7 +95,7 @@ func TestACMSThatAnotherReplicaFetchesFromIsNotDown(t *testing.T) {
 		if !told.Upstream.BreakerOpen {
 			t.Fatal("the breaker has closed")
 		}
-		return told.Upstream.Level == metrics.Good
+		return told.Upstream.Level == verdict.Good
 	})
 }
 
@@ -153,17 +153,15 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	log, cfg := new(testkit.Buffer), settings(t)
 	vitrine := startWith(t, cfg, log)
 	vitrine.get(t, shape.Banners)
-	slow := testkit.Dial(t, "tcp", vitrine.public.Addr().String())
-	testkit.Write(t, slow, "GET /cms/rules/ HTTP/1.1\r\nHost: x\r\n")
+	vitrine.admin.Begin() // a request under way
 	reloaded := make(chan error, 1)
 	go func() { reloaded <- vitrine.reload(cfg) }()
 	testkit.Eventually(t, "another service", func() bool { return vitrine.present.Load() != vitrine.service })
-	// Both services receive this purge: the one before waits for the slow client.
-	LeaveNote(t.Context(), vitrine.store, "somebody@host", []shape.Resource{shape.Banners})
-	_, err := vitrine.store.Purge(t.Context(), "banners", false)
+	// Both services receive this purge: the one before waits for its request.
+	_, err := vitrine.store.Purge(t.Context(), "banners", false, "somebody@host")
 	testkit.Must(t, err)
 	testkit.Eventually(t, "the log tells who purged", func() bool {
-		return strings.Contains(log.String(), `msg="purge made by vitrine purge" resource=banners by=somebody@host`)
+		return strings.Contains(log.String(), `msg="purge received" resource=banners kind=hard by=somebody@host`)
 	})
 	if n := strings.Count(log.String(), `msg="purge received" resource=banners`); n != 1 {
 		t.Errorf("logged %d times: %s", n, log)
@@ -171,6 +169,6 @@ func TestAPurgeIsLoggedOnceAndWithItsAuthor(t *testing.T) {
 	if vitrine.running.Err() != nil {
 		t.Error("the service before has ended too early to tell")
 	}
-	testkit.Write(t, slow, "\r\n")
+	vitrine.admin.End()
 	testkit.Check(t, testkit.Receive(t, reloaded))
 }

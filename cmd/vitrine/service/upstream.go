@@ -4,8 +4,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"vitrine/config"
 	"vitrine/config/source"
 	"vitrine/upstream"
@@ -16,21 +14,17 @@ import (
 )
 
 // NewUpstream makes the client of the configured CMS.
-func NewUpstream(cfg config.Config, log *slog.Logger, tracer trace.Tracer, changes ...func(*upstream.Options)) (*upstream.Client, error) {
+func NewUpstream(cfg config.Config, log *slog.Logger) (*upstream.Client, error) {
 	o := upstream.Options{
 		URL:      cfg.Upstream.URL.Reveal(),
 		Timeout:  cfg.Upstream.Timeout,
 		MaxBytes: int64(cfg.Upstream.MaxBytes),
 		Options:  exchange.Options{Authorization: cfg.Upstream.Authorization.Reveal(), Retries: cfg.Upstream.Retries, Logger: log},
-		Tracer:   tracer,
 	}
 	o.Shared = cfg.Upstream.Shared
 	o.Resources = make(map[shape.Resource]source.Resource)
 	for _, r := range shape.Resources() {
 		o.Resources[r] = cfg.Upstream.Resources.Of(string(r))
-	}
-	for _, change := range changes {
-		change(&o)
 	}
 	client, err := upstream.New(o)
 	return client, refuseUpstream(cfg, err)

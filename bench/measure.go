@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,15 +76,12 @@ const own = "RssAnon:"
 // A load is what wrk found in one run.
 type load struct {
 	requests float64
-	rate     float64 // per second
-	p50, p99 time.Duration
+	p99      time.Duration
 	cpu      time.Duration // of the server, for each request
 }
 
 var (
-	rateLine     = regexp.MustCompile(`Requests/sec:\s+([0-9.]+)`)
 	requestsLine = regexp.MustCompile(`([0-9]+) requests in `)
-	p50Line      = regexp.MustCompile(`(?m)^\s*50%\s+(\S+)\s*$`)
 	p99Line      = regexp.MustCompile(`(?m)^\s*99%\s+(\S+)\s*$`)
 	badLine      = regexp.MustCompile(`(?m)^\s*(Non-2xx or 3xx responses|Socket errors): .*$`)
 )
@@ -99,18 +95,16 @@ type target struct {
 
 // wrk loads a server. An answer that is no success is an error. On a busy machine a load may pass
 // without a single answer, and is repeated.
-func wrk(p *process, t target, connections int, d time.Duration) (got load, err error) {
+func wrk(p *process, t target, connections int, d time.Duration) (got load) {
 	for range 3 {
-		if got, err = wrkOnce(p, t, connections, d); !errors.Is(err, errNoAnswer) {
-			break
+		if got = wrkOnce(p, t, connections, d); got.requests > 0 {
+			return got
 		}
 	}
-	return got, err
+	panic(fmt.Errorf("wrk: %s: no request was answered", t.url))
 }
 
-var errNoAnswer = errors.New("no request was answered")
-
-func wrkOnce(p *process, t target, connections int, d time.Duration) (load, error) {
+func wrkOnce(p *process, t target, connections int, d time.Duration) (m load) {
 	seconds := max(1, int(d.Round(time.Second)/time.Second)) // wrk counts whole ones
 	args := []string{"-t", "1", "-c", strconv.Itoa(connections), "-d", strconv.Itoa(seconds) + "s", "--latency", "--timeout", "10s"}
 	for _, f := range t.fields {
@@ -119,46 +113,30 @@ func wrkOnce(p *process, t target, connections int, d time.Duration) (load, erro
 	if t.script != "" {
 		args = append(args, "-s", t.script)
 	}
-	name, args := shared("wrk", append(args, t.url))
 	before := cpuTime(p.cmd.Process.Pid)
-	out, err := exec.Command(name, args...).CombinedOutput()
+	out, err := exec.Command("wrk", append(args, t.url)...).CombinedOutput()
 	if err != nil {
-		return load{}, fmt.Errorf("wrk: %w\n%s", err, out)
+		panic(fmt.Errorf("wrk: %w\n%s", err, out))
 	}
 	used := cpuTime(p.cmd.Process.Pid) - before
 	if bad := badLine.Find(out); bad != nil {
-		return load{}, fmt.Errorf("wrk: %s: %s", t.url, strings.TrimSpace(string(bad)))
+		panic(fmt.Errorf("wrk: %s: %s", t.url, strings.TrimSpace(string(bad))))
 	}
-	var m load
-	for line, to := range map[*regexp.Regexp]*float64{rateLine: &m.rate, requestsLine: &m.requests} {
+	find := func(line *regexp.Regexp) string {
 		found := line.FindSubmatch(out)
 		if found == nil {
-			return m, fmt.Errorf("wrk says something else:\n%s", out)
+			panic(fmt.Errorf("wrk says something else:\n%s", out))
 		}
-		if *to, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
-			return m, err
-		}
+		return string(found[1])
 	}
-	for line, to := range map[*regexp.Regexp]*time.Duration{p50Line: &m.p50, p99Line: &m.p99} {
-		found := line.FindSubmatch(out)
-		if found == nil {
-			return m, fmt.Errorf("wrk has no latencies:\n%s", out)
-		}
-		if *to, err = time.ParseDuration(string(found[1])); err != nil {
-			return m, err
-		}
-	}
-	if m.requests == 0 {
-		return m, fmt.Errorf("wrk: %s: %w", t.url, errNoAnswer)
-	}
-	m.cpu = time.Duration(float64(used) / m.requests)
-	return m, nil
+	m.requests = try(strconv.ParseFloat(find(requestsLine), 64))
+	m.p99 = try(time.ParseDuration(find(p99Line)))
+	m.cpu = time.Duration(float64(used) / max(m.requests, 1))
+	return m
 }
 
-// What wrk runs: each request is another, and each connection pauses before its next request, 16 ms
-// on average.
-const (
-	freshQueries = `
+// freshQueries has wrk ask for another query string with each request.
+const freshQueries = `
 local n = 0
 local seed = tostring(os.time()) .. tostring({}):sub(8)
 request = function()
@@ -166,21 +144,14 @@ request = function()
   return wrk.format("GET", wrk.path .. "?utm_id=" .. seed .. "-" .. n)
 end
 `
-	pauses = `
-delay = function() return math.random(8, 24) end
-`
-)
 
-// script writes a file for wrk; none if there is nothing to write.
+// script writes a file for wrk.
 func (l *lab) script(text string) (string, error) {
-	if text == "" {
-		return "", nil
-	}
 	file := filepath.Join(l.dir, "wrk.lua")
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-func median[T int | float64 | time.Duration](all []T) T {
+func median(all []time.Duration) time.Duration {
 	if len(all) == 0 {
 		return 0
 	}
@@ -189,23 +160,11 @@ func median[T int | float64 | time.Duration](all []T) T {
 }
 
 func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1000) }
-
 func millis(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d)/1e6) }
-
-func megabytes(n int) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
-
-func size(n int) string {
-	switch {
-	case n >= 1e6:
-		return fmt.Sprintf("%.3g MB", float64(n)/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.3g KB", float64(n)/1e3)
-	}
-	return fmt.Sprintf("%d B", n)
-}
+func megabytes(n int) string        { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 // describeMachine says what was measured on.
-func describeMachine(l *lab) string {
+func describeMachine() string {
 	first := func(program string, args ...string) string {
 		out, _ := exec.Command(program, args...).CombinedOutput()
 		line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
@@ -221,20 +180,9 @@ func describeMachine(l *lab) string {
 		out, _ := exec.Command(program, args...).CombinedOutput()
 		return name + " " + string(regexp.MustCompile(`[0-9]+\.[0-9]+\.[0-9]+`).Find(out))
 	}
-	return fmt.Sprintf("%s, %d cores (two are used), Linux %s, %s, %s, %s, %s, %s, vitrine %s. The load average before was %s.",
+	return fmt.Sprintf("%s, %d cores, Linux %s, %s, %s, %s, %s, %s, vitrine %s. The load average before was %s.",
 		model, runtime.NumCPU(), first("uname", "-r"), version("Go", "go", "version"), version("nginx", "nginx", "-v"), version("Varnish", "varnishd", "-V"),
 		version("Redis", "redis-server", "--version"), version("wrk", "wrk", "-v"), first("git", "rev-parse", "--short", "HEAD"), loadAverage())
-}
-
-// awaitQuiet waits, for three minutes at most, until the load average no longer shows what compiling
-// the programs took.
-func awaitQuiet() {
-	for range 18 {
-		if load, err := strconv.ParseFloat(loadAverage(), 64); err != nil || load < 0.5 {
-			return
-		}
-		time.Sleep(10 * time.Second)
-	}
 }
 
 // loadAverage is that of the last minute.
@@ -245,13 +193,4 @@ func loadAverage() string {
 	}
 	average, _, _ := strings.Cut(string(raw), " ")
 	return average
-}
-
-func cutQuery(target string) (path, query string, ok bool) {
-	for i := range target {
-		if target[i] == '?' {
-			return target[:i], target[i+1:], true
-		}
-	}
-	return target, "", false
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // An origin is a CMS of the kind that documents come from: it answers in the shape of the sample,
@@ -21,6 +22,7 @@ type origin struct {
 	server  *http.Server
 	url     string
 	fetches atomic.Int64
+	delay   atomic.Int64 // of each answer, in nanoseconds
 
 	mu        sync.Mutex
 	documents map[string][]byte // by path
@@ -33,29 +35,24 @@ const (
 	banners   = "/gvapp/singlebanner"
 )
 
-func newOrigin() (*origin, error) {
+func newOrigin() *origin {
 	o := &origin{documents: map[string][]byte{}}
 	for path, name := range map[string]string{catalogue: "catalogue", rules: "rules", banners: "banners"} {
-		raw, err := os.ReadFile(filepath.Join("..", "upstream", "sample", name+".json"))
-		if err != nil {
-			return nil, err
-		}
+		raw := try(os.ReadFile(filepath.Join("..", "upstream", "sample", name+".json")))
 		o.documents[path] = raw
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+	ln := try(net.Listen("tcp", "127.0.0.1:0"))
 	o.url = "http://" + ln.Addr().String()
 	o.server = &http.Server{Handler: o}
 	go o.server.Serve(ln) //nolint:errcheck // until it is closed
-	return o, nil
+	return o
 }
 
 // ServeHTTP answers with what caches in front may keep for longer than a measurement takes;
 // compressed if they ask for it in so many words, which nginx, which compresses itself, does not.
 func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.fetches.Add(1)
+	time.Sleep(time.Duration(o.delay.Load()))
 	o.mu.Lock()
 	body, ok := o.documents[r.URL.Path]
 	o.mu.Unlock()
@@ -82,51 +79,32 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // set gives out a document of about size bytes from now on.
-func (o *origin) set(path string, size int) error {
-	raw, err := grown(path, size)
-	if err != nil {
-		return err
-	}
+func (o *origin) set(path string, size int) {
+	raw := grown(path, size)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.documents[path] = raw
-	return nil
 }
 
 // grown is a document of the sample with as many items as make about size bytes.
-func grown(path string, size int) ([]byte, error) {
+func grown(path string, size int) []byte {
 	name := map[string]string{catalogue: "catalogue", rules: "rules", banners: "banners"}[path]
-	raw, err := os.ReadFile(filepath.Join("..", "upstream", "sample", name+".json"))
-	if err != nil {
-		return nil, err
-	}
+	raw := try(os.ReadFile(filepath.Join("..", "upstream", "sample", name+".json")))
 	if path == catalogue {
 		var lists map[string][]map[string]any
-		if err := json.Unmarshal(raw, &lists); err != nil {
-			return nil, err
-		}
-		rest, err := json.Marshal(map[string]any{"artist": lists["artist"], "gallery": lists["gallery"]})
-		if err != nil {
-			return nil, err
-		}
-		if lists["artwork"], err = repeated(lists["artwork"], size-len(rest)); err != nil {
-			return nil, err
-		}
-		return json.Marshal(lists)
+		check(json.Unmarshal(raw, &lists))
+		rest := try(json.Marshal(map[string]any{"artist": lists["artist"], "gallery": lists["gallery"]}))
+		lists["artwork"] = repeated(lists["artwork"], size-len(rest))
+		return try(json.Marshal(lists))
 	}
 	var list []map[string]any
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, err
-	}
-	if list, err = repeated(list, size); err != nil {
-		return nil, err
-	}
-	return json.Marshal(list)
+	check(json.Unmarshal(raw, &list))
+	return try(json.Marshal(repeated(list, size)))
 }
 
 // repeated are as many of the items as make about size bytes, each with an id, and texts, of its
 // own.
-func repeated(items []map[string]any, size int) ([]map[string]any, error) {
+func repeated(items []map[string]any, size int) []map[string]any {
 	var all []map[string]any
 	for i := 0; size > 0; i++ {
 		next := map[string]any{}
@@ -137,12 +115,9 @@ func repeated(items []map[string]any, size int) ([]map[string]any, error) {
 			next[name] = value
 		}
 		next["id"] = 1000 + i
-		raw, err := json.Marshal(next)
-		if err != nil {
-			return nil, err
-		}
+		raw := try(json.Marshal(next))
 		size -= len(raw) + 1
 		all = append(all, next)
 	}
-	return all, nil
+	return all
 }

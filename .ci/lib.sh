@@ -66,6 +66,42 @@ check() {
 	return 0
 }
 
+# outcomes LIMIT NEVER AGAIN...: counts the tests in the output of go test -json on its standard input.
+# One that failed, or took more than LIMIT seconds, runs once more, by itself, with the command AGAIN:
+# on two processors shared by all packages a test can miss its bound of time without a defect. If it
+# passes then, it counts as passed and as again. Failures of the package NEVER, whose campaign is
+# random, are never forgiven, nor are more than three. A skip counts as failed, but with BARE=true one
+# that says why.
+outcomes() {
+	local limit=$1 never=$2 events outcome package name seconds said failed
+	shift 2
+	events=$(mktemp)
+	tee "$events" | gotestsum --no-color --format pkgname-and-test-fails --hide-summary=all --raw-command -- cat || true
+	jq -jR 'fromjson? | select(.Action == "build-output").Output' <"$events"
+	jq -nrR --argjson limit "$limit" --argjson bare "${BARE:-false}" -f .ci/outcomes.jq <"$events" >"$events.all"
+	sed -n '/^skipped/p' "$events.all" | cut -f 5 | sort | uniq -c | sed 's/^/skip  /'
+	sort -t $'\t' -k 4nr "$events.all" | awk -F '\t' 'NR <= 10 {printf "slow  %5.1fs %s %s\n", $4, $2, $3}'
+	failed=$(grep -c ^failed "$events.all" || true)
+	while IFS=$'\t' read -r outcome package name seconds said; do
+		if [[ $outcome == passed || $outcome == skipped ]]; then
+			count "$outcome"
+		elif [[ $outcome == certain ]] || [[ $outcome == failed && ( $package == "$never" || $failed -gt 3 ) ]]; then
+			echo "FAIL  $package $name${said:+ skipped: $said}"
+			count failed
+		elif "$@" -timeout "${limit}s" -run "^$name\$" "$package" >"$events.again" 2>&1 </dev/null; then
+			echo "AGAIN $package $name $outcome beside the others after $seconds s, and passed by itself"
+			count passed
+			count again
+		else
+			cat "$events.again"
+			echo "FAIL  $package $name $outcome again"
+			count failed
+		fi
+	done <"$events.all"
+	rm -f "$events"*
+	grep -q ^passed "$COUNTS" && ! failing
+}
+
 # failing: has a check of this phase failed?
 failing() { grep -q '^failed' "$COUNTS"; }
 

@@ -9,7 +9,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/coherence"
-	"vitrine/cache/watch"
+	"vitrine/cache/poll"
 )
 
 // How the CMS and the operator behave while something breaks and heals again.
@@ -92,7 +92,7 @@ func (s *scene) round(what trouble, mode int) {
 	case down:
 		c.Settle(t)
 		c.Fail(true)
-		watch.Sleep(t.Context(), 600*time.Millisecond) // what was filled is known to all
+		poll.Sleep(t.Context(), 600*time.Millisecond) // what was filled is known to all
 	case mixed:
 		chance := time.Duration(100+s.chance.IntN(200)) * time.Millisecond
 		failing.Go(func() {
@@ -108,7 +108,7 @@ func (s *scene) round(what trouble, mode int) {
 	}
 	if what.parts || what.away || what.usual {
 		c.PartSoon()
-		watch.Sleep(t.Context(), 2*coherence.Bound) // the last flush is received
+		poll.Sleep(t.Context(), 2*coherence.Bound) // the last flush is received
 	}
 	c.Forgets.Store(what.loses)
 	c.Break(func() { what.come(s) })
@@ -121,7 +121,7 @@ func (s *scene) round(what trouble, mode int) {
 	if mode == purging && !what.all && !what.absent { // else there may be nothing to purge any more
 		s.purges(20)
 	} else {
-		watch.Sleep(t.Context(), 2*coherence.Bound)
+		poll.Sleep(t.Context(), 2*coherence.Bound)
 		s.pause(700 * time.Millisecond)
 	}
 	if mode == after {
@@ -132,16 +132,16 @@ func (s *scene) round(what trouble, mode int) {
 	}
 	c.Break(func() { what.goes(s) })
 	if mode != purging {
-		watch.Sleep(t.Context(), 300*time.Millisecond)
+		poll.Sleep(t.Context(), 300*time.Millisecond)
 		s.pause(500 * time.Millisecond)
 		close(worksAgain)
 		failing.Wait()
 		c.Fail(false)
 	}
 	for name, r := range c.Replicas {
-		eventually(t, name+" receives purges", r.(*slot).node.Load().Store.Listening)
+		eventually(t, name+" receives purges", r.(*slot).node.Load().Store.Answering)
 	}
-	watch.Sleep(t.Context(), 2*coherence.Bound)
+	poll.Sleep(t.Context(), 2*coherence.Bound)
 	s.answered(what) // all listen
 	eventually(t, "all have fetched what was lost", func() bool { return !c.HasLost(t.Context()) })
 	c.Forgets.Store(false)

@@ -20,14 +20,14 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/coherence"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
 )
 
 // TestAStoppedProcessServesNothingOld stops one process after the other at random moments, and lets
-// it go on after what was true then is no longer: between any two steps of a look, of a flight, and
-// of an answer.
+// it go on after what was true then is no longer: between any two steps of a poll, of a load, and
+// of an answer. One in ten stands still for longer than its lease.
 func TestAStoppedProcessServesNothingOld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -45,9 +45,13 @@ func TestAStoppedProcessServesNothingOld(t *testing.T) {
 	for ; stops < count(t, 50) && !t.Failed(); stops++ {
 		p := processes[chance.IntN(len(processes))].cmd.Process
 		must(t, p.Signal(syscall.SIGSTOP))
-		watch.Sleep(t.Context(), time.Duration(chance.Int64N(int64(3*coherence.Bound))))
+		still := time.Duration(chance.Int64N(int64(3 * coherence.Bound)))
+		if stops%10 == 9 {
+			still += lease
+		}
+		poll.Sleep(t.Context(), still)
 		must(t, p.Signal(syscall.SIGCONT))
-		watch.Sleep(t.Context(), time.Duration(chance.Int64N(int64(coherence.Bound))))
+		poll.Sleep(t.Context(), time.Duration(chance.Int64N(int64(coherence.Bound))))
 	}
 	v := c.End()
 	c.Report(t, v)
@@ -55,79 +59,100 @@ func TestAStoppedProcessServesNothingOld(t *testing.T) {
 	judge(t, v)
 }
 
-// TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease kills whichever process makes the
-// fetch that follows a Purge: after a hard one the others have to wait, after a soft one they have
-// something to serve.
-func TestReplicaKilledInMidFillDelaysTheOthersByNoMoreThanItsLease(t *testing.T) {
+// lease is how long an owner that is dead holds up the others.
+const lease = 2 * time.Second
+
+// TestAKilledOwnerDelaysTheOthersByNoMoreThanItsLease kills whichever process makes the fetch that
+// follows a purge, at a step of it: after a hard purge the others have to wait, after a soft one they
+// have something to serve.
+func TestAKilledOwnerDelaysTheOthersByNoMoreThanItsLease(t *testing.T) {
 	t.Parallel()
-	const (
-		fetchTimeout = time.Second
-		lease        = fetchTimeout + time.Second // see FetchTimeout: the second is for the calls to Redis around the fetch
-		margin       = 500 * time.Millisecond     // for the successor's own fetch, on a busy machine
-		key          = "banners"
-	)
 	for _, kind := range []string{"DEL", "HSET"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			origins := coherence.NewOrigins(0, coherence.Keys...)
-			loading := make(chan string, 1)
-			source := serveOrigins(t, origins, loading)
-			processes := map[string]*process{}
-			for _, name := range []string{"1", "2", "3", "4"} {
-				processes[name] = startProcess(t, spec{Name: name, Redis: server.URL(), Source: source, Long: true, FetchTimeout: fetchTimeout, Patience: coherence.Patient})
-			}
-			for _, p := range processes {
-				_, _, err := p.Get(t.Context(), key)
-				must(t, err)
-			}
-			<-loading
+		for _, step := range []string{"acquired", "loading", "filling", "filled"} {
+			t.Run(kind+", "+step, func(t *testing.T) {
+				t.Parallel()
+				killOwner(t, kind, step)
+			})
+		}
+	}
+}
 
-			want := origins[key].Version.Add(1)
-			release := origins[key].Hold()
-			_, err := coherence.Operator(server.Client())(t.Context(), kind, key)
-			must(t, err)
-			// coherence.All are asked at once, and go on being asked until they have the new version.
-			answers := make(chan error, len(processes))
-			for name, p := range processes {
-				go func() {
-					for {
-						version, _, err := p.Get(t.Context(), key)
-						switch {
-						case err != nil:
-							answers <- fmt.Errorf("process %s: %w", name, err)
-							return
-						case version == want:
-							answers <- nil
-							return
-						}
-						watch.Sleep(t.Context(), time.Millisecond)
-					}
-				}()
-			}
-			holder := <-loading
-			<-origins[key].Entered
-			killed, elapsed := time.Now(), testkit.Stopwatch(t)
-			must(t, processes[holder].cmd.Process.Kill())
-			release()
-
-			failed := 0
-			for range processes {
-				if err := <-answers; err != nil {
-					if failed++; failed > 1 || !strings.HasPrefix(err.Error(), "process "+holder+":") {
-						t.Error(err)
-					}
+func killOwner(t *testing.T, kind, step string) {
+	const (
+		margin = 500 * time.Millisecond // for the successor's own fetch, on a busy machine
+		key    = "banners"
+		record = coherence.Prefix + "lease:{" + coherence.Prefix + key + "}"
+	)
+	server := redistest.Start(t)
+	redis, o := server.Client(), coherence.NewOrigin(0)
+	source := serveOrigins(t, map[string]*coherence.Origin{key: o}, nil)
+	processes := map[int]*process{} // by id, which stands in the token of a lease
+	for _, name := range []string{"1", "2", "3", "4"} {
+		p := startProcess(t, spec{Name: name, Redis: server.URL(), Source: source, Long: true, FetchTimeout: 10 * time.Second, Patience: coherence.Patient})
+		_, _, err := p.Get(t.Context(), key)
+		must(t, err)
+		processes[p.cmd.Process.Pid] = p
+	}
+	want, release := o.Version.Add(1), o.Hold()
+	_, err := coherence.Operator(redis)(t.Context(), kind, key)
+	must(t, err)
+	// All are asked at once, and go on being asked until they have the new version.
+	answers := make(chan error, len(processes))
+	for pid, p := range processes {
+		go func() {
+			for {
+				version, _, err := p.Get(t.Context(), key)
+				if err != nil {
+					err = fmt.Errorf("process %d: %w", pid, err)
 				}
+				if err != nil || version == want {
+					answers <- err
+					return
+				}
+				poll.Sleep(t.Context(), time.Millisecond)
 			}
-			took := time.Since(killed)
-			t.Logf("all others had the new version %v after the death, under a lease of %v", took.Round(time.Millisecond), lease)
-			if elapsed() > lease+margin {
-				t.Errorf("it took %v, want no more than the lease of %v", took, lease)
-			}
-			if n := origins[key].Loads.Load(); n != 3 {
-				t.Errorf("%d fetches, want the first, that of the dead and that of its successor", n)
-			}
+		}()
+	}
+	owner := 0
+	eventually(t, "a process has the lease", func() bool {
+		_, _ = fmt.Sscanf(strings.Join(strings.Split(redis.HGet(t.Context(), record, "lease").Val()+"/0", "/")[1:2], ""), "%d", &owner)
+		return processes[owner] != nil
+	})
+	if step != "acquired" {
+		<-o.Entered
+	}
+	switch step {
+	case "filling": // Redis reads what the owner has sent once it is dead, or nothing
+		server.Pause()
+		release()
+		poll.Sleep(t.Context(), 100*time.Millisecond)
+	case "filled":
+		release()
+		eventually(t, "it is filled", func() bool {
+			return redis.HGet(t.Context(), coherence.Prefix+key, "body").Val() == string(coherence.Body(want))
 		})
+	}
+	killed, elapsed := time.Now(), testkit.Stopwatch(t)
+	must(t, processes[owner].cmd.Process.Kill())
+	if step == "filling" {
+		server.Resume()
+	}
+	release()
+	failed := 0
+	for range processes {
+		if err := <-answers; err != nil {
+			if failed++; failed > 1 || !strings.HasPrefix(err.Error(), fmt.Sprintf("process %d:", owner)) {
+				t.Error(err)
+			}
+		}
+	}
+	took := time.Since(killed)
+	t.Logf("all others had the new version %v after the death", took.Round(time.Millisecond))
+	if elapsed() > lease+margin {
+		t.Errorf("it took %v, want no more than the lease of %v", took, lease)
+	}
+	if n := o.Loads.Load(); n > 3 {
+		t.Errorf("%d fetches, want at most the first, that of the dead and that of its successor", n)
 	}
 }
 
@@ -182,7 +207,7 @@ func child(encoded string) int {
 		}
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/listening" {
-				_ = json.NewEncoder(w).Encode(store.Listening())
+				_ = json.NewEncoder(w).Encode(store.Answering())
 				return
 			}
 			a, err := readers[strings.TrimPrefix(r.URL.Path, "/")].Get(r.Context())

@@ -12,9 +12,10 @@ import (
 	"vitrine/cache"
 	"vitrine/cache/coherence"
 	"vitrine/cache/embedded"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/cmd/testkit"
+	"vitrine/upstream/guard"
 )
 
 // TestNoReplicaServesWhatWasPurged has four replicas of each kind before a store of each kind.
@@ -37,8 +38,8 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 		fleet(t, store.URL(), store.Addr(), count(t, 200))
 	})
 	for name, args := range map[string][]string{
-		"without CLIENT TRACKING": {"--rename-command", "CLIENT", ""},
-		"without RESP3":           {"--rename-command", "HELLO", ""},
+		"without CLIENT": {"--rename-command", "CLIENT", ""},
+		"without HELLO":  {"--rename-command", "HELLO", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t, args...)
@@ -71,9 +72,8 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 		sever  func(*redistest.Relay)
 		rounds int
 	}{
-		"cut":                           {(*redistest.Relay).Cut, 2}, // few: the pauses between two attempts to connect grow
-		"hung":                          {(*redistest.Relay).Hang, 5},
-		"the watching connection alone": {(*redistest.Relay).Deafen, 10},
+		"cut":  {(*redistest.Relay).Cut, 2}, // few: the pauses between two attempts to connect grow
+		"hung": {(*redistest.Relay).Hang, 5},
 	}
 	for name, test := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 				}
 				trusted = append(trusted, last)
 				way.Heal()
-				eventually(t, "purges are received", n.Store.Listening)
+				eventually(t, "purges are received", n.Store.Answering)
 			}
 			t.Logf("old answers that did not say that redis is away: %v", trusted)
 			if name != "cut" && trusted.Quantile(1) == 0 { // a connection that is closed is noticed at once
@@ -126,11 +126,11 @@ func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
 		if odd { // and every third document is held back for a moment
 			setup.Options = func(_ string, o *cache.ReaderOptions[int64]) {
 				o.TTL, o.GuardHold, o.BackoffFirst, o.BackoffMost = 50*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond
-				o.Guard = func(_, loaded *cache.Document) *cache.Objection {
-					if version, err := coherence.Prepare(loaded); err != nil || version%3 > 0 {
+				o.Guard = func(_, version int64) guard.Findings {
+					if version%3 > 0 {
 						return nil
 					}
-					return &cache.Objection{Reason: "a third"}
+					return guard.Findings{{List: "banners", Kind: guard.Shrunk, Before: 20, Verdict: guard.ForHold}}
 				}
 			}
 		}
@@ -200,7 +200,7 @@ func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 		})
 		want := origins["banners"].Version.Add(1)
 		must(t, server.Client().Del(t.Context(), coherence.Prefix+"banners").Err())
-		watch.Sleep(t.Context(), enough)
+		poll.Sleep(t.Context(), enough)
 		if version, status, err := far.Get(t.Context(), "banners"); err != nil || version != want && status.Detail != cache.DetailRedisAway {
 			t.Errorf("asked %v after the Purge: version %d, want %d: %+v, %v", enough, version, want, status, err)
 		}

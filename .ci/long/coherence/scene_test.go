@@ -23,8 +23,8 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/coherence"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 	"vitrine/ci/long/harness"
 	"vitrine/cmd/testkit"
 )
@@ -55,9 +55,10 @@ func (s *slot) Get(ctx context.Context, key string) (int64, cache.Status, error)
 }
 
 func newScene(t *testing.T, what trouble) *scene {
-	args := append([]string{"--repl-diskless-sync-delay", "0"}, what.args...)
+	args := append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--repl-timeout", "5"}, what.args...)
 	s := &scene{t: t, server: redistest.Start(t, args...), clients: map[*redistest.Server]*redis.Client{}}
 	s.way = redistest.NewRelay(t, s.server.Addr)
+	s.way.Slow(what.distance)
 	if what.standby {
 		s.standby = redistest.Start(t, args...)
 		s.replication = redistest.NewRelay(t, s.server.Addr)
@@ -79,13 +80,16 @@ func (s *scene) fleet(what trouble, seed uint64) {
 	origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
 	origins["catalogue"].Size = what.size
 	s.chance = rand.New(rand.NewPCG(seed, 0))
-	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound}
+	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound, Pauses: what.pauses}
 	for i, limit := range []time.Duration{5 * time.Second, 2 * time.Second, 100 * time.Second, 5 * time.Second} {
 		name := []string{"replica 1", "replica 2", "replica 3", "replica 4"}[i]
 		setup, url := coherence.Setup{Name: name, Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
 			coherence.Failing(key, o)
 			o.FetchTimeout = limit
 		}}, s.server.URL()
+		if what.distance > 0 {
+			setup.Bound = what.bound
+		}
 		// Who must not take Redis for unreachable waits for it, however busy the machine is.
 		if (what.away || what.usual) && (i == 0 || what.all) {
 			setup.Timeout = 0
@@ -108,7 +112,7 @@ func (s *scene) restart() {
 	node := coherence.Start(s.t, s.way.URL(), s.c.Origins, s.first.setup)
 	for key, o := range s.c.Origins {
 		for _, _, err := node.Get(s.t.Context(), key); err != nil && !o.Down.Load(); _, _, err = node.Get(s.t.Context(), key) {
-			watch.Sleep(s.t.Context(), time.Millisecond)
+			poll.Sleep(s.t.Context(), time.Millisecond)
 		}
 	}
 	s.first.node.Store(node)
@@ -121,7 +125,7 @@ func (s *scene) set(name, value string) {
 
 // pause lasts up to d.
 func (s *scene) pause(d time.Duration) {
-	watch.Sleep(s.t.Context(), time.Duration(s.chance.Int64N(int64(d))))
+	poll.Sleep(s.t.Context(), time.Duration(s.chance.Int64N(int64(d))))
 }
 
 // replicate makes the standby a replica of the server, and waits until it has what the server has.
@@ -159,24 +163,24 @@ func (s *scene) failOver() {
 // exchange puts an empty server behind the address, and waits until the replicas listen to it. It
 // is emptied when nobody listens to it any more from the time before: that would be a purge.
 func (s *scene) exchange(drop bool) {
-	eventually(s.t, "nobody listens to the other server", func() bool { return s.listeners(s.standby) == 0 })
+	eventually(s.t, "nobody polls the other server", func() bool { return s.listeners(s.standby) == 0 })
 	must(s.t, s.clients[s.standby].FlushAll(s.t.Context()).Err())
 	s.swap()
 	if drop {
 		s.way.Drop()
 	}
-	eventually(s.t, "all listen to the other server", func() bool {
+	eventually(s.t, "all poll the other server", func() bool {
 		return s.listeners(s.server) >= 4
 	})
 }
 
-// listeners is how many connections of a server receive changes.
+// listeners is how many connections poll a server.
 func (s *scene) listeners(server *redistest.Server) int {
-	return len(tracking.FindAllString(s.clients[server].ClientList(s.t.Context()).Val(), -1))
+	return len(polling.FindAllString(s.clients[server].ClientList(s.t.Context()).Val(), -1))
 }
 
-// tracking matches a connection in CLIENT LIST on which changes are received.
-var tracking = regexp.MustCompile(` flags=[A-Za-z]*t`)
+// polling matches a connection in CLIENT LIST that polls.
+var polling = regexp.MustCompile(` cmd=time `)
 
 // flushOthers flushes another database now and then.
 func (s *scene) flushOthers() {

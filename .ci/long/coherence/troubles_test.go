@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"vitrine/cache/coherence"
+	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
-	"vitrine/cache/watch"
 )
 
 // A trouble is something that happens to a server or to the way of one replica to it.
@@ -22,8 +22,10 @@ type trouble struct {
 	usual      bool     // whom it reaches has the usual time for Redis, and may say so
 	loses      bool     // Redis comes back without what was stored, or purged: what is marked as lost is exempt
 	bound      time.Duration
-	size       int          // of the catalogue
-	before     func(*scene) // while the CMS still works
+	pauses     time.Duration // between two purges, at the most: fetches have to end
+	distance   time.Duration // of all replicas from the start, for which the purge bound is raised
+	size       int           // of the catalogue
+	before     func(*scene)  // while the CMS still works
 	come, goes func(*scene)
 }
 
@@ -64,14 +66,18 @@ var troubles = map[string]trouble{
 	},
 	"a replica's replies are late":                            {usual: true, come: func(s *scene) { s.way.Slow(450 * time.Millisecond) }, goes: heal},
 	"all replies are late":                                    {one: true, all: true, usual: true, come: func(s *scene) { s.way.Slow(450 * time.Millisecond) }, goes: heal},
+	"a replica's replies come twice":                          {usual: true, come: func(s *scene) { s.way.Repeat() }, goes: heal},
 	"a replica's link is half open":                           {usual: true, come: func(s *scene) { s.way.Hole() }, goes: nothing},
 	"a replica's connections break":                           {parts: true, come: func(s *scene) { s.way.Drop() }, goes: nothing},
-	"a replica's connections break, and documents have 4 MiB": {parts: true, size: 4 << 20, come: breakOften, goes: nothing},
-	"a replica's watching connection hangs":                   {parts: true, come: func(s *scene) { s.way.Deafen() }, goes: heal},
+	"a replica's connections break, and documents have 4 MiB": {parts: true, size: 4 << 20, pauses: 200 * time.Millisecond, come: breakOften, goes: nothing},
 	"a replica is far away": { // further than memory is trusted: each of its answers is checked
 		come: func(s *scene) { s.way.Slow(60 * time.Millisecond) }, goes: heal,
 	},
-	"another database is flushed": {come: (*scene).flushOthers, goes: nothing},
+	"Redis is 250 ms away, and the purge bound is raised": {
+		one: true, distance: 250 * time.Millisecond, bound: 700 * time.Millisecond, pauses: 3 * time.Second, come: nothing, goes: nothing,
+	},
+	"documents and lock records are evicted": {come: (*scene).evict, goes: nothing},
+	"another database is flushed":            {come: (*scene).flushOthers, goes: nothing},
 	"memory is full from the start, and another database is flushed": {
 		args: []string{"--maxmemory", "1"}, absent: true, come: (*scene).flushOthers, goes: nothing,
 	},
@@ -115,7 +121,7 @@ var troubles = map[string]trouble{
 			s.server.Spoil("dump.rdb")
 			s.server.Client().BgSave(context.Background())
 			for ctx := context.Background(); s.server.Client().Set(ctx, "elsewhere", "", 0).Err() == nil; {
-				watch.Sleep(ctx, time.Millisecond)
+				poll.Sleep(ctx, time.Millisecond)
 			}
 		},
 		goes: func(s *scene) { s.set("save", "") },
@@ -133,10 +139,24 @@ var troubles = map[string]trouble{
 					s.server.Client().HSet(context.Background(), coherence.Prefix+coherence.Keys[s.chance.IntN(len(coherence.Keys))], field, value)
 				}
 			}
-			watch.Sleep(s.t.Context(), 2*coherence.Bound)
+			poll.Sleep(s.t.Context(), 2*coherence.Bound)
 		},
 		goes: nothing,
 	},
+}
+
+// evict removes the hash of a document, its lock record, or both, as a Redis without room does. It
+// may count as a purge.
+func (s *scene) evict() {
+	trusted := s.c.Untrusted()
+	defer trusted()
+	for range 100 {
+		key := coherence.Prefix + coherence.Keys[s.chance.IntN(len(coherence.Keys))]
+		both := []string{key, coherence.Prefix + "lease:{" + key + "}"}
+		s.server.Client().Unlink(context.Background(), [][]string{both[:1], both[1:], both}[s.chance.IntN(3)]...)
+		s.pause(10 * time.Millisecond)
+	}
+	poll.Sleep(s.t.Context(), 2*coherence.Bound)
 }
 
 func breakOften(s *scene) {

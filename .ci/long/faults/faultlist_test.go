@@ -92,7 +92,7 @@ func (tr *trial) faultsOfTheCMS() []fault {
 		{"CMS hangs", func() { release = tr.CMS.Block() }, func() { release() }, fails("timeout", "cannot fetch")},
 		{"CMS is slow", none, none, says{}},
 		{"CMS sends nothing", serve(upstreamtest.JSON("")), current, fails("answer", "cannot fetch")},
-		{"CMS sends another type", serve(upstreamtest.JSON(`{"id":0}`)), current, fails("refused", "refused the CMS's document")},
+		{"CMS sends another type", serve(upstreamtest.JSON(`{"id":0}`)), current, fails("refused", "rejected the CMS's document")},
 		{"CMS answers one time in three", serve(sometimes), current, says{log: `"cannot fetch"`}},
 		{"CMS flaps", none, none, says{}},
 	}
@@ -142,6 +142,30 @@ func (tr *trial) faultsOfRedis() []fault {
 			func() { // the string, not what has taken its place: that would be a purge
 				check(client.Eval(ctx, `return redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('DEL', KEYS[1]) or 0`, []string{"vitrine:banners"}).Err())
 			}, says{log: `purge received`}},
+		{"Redis has planted keys", func() {
+			for _, r := range shape.Resources() {
+				lock, history := "vitrine:lease:{vitrine:"+string(r)+"}", "vitrine:history:{vitrine:"+string(r)+"}"
+				ahead, beyond := time.Now().Add(time.Hour).UnixMilli(), "999999999999999"
+				fields := client.HKeys(ctx, lock).Val()
+				_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+					p.HSet(ctx, lock, "held_since", ahead, "held_seq", beyond, "wanted_until", beyond, "purged_by", beyond+" "+strings.Repeat("x", 1<<20),
+						"released", beyond+" x", "until", ahead, "until_seq", beyond)
+					for _, name := range fields {
+						switch kind, _, _ := strings.Cut(name, ":"); kind {
+						case "notified":
+							p.HSet(ctx, lock, name, beyond+" x x "+beyond)
+						case "notifying":
+							p.HSet(ctx, lock, name, fmt.Sprintf("x/1 %d 999", ahead))
+						}
+					}
+					for i := range 200 {
+						p.HSet(ctx, history, fmt.Sprintf("%012x", i), `{"at":`+beyond+`}`, fmt.Sprintf("%012x:body", i), "\x28\xb5\x2f\xfd\xa4\xff\xff\xff\x7f")
+					}
+					return nil
+				})
+				check(err)
+			}
+		}, none, says{}},
 		{"Redis's clock is an hour ahead", func() { tr.setRedis(1) }, func() { tr.setRedis(0) }, says{}},
 		{"Redis's clock is an hour behind", func() { tr.setRedis(-1) }, func() { tr.setRedis(0) }, says{}},
 		{"Redis flaps", none, none, says{}},
@@ -151,7 +175,7 @@ func (tr *trial) faultsOfRedis() []fault {
 	begin, end := faults[4].begin, faults[4].end
 	faults[4].begin = func() { sleeper = redis.NewClient(&redis.Options{Addr: tr.redis.Addr}); begin() }
 	faults[4].end = func() { end(); check(sleeper.Close()) }
-	faults[11].begin, faults[11].end = flap(40*time.Millisecond, tr.redis.Pause, tr.redis.Resume)
+	faults[12].begin, faults[12].end = flap(40*time.Millisecond, tr.redis.Pause, tr.redis.Resume)
 	return faults
 }
 

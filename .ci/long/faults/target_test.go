@@ -108,7 +108,7 @@ func (h *hook) does(f http.HandlerFunc) { h.answer.Store(&f) }
 
 // faultsOfTheTarget begin with a purge, which it is to be told of.
 func (tr *trial) faultsOfTheTarget() []fault {
-	fails := says{"", "cannot tell a target", `vitrine_notifications_total{outcome="failed",target="hook"} `, `"error": "POST `}
+	fails := says{"", "cannot notify an endpoint", `vitrine_notifications_total{outcome="failed",target="hook"} `, `"error": "POST `}
 	does := func(f http.HandlerFunc) func() {
 		return func() {
 			tr.hook.does(f)
@@ -163,6 +163,16 @@ func (tr *trial) faultsOfTheTarget() []fault {
 		{"target redirects", does(status(307, "Location", "http://127.0.0.1:1/")), tr.hook.well, fails},
 		{"target's header has no end", does(writes("HTTP/1.1 200 OK\r\nX: ", large)), tr.hook.well, fails},
 		{"target answers without end", does(writes("HTTP/1.1 200 OK\r\n\r\n", large)), tr.hook.well, says{}},
+		{"target switches protocols, and is silent", does(func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				tr.t.Error(err)
+				return
+			}
+			defer c.Close()
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c) // until vitrine closes it
+		}), tr.hook.well, fails},
 		{"purges storm", func() {
 			for range 50 {
 				tr.Purge(tr.t, tr.redis)

@@ -29,6 +29,10 @@ var places = []place{
 	{"upstream/shape/schema.go", "pageRule, page, banner", ", exhibition"},
 	{"upstream/sample/exhibitions.json", "", `[{"id": 7, "title": "Licht en lucht"}]`},
 	{"upstream/presets/drf.yaml", "parts: [{path: gvapp/singlebanner}]\n", "  exhibitions:\n    parts: [{path: cms/exhibitions/}]\n"},
+	{"proxy/app.go", "redirect(\"/gvapp/singlebanner\"))\n", `
+	app.All("/cms/exhibitions/", s.document("exhibitions"))
+	app.All("/cms/exhibitions", redirect("/cms/exhibitions/"))
+`},
 	{"proxy/openapi/openapi.json", "\"paths\": {\n", `"/cms/exhibitions/": {"get": {"responses": {"200": {"description": "the exhibitions"}}}},`},
 	{"config/config.go", "`yaml:\"banners\"`\n", "Exhibitions T `yaml:\"exhibitions\"`\n"},
 }
@@ -45,7 +49,8 @@ func TestAFurtherDocumentTakesAtMostEightPlaces(t *testing.T) {
 	served := harness.Serve(t, "VITRINE_TTL_EXHIBITIONS=10m")
 	for _, want := range []struct{ url, text string }{
 		{served.Public + "/cms/exhibitions/", `[{"id":7,"title":"Licht en lucht"}]`},
-		{served.Public + "/cms/rules/", `"page_rules":`}, // the others are as they were
+		{served.Public + "/cms/exhibitions", `[{"id":7,"title":"Licht en lucht"}]`}, // redirected
+		{served.Public + "/cms/rules/", `"page_rules":`},                            // the others are as they were
 		{served.Operator + "/metrics", `resource="exhibitions"`},
 		{served.Operator + "/api/status", `"exhibitions":`},
 		{served.Operator + "/openapi.json", `"/cms/exhibitions/":`},

@@ -33,7 +33,7 @@ import (
 // null.
 func load(t *testing.T) *openapi3.T {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(openapi.Document())
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.Document)
 	testkit.Must(t, err)
 	testkit.Must(t, doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.DisableExamplesValidation()))
 	return doc
@@ -104,7 +104,7 @@ func schema(t *testing.T, pointer string) *jsonschema.Schema {
 	if known, ok := compiledSchemas.Load(pointer); ok {
 		return known.(*jsonschema.Schema)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.Document()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.Document))
 	testkit.Must(t, err)
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -132,7 +132,7 @@ func validate(t *testing.T, pointer string, body []byte) error {
 // Generators make a type of their own of a schema that has none, or none that a program could use.
 func TestEverySchemaHasATypeAndEveryExampleValidates(t *testing.T) {
 	var doc any
-	testkit.Must(t, json.Unmarshal(openapi.Document(), &doc))
+	testkit.Must(t, json.Unmarshal(openapi.Document, &doc))
 	schemas, examples := 0, 0
 	var walk func(pointer string, v any)
 	inSchema := func(pointer string, v any) { // v is a schema

@@ -166,7 +166,7 @@ func TestThePageShowsAPurgeAnOutageAndARecoveryAsTheyHappen(t *testing.T) {
 	if loaded == 0 || loaded > 100_000 {
 		t.Errorf("the page loads %.0f bytes, want less than 100,000", loaded)
 	}
-	b.waits(t, "all is well", has("verdict", "All is well"))
+	b.waits(t, "all is well", has("verdict", "Everything is fresh"))
 
 	// Nobody reloads from here on.
 	b.do(t, chromedp.Evaluate[chromedp.Void](`window.same = true`))
@@ -182,15 +182,16 @@ func TestThePageShowsAPurgeAnOutageAndARecoveryAsTheyHappen(t *testing.T) {
 
 	cms.Fail(503)
 	b.waits(t, "the outage", has("verdict", "The CMS"))
+	b.waits(t, "that nobody is affected", has("lead", "Visitors are not affected: no error in "))
 	b.waits(t, "the outage among what happened", has("events", "The CMS cannot be fetched from."))
 	b.waits(t, "a stale copy", `document.getElementById("card-catalogue").classList.contains("stale")`)
 
 	cms.Recover()
 	cms.Set(shape.Rules, `[]`)
 	b.waits(t, "the recovery among what happened", has("events", "The CMS answers again."))
-	b.waits(t, "what is held back", has("card-rules", "A newer document is held back: no rule sets, 2 before."))
+	b.waits(t, "what is held back", has("verdict", "the CMS's document is held back (no rule sets, 2 before)."))
 	cms.Record(shape.Rules, upstreamtest.Recording(t, "rules-get"))
-	b.waits(t, "all is well again", has("verdict", "All is well"))
+	b.waits(t, "all is well again", has("verdict", "Everything is fresh"))
 	if !eval[bool](t, b, `window.same === true && document.querySelectorAll("figure svg[role=img] title").length === 4`) {
 		t.Error("the page was loaded anew, or its charts are not named")
 	}

@@ -6,15 +6,12 @@
 package peers
 
 import (
-	"bufio"
-	"bytes"
-	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,7 +36,7 @@ type vitrine struct {
 	cms  *upstreamtest.CMS
 	log  *exchanges
 
-	relay net.Listener
+	relay *httptest.Server
 }
 
 // startVitrine runs it until the test ends or Stop is called, with settings of its environment.
@@ -50,63 +47,64 @@ func startVitrine(t *testing.T, environ []string, tools ...tool) *vitrine {
 	for _, needed := range tools {
 		needed.path(t)
 	}
-	v := &vitrine{cms: upstreamtest.New(t), log: newExchanges()}
+	v := &vitrine{cms: upstreamtest.New(t), log: &exchanges{Transport: http.Transport{DisableCompression: true}}}
 	v.Served = harness.Serve(t, append([]string{
 		"VITRINE_UPSTREAM_URL=" + v.cms.URL, "VITRINE_STALE_WHILE_REVALIDATE=0s", "VITRINE_STALE_IF_ERROR=0s",
 	}, environ...)...)
-	relay, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	v.relay = relay
-	v.Addr = v.relay.Addr().String()
-	testkit.AcceptFrom(t, relay, func(conn net.Conn) { v.log.pass(conn, v.Public) })
+	v.relay = httptest.NewServer(v.log.relay(v.Public))
+	t.Cleanup(v.relay.Close)
+	v.Addr = v.relay.Listener.Addr().String()
 	return v
 }
 
 // Stop ends it and the relay, like a crash of the machine: nobody listens any more.
 func (v *vitrine) Stop() {
-	_ = v.relay.Close() // it is open
+	v.relay.CloseClientConnections()
+	v.relay.Close()
 	v.Served.Stop()
 }
 
-// An exchange is a request that reached vitrine, and the status it answered with.
+// An exchange is a request that reached vitrine, and the status of the response, 0 while there is none.
 type exchange struct {
 	*http.Request
-	status string
+	status int
 }
 
-// exchanges logs the requests that reach a listener. Requests are noted before vitrine reads them,
-// and responses before they are sent, so that a client with a response finds it here.
+// exchanges carries requests to vitrine, and notes them: so that a client with a response finds it here.
 type exchanges struct {
-	mu       sync.Mutex
-	answered *sync.Cond // on mu: an exchange has its status
-	all      []*exchange
+	http.Transport
+	mu  sync.Mutex // guards all
+	all []*exchange
 }
 
-// answerTime is how long take waits for a response in progress.
-const answerTime = 2 * time.Second
-
-func newExchanges() *exchanges {
-	e := &exchanges{}
-	e.answered = sync.NewCond(&e.mu)
-	return e
-}
-
-// take returns the exchanges since the last call, once they are complete: a peer can serve its
-// client a stale copy before its own request is answered.
-func (e *exchanges) take() []exchange {
-	late := false
-	defer time.AfterFunc(answerTime, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		late = true
-		e.answered.Broadcast()
-	}).Stop()
+// RoundTrip implements http.RoundTripper.
+func (e *exchanges) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := &exchange{Request: r}
+	e.mu.Lock()
+	e.all = append(e.all, x)
+	e.mu.Unlock()
+	response, err := e.Transport.RoundTrip(r)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for !late && slices.ContainsFunc(e.all, func(x *exchange) bool { return x.status == "" }) {
-		e.answered.Wait()
+	if x.status = -1; err == nil {
+		x.status = response.StatusCode
 	}
-	var taken []exchange
+	return response, err
+}
+
+// take returns the exchanges since the last call, once they are complete, or after a while: a peer can
+// serve its client a stale copy before its own request is answered.
+func (e *exchanges) take() (taken []exchange) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for range 200 {
+		if !slices.ContainsFunc(e.all, func(x *exchange) bool { return x.status == 0 }) {
+			break
+		}
+		e.mu.Unlock()
+		<-time.After(10 * time.Millisecond)
+		e.mu.Lock()
+	}
 	for _, x := range e.all {
 		taken = append(taken, *x)
 	}
@@ -114,64 +112,16 @@ func (e *exchanges) take() []exchange {
 	return taken
 }
 
-// pass passes a connection on to target, until either side closes it.
-func (e *exchanges) pass(conn net.Conn, target string) {
-	there, err := net.Dial("tcp", target)
-	if err != nil {
-		return
+// relay passes requests on to target as they are.
+func (e *exchanges) relay(target string) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", target
+			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+		},
+		Transport:    e,
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	defer there.Close()
-	tapped := &tappedConn{Conn: conn, log: e}
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		_, _ = io.Copy(tapped, there) // until either side closes
-		_ = conn.Close()
-	}()
-	_, _ = io.Copy(there, tapped)
-	_ = there.(*net.TCPConn).CloseWrite() // its answers come still
-	<-answered
-}
-
-// tappedConn follows one connection. Peers send requests without bodies, one after the other.
-type tappedConn struct {
-	net.Conn
-	log     *exchanges
-	pending []byte    // of an incomplete request; used by Read only
-	asked   *exchange // the request without an answer; guarded by the log
-}
-
-func (c *tappedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.pending = append(c.pending, p[:n]...)
-	for {
-		end := bytes.Index(c.pending, []byte("\r\n\r\n"))
-		if end < 0 {
-			return n, err
-		}
-		req, badly := http.ReadRequest(bufio.NewReader(bytes.NewReader(c.pending[:end+4])))
-		c.pending = c.pending[end+4:]
-		if badly != nil {
-			continue
-		}
-		c.log.mu.Lock()
-		c.asked = &exchange{Request: req}
-		c.log.all = append(c.log.all, c.asked)
-		c.log.mu.Unlock()
-	}
-}
-
-func (c *tappedConn) Write(p []byte) (int, error) {
-	c.log.mu.Lock()
-	if c.asked != nil {
-		if _, rest, ok := strings.Cut(string(p[:min(len(p), 64)]), " "); ok {
-			c.asked.status, _, _ = strings.Cut(rest, " ")
-		}
-		c.asked = nil
-		c.log.answered.Broadcast()
-	}
-	c.log.mu.Unlock()
-	return c.Conn.Write(p)
 }
 
 // A tool is a program that tests run, and the Debian package that it comes from.

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,17 +29,24 @@ func TestMain(m *testing.M) { harness.Main(m) }
 // hold is guard.hold.
 const hold = 3 * time.Second
 
-// gallery is a PocketBase, a Redis and two replicas.
+// gallery is a PocketBase, a Redis and two replicas, each with its own way to Redis.
 type gallery struct {
 	*testing.T
 	cms      string // its URL
 	token    string
 	redis    *redistest.Server
+	config   string // the replicas' file
+	mappings int    // that they have had
+	broken   string // a text of the catalogue that an editor makes disappear
 	environ  []string
+	ways     []*redistest.Relay
 	replicas []*harness.Served
+
+	mu     sync.Mutex // guards the field below
+	events []string   // that they have sent, each once
 }
 
-func open(t *testing.T) *gallery {
+func open(t *testing.T, environ ...string) *gallery {
 	program := filepath.Join(t.TempDir(), "pocketbase")
 	build := exec.CommandContext(t.Context(), "go", "-C", harness.Module(t, ".ci", "pocketbase"), "build", "-o", program, ".")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -56,10 +66,60 @@ func open(t *testing.T) *gallery {
 		"VITRINE_UPSTREAM_URL=" + g.cms, "VITRINE_UPSTREAM_PRESET=pocketbase", "VITRINE_REDIS_URL=" + g.redis.URL(),
 		"VITRINE_REDIS_PURGE_BOUND=1s", "VITRINE_TTL=500ms", "VITRINE_REFRESH=always", "VITRINE_GUARD_HOLD=" + hold.String(),
 	}
+	editor := httptest.NewServer(http.HandlerFunc(g.notified))
+	t.Cleanup(editor.Close)
+	g.config = filepath.Join(t.TempDir(), "vitrine.yaml")
+	g.environ = append(append(g.environ, environ...), "VITRINE_CONFIG="+g.config, "EDITOR="+editor.URL)
+	g.remap()
 	for range 2 {
-		g.replicas = append(g.replicas, harness.Serve(t, g.environ...))
+		way := redistest.NewRelay(t, g.redis.Addr)
+		g.ways = append(g.ways, way)
+		g.replicas = append(g.replicas, harness.Serve(t, append(slices.Clone(g.environ), "VITRINE_REDIS_URL="+way.URL())...))
 	}
 	return g
+}
+
+// remap has the file say another mapping, which makes the same documents.
+func (g *gallery) remap() {
+	g.mappings++
+	text := fmt.Sprintf(`
+upstream: {resources: {catalogue: {map: '.artwork |= map(select(.id != %d))'}}}
+notify: [{name: editor, preset: webhook, url: "${EDITOR}", events: [held, released]}]
+`, g.mappings)
+	testkit.Must(g, os.WriteFile(g.config, []byte(text), 0o600))
+}
+
+// restart restarts a replica, with what is in the file now.
+func (g *gallery) restart(i int) {
+	g.replicas[i].End()
+	g.replicas[i].Start(g)
+	harness.WaitUntilWell(g, "http://"+g.replicas[i].Operator+"/readyz")
+}
+
+func (g *gallery) notified(_ http.ResponseWriter, r *http.Request) {
+	var event struct{ ID, Event, Reason string }
+	if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+		g.Error(err)
+	}
+	text := fmt.Sprintf("%s %s: %s", event.ID, event.Event, event.Reason)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !slices.Contains(g.events, text) { // a Redis that has lost what was sent has it sent again, as the same event
+		g.events = append(g.events, text)
+	}
+}
+
+// sent waits until the editor was sent so many events in all, of which the last one is this.
+func (g *gallery) sent(n int, last string) {
+	g.Helper()
+	testkit.Eventually(g, last+" is sent", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.events) > n {
+			g.Fatalf("sent %q, want %d events", g.events, n)
+		}
+		return len(g.events) == n && strings.HasSuffix(g.events[n-1], last)
+	})
 }
 
 // ask has the CMS do something.
@@ -104,12 +164,6 @@ func (g *gallery) run(code int, args ...string) string {
 	return string(out)
 }
 
-// hset is what an operator types.
-func (g *gallery) hset(field, value string) {
-	g.Helper()
-	testkit.Must(g, g.redis.Client().HSet(g.Context(), "vitrine:catalogue", field, value).Err())
-}
-
 // serve waits until both replicas serve so many artworks, and say so in Cache-Status.
 func (g *gallery) serve(artworks int, detail string) {
 	g.Helper()
@@ -144,14 +198,14 @@ func (g *gallery) told(reason string) {
 			}
 			return string(body)
 		}
-		gauge, command := `vitrine_held_back{resource="catalogue"} `, "HSET vitrine:catalogue accept 1"
+		gauge, command := `vitrine_held_back{resource="catalogue"} `, ">vitrine accept catalogue<"
 		testkit.Eventually(g, fmt.Sprintf("replica %d says %q", i+1, reason), func() bool {
 			status, page, metrics := read("/api/status"), read("/"), read("/metrics")
 			if reason == "" {
 				return !strings.Contains(status, `"held_back": {`) && strings.Contains(metrics, gauge+"0") && !strings.Contains(page, command)
 			}
 			return strings.Contains(strings.ReplaceAll(status, " ", ""), strings.ReplaceAll(`"reason":"`+reason, " ", "")) &&
-				strings.Contains(page, reason) && strings.Contains(page, command) && !strings.Contains(page, "All is well") && strings.Contains(metrics, gauge+"1")
+				strings.Contains(page, reason) && strings.Contains(page, command) && strings.Contains(metrics, gauge+"1")
 		})
 	}
 }
@@ -175,7 +229,7 @@ func TestContentOfAPocketBaseIsKeptSafe(t *testing.T) {
 	g.serve(290, "detail=held")
 	g.told("no artworks, 290 before")
 	has(t, g.run(1, "check", "--diff"), "catalogue  HELD", "290 artworks removed", "it would be held back: no artworks, 290 before")
-	has(t, g.run(0, "check"), "a document is held back")
+	has(t, g.run(1, "check"), "1 of 3 resources would be held back")
 	<-time.After(hold)
 	g.serve(290, "detail=held")
 	g.rule("artworks", "listRule", everybody)
@@ -185,22 +239,20 @@ func TestContentOfAPocketBaseIsKeptSafe(t *testing.T) {
 	// It hides 95 %, which is accepted.
 	g.rule("artworks", "listRule", `"id < 'artworks0000015'"`)
 	g.serve(290, "detail=held")
-	g.hset("accept", "1")
+	g.run(0, "accept", "catalogue")
 	g.serve(14, "")
 	g.told("")
 	has(t, g.run(0, "history", "catalogue"), before, "276 artworks removed (Werk ")
 
 	// An earlier version is served until it is purged.
-	g.hset("restore", before)
-	g.serve(290, "detail=pinned")
-	g.hset("fresh_until", "0")
-	has(t, g.run(1, "check", "--diff"), "pinned until ")
-	g.serve(290, "detail=pinned")
-	has(t, g.run(0, "status"), "pinned by redis-cli, through ")
+	g.run(0, "restore", "catalogue", before)
+	g.serve(290, "detail=restored")
+	has(t, g.run(1, "check", "--diff"), "restored until ")
+	has(t, g.run(0, "status"), "restored an earlier version, until ")
 	g.run(0, "purge", "catalogue")
 	g.serve(14, "")
 	g.run(0, "restore", "catalogue", before)
-	g.serve(290, "detail=pinned")
+	g.serve(290, "detail=restored")
 	g.run(0, "purge", "--history", "catalogue")
 	g.serve(14, "")
 	has(t, g.run(1, "restore", "catalogue", before), "no such version")
@@ -221,11 +273,100 @@ func TestContentOfAPocketBaseIsKeptSafe(t *testing.T) {
 		})
 	}
 
-	// A relation is hidden, or a whole collection: that is refused, with the reason.
+	// A relation that is hidden is held back; a collection that is hidden is refused, with the reason.
 	g.rule("countries", "viewRule", "null")
-	g.serve(290, "detail=stale-if-error")
-	has(t, g.run(1, "check"), "country is not expanded, or not permitted")
+	g.serve(290, "detail=held")
+	has(t, g.run(1, "check"), "country")
 	g.rule("countries", "viewRule", everybody)
 	g.rule("artworks", "listRule", "null")
 	has(t, g.run(1, "check"), "status 403", "Only superusers can perform this action.")
+}
+
+// incidents are what can happen to a fleet while a document is held back. The first replica always has a
+// copy, or finds one in Redis.
+var incidents = []struct {
+	name string
+	of   func(g *gallery)
+}{
+	{"a deploy", func(g *gallery) { g.restart(0); g.restart(1) }},
+	{"a deploy of another mapping", func(g *gallery) { g.remap(); g.restart(0); g.restart(1) }},
+	{"a cut link", func(g *gallery) {
+		g.ways[1].Cut()
+		g.whole()
+		g.ways[1].Heal()
+	}},
+	{"all links cut", func(g *gallery) {
+		g.ways[0].Cut()
+		g.ways[1].Cut()
+		g.whole()
+		g.ways[0].Heal()
+		g.ways[1].Heal()
+	}},
+	{"a replica without a copy", func(g *gallery) { g.restart(1) }},
+	{"an empty Redis", func(g *gallery) { g.redis.Restart() }},
+	{"an empty Redis, and a replica without a copy", func(g *gallery) {
+		g.redis.Restart()
+		testkit.Eventually(g, "the copy is back in Redis", func() bool { return g.redis.Client().HExists(g.Context(), "vitrine:catalogue", "body").Val() })
+		g.restart(1)
+	}},
+	{"a replica that starts cut off", func(g *gallery) {
+		g.ways[1].Cut()
+		g.restart(1)
+		g.ways[1].Heal()
+	}},
+}
+
+// losses are what an editor breaks, and mends again.
+var losses = []struct {
+	reason   string
+	do, undo func(g *gallery)
+	lost     string // from the catalogue
+}{
+	{"no artworks, 290 before", func(g *gallery) { g.rule("artworks", "listRule", members) }, func(g *gallery) { g.rule("artworks", "listRule", everybody) }, `"Werk 290"`},
+	{"14 artworks, 290 before", func(g *gallery) { g.rule("artworks", "listRule", `"id < 'artworks0000015'"`) }, func(g *gallery) { g.rule("artworks", "listRule", everybody) }, `"Werk 290"`},
+	{"gallery_artists is empty in all 20 artists, 20 had it", func(g *gallery) { g.rule("galleries", "viewRule", "null") }, func(g *gallery) { g.rule("galleries", "viewRule", everybody) }, `"gallery_artists":{`},
+	{"visible is false in all 20 artists, true in 20 before", func(g *gallery) { g.show(false) }, func(g *gallery) { g.show(true) }, `"visible":true`},
+}
+
+// show sets the flag of all artists.
+func (g *gallery) show(visible bool) {
+	for n := range 20 {
+		g.ask(http.MethodPatch, fmt.Sprintf("/api/collections/artists/records/artists%08d", n+1), fmt.Sprintf(`{"visible":%v}`, visible), &struct{}{})
+	}
+}
+
+// whole wants what an editor broke to be served for three TTLs.
+func (g *gallery) whole() {
+	g.Helper()
+	for range 60 {
+		for i, v := range g.replicas {
+			status, header, body, err := harness.Get(http.DefaultClient, "http://"+v.Public+"/gvapp/")
+			if testkit.Must(g, err); status != http.StatusOK || !strings.Contains(string(body), g.broken) {
+				g.Fatalf("replica %d: %d without %s, %s", i+1, status, g.broken, header.Get("Cache-Status"))
+			}
+		}
+		<-time.After(25 * time.Millisecond)
+	}
+}
+
+func TestAHoldOutlastsWhatHappensToTheFleet(t *testing.T) {
+	g := open(t, "VITRINE_GUARD_HOLD=1h")
+	for i, loss := range losses {
+		g.serve(290, "")
+		g.broken = loss.lost
+		loss.do(g)
+		g.told(loss.reason)
+		for _, incident := range incidents {
+			t.Log(loss.reason, ": ", incident.name)
+			incident.of(g)
+			g.serve(290, "detail=held")
+			g.told(loss.reason)
+			g.whole()
+		}
+		g.sent(2*i+1, "held: "+loss.reason)
+		harness.Redis(t, g.redis.Addr, "FLUSHALL") // a purge
+		g.told("")
+		g.sent(2*i+2, "released: accepted")
+		loss.undo(g)
+	}
 }

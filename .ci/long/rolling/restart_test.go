@@ -235,7 +235,7 @@ func TestReloadsWhileTheCMSIsSlowFailNoRequestAndLeaveNoConnectionBehind(t *test
 		}))
 		content.Remove(t, vitrine.redis)
 		testkit.Receive(t, fetching) // for visitors who wait for it across the reload
-		vitrine.reload(allowing(n+1), origin(n+1))
+		vitrine.reload(allowing(n+1), "["+origin(n+1)+"]")
 		for i, c := range all {
 			testkit.Eventually(t, fmt.Sprintf("connection %d after reload %d", i, n), func() bool { return t.Failed() || allows(c, origin(n+1)) })
 		}

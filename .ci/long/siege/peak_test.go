@@ -123,7 +123,7 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 	testkit.Must(t, redis.Client().Del(t.Context(), "vitrine:banners").Err())
 	fetched := func() bool {
 		said := log.String()
-		return strings.Contains(said, "refused the CMS") || strings.Contains(said, "cannot fetch\",\"resource\":\"banners") ||
+		return strings.Contains(said, "rejected the CMS") || strings.Contains(said, "cannot fetch\",\"resource\":\"banners") ||
 			redis.Client().HExists(t.Context(), "vitrine:banners", "body").Val()
 	}
 	testkit.Within(t, 2*time.Minute, "it is fetched", func() bool {

@@ -234,13 +234,33 @@ func TestEveryVariableThatThePagesNameIsASetting(t *testing.T) {
 	}
 	variable := regexp.MustCompile(`\bVITRINE_[A-Z]+(?:_[A-Z]+)*\b`)
 	for path, text := range pages(t) {
-		if path == "CHANGELOG.md" { // which tells of settings that are gone
-			continue
-		}
 		for _, name := range variable.FindAllString(text, -1) {
 			if !known[name] {
 				t.Errorf("%s names %s, which is not a setting", path, name)
 			}
 		}
+	}
+}
+
+// docs/log.md has every warning and error of the program.
+func TestThePageOfTheLogHasEveryWarning(t *testing.T) {
+	call := regexp.MustCompile(`\.(?:Warn|Error)(?:Context)?\((?:[a-zA-Z.()]+, )?"([a-z][^"]+)"`)
+	page, found := pages(t)["docs/log.md"], 0
+	for path, text := range files(t, ".go") {
+		program := regexp.MustCompile(`^(cmd|proxy|cache|upstream|config)/`).MatchString(path)
+		if !program || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") || strings.Contains(path, "testkit/") || strings.Contains(path, "coherence/") {
+			continue
+		}
+		for _, m := range call.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasSuffix(m[1], " ") || !strings.Contains(m[1], " ") { // not a message
+				continue
+			}
+			if found++; !strings.Contains(page, "`"+m[1]) {
+				t.Errorf("%s logs %q, which docs/log.md does not have", path, m[1])
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("only %d messages were found", found)
 	}
 }

@@ -1,4 +1,4 @@
-# Varnish in front of the stack: docker compose --profile edge up. docs/deploy/proxies/varnish.vcl has
+# Varnish in front of the stack: edge.yml. docs/deploy/proxies/varnish.vcl has
 # more: fewer codings, and the copy while vitrine is down.
 vcl 4.1;
 

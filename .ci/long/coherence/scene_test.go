@@ -85,7 +85,7 @@ func (s *scene) fleet(what trouble, seed uint64) {
 		name := []string{"replica 1", "replica 2", "replica 3", "replica 4"}[i]
 		setup, url := coherence.Setup{Name: name, Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
 			coherence.Failing(key, o)
-			o.FetchTimeout = limit
+			o.FetchTimeout = limit + 40*what.distance // purges come faster than a far Redis stores what is fetched
 		}}, s.server.URL()
 		if what.distance > 0 {
 			setup.Bound = what.bound
@@ -239,8 +239,8 @@ func replicated(client *redis.Client) coherence.Purger {
 	}
 }
 
-// removing purges, and says that a document that was not there was not purged, and that nothing was
-// if no key of vitrine's was there.
+// removing purges, and says that a document that was not there was not purged, nor one that a soft
+// purge changes nothing of, and that nothing was if no key of vitrine's was there.
 func removing(client *redis.Client) coherence.Purger {
 	return func(ctx context.Context, kind, key string) ([]string, error) {
 		return remove(ctx, client.TxPipeline(), kind, key)
@@ -248,11 +248,12 @@ func removing(client *redis.Client) coherence.Purger {
 }
 
 func remove(ctx context.Context, one redis.Pipeliner, kind, key string) (purged []string, err error) {
-	there, held, beside := map[string]*redis.BoolCmd{}, map[string]*redis.BoolCmd{}, map[string]*redis.IntCmd{}
+	there, held, beside, until := map[string]*redis.BoolCmd{}, map[string]*redis.BoolCmd{}, map[string]*redis.IntCmd{}, map[string]*redis.SliceCmd{}
 	for _, k := range coherence.Keys {
 		full := coherence.Prefix + k
 		// A hash without a number is an operator's own.
 		there[k], held[k], beside[k] = one.HExists(ctx, full, "seq"), one.HExists(ctx, full, "body"), one.Exists(ctx, coherence.Prefix+"lease:{"+full+"}")
+		until[k] = one.HMGet(ctx, full, "fresh_until")
 	}
 	all, _ := coherence.Operator(one)(ctx, kind, key)
 	if _, err := one.Exec(ctx); err != nil {
@@ -261,7 +262,7 @@ func remove(ctx context.Context, one redis.Pipeliner, kind, key string) (purged 
 	found := false
 	for _, k := range all {
 		found = found || there[k].Val() || len(all) > 1 && beside[k].Val() > 0
-		if held[k].Val() {
+		if held[k].Val() && !(coherence.Soft[kind] && until[k].Val()[0] == "0") {
 			purged = append(purged, k)
 		}
 	}

@@ -271,7 +271,7 @@ func TestAConnectionOnWhichNothingComesIsNotUsedAgain(t *testing.T) {
 	tls := newTLS(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if first.CompareAndSwap(nil, &req.RemoteAddr) || *first.Load() == req.RemoteAddr {
 			<-req.Context().Done()
-			return
+			panic(http.ErrAbortHandler) // a return would be an empty response
 		}
 		upstreamtest.JSON("[]").ServeHTTP(w, req)
 	}))

@@ -19,6 +19,7 @@ import (
 	"vitrine/config"
 	"vitrine/proxy/listen"
 	"vitrine/upstream/outbound"
+	"vitrine/upstream/sanitize"
 	"vitrine/upstream/shape"
 )
 
@@ -123,7 +124,7 @@ func get(ctx context.Context, url string, transport *http.Transport, token confi
 	case response.StatusCode == http.StatusUnauthorized:
 		return nil, fmt.Errorf("GET %s: it requires a token: set VITRINE_ADMIN_TOKEN or VITRINE_ADMIN_TOKEN_FILE", url)
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("GET %s: status %d: %.300q", url, response.StatusCode, body)
+		return nil, fmt.Errorf("GET %s: status %d: %s", url, response.StatusCode, sanitize.Text(strings.Join(strings.Fields(string(body)), " ")))
 	}
 	return body, nil
 }

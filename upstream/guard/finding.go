@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // Finding is one difference between a document and the one that it would replace, or something odd
@@ -43,7 +45,7 @@ func (f Finding) String() string {
 	case Repeated:
 		return fmt.Sprintf("%d of %d ids are not unique", f.Before-f.After, f.Before)
 	case Dropped:
-		return fmt.Sprintf("%d items received and none made (see map)", f.Before)
+		return english.Plural(f.Before, "item", "") + " received and none made (see map)"
 	case Language:
 		return fmt.Sprintf("%d of %d links in %s are of another language", f.Before-f.After, f.Before, f.Field)
 	case Drafts:
@@ -53,13 +55,13 @@ func (f Finding) String() string {
 	case Unsteady:
 		return fmt.Sprintf("%d distinct items of a list that changed while it was read: %s", f.Items, f.Shown)
 	case Miscounted:
-		return fmt.Sprintf("%d items came, though the total is %s", f.Items, f.Shown)
+		return fmt.Sprintf("%s received, though the total is %s", english.Plural(f.Items, "item", ""), f.Shown)
 	case Unrelated:
-		return fmt.Sprintf("%d relations are missing (not expanded, or not permitted?): %s", f.Before, f.Shown)
+		return fmt.Sprintf("%s missing (not expanded, or not permitted?): %s", english.Plural(f.Before, "relation is", "relations are"), f.Shown)
 	case Dangling:
-		return fmt.Sprintf("%d relations lead to items that the CMS did not send: %s", f.Before, f.Shown)
+		return fmt.Sprintf("%s to items that the CMS did not send: %s", english.Plural(f.Before, "relation leads", "relations lead"), f.Shown)
 	case Garbled:
-		return fmt.Sprintf("%d texts are not Unicode, and have U+FFFD where: %s", f.Before, f.Shown)
+		return fmt.Sprintf("%s not Unicode, with U+FFFD for what is not: %s", english.Plural(f.Before, "text is", "texts are"), f.Shown)
 	case Blank:
 		return fmt.Sprintf("%s is empty in all %d items, though the CMS sent it (see map)", f.Field, f.Items)
 	}

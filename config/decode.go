@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,154 +20,100 @@ import (
 type decoder struct {
 	*loader
 	file    string        // for messages
-	left    int           // values that it may still have, those of aliases included
 	parts   []source.Part // the preset's, of the resource that is decoded
 	bundled bool          // a preset of the program
 }
 
-// maxValues bounds the values of a file: aliases can be of aliases in turn, or contain themselves.
-// maxKey bounds how deep it is, by the length of a whole key.
-const (
-	maxValues = 10_000
-	maxKey    = 1000
-)
-
 // decode decodes a document into a group. Its error is about the document as a whole.
 func (d *decoder) decode(content []byte, key string, to any) error {
 	root, err := document(content)
-	if root == nil {
-		return err
+	if root != nil {
+		d.value(root, key, root.Line, reflect.ValueOf(to).Elem(), "")
 	}
-	before := len(d.errs)
-	d.left = maxValues
-	if d.value(root, key, root.Line, reflect.ValueOf(to).Elem(), ""); d.left < 0 {
-		d.errs = d.errs[:before]
-		return fmt.Errorf("it has more than %d values, those of aliases included, or is too deep", maxValues)
-	}
-	return nil
+	return err
 }
 
 func (d *decoder) refuse(key string, line int, format string, args ...any) {
-	name := key
-	if name == "" {
-		name = "file"
-	}
-	d.add(mistake(key, place{name: name, file: d.file, line: line, layer: fromFile}, format, args...))
-}
-
-// value decodes n, which is on line.
-func (d *decoder) value(n *yaml.Node, key string, line int, to reflect.Value, tag reflect.StructTag) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if d.left--; d.left < 0 || len(key) > maxKey {
-		d.left = -1
-		return
-	}
-	if !slices.Contains(tags, n.ShortTag()) {
-		d.refuse(key, line, "want a value without a tag such as !!binary; ${NAME} stands for a variable's")
-		return
-	}
-	at := place{name: key, file: d.file, line: line, layer: fromFile}
-	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		at.text = 1 // a block begins on the next line
-	}
-	d.places[key] = at
-	t := to.Type()
-	_, isLeaf := to.Addr().Interface().(interface{ Reveal() string })
-	switch {
-	case t == reflect.TypeFor[source.Body]():
-		body, _ := to.Addr().Interface().(*source.Body)
-		if *body = (source.Body{}); n.Kind == yaml.ScalarNode {
-			body.Text, _ = d.text(n, key, tag)
-		} else {
-			d.value(n, key, line, reflect.ValueOf(&body.Value).Elem(), anyText)
-		}
-	case t.Kind() == reflect.Interface:
-		d.json(n, key, line, to)
-	case t == reflect.TypeFor[[]string]():
-		d.texts(n, key, to, tag)
-	case t.Kind() == reflect.Struct && !isLeaf:
-		d.group(n, key, to)
-	case t.Kind() == reflect.Pointer:
-		to.Set(reflect.New(t.Elem()))
-		d.value(n, key, line, to.Elem(), tag)
-	case t.Kind() == reflect.Slice:
-		d.list(n, key, to)
-	case t.Kind() == reflect.Map:
-		if to.Set(reflect.MakeMap(t)); n.Kind != yaml.MappingNode {
-			d.refuse(key, line, "want names and their values, got %s", describe(n))
-			return
-		}
-		areHeaders := t == reflect.TypeFor[source.Headers]()
-		for _, p := range d.pairs(n, key, areHeaders) {
-			value, tag := reflect.New(t.Elem()).Elem(), anyText
-			if areHeaders {
-				tag += ` is:"header"`
-			}
-			d.value(p.value, key+"."+p.name.Value, p.value.Line, value, tag)
-			to.SetMapIndex(reflect.ValueOf(p.name.Value), value)
-		}
-	case n.Kind != yaml.ScalarNode:
-		d.refuse(key, line, "want %s, got %s", allowed(t, tag), describe(n))
-	default:
-		if text, ok := d.text(n, key, tag); ok {
-			d.check(key, n.Value, to, tag, parse(to, tag, text))
-		}
-	}
-}
-
-// json decodes what becomes JSON, each digit of a number. A date is a text.
-func (d *decoder) json(n *yaml.Node, key string, line int, to reflect.Value) {
-	var v any
-	switch tag := n.ShortTag(); {
-	case n.Kind == yaml.MappingNode:
-		object := map[string]any{}
-		d.value(n, key, line, reflect.ValueOf(&object).Elem(), "")
-		v = object
-	case n.Kind == yaml.SequenceNode:
-		list := []any{}
-		d.value(n, key, line, reflect.ValueOf(&list).Elem(), "")
-		v = list
-	case tag == "!!null":
-		return
-	case (tag == "!!int" || tag == "!!float") && json.Valid([]byte(n.Value)):
-		v = json.Number(n.Value)
-	case tag == "!!int" || tag == "!!float" || tag == "!!bool":
-		err := n.Decode(&v)
-		if _, no := json.Marshal(v); err != nil || no != nil {
-			d.refuse(key, n.Line, "want what can be written as JSON")
-			return
-		}
-	default:
-		v, _ = d.text(n, key, anyText)
-	}
-	to.Set(reflect.ValueOf(v))
+	d.add(mistake(key, place{name: cmp.Or(key, "file"), file: d.file, line: line, layer: fromFile}, format, args...))
 }
 
 // anyText is the tag of texts that may be empty: those in lists, and those with names of their own.
 const anyText reflect.StructTag = `unset:"ok"`
 
-// check reports why the value of key, as it was written, is not allowed, if it is not.
-func (d *decoder) check(key, written string, of reflect.Value, tag reflect.StructTag, why error) {
-	if why != nil {
-		d.add(refuse(key, d.places[key], of.Type(), tag, written, why))
+// value decodes n, which is on line.
+func (d *decoder) value(n *yaml.Node, key string, line int, to reflect.Value, tag reflect.StructTag) {
+	at, t := place{name: key, file: d.file, line: line, layer: fromFile}, to.Type()
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		at.text = 1 // a block begins on the next line
+	}
+	d.places[key] = at
+	if !d.isPlain(n, key, line) {
+		return
+	}
+	switch field := to.Addr().Interface().(type) {
+	case *source.Body:
+		if *field = (source.Body{}); n.Kind == yaml.ScalarNode {
+			field.Text, _ = d.text(n, key, tag)
+		} else {
+			field.Value = d.json(n, key)
+		}
+		return
+	case *[]string:
+		if n.Kind != yaml.MappingNode {
+			d.texts(n, key, to, tag)
+			return
+		}
+	case interface{ Reveal() string }: // a struct that is a text
+	default:
+		switch kind := t.Kind(); {
+		case kind == reflect.Struct:
+			d.group(n, key, to)
+			return
+		case kind == reflect.Pointer:
+			to.Set(reflect.New(t.Elem()))
+			d.value(n, key, line, to.Elem(), tag)
+			return
+		case kind == reflect.Slice && n.Kind == yaml.SequenceNode:
+			d.list(n, key, to)
+			return
+		case kind == reflect.Map && n.Kind == yaml.MappingNode:
+			d.named(n, key, to)
+			return
+		}
+	}
+	if n.Kind != yaml.ScalarNode || t.Kind() == reflect.Map || t.Kind() == reflect.Slice {
+		d.refuse(key, line, "want %s, got %s", allowed(t, tag), describe(n))
+	} else if text, ok := d.text(n, key, tag); ok {
+		d.parse(n.Value, key, to, tag, text)
+	}
+}
+
+// parse sets a value to text, which was written so.
+func (d *decoder) parse(written, key string, to reflect.Value, tag reflect.StructTag, text string) {
+	if err := parse(to, tag, text); err != nil {
+		d.add(refuse(key, d.places[key], to.Type(), tag, written, err))
+	}
+	if path, ok := to.Addr().Interface().(*Secret); ok && d.bundled {
+		*path = source.Public(text)
 	}
 }
 
 // group decodes a mapping of known keys.
 func (d *decoder) group(n *yaml.Node, key string, to reflect.Value) {
+	line := d.places[key].line
 	if s, ok := Lookup(key + ".default"); ok && n.Kind != yaml.MappingNode { // ttl: 60s is short for ttl: {default: 60s}
-		d.value(n, key, d.places[key].line, s.field(d.Config), s.tag)
+		d.value(n, key, line, s.field(d.Config), s.tag)
 		d.places[s.Key] = d.places[key]
 		return
 	}
 	known, fields := keysOf(to.Type())
 	if n.Kind != yaml.MappingNode {
-		d.refuse(key, d.places[key].line, "want a mapping (%s), got %s", known, describe(n))
+		d.refuse(key, line, "want a mapping (%s), got %s", known, describe(n))
 		return
 	}
-	for _, p := range d.mind(d.pairs(n, key, false), key, to.Addr().Interface()) {
+	all := d.pairs(n, key, false)
+	d.mind(all, key, to.Addr().Interface())
+	for _, p := range all {
 		below, at := strings.TrimPrefix(key+"."+p.name.Value, "."), slices.Index(known, p.name.Value)
 		if at < 0 {
 			d.add(unknown(place{name: below, file: d.file, line: p.name.Line, layer: fromFile}, p.name.Value, known, "known here are "))
@@ -176,6 +124,9 @@ func (d *decoder) group(n *yaml.Node, key string, to reflect.Value) {
 			}
 			d.value(p.value, below, line, to.FieldByIndex(fields[at].Index), tag)
 		}
+	}
+	if r, ok := to.Addr().Interface().(*source.Resource); ok && r.Path != "" {
+		d.short(r, key)
 	}
 }
 
@@ -189,14 +140,24 @@ func keysOf(t reflect.Type) (known []string, fields []reflect.StructField) {
 	return known, fields
 }
 
+// named decodes a mapping with names of its own: the fields of a header, or parameters.
+func (d *decoder) named(n *yaml.Node, key string, to reflect.Value) {
+	to.Set(reflect.MakeMap(to.Type()))
+	tag, areHeaders := anyText, to.Type() == reflect.TypeFor[source.Headers]()
+	if areHeaders {
+		tag += ` is:"header"`
+	}
+	for _, p := range d.pairs(n, key, areHeaders) {
+		value := reflect.New(to.Type().Elem()).Elem()
+		d.value(p.value, key+"."+p.name.Value, p.value.Line, value, tag)
+		to.SetMapIndex(reflect.ValueOf(p.name.Value), value)
+	}
+}
+
 // texts decodes a list of texts, or one text for a list of one; in that of a setting, commas separate.
 func (d *decoder) texts(n *yaml.Node, key string, to reflect.Value, tag reflect.StructTag) {
-	items, isSetting := n.Content, tag.Get("is") != ""
-	switch n.Kind {
-	case yaml.MappingNode:
-		d.refuse(key, d.places[key].line, "want a list, got a mapping")
-		return
-	case yaml.ScalarNode:
+	items := n.Content
+	if n.Kind == yaml.ScalarNode {
 		items = []*yaml.Node{n}
 	}
 	made, before := make([]string, len(items)), len(d.errs)
@@ -208,22 +169,119 @@ func (d *decoder) texts(n *yaml.Node, key string, to reflect.Value, tag reflect.
 		d.value(item, below, item.Line, reflect.ValueOf(made).Index(i), anyText)
 	}
 	to.Set(reflect.ValueOf(made))
-	if all := strings.Join(made, ","); isSetting && len(d.errs) == before {
-		d.check(key, all, to, tag, parse(to, tag, all))
+	if all := strings.Join(made, ","); tag.Get("is") != "" && len(d.errs) == before {
+		d.parse(all, key, to, tag, all)
 	}
 }
 
 // list decodes a list of structs.
 func (d *decoder) list(n *yaml.Node, key string, to reflect.Value) {
-	parts, isParts := to.Interface().([]source.Part)
-	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 && isParts {
-		d.refuse(key, d.places[key].line, "want a list, got %s", describe(n))
-		return
+	if len(n.Content) == 0 && to.Type() == reflect.TypeFor[[]source.Part]() {
+		d.refuse(key, d.places[key].line, "want a list, got an empty list")
 	}
-	d.parts = parts
 	made := reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
 		d.value(item, fmt.Sprintf("%s[%d]", key, i), item.Line, made.Index(i), "")
 	}
 	to.Set(made)
+}
+
+// json returns what becomes JSON, each digit of a number. A date is a text.
+func (d *decoder) json(n *yaml.Node, key string) (v any) {
+	if !d.isPlain(n, key, n.Line) {
+		return nil
+	}
+	switch tag := n.ShortTag(); {
+	case n.Kind == yaml.MappingNode:
+		object := map[string]any{}
+		for _, p := range d.pairs(n, key, false) {
+			object[p.name.Value] = d.json(p.value, key+"."+p.name.Value)
+		}
+		return object
+	case n.Kind == yaml.SequenceNode:
+		list := []any{}
+		for i, item := range n.Content {
+			list = append(list, d.json(item, fmt.Sprintf("%s[%d]", key, i)))
+		}
+		return list
+	case tag == "!!null":
+		return nil
+	case (tag == "!!int" || tag == "!!float") && json.Valid([]byte(n.Value)):
+		return json.Number(n.Value)
+	case tag == "!!int" || tag == "!!float" || tag == "!!bool":
+		err := n.Decode(&v)
+		if _, no := json.Marshal(v); cmp.Or(err, no) != nil {
+			d.refuse(key, n.Line, "want what can be written as JSON")
+		}
+		return v
+	}
+	d.places[key] = place{name: key, file: d.file, line: n.Line, layer: fromFile}
+	text, _ := d.text(n, key, anyText)
+	return text
+}
+
+// reference is ${NAME}, or $${ for ${ itself.
+var (
+	reference    = regexp.MustCompile(`\$?\$\{[^}]*\}?`)
+	variableName = regexp.MustCompile(`^\$\{(\w+)\}$`)
+)
+
+// text is a scalar's text with its references replaced, unless one of them stands for nothing, which
+// it refuses. There are none in a jq program. Below the trees, what a reference stands for is a secret
+// and printed as it was written, as is a value of a header, and what follows the host of a URL.
+func (d *decoder) text(n *yaml.Node, key string, tag reflect.StructTag) (text string, ok bool) {
+	is, host := tag.Get("is"), ""
+	switch {
+	case isNull(n): // ~ or null
+		return "", true
+	case is == "jq program" || is == "predicate":
+		return n.Value, true
+	case is == "target's URL":
+		host = source.Host(n.Value)
+	}
+	ok = true
+	text = reference.ReplaceAllStringFunc(n.Value, func(ref string) (value string) {
+		if strings.HasPrefix(ref, "$$") {
+			return ref[1:]
+		}
+		if name := variableName.FindStringSubmatch(ref); name != nil {
+			value = d.variables[name[1]]
+		} else {
+			ref = "another form of it; a NAME has letters, digits and _"
+		}
+		if value == "" {
+			ok = false
+			d.refuse(key, d.places[key].line, "want ${NAME} of a variable that is set and not empty, or $${ for ${ itself; got %s", ref)
+		}
+		if !strings.Contains(host, ref) {
+			d.hide(key, value)
+		}
+		return value
+	})
+	delete(d.written, key)
+	switch {
+	case is == "target's URL" || is == "target's path" && !d.bundled:
+		for _, piece := range placeholder.Split(strings.TrimPrefix(text, strings.TrimSuffix(source.Host(text), "***")), -1) {
+			d.hide(key, piece)
+		}
+	case is == "header" && !d.bundled && !source.IsPublic(key) && !placeholder.MatchString(text): // it may be a secret in part
+		if d.hide(key, text); variableName.MatchString(n.Value) {
+			d.written[key] = n.Value
+		}
+	case isTree(key) && (text != n.Value || is == "header"): // Bearer {token}
+		d.written[key] = n.Value
+	}
+	return text, ok
+}
+
+// isTree reports whether key is below a setting that the environment cannot say.
+func isTree(key string) bool {
+	return strings.HasPrefix(key, "upstream.shared.") || strings.HasPrefix(key, "upstream.resources.") || strings.HasPrefix(key, "notify[")
+}
+
+// hide keeps a secret of a tree for those who mask it in errors.
+func (d *decoder) hide(key, secret string) {
+	if isTree(key) && len(secret) > 1 {
+		d.secrets = append(d.secrets, secret)
+	}
 }

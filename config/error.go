@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
-	"vitrine/config/source"
 	"vitrine/upstream/sanitize"
 )
 
@@ -71,24 +69,19 @@ func mistake(key string, at place, format string, args ...any) *Error {
 // refuse is the mistake of a value, as it was written, that is not allowed. The reason must not
 // contain a secret.
 func refuse(key string, at place, t reflect.Type, tag reflect.StructTag, written string, reason error) *Error {
-	found := strconv.Quote(written)
+	found, why := strconv.Quote(written), ""
 	switch {
 	case written == "":
 		found = "nothing"
 	case t == reflect.TypeFor[URL]():
-		found = strconv.Quote(NewURL(written).String())
+		found = strconv.Quote(newURL(tag, written).String())
 	case t == reflect.TypeFor[Secret](), tag.Get("is") == "header":
 		found = "a value that is not shown"
-	case tag.Get("is") == "target's URL":
-		found = strconv.Quote(source.Host(written))
-	case tag.Get("is") == "target's path":
-		found = strconv.Quote(source.Path(written))
 	}
-	why := ""
 	if !errors.Is(reason, errUnsaid) {
 		why = ": " + sanitize.Clip(reason.Error(), 300)
-	} else if best := Nearest(strings.ToLower(written), choices(tag)); best != "" {
-		why = "; did you mean " + best + "?"
+	} else if hint := DidYouMean("", strings.ToLower(written), choices(tag)); hint != "" {
+		why = "; " + hint
 	}
 	return mistake(key, at, "want %s, got %s%s", allowed(t, tag), sanitize.Clip(found, 300), why)
 }
@@ -102,39 +95,34 @@ func cause(err error) error {
 }
 
 // unknown is the mistake of a setting that does not exist: name is the last part of its whole name.
-// It suggests the known one that was probably meant, or lists all after hint.
+// It suggests the known ones that were probably meant, or lists all after hint.
 func unknown(at place, name string, known []string, hint string) *Error {
-	if best := Nearest(name, known); best != "" {
-		return mistake("", at, "no such setting; did you mean %s?", strings.TrimSuffix(at.name, name)+best)
+	if strings.Contains(strings.ToLower(name), "embedded") {
+		return mistake("", at, "no such setting; the store inside the process is VITRINE_REDIS_URL=embedded:PORT")
+	} else if meant := DidYouMean(strings.TrimSuffix(at.name, name), name, known); meant != "" {
+		return mistake("", at, "no such setting; %s", meant)
 	}
 	return mistake("", at, "no such setting; %s%s", hint, known)
 }
 
-// Nearest is the known name that was probably meant, or "": one edit is allowed for every three
-// characters. Among names as near, one of the same letters is nearer (tll: ttl, not tls). A name that
-// only lacks its end is nearest of all.
-func Nearest(name string, known []string) (best string) {
-	least := 2 * (max(1, len(name)/3) + 1)
+// DidYouMean asks for the known name that was probably meant, or for those as near, with a prefix: one
+// edit is allowed for every three characters. It is empty if there is none.
+func DidYouMean(prefix, name string, known []string) string {
+	var nearest []string
+	least := max(1, len(name)/3)
 	for _, candidate := range known {
-		d := 2 * distance(name, candidate)
-		switch {
-		case strings.HasPrefix(candidate, name+"_"):
-			d = 0
-		case letters(name) != letters(candidate):
-			d++
+		d := distance(name, candidate)
+		if d < least {
+			nearest, least = nil, d
 		}
-		if d < least || d == least && d == 0 && len(candidate) < len(best) {
-			best, least = candidate, d
+		if d == least {
+			nearest = append(nearest, prefix+candidate)
 		}
 	}
-	return best
-}
-
-// letters are the different bytes of a name.
-func letters(name string) string {
-	all := []byte(name)
-	slices.Sort(all)
-	return string(slices.Compact(all))
+	if nearest == nil {
+		return ""
+	}
+	return "did you mean " + strings.Join(nearest, " or ") + "?"
 }
 
 // distance is the Levenshtein distance in bytes.

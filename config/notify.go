@@ -8,26 +8,17 @@ import (
 	"slices"
 
 	"vitrine/config/source"
-	bundled "vitrine/proxy/notify/presets"
+	target "vitrine/proxy/notify/presets"
 )
 
 var (
-	targetPresets = presetNames(bundled.FS)
+	targetPresets = presetNames(target.FS)
 	// targetEvents are all events, those of a cache first.
 	targetEvents = []string{source.EventChanged, source.EventPurged, source.EventHeld, source.EventReleased, source.EventFailing, source.EventRecovered}
 	// placeholder is one in a target's path or header fields; ofEvent are those of each target.
 	placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 	ofEvent     = []string{"resource", "event", "id", "seq", "etag", "signature"}
 )
-
-// targetPreset gives a target the keys of its preset, if there is one of that name.
-func (d *decoder) targetPreset(name, key string, to *source.Target) {
-	if content, err := bundled.FS.ReadFile(name + ".yaml"); err == nil {
-		at := d.places[key]
-		_ = (&decoder{loader: d.loader, file: "preset " + name, bundled: true}).decode(content, key, to) // which is right
-		d.places[key] = at
-	}
-}
 
 // endpoints reads the files of secrets, and refuses what is not complete.
 func (l *loader) endpoints() {
@@ -43,7 +34,7 @@ func (l *loader) endpoints() {
 			}
 		}
 		refuse(t.Name == "", "name", "want %s, got nothing", rules["target's name"].allowed)
-		refuse(t.URL == "", "url", "want %s, got nothing", rules["target's URL"].allowed)
+		refuse(t.URL.Reveal() == "", "url", "want %s, got nothing", rules["target's URL"].allowed)
 		refuse(t.Method == "" && !l.wrong(key+".preset"), "method", "want a method here, or a preset, got neither")
 		twice := slices.ContainsFunc(l.Notify[:i], func(other source.Target) bool { return other.Name == t.Name && t.Name != "" })
 		refuse(twice, "name", "want another name, got %q twice", t.Name)
@@ -52,11 +43,11 @@ func (l *loader) endpoints() {
 		} else if len(t.Events) == 0 {
 			t.Events = targetEvents
 		}
-		texts := map[string]string{"path": t.Path}
+		texts := map[string]string{"path": t.Path.Reveal()}
 		for name, value := range t.Headers {
 			texts["headers."+name] = value
 		}
-		values := map[string]string{"zone": t.Zone, "service": t.Service, "token": t.Token, "secret": t.Secret}
+		values := map[string]string{"zone": t.Zone, "service": t.Service, "token": t.Token.Reveal(), "secret": t.Secret.Reveal()}
 		for _, name := range slices.Sorted(maps.Keys(texts)) {
 			for _, found := range placeholder.FindAllStringSubmatch(texts[name], -1) {
 				value, ofTarget := values[found[1]]
@@ -64,6 +55,6 @@ func (l *loader) endpoints() {
 				refuse(ofTarget && value == "", found[1], "want a value, which %s needs for %s, got nothing", name, found[0])
 			}
 		}
-		t.Secrets = l.secrets
+		t.Secrets = append(slices.Clip(l.secrets), t.Token.Reveal(), t.Secret.Reveal())
 	}
 }

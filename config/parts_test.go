@@ -67,7 +67,7 @@ upstream:
 	if !u.Resources.Banners.Empty || u.Resources.Banners.Parts[0].Body.Text != "plain text" || u.Resources.Catalogue.Map != "{artist, gallery, artwork: []}" {
 		t.Errorf("%+v", u.Resources)
 	}
-	if u.Shared.Headers["X-Api-Key"] != "hunter1" || !cmp.Equal(u.Shared.Secrets, []string{"hunter1", "hunter1", "fr", "hunter2", "nl", "hunter2", "hunter2"}) {
+	if u.Shared.Headers["X-Api-Key"] != "hunter1" || !cmp.Equal(u.Shared.Secrets, source.Secrets{"hunter1", "hunter1", "fr", "hunter2", "nl", "hunter2", "hunter2"}) {
 		t.Errorf("headers %v, secrets %v", u.Shared.Headers, u.Shared.Secrets)
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"vitrine/config/source"
+	target "vitrine/proxy/notify/presets"
 	bundled "vitrine/upstream/presets"
 )
 
@@ -52,8 +51,8 @@ func (l *loader) preset() {
 	}
 }
 
-// mind is called with a group before it is decoded, and returns what is decoded into it.
-func (d *decoder) mind(all []pair, key string, to any) []pair {
+// mind is called with a group before it is decoded: what a preset says is below it.
+func (d *decoder) mind(all []pair, key string, to any) {
 	switch v := to.(type) {
 	case *source.Part:
 		*v = partNamed(d.parts, child(all, "name"))
@@ -62,28 +61,27 @@ func (d *decoder) mind(all []pair, key string, to any) []pair {
 			*v = source.Paging{}
 		}
 	case *source.Resource:
-		return d.short(all, key)
+		d.parts = v.Parts
 	case *source.Target:
-		d.targetPreset(child(all, "preset"), key, v)
+		name, at := child(all, "preset"), d.places[key]
+		if content, err := target.FS.ReadFile(name + ".yaml"); err == nil {
+			_ = (&decoder{loader: d.loader, file: "preset " + name, bundled: true}).decode(content, key, v) // which is right
+			d.places[key] = at
+		}
 	}
-	return all
 }
 
-// short replaces path by the list of one part that it is short for.
-func (d *decoder) short(all []pair, key string) []pair {
-	at := slices.IndexFunc(all, func(p pair) bool { return p.name.Value == "path" })
-	if at < 0 || isNull(all[at].value) {
-		return all
+// short makes the list of one part of the path that is short for it.
+func (d *decoder) short(r *source.Resource, key string) {
+	at := d.places[key+".path"]
+	if d.places[key+".parts"].file == d.file {
+		d.refuse(key+".path", at.line, "want either this or parts, got both")
 	}
-	path, parts := all[at], *all[at].name
-	if slices.ContainsFunc(all, func(p pair) bool { return p.name.Value == "parts" }) {
-		d.refuse(key+".path", path.name.Line, "want either this or parts, got both")
-		return slices.Delete(all, at, at+1)
-	}
-	parts.Value = "parts"
-	part := yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{path.name, path.value}, Line: path.name.Line}
-	all[at] = pair{&parts, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{&part}, Line: path.name.Line}}
-	return all
+	part := partNamed(d.parts, "")
+	part.Path, r.Path = r.Path, ""
+	r.Parts, at.name = []source.Part{part}, key+".parts[0].path"
+	d.places[at.name], d.written[at.name] = at, d.written[key+".path"]
+	delete(d.written, key+".path")
 }
 
 func partNamed(parts []source.Part, name string) source.Part {

@@ -85,13 +85,9 @@ var zeros = regexp.MustCompile(`([hm])(?:0[ms])+$`)
 // whether anything is left.
 func (c Config) finish(n *yaml.Node, key string) bool {
 	s, isSetting := Lookup(key)
-	file, _ := Lookup(key + "_file")
-	switch {
-	case file.Key != "" && file.text(&c) != "":
-		return false
-	case c.written[key] != "" && s.typ != reflect.TypeFor[Secret]() && s.typ != reflect.TypeFor[URL]():
-		*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: c.written[key]}
-	case s.typ == reflect.TypeFor[time.Duration](): // 5m, not 5m0s
+	if written := c.written[key]; written != "" {
+		*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: written}
+	} else if s.typ == reflect.TypeFor[time.Duration]() { // 5m, not 5m0s
 		n.Value = zeros.ReplaceAllString(n.Value, "$1")
 	}
 	n.Style &^= yaml.FlowStyle // of JSON
@@ -102,6 +98,9 @@ func (c Config) finish(n *yaml.Node, key string) bool {
 			c.finish(inner, fmt.Sprintf("%s[%d]", key, i))
 			kept = append(kept, inner)
 		case i%2 == 1 && c.finish(inner, strings.TrimPrefix(key+"."+n.Content[i-1].Value, ".")):
+			if secret, isFile := strings.CutSuffix(n.Content[i-1].Value, "_file"); isFile && len(kept) > 1 && kept[len(kept)-2].Value == secret {
+				kept = kept[:len(kept)-2] // it came from the file
+			}
 			kept = append(kept, n.Content[i-1], inner)
 		}
 	}

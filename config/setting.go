@@ -109,7 +109,7 @@ var numbers = map[reflect.Type]string{
 }
 
 func allowed(t reflect.Type, tag reflect.StructTag) string {
-	text := cmp.Or(rules[tag.Get("is")].allowed, "a text")
+	text := cmp.Or(rules[tag.Get("is")].allowed, map[reflect.Kind]string{reflect.Slice: "a list", reflect.Map: "names and their values"}[t.Kind()], "a text")
 	if words := strings.Fields(tag.Get("oneof")); len(words) > 0 {
 		last := len(words) - 1
 		text = strings.Join(words[:last], ", ") + " or " + words[last]
@@ -145,7 +145,7 @@ func parse(to reflect.Value, tag reflect.StructTag, text string) (err error) {
 	case *Secret:
 		*field = NewSecret(text)
 	case *URL:
-		*field = NewURL(text)
+		*field = newURL(tag, text)
 	case *[]string:
 		*field = splitList(text)
 	case *time.Duration:
@@ -192,6 +192,13 @@ func parse(to reflect.Value, tag reflect.StructTag, text string) (err error) {
 		}
 	}
 	return err
+}
+
+func newURL(tag reflect.StructTag, text string) URL {
+	if tag.Get("is") == "target's URL" {
+		return source.NewEndpoint(text)
+	}
+	return NewURL(text)
 }
 
 // bounded parses a number within LEAST..MOST.

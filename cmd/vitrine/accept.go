@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 
 	"vitrine/cache"
 	"vitrine/cmd/vitrine/loader"
@@ -21,12 +20,10 @@ type accepted struct {
 
 // accept accepts what is held back now and nothing worse, and acknowledges content warnings.
 func accept(c *call, _ *flag.FlagSet) action {
-	return c.onStore(1, func(ctx context.Context, store *cache.Store, some []shape.Resource) (any, error) {
-		r := some[0]
-		failed := func(err error) error { return fmt.Errorf("accept %s at %s: %w", r, store.Addr(), err) }
+	return c.onStore(1, func(ctx context.Context, store *cache.Store, r shape.Resource) (any, error) {
 		present, err := store.Present(ctx, string(r))
 		if err != nil {
-			return nil, failed(err)
+			return nil, err
 		}
 		known, warnings := loader.Warnings(present.Document), ""
 		did := accepted{Resource: r, Acknowledged: len(known.Standing())}
@@ -37,13 +34,12 @@ func accept(c *call, _ *flag.FlagSet) action {
 		if h := present.HeldBack; h != nil {
 			did.Accepted = h.Reason
 		} else if warnings == "" {
-			return nil, failed(errors.New("nothing is held back, and no content warning stands"))
+			return nil, errors.New("nothing is held back, and no content warning stands")
 		}
-		if done, err := store.Accept(ctx, string(r), present, warnings); err != nil {
-			return nil, failed(err)
-		} else if !done {
-			return nil, failed(errors.New("what is held back has changed meanwhile: see vitrine status, and try again"))
+		done, err := store.Accept(ctx, string(r), present, warnings)
+		if err == nil && !done {
+			err = errors.New("what is held back has changed meanwhile: see vitrine status, and try again")
 		}
-		return did, nil
+		return did, err
 	})
 }

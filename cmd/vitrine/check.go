@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,11 @@ func check(c *call, f *flag.FlagSet) action {
 		defer client.Close()
 		switch {
 		case *explained != "":
-			return explain(ctx, client, shape.Resource(*explained))
+			all, err := client.Explain(ctx, shape.Resource(*explained))
+			if len(all) == 0 && err != nil {
+				return nil, err
+			}
+			return explanations(all), err
 		case *printed != "":
 			result, err := client.Fetch(ctx, shape.Resource(*printed), upstream.Held{})
 			if err != nil {
@@ -55,6 +60,14 @@ func check(c *call, f *flag.FlagSet) action {
 		}
 		return checkAll(ctx, cfg, client, *compared)
 	}
+}
+
+// explanations are how the first items of a resource become part of its document.
+type explanations []upstream.Explanation
+
+func (all explanations) view() string { return "explain" }
+func (all explanations) failed() bool {
+	return slices.ContainsFunc(all, func(e upstream.Explanation) bool { return e.Error != "" })
 }
 
 // checkAll checks everything, the resources concurrently, or compares them with what is served.

@@ -32,6 +32,7 @@ type action func(ctx context.Context) (value any, err error)
 // call is a command as it was typed.
 type call struct {
 	program
+	name  string
 	args  []string
 	given map[string]string // flags for settings
 	json  bool
@@ -60,20 +61,20 @@ var commands = []command{
 func run(ctx context.Context, args []string, p program) int {
 	name := commands[0].name
 	if len(args) == 1 && slices.Contains([]string{"--help", "-help", "-h", "help"}, args[0]) {
-		return exit(p.stderr, p.overview())
+		return exit(p.stderr, p.show("", overview(), false))
 	} else if len(args) > 0 && (!strings.HasPrefix(args[0], "-") || args[0] == "--version") {
 		name, args = strings.TrimPrefix(args[0], "--"), args[1:]
 	}
 	at := slices.IndexFunc(commands, func(c command) bool { return c.name == name })
 	if at < 0 {
-		return exit(p.stderr, wrongUse("there is no command %q; %s", name, didYouMean("", name, names(), "see vitrine --help")))
+		return exit(p.stderr, wrongUse("there is no command %q; %s", name, cmp.Or(config.DidYouMean("", name, names()), "see vitrine --help")))
 	}
-	c, f := &call{program: p, given: make(map[string]string)}, flag.NewFlagSet(name, flag.ContinueOnError)
+	c, f := &call{program: p, name: name, given: make(map[string]string)}, flag.NewFlagSet(name, flag.ContinueOnError)
 	run := commands[at].define(c, f)
 	commands[at].share(c, f)
 	switch err := c.parse(f, args, commands[at]); {
 	case errors.Is(err, flag.ErrHelp):
-		return exit(p.stderr, p.help(commands[at], f))
+		return exit(p.stderr, p.show("", help(commands[at], f), false))
 	case err != nil:
 		return exit(p.stderr, err)
 	}
@@ -147,7 +148,7 @@ func explainFlag(f *flag.FlagSet, read []string, err error) error {
 	name, inline, hasValue := strings.Cut(strings.TrimLeft(last, "-"), "=")
 	switch {
 	case f.Lookup(name) == nil:
-		return wrongUse("there is no flag --%s; %s", name, didYouMean("--", name, flagsOf(f), "see vitrine "+f.Name()+" --help"))
+		return wrongUse("there is no flag --%s; %s", name, cmp.Or(config.DidYouMean("--", name, flagsOf(f)), "see vitrine "+f.Name()+" --help"))
 	case !hasValue && value == "":
 		return wrongUse("--%s (flag): want a value, got nothing", name)
 	}
@@ -164,13 +165,6 @@ func names() (all []string) {
 		all = append(all, c.name)
 	}
 	return all
-}
-
-func didYouMean(prefix, name string, known []string, otherwise string) string {
-	if nearest := config.Nearest(name, known); nearest != "" {
-		return "did you mean " + prefix + nearest + "?"
-	}
-	return otherwise
 }
 
 // usageError is a mistake on the command line.

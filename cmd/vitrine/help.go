@@ -1,10 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"embed"
 	"flag"
-	"fmt"
-	"io"
 	"strings"
 )
 
@@ -14,40 +13,40 @@ import (
 //go:embed help/*.txt
 var helps embed.FS
 
-// helpOf is the line of a command, and the rest.
-func helpOf(name string) (does, more string) {
-	text, _ := helps.ReadFile("help/" + name + ".txt") // which is there, as a test holds
-	does, more, _ = strings.Cut(string(text), "\n")
-	return does, strings.TrimSpace(more)
+// helpPage is what a command prints with --help, or vitrine without one.
+type helpPage struct {
+	Name, Args, Does, About, Examples, Codes string
+	Commands                                 []helpPage
+	Flags                                    []struct{ Name, Usage string } // the command's own
+	Settings                                 []string                       // flags of settings
 }
 
-const exitCodes = "Exit codes: 0 done, 1 failed, 2 wrong use or configuration."
+func (helpPage) view() string { return "help" }
 
-// overview prints vitrine --help.
-func (p program) overview() error {
-	var out strings.Builder
-	does, _ := helpOf("vitrine")
-	out.WriteString("Usage: vitrine [COMMAND] [flags]\n\n" + does + "\n\nCommands:\n")
+// helpOf is the page of a command, but for its flags.
+func helpOf(c command) helpPage {
+	text, _ := helps.ReadFile("help/" + cmp.Or(c.name, "vitrine") + ".txt") // which is there, as a test holds
+	does, more, _ := strings.Cut(string(text), "\n")
+	about, more, _ := strings.Cut(more, "Examples:\n")
+	examples, codes, _ := strings.Cut(more, "Exit codes: ")
+	return helpPage{
+		Name: c.name, Args: c.args, Does: does, About: strings.TrimSpace(about), Examples: strings.TrimRight(examples, "\n"),
+		Codes: cmp.Or(strings.TrimSpace(codes), "0 done, 1 failed, 2 wrong use or configuration."),
+	}
+}
+
+// overview is vitrine --help.
+func overview() helpPage {
+	page := helpOf(command{})
 	for _, c := range commands {
-		does, _ := helpOf(c.name)
-		fmt.Fprintf(&out, "  %-12s %s\n", c.name, does)
+		page.Commands = append(page.Commands, helpOf(c))
 	}
-	_, more := helpOf("vitrine")
-	out.WriteString("\n" + more + "\n\n" + exitCodes + "\n")
-	_, err := io.WriteString(p.stdout, out.String())
-	return err
+	return page
 }
 
-// help prints the help of a command with the flags f.
-func (p program) help(c command, f *flag.FlagSet) error {
-	does, more := helpOf(c.name)
-	var out strings.Builder
-	fmt.Fprintf(&out, "Usage: %s\n\n%s\n", strings.TrimSpace("vitrine "+c.name+" "+c.args)+" [flags]", does)
-	about, examples, _ := strings.Cut(more, "Examples:\n")
-	if about = strings.TrimSpace(about); about != "" {
-		out.WriteString("\n" + about + "\n")
-	}
-	var own []string
+// help is the help of a command with the flags f.
+func help(c command, f *flag.FlagSet) helpPage {
+	page := helpOf(c)
 	f.VisitAll(func(one *flag.Flag) {
 		if one.Usage == "" { // a setting
 			return
@@ -56,21 +55,10 @@ func (p program) help(c command, f *flag.FlagSet) error {
 		if one.DefValue != "" && one.DefValue != "false" && one.DefValue != "0s" {
 			usage += " (" + strings.TrimSuffix(one.DefValue, "0m0s") + ")"
 		}
-		own = append(own, fmt.Sprintf("  %-20s %s\n", strings.TrimSpace("--"+one.Name+" "+value), usage))
+		page.Flags = append(page.Flags, struct{ Name, Usage string }{strings.TrimSpace("--" + one.Name + " " + value), usage})
 	})
-	if len(own) > 0 {
-		out.WriteString("\nFlags:\n" + strings.Join(own, ""))
-	}
-	examples, codes, special := strings.Cut(examples, "Exit codes:")
-	out.WriteString("\nExamples:\n" + strings.TrimRight(examples, "\n") + "\n\n")
-	if special {
-		out.WriteString("Exit codes:" + strings.TrimRight(codes, "\n") + "\n")
-	} else {
-		out.WriteString(exitCodes + "\n")
-	}
 	if !c.isOffline {
-		out.WriteString("\nSettings: --" + strings.Join(settingsFlags(), ", --") + ";\nall others in the file or the environment: VITRINE_..., docs/configuration.md.\n")
+		page.Settings = settingsFlags()
 	}
-	_, err := io.WriteString(p.stdout, out.String())
-	return err
+	return page
 }

@@ -32,37 +32,30 @@ type listed struct {
 
 // history lists what is kept of the documents, or prints a version.
 func history(c *call, _ *flag.FlagSet) action {
-	return c.onStore(1, func(ctx context.Context, store *cache.Store, some []shape.Resource) (any, error) {
+	return c.onStore(1, func(ctx context.Context, store *cache.Store, r shape.Resource) (any, error) {
 		if len(c.args) > 1 {
-			kept, err := store.Version(ctx, c.args[0], c.args[1])
+			kept, err := store.Version(ctx, string(r), c.args[1])
 			if err != nil {
-				return nil, fmt.Errorf("%s of %s at %s: %w", c.args[1], c.args[0], store.Addr(), err)
+				return nil, err
 			}
 			return document(kept.Body), nil
 		}
-		var all []versions
-		for _, r := range some {
-			kept, err := store.History(ctx, string(r))
-			if err != nil {
-				return all, fmt.Errorf("history of %s at %s: %w", r, store.Addr(), err)
-			}
-			present, err := store.Present(ctx, string(r))
-			if err != nil {
-				return all, fmt.Errorf("%s at %s: %w", r, store.Addr(), err)
-			}
-			of := versions{Resource: r, Key: store.Prefix() + string(r), Versions: []listed{}}
-			for _, v := range kept {
-				one := listed{Name: v.Name, At: v.At, Items: v.Items, Bytes: v.Bytes, Changes: v.Changes}
-				if d := present.Document; d != nil && v.Name == cache.VersionOf(d.Body) {
-					if one.Served = true; d.RestoredBy != "" {
-						one.RestoredBy, one.RestoredUntil = d.RestoredBy, &d.FreshUntil
-					}
-				}
-				of.Versions = append(of.Versions, one)
-			}
-			all = append(all, of)
+		kept, err := store.History(ctx, string(r))
+		if err != nil {
+			return nil, err
 		}
-		return all, nil
+		present, err := store.Present(ctx, string(r))
+		of := versions{Resource: r, Key: store.Prefix() + string(r), Versions: []listed{}}
+		for _, v := range kept {
+			one := listed{Name: v.Name, At: v.At, Items: v.Items, Bytes: v.Bytes, Changes: v.Changes}
+			if d := present.Document; d != nil && v.Name == cache.VersionOf(d.Body) {
+				if one.Served = true; d.RestoredBy != "" {
+					one.RestoredBy, one.RestoredUntil = d.RestoredBy, &d.FreshUntil
+				}
+			}
+			of.Versions = append(of.Versions, one)
+		}
+		return of, err
 	})
 }
 
@@ -78,33 +71,27 @@ type restored struct {
 // restore serves a version of the history, or ends that.
 func restore(c *call, f *flag.FlagSet) action {
 	lasts := f.Duration("for", 2*time.Hour, "for how long nothing is fetched, a `DURATION` of at most 720h")
-	return c.onStore(1, func(ctx context.Context, store *cache.Store, some []shape.Resource) (any, error) {
-		r, version := some[0], c.args[1]
-		if version != cache.Latest && !cache.IsVersion(version) {
-			return nil, wrongUse("version (argument): want 12 hexadecimal digits, as vitrine history %s lists them, or latest, got %q", r, version)
-		}
-		if *lasts < time.Second || *lasts > cache.MostRestored {
-			return nil, wrongUse("--for (flag): want 1s to %.0fh, got %v", cache.MostRestored.Hours(), *lasts)
-		}
+	return c.onStore(1, func(ctx context.Context, store *cache.Store, r shape.Resource) (any, error) {
+		version := c.args[1]
 		did := restored{Resource: r, Key: store.Prefix() + string(r), Version: version}
-		var err error
-		if version == cache.Latest {
-			var present cache.Present
-			present, err = store.Present(ctx, string(r))
+		switch {
+		case version != cache.Latest && !cache.IsVersion(version):
+			return nil, wrongUse("version (argument): want 12 hexadecimal digits, as vitrine history %s lists them, or latest, got %q", r, version)
+		case *lasts < time.Second || *lasts > cache.MostRestored:
+			return nil, wrongUse("--for (flag): want 1s to %.0fh, got %v", cache.MostRestored.Hours(), *lasts)
+		case version == cache.Latest:
+			present, err := store.Present(ctx, string(r))
 			if d := present.Document; err == nil && d != nil && d.RestoredBy != "" {
 				did.Restored = true
 				_, err = store.Purge(ctx, string(r), true, author())
 			}
-		} else {
-			var until time.Time
-			until, err = store.Restore(ctx, string(r), version, *lasts, author(), service.CanServe(r))
-			did.Restored, did.Until = true, &until
+			return did, err
 		}
+		until, err := store.Restore(ctx, string(r), version, *lasts, author(), service.CanServe(r))
 		if errors.Is(err, cache.ErrNoVersion) {
-			return nil, fmt.Errorf("%s of %s: %w; vitrine history %s lists what is there", version, r, err, r)
-		} else if err != nil {
-			return nil, fmt.Errorf("restore %s at %s: %w", r, store.Addr(), err)
+			err = fmt.Errorf("%w; vitrine history %s lists what is there", err, r)
 		}
-		return did, nil
+		did.Restored, did.Until = true, &until
+		return did, err
 	})
 }

@@ -60,7 +60,7 @@ func test(ctx context.Context, to source.Target, dry bool) (t tested) {
 	e := notify.Event{ID: "test", Event: "test", Resource: "test", At: time.Now().UTC().Truncate(time.Millisecond), Reason: "vitrine notify"}
 	began := time.Now()
 	var err error
-	if t.Name, t.Host = to.Name, source.Host(to.URL); dry {
+	if t.Name, t.Host = to.Name, to.URL.String(); dry {
 		t.Request, err = sender.Dump(ctx, e)
 	} else {
 		err = sender.Send(ctx, e)

@@ -32,10 +32,11 @@ var functions = template.FuncMap{
 	"clean":     clean,
 	"clock":     verdict.Clock,
 	"json":      indented,
+	"lines":     func(text string) safe { return safe(text) },
 	"plural":    english.Plural,
 	"resources": shape.Resources,
 	"seconds":   func(n float64) time.Duration { return time.Duration(n * float64(time.Second)).Round(time.Second) },
-	"repairs":   repairs,
+	"minus":     func(a, b int) int { return a - b },
 	"utc":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
@@ -146,24 +147,3 @@ func (p program) printDocument(body []byte) error {
 
 // errReported is the failure of a command that has already printed its error.
 var errReported = errors.New("reported")
-
-// repairs are the repairs of a document for a template, with what was dropped at the end.
-func repairs(all shape.Repairs) (out []labelled) {
-	for _, r := range all {
-		if r.Kind != shape.KindUnknown {
-			out = append(out, labelled{"repaired", r})
-		}
-	}
-	if dropped := all.Of(shape.KindUnknown); dropped.Count > 0 {
-		out = append(out, labelled{"dropped", dropped})
-	}
-	return out
-}
-
-type labelled struct {
-	Label string
-	shape.Repair
-}
-
-// More is how many there are of which no path is known.
-func (l labelled) More() int { return l.Count - len(l.Paths) }

@@ -28,29 +28,21 @@ const maxRead = time.Second
 func purge(c *call, f *flag.FlagSet) action {
 	forget := f.Bool("history", false, "forget the earlier versions too")
 	soft := f.Bool("soft", false, "keep serving the old document until the new one is there")
-	return c.onStore(many, func(ctx context.Context, store *cache.Store, some []shape.Resource) (any, error) {
+	return c.onStore(many, func(ctx context.Context, store *cache.Store, r shape.Resource) (_ any, err error) {
 		if *soft && *forget {
 			return nil, wrongUse("--history (flag): want a hard purge, got --soft")
 		}
-		var all []purged
-		for _, r := range some {
-			one := purged{Resource: r, Key: store.Prefix() + string(r), Soft: *soft, History: *forget}
-			soon, cancel := context.WithTimeout(ctx, maxRead)
-			present, _ := store.Present(soon, string(r)) // without it the purge is made all the same
-			cancel()
-			var err error
-			if *forget {
-				one.Held, err = store.Forget(ctx, string(r), author())
-			} else {
-				one.Held, err = store.Purge(ctx, string(r), *soft, author())
-			}
-			if err != nil {
-				return all, fmt.Errorf("purge %s at %s: %w", r, store.Addr(), err)
-			}
-			one.But = obstacles(present, string(r), *soft)
-			all = append(all, one)
+		one := purged{Resource: r, Key: store.Prefix() + string(r), Soft: *soft, History: *forget}
+		soon, cancel := context.WithTimeout(ctx, maxRead)
+		present, _ := store.Present(soon, string(r)) // without it the purge is made all the same
+		cancel()
+		if *forget {
+			one.Held, err = store.Forget(ctx, string(r), author())
+		} else {
+			one.Held, err = store.Purge(ctx, string(r), *soft, author())
 		}
-		return all, nil
+		one.But = obstacles(present, string(r), *soft)
+		return one, err
 	})
 }
 

@@ -121,7 +121,7 @@ func (r report) Sum() string {
 	case len(r.Redis.HeldBack) > 0:
 		return "All resources would be served, but a document is held back."
 	case suspicious > 0:
-		return "All resources would be served, but something looks wrong."
+		return "All resources would be served, with content warnings."
 	case len(r.Redis.Lacks) > 0:
 		var lacks []string
 		for _, lack := range r.Redis.Lacks {

@@ -33,24 +33,10 @@ func sampleCMS(c *call, f *flag.FlagSet) action {
 }
 
 func serveSample(ctx context.Context, l net.Listener, o sample.Options) error {
-	server := &http.Server{
-		Handler:           sample.Handler(o),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
-	stopped := make(chan error, 1)
-	context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), sampleGrace)
-		defer cancel()
-		if err := server.Shutdown(grace); err != nil {
-			stopped <- server.Close()
-		}
-		close(stopped)
-	})
+	server := &http.Server{Handler: sample.Handler(o), ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return <-stopped
+	return nil
 }
-
-// sampleGrace is how long the sample CMS lets requests in flight finish.
-const sampleGrace = 3 * time.Second

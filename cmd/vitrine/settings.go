@@ -46,7 +46,7 @@ func (c *call) find(keys ...string) (cfg config.Config, warned bool, err error) 
 
 // onStore is the action of a command on documents in the store, which its arguments name, at most so
 // many of them; none are all. It needs no setting but that of the store.
-func (c *call) onStore(most int, do func(ctx context.Context, store *cache.Store, some []shape.Resource) (any, error)) action {
+func (c *call) onStore(most int, do func(ctx context.Context, store *cache.Store, r shape.Resource) (any, error)) action {
 	return func(ctx context.Context) (any, error) {
 		some, err := resourcesNamed(c.args[:min(most, len(c.args))])
 		if err != nil {
@@ -66,7 +66,20 @@ func (c *call) onStore(most int, do func(ctx context.Context, store *cache.Store
 			return nil, err
 		}
 		defer func() { _ = store.Close() }() // what was to be done is
-		return do(ctx, store, some)
+		var all []any
+		for _, r := range some {
+			value, err := do(ctx, store, r)
+			if _, isUse := errors.AsType[usageError](err); isUse {
+				return nil, err
+			} else if err != nil {
+				return all, fmt.Errorf("%s %s at %s: %w", c.name, r, store.Addr(), err)
+			}
+			if body, ok := value.(document); ok {
+				return body, nil
+			}
+			all = append(all, value)
+		}
+		return all, nil
 	}
 }
 

@@ -1,7 +1,5 @@
 package source
 
-import "fmt"
-
 // Target is an endpoint of notify: an item in the configuration file.
 // Its preset has the keys that the item has not.
 //
@@ -12,41 +10,21 @@ import "fmt"
 type Target struct {
 	Name       string   `yaml:"name" is:"target's name"`     // in the status, in metrics and in Redis; required, and unique
 	Preset     string   `yaml:"preset" is:"target's preset"` // one of the program's own, or everything is said here
-	URL        string   `yaml:"url" is:"target's URL"`
+	URL        URL      `yaml:"url" is:"target's URL"`
 	Events     []string `yaml:"events" is:"event" unset:"ok"` // none: those of a cache, or all
 	Zone       string   `yaml:"zone"`                         // for placeholders, as the next five
 	Service    string   `yaml:"service"`
-	Token      string   `yaml:"token" is:"header"`
+	Token      Secret   `yaml:"token" is:"header"`
 	TokenFile  string   `yaml:"token_file"` // holds Token, as SecretFile holds Secret
-	Secret     string   `yaml:"secret" is:"header"`
+	Secret     Secret   `yaml:"secret" is:"header"`
 	SecretFile string   `yaml:"secret_file"`
 	Method     string   `yaml:"method" is:"method"`
-	Path       string   `yaml:"path" is:"target's path"`
+	Path       Secret   `yaml:"path" is:"target's path"`
 	Headers    Headers  `yaml:"headers"`
 	Body       string   `yaml:"body" is:"predicate"`                  // a jq program that makes it from the event: JSON, or a text as it is
 	Cache      bool     `yaml:"cache"`                                // it keeps responses until it is notified: http.cdn_max_age may exceed their freshness
 	Tags       string   `yaml:"tags" oneof:"Cache-Tag Surrogate-Key"` // the header in which it reads the tags of responses, beside Cache-Groups
-	Secrets    []string `yaml:"-"`                                    // of the file, to be masked
-}
-
-// MarshalYAML implements yaml.Marshaler. At most chats, the path is a credential.
-func (t Target) MarshalYAML() (any, error) {
-	type fields Target
-	if t.TokenFile != "" {
-		t.Token = ""
-	}
-	if t.SecretFile != "" {
-		t.Secret = ""
-	}
-	t.Secrets = nil
-	t.Token, t.Secret, t.URL, t.Path = NewSecret(t.Token).String(), NewSecret(t.Secret).String(), Host(t.URL), Path(t.Path)
-	return fields(t), nil
-}
-
-// Format masks the same under every verb.
-func (t Target) Format(f fmt.State, verb rune) {
-	masked, _ := t.MarshalYAML()
-	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), masked)
+	Secrets    Secrets  `yaml:"-"`                                    // of the file, to be masked
 }
 
 // The events of which a [Target] is told.

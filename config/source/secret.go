@@ -2,9 +2,8 @@ package source
 
 import (
 	"fmt"
+	"io"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -31,9 +30,16 @@ func NewSecret(text string) Secret {
 	return Secret{text: &text, shown: mask}
 }
 
+// Public keeps text as one that is none.
+func Public(text string) Secret { return Secret{text: &text, shown: text} }
+
+// NewEndpoint keeps text as an address of which only the host is shown: at most chats, the path is a
+// credential.
+func NewEndpoint(text string) URL { return URL{Secret{text: &text, shown: Host(text)}} }
+
 // NewURL keeps text as an address. The user of an http URL may be a token, as may anything in a query.
 func NewURL(text string) URL {
-	hidden := URL{Secret{text: &text, shown: text}}
+	hidden := URL{Public(text)}
 	if !strings.ContainsAny(text, "@?#") {
 		return hidden
 	}
@@ -56,36 +62,18 @@ func NewURL(text string) URL {
 
 // Host is an address up to its host, and a mask for the rest, if there is more than a slash.
 func Host(text string) string {
-	at := strings.Index(text, "://") + 1
-	if at > 0 {
-		at += 2
+	start := strings.Index(text, "://") + len("://")
+	if start < len("://") {
+		start = 0
 	}
-	end := strings.IndexAny(text[at:], "/?#")
+	end := strings.IndexAny(text[start:], "/?#")
 	switch {
 	case strings.Contains(text, "@"):
-		return text[:at] + mask
-	case end < 0 || text[at+end:] == "/":
+		return text[:start] + mask
+	case end < 0 || text[start+end:] == "/":
 		return text
 	}
-	return text[:at+end] + "/" + mask
-}
-
-// words are the placeholders of a target's path, and what stands between these and its separators.
-var words = regexp.MustCompile(`\{[a-z]+\}|[^{}/?&=]+`)
-
-// Path is a target's path with masks for all but its placeholders.
-func Path(text string) string {
-	return words.ReplaceAllStringFunc(text, func(word string) string {
-		if strings.HasPrefix(word, "{") {
-			return word
-		}
-		return mask
-	})
-}
-
-// Words are what [Path] masks, but for words that are too short for a secret.
-func Words(text string) []string {
-	return slices.DeleteFunc(words.FindAllString(text, -1), func(word string) bool { return strings.HasPrefix(word, "{") || len(word) < 4 })
+	return text[:start+end] + "/" + mask
 }
 
 // Reveal returns the text itself.
@@ -109,3 +97,9 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.shown), nil }
 func (s Secret) Format(f fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), s.shown)
 }
+
+// Secrets are texts to be masked, which do not print either.
+type Secrets []string
+
+// Format masks them under every verb.
+func (Secrets) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, mask) }

@@ -124,7 +124,7 @@ type Shared struct {
 	Relations  string     `yaml:"relations" oneof:"required optional"` // required: one that did not come is an error
 	RetryAfter RetryAfter `yaml:"retry_after"`                         // where a CMS without Retry-After says when to ask again
 	Media      string     `yaml:"media"`                               // the base URL of the function media
-	Secrets    []string   `yaml:"-"`                                   // in all of this and in the parts, to be masked: what came by ${NAME}, and headers
+	Secrets    Secrets    `yaml:"-"`                                   // in all of this and in the parts, to be masked: what came by ${NAME}, and headers
 }
 
 // RetryAfter is a header field that says how long to wait. The zero value is none.

@@ -77,7 +77,9 @@ type endpoint struct {
 
 // Key names an endpoint in Redis. At another address it is another one, which was notified of
 // nothing yet: not even by a process that still has the configuration of before.
-func Key(t source.Target) string { return t.Name + "@" + digest(t.URL, t.Path, t.Zone, t.Service)[:8] }
+func Key(t source.Target) string {
+	return t.Name + "@" + digest(t.URL.Reveal(), t.Path.Reveal(), t.Zone, t.Service)[:8]
+}
 
 // digest is a short name for texts.
 func digest(texts ...string) string {

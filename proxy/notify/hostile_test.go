@@ -155,7 +155,7 @@ func TestASecretIsMaskedHoweverItIsWritten(t *testing.T) {
     body: '{key: .reason}'
 `)
 	shown, err := sender.Dump(t.Context(), event)
-	if err != nil || strings.Contains(shown, "ter") || strings.Count(shown, "********") != 2 {
+	if err != nil || strings.Contains(shown, "ter") || strings.Count(shown, "********") != 1 {
 		t.Errorf("%v\n%s", err, shown)
 	}
 	if err := sender.Send(t.Context(), event); err == nil || strings.Contains(err.Error(), "ter") || strings.Count(err.Error(), "********") != 3 {

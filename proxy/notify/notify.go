@@ -58,7 +58,7 @@ func New(o Options) *Notifier {
 	for _, t := range o.Targets {
 		n.endpoints = append(n.endpoints, &endpoint{
 			Target: t, key: Key(t), o: &n.o, sender: NewSender(t), wake: make(chan struct{}, 1),
-			queues: map[string]*queue{}, status: verdict.Endpoint{Name: t.Name, Host: source.Host(t.URL)},
+			queues: map[string]*queue{}, status: verdict.Endpoint{Name: t.Name, Host: t.URL.String()},
 		})
 	}
 	return n

@@ -107,7 +107,7 @@ func TestAPurgeIsToldEvenIfTheSameDocumentIsBackBeforeThat(t *testing.T) {
 // marked that it notifies. One that only stood still does not record what it sent too late.
 func TestAnotherProcessTellsWhatTheDeadOneDidNot(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	key := notify.Key(source.Target{Name: "it", URL: f.server.URL})
+	key := notify.Key(source.Target{Name: "it", URL: source.NewEndpoint(f.server.URL)})
 	f.write(filled(2, 1))
 	n := cache.Notice{Resource: "banners", Endpoint: key, Topic: cache.TopicContent, Set: "S", Seq: 2, Value: tag(1)}
 	_, err := f.stores[0].Notify(t.Context(), n, func(cache.NotifyState) (bool, time.Duration) {
@@ -407,7 +407,7 @@ func TestADeadReplicasFillIsSentByAnother(t *testing.T) {
 // them into the lock record.
 func TestPlantedValuesSilenceNoEndpoint(t *testing.T) {
 	f := newFleet(t, 2, hook)
-	key, lock := notify.Key(source.Target{Name: "it", URL: f.server.URL}), lockRecord("banners")
+	key, lock := notify.Key(source.Target{Name: "it", URL: source.NewEndpoint(f.server.URL)}), lockRecord("banners")
 	soon := func(after time.Duration) int64 { return time.Now().Add(after).UnixMilli() }
 	seq := int64(2)
 	f.each(filled(seq, 1))

@@ -77,9 +77,8 @@ func NewSender(t source.Target) *Sender {
 	return s
 }
 
-// request is the request that notifies of an event.
-func (s *Sender) request(ctx context.Context, e Event) (*http.Request, []byte, error) {
-	var body []byte
+// request is the request that notifies of an event, with its body and how its URL is shown.
+func (s *Sender) request(ctx context.Context, e Event) (r *http.Request, body []byte, shown string, err error) {
 	if s.program != nil {
 		text, _ := json.Marshal(e) // has no value that JSON lacks
 		input, _ := mapping.Decode("event", text)
@@ -87,31 +86,32 @@ func (s *Sender) request(ctx context.Context, e Event) (*http.Request, []byte, e
 		defer stop()
 		made, err := s.program.One(watched, "event", input)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 		if text, ok := made.(string); ok {
 			body = []byte(text)
 		} else if body, err = mapping.Append(nil, "body", made, mapping.Limits{Bytes: mostBody}); err != nil {
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 	}
 	t, signature := &s.target, ""
-	if t.Secret != "" {
-		mac := hmac.New(sha256.New, []byte(t.Secret))
+	if secret := t.Secret.Reveal(); secret != "" {
+		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(body)
 		signature = hex.EncodeToString(mac.Sum(nil))
 	}
 	values := []string{
 		"{resource}", e.Resource, "{event}", e.Event, "{id}", e.ID, "{seq}", strconv.FormatInt(e.Seq, 10), "{etag}", e.ETag,
-		"{zone}", t.Zone, "{service}", t.Service, "{token}", t.Token, "{secret}", t.Secret, "{signature}", signature,
+		"{zone}", t.Zone, "{service}", t.Service, "{token}", t.Token.Reveal(), "{secret}", t.Secret.Reveal(), "{signature}", signature,
 	}
 	inHeader := strings.NewReplacer(values...)
 	for i := 1; i < len(values); i += 2 {
 		values[i] = url.QueryEscape(values[i])
 	}
-	r, err := http.NewRequestWithContext(ctx, t.Method, t.URL+strings.NewReplacer(values...).Replace(t.Path), bytes.NewReader(body))
+	inPath := strings.NewReplacer(values...)
+	r, err = http.NewRequestWithContext(ctx, t.Method, t.URL.Reveal()+inPath.Replace(t.Path.Reveal()), bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, errors.New("url and path together are not a URL")
+		return nil, nil, "", errors.New("url and path together are not a URL")
 	}
 	r.Header.Set("User-Agent", "vitrine")
 	for name, value := range t.Headers {
@@ -119,12 +119,12 @@ func (s *Sender) request(ctx context.Context, e Event) (*http.Request, []byte, e
 			r.Header.Set(name, inHeader.Replace(value))
 		}
 	}
-	return r, body, nil
+	return r, body, t.URL.String() + inPath.Replace(t.Path.String()), nil
 }
 
 // Send notifies the endpoint of an event, by one request. Its error contains no secret.
 func (s *Sender) Send(ctx context.Context, e Event) error {
-	r, _, err := s.request(ctx, e)
+	r, _, _, err := s.request(ctx, e)
 	var resp *http.Response
 	if err == nil {
 		if resp, err = s.client.Do(r); err == nil {
@@ -145,22 +145,17 @@ func (s *Sender) Send(ctx context.Context, e Event) error {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, mostRead)) // as much as there is
 		err = errors.New(strings.TrimSpace(fmt.Sprintf("status %d %s", resp.StatusCode, text)))
 	}
-	failed.error = fmt.Errorf("%s %s: %s", s.target.Method, source.Host(s.target.URL), sanitize.Clip(s.mask(err.Error()), mostShown))
+	failed.error = fmt.Errorf("%s %s: %s", s.target.Method, s.target.URL, sanitize.Clip(sanitize.Mask(err.Error(), s.target.Secrets...), mostShown))
 	return &failed
-}
-
-// mask replaces the secrets of the configuration file and of the endpoint.
-func (s *Sender) mask(text string) string {
-	return sanitize.Mask(text, append([]string{s.target.Token, s.target.Secret}, s.target.Secrets...)...)
 }
 
 // Dump is the request that would be sent, with its secrets masked.
 func (s *Sender) Dump(ctx context.Context, e Event) (string, error) {
-	r, body, err := s.request(ctx, e)
+	r, body, shown, err := s.request(ctx, e)
 	if err != nil {
 		return "", err
 	}
 	var header strings.Builder
 	_ = r.Header.Write(&header) // to memory
-	return s.mask(fmt.Sprintf("%s %s\n%s\n%s", r.Method, r.URL, strings.ReplaceAll(header.String(), "\r\n", "\n"), body)), nil
+	return sanitize.Mask(fmt.Sprintf("%s %s\n%s\n%s", r.Method, shown, strings.ReplaceAll(header.String(), "\r\n", "\n"), body), s.target.Secrets...), nil
 }

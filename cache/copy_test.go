@@ -42,26 +42,6 @@ func TestAnOlderSnapshotIsALoss(t *testing.T) {
 	}
 }
 
-// TestAValueOfAnotherTypeCountsAsAPurge has somebody write a string over the document.
-func TestAValueOfAnotherTypeCountsAsAPurge(t *testing.T) {
-	backends(t, func(t *testing.T, b backend) {
-		src, r := serving(t, b.url)
-		for _, name := range []string{books, key} {
-			warm(t, r)
-			src.version.Add(1)
-			must(t, b.client.Del(t.Context(), name).Err())
-			must(t, b.client.Set(t.Context(), name, "a string", 0).Err())
-			if name == books { // which purges nothing
-				must(t, b.client.Del(t.Context(), key).Err())
-			}
-			eventually(t, "the next version is stored", func() bool {
-				a := get(t, r)
-				return a.Value == src.version.Load() && a.Status.Detail == DetailMemory && b.client.HGet(t.Context(), key, "seq").Err() == nil
-			})
-		}
-	})
-}
-
 // TestADocumentLoadedUnderALeaseIsKept has Redis die, or refuse, after the lease is announced and
 // before the fill.
 func TestADocumentLoadedUnderALeaseIsKept(t *testing.T) {

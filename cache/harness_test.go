@@ -6,8 +6,10 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,7 +35,10 @@ type cms struct {
 	most    atomic.Int64 // loads under way at once, at the most
 	now     atomic.Int64
 
+	latency time.Duration // a load takes up to this long, at random
+
 	mu      sync.Mutex
+	began   []time.Time
 	err     error
 	gate    chan struct{} // nil, or what a load waits for
 	entered chan int64    // the version that each load has read, while there is a gate
@@ -46,6 +51,9 @@ func newSource(version ...int64) *cms {
 }
 
 func (s *cms) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
+
+// times are when loads began.
+func (s *cms) times() []time.Time { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.began) }
 
 // hold makes loads wait, after they have read their version, until the returned function is called.
 func (s *cms) hold() (release func()) {
@@ -76,7 +84,11 @@ func (s *cms) Load(ctx context.Context, _ string, held *Document) (Loaded, error
 	v := s.version.Load()
 	s.mu.Lock()
 	gate, err := s.gate, s.err
+	s.began = append(s.began, time.Now())
 	s.mu.Unlock()
+	if s.latency > 0 {
+		poll.Sleep(ctx, mathrand.N(s.latency))
+	}
 	if gate != nil {
 		select {
 		case s.entered <- v:

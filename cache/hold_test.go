@@ -448,7 +448,7 @@ func TestALossInStepsIsOne(t *testing.T) {
 	}
 }
 
-// TestAHoldOutlastsTheDataOfRedis has Redis come back empty, and a replica start then: the hold is the
+// TestAHoldOutlastsTheDataOfRedis (rule 8) has Redis come back empty, and a replica start then: the hold is the
 // same one, and no second notification is sent.
 func TestAHoldOutlastsTheDataOfRedis(t *testing.T) {
 	server := startRedis(t)
@@ -458,13 +458,14 @@ func TestAHoldOutlastsTheDataOfRedis(t *testing.T) {
 	get(t, r)
 	src.version.Store(101)
 	until(t, r, "it is held back", isHeld)
-	since := r.Snapshot().HeldBack.Since
+	since, fetched := r.Snapshot().HeldBack.Since, server.Client().HGet(t.Context(), key, "fetched_at").Val()
 	server.Restart()
-	eventually(t, "the copy is back in Redis", func() bool {
+	eventually(t, "the copy is back in Redis, as it was", func() bool {
 		if a := get(t, r); a.Value != 2 {
 			t.Fatalf("version %d is served", a.Value)
 		}
-		return server.Client().HGet(t.Context(), key, "body").Val() == string(body(2))
+		now := server.Client().HGetAll(t.Context(), key).Val()
+		return now["body"] == string(body(2)) && now["fetched_at"] == fetched
 	})
 	_, other := replica(t, server.URL(), guarded(src, time.Hour))
 	for _, r := range []*Reader[int64]{r, other} {

@@ -8,7 +8,7 @@ import (
 )
 
 // words are what commands begin with, and some that only look like it.
-var words = strings.Fields("HELLO 3 CLIENT TRACKING ON BCAST PREFIX SET GET HSET HGETALL DEL KEYS SCAN EVAL EVALSHA SCRIPT LOAD MULTI EXEC " +
+var words = strings.Fields("HELLO 3 CLIENT SET GET HSET HGETALL DEL KEYS SCAN EVAL EVALSHA SCRIPT LOAD MULTI EXEC " +
 	"SUBSCRIBE BLPOP SETRANGE 99999999999 -1 0 1e300 * a*b*c*d vitrine:banners fresh_until INFO DEBUG SHUTDOWN AUTH SELECT")
 
 // Hostile returns bytes for a server that speaks Redis's protocol: commands, half of one, such with

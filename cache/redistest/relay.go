@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type Relay struct {
 	hung    bool          // nothing passes, and nobody is told
 	delay   time.Duration // what the server sends arrives so much later
 	twice   bool          // what the server sends arrives again
+	widest  int           // the length of a value that closes the connection; 0: none does
 	rate    int           // bytes a second, on each connection and in each direction; 0: as many as there are
 	losing  string        // no reply comes to a command with this,
 	losses  int           // so many times,
@@ -93,6 +95,9 @@ func (r *Relay) Hang() { r.set(func() { r.hung = true }) }
 
 // Throttle lets so many bytes pass in a second.
 func (r *Relay) Throttle(rate int) { r.set(func() { r.rate = rate }) }
+
+// Narrow closes a connection on which a client sends a value of that many bytes, or more.
+func (r *Relay) Narrow(least int) { r.set(func() { r.widest = least }) }
 
 // Slow has what the server sends arrive so much later.
 func (r *Relay) Slow(by time.Duration) { r.set(func() { r.delay = by }) }
@@ -219,7 +224,9 @@ func (r *Relay) pass(ctx context.Context, nth int, to, from net.Conn, down bool)
 	sent := 0
 	for p := range pieces {
 		if !down {
-			r.sent(nth, p.data)
+			if r.sent(nth, p.data) {
+				return
+			}
 			sent++
 			if lie := r.lies(); lie != nil && (sent > 2 || !greeting(p.data)) {
 				_ = to.Close()
@@ -265,14 +272,21 @@ func (r *Relay) pace(due time.Time, n int) time.Time {
 	return due
 }
 
-// sent notes the commands to which no reply comes.
-func (r *Relay) sent(nth int, data []byte) {
+// sent notes the commands to which no reply comes, and reports whether one is too wide.
+func (r *Relay) sent(nth int, data []byte) (tooWide bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.losses > 0 && bytes.Contains(data, []byte(r.losing)) {
 		r.losses--
 		r.lost[nth] = true
 	}
+	for _, part := range bytes.Split(data, []byte("\r\n$"))[1:] {
+		length, _, _ := bytes.Cut(part, []byte("\r\n"))
+		if size, _ := strconv.Atoi(string(length)); r.widest > 0 && size >= r.widest {
+			return true
+		}
+	}
+	return false
 }
 
 // wait returns when the piece may pass; false when it never will.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/coherence"
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
@@ -34,7 +33,7 @@ var changes = map[string]func(t *testing.T) (url string, happen func() *redistes
 	"Cluster: a master dies, from its replica's promotion": func(t *testing.T) (string, func() *redistest.Server) {
 		c := redistest.StartCluster(t, time.Second)
 		return c.URL(), func() *redistest.Server {
-			owner, _ := c.Owner(coherence.Prefix + "banners")
+			owner, _ := c.Owner(Prefix + "banners")
 			successor := c.Nodes[3+slices.Index(c.Nodes, owner)]
 			owner.Kill()
 			eventually(t, "its replica is promoted", func() bool {
@@ -46,16 +45,16 @@ var changes = map[string]func(t *testing.T) (url string, happen func() *redistes
 	"Cluster: the slot has moved": func(t *testing.T) (string, func() *redistest.Server) {
 		c := redistest.StartCluster(t, 15*time.Second)
 		return c.URL(), func() *redistest.Server {
-			owner, _ := c.Owner(coherence.Prefix + "banners")
+			owner, _ := c.Owner(Prefix + "banners")
 			other := c.Nodes[(slices.Index(c.Nodes, owner)+1)%3]
-			c.Move(coherence.Prefix+"banners", other)
+			c.Move(Prefix+"banners", other)
 			return other
 		}
 	},
 	"Cluster: a node is back, empty, at another port": func(t *testing.T) (string, func() *redistest.Server) {
 		c := redistest.StartCluster(t, 15*time.Second)
 		return c.URL(), func() *redistest.Server {
-			owner, _ := c.Owner(coherence.Prefix + "banners")
+			owner, _ := c.Owner(Prefix + "banners")
 			owner.Relocate()
 			eventually(t, "the others know it", func() bool {
 				for _, n := range c.Nodes {
@@ -76,11 +75,11 @@ var changes = map[string]func(t *testing.T) (url string, happen func() *redistes
 func TestAFailoverIsFollowed(t *testing.T) {
 	for name, begin := range changes {
 		t.Run(name, func(t *testing.T) {
-			var took coherence.Delays
+			var took Delays
 			for range count(t, 3) {
 				url, happen := begin(t)
-				origins := coherence.NewOrigins(0, "banners")
-				nodes := coherence.StartFleet(t, url, 2, origins, coherence.Setup{Options: coherence.Long})
+				origins := NewOrigins(0, "banners")
+				nodes := StartFleet(t, url, 2, origins, Setup{Options: Long})
 				ctx, stop := context.WithCancel(t.Context())
 				stored := make(chan time.Time, len(nodes))
 				var readers sync.WaitGroup
@@ -103,7 +102,7 @@ func TestAFailoverIsFollowed(t *testing.T) {
 				master := happen()
 				began := time.Now()
 				origins["banners"].Version.Store(2)
-				must(t, testkit.Retry(func() error { return master.Client().Del(ctx, coherence.Prefix+"banners").Err() }))
+				must(t, testkit.Retry(func() error { return master.Client().Del(ctx, Prefix+"banners").Err() }))
 				last := began
 				for range nodes {
 					last = testkit.Receive(t, stored)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/coherence"
 	"vitrine/cache/poll"
 )
 
@@ -108,10 +107,10 @@ func (s *scene) round(what trouble, mode int) {
 	}
 	if what.parts || what.away || what.usual {
 		c.PartSoon()
-		poll.Sleep(t.Context(), 2*coherence.Bound) // the last flush is received
+		poll.Sleep(t.Context(), 2*Bound) // the last flush is received
 	}
 	c.Forgets.Store(what.loses)
-	c.Break(func() { what.come(s) })
+	what.come(s)
 	for name := range c.Replicas {
 		if what.away && mode == purging && (what.all || name == "replica 1") {
 			c.Forget(name)
@@ -121,7 +120,7 @@ func (s *scene) round(what trouble, mode int) {
 	if mode == purging && !what.all && !what.absent { // else there may be nothing to purge any more
 		s.purges(20)
 	} else {
-		poll.Sleep(t.Context(), 2*coherence.Bound)
+		poll.Sleep(t.Context(), 2*Bound)
 		s.pause(700 * time.Millisecond)
 	}
 	if mode == after {
@@ -130,7 +129,7 @@ func (s *scene) round(what trouble, mode int) {
 		}
 		c.Fail(true)
 	}
-	c.Break(func() { what.goes(s) })
+	what.goes(s)
 	if mode != purging {
 		poll.Sleep(t.Context(), 300*time.Millisecond)
 		s.pause(500 * time.Millisecond)
@@ -141,7 +140,7 @@ func (s *scene) round(what trouble, mode int) {
 	for name, r := range c.Replicas {
 		eventually(t, name+" receives purges", r.(*slot).node.Load().Store.Answering)
 	}
-	poll.Sleep(t.Context(), 2*coherence.Bound)
+	poll.Sleep(t.Context(), 2*Bound)
 	s.answered(what) // all listen
 	eventually(t, "all have fetched what was lost", func() bool { return !c.HasLost(t.Context()) })
 	c.Forgets.Store(false)

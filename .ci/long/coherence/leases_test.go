@@ -2,7 +2,6 @@ package coherence
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
-	"vitrine/cache/coherence"
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
@@ -22,19 +20,19 @@ import (
 // 40 MiB at once, all the time, while a load takes longer than it takes to ask again.
 func TestALargeDocumentIsFetchedOnceByReplicasWithOtherLimits(t *testing.T) {
 	t.Parallel()
-	server, origins := redistest.Start(t), coherence.NewOrigins(0, "banners")
+	server, origins := redistest.Start(t), NewOrigins(0, "banners")
 	o := origins["banners"]
 	o.Size = 40 << 20
-	var nodes []*coherence.Node
-	for i, limit := range []time.Duration{100 * time.Second, 2 * time.Second} {
-		nodes = append(nodes, coherence.StartFleet(t, server.URL(), 1, origins, coherence.Setup{Name: fmt.Sprint(i), Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
-			coherence.Long(key, o)
+	var nodes []*Node
+	for _, limit := range []time.Duration{100 * time.Second, 2 * time.Second} {
+		nodes = append(nodes, StartFleet(t, server.URL(), 1, origins, Setup{Timeout: Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
+			Long(key, o)
 			o.FetchTimeout = limit
 		}})...)
 	}
 	for round := range int64(4) {
 		version, release := o.Version.Add(1), o.Hold()
-		must(t, server.Client().Del(t.Context(), coherence.Prefix+"banners").Err())
+		must(t, server.Client().Del(t.Context(), Prefix+"banners").Err())
 		begun := func() bool { return len(o.Entered) > 0 }
 		var readers sync.WaitGroup
 		for i, n := range nodes {
@@ -66,20 +64,20 @@ func TestALargeDocumentIsFetchedOnceByReplicasWithOtherLimits(t *testing.T) {
 func TestFailoverLeavesNoConnectionBehind(t *testing.T) {
 	group := redistest.StartSentinels(t)
 	master, replica := group.Master, group.Replica
-	origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
-	nodes := coherence.StartFleet(t, group.URL(), 2, origins, coherence.Setup{})
+	origins := NewOrigins(5*time.Millisecond, Keys...)
+	nodes := StartFleet(t, group.URL(), 2, origins, Setup{})
 	reading, stop := context.WithCancel(t.Context())
 	purger := redis.NewClient(&redis.Options{Addr: master.Addr, MaxRetries: -1})
 	var readers sync.WaitGroup
 	for i := range 50 {
 		readers.Go(func() {
 			for reading.Err() == nil {
-				if _, _, err := nodes[i%2].Get(reading, coherence.Keys[i%3]); err != nil && reading.Err() == nil {
+				if _, _, err := nodes[i%2].Get(reading, Keys[i%3]); err != nil && reading.Err() == nil {
 					t.Error(err)
 				}
 				if i == 0 { // so that calls are under way
 					origins["banners"].Version.Add(1)
-					_ = purger.Del(reading, coherence.Prefix+"banners").Err()
+					_ = purger.Del(reading, Prefix+"banners").Err()
 				}
 				poll.Sleep(reading, time.Millisecond)
 			}

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"vitrine/cache"
-	"vitrine/cache/coherence"
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
@@ -31,13 +30,13 @@ import (
 func TestAStoppedProcessServesNothingOld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
-	source := serveOrigins(t, origins, nil)
-	c := &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Burst: 1, Purge: coherence.Operator(server.Client()), Kinds: coherence.All, Seed: *seed}
+	origins := NewOrigins(5*time.Millisecond, Keys...)
+	source := serveOrigins(t, origins)
+	c := &Campaign{Origins: origins, Replicas: map[string]Replica{}, Burst: 1, Purge: Operator(server.Client()), Kinds: All, Seed: *seed}
 	var processes []*process
 	for i := range 3 {
 		name := fmt.Sprintf("process %d", i+1)
-		p := startProcess(t, spec{Name: name[len("process "):], Redis: server.URL(), Source: source})
+		p := startProcess(t, spec{Redis: server.URL(), Source: source})
 		processes, c.Replicas[name] = append(processes, p), p
 	}
 	c.Begin(t)
@@ -45,13 +44,13 @@ func TestAStoppedProcessServesNothingOld(t *testing.T) {
 	for ; stops < count(t, 50) && !t.Failed(); stops++ {
 		p := processes[chance.IntN(len(processes))].cmd.Process
 		must(t, p.Signal(syscall.SIGSTOP))
-		still := time.Duration(chance.Int64N(int64(3 * coherence.Bound)))
+		still := time.Duration(chance.Int64N(int64(3 * Bound)))
 		if stops%10 == 9 {
 			still += lease
 		}
 		poll.Sleep(t.Context(), still)
 		must(t, p.Signal(syscall.SIGCONT))
-		poll.Sleep(t.Context(), time.Duration(chance.Int64N(int64(coherence.Bound))))
+		poll.Sleep(t.Context(), time.Duration(chance.Int64N(int64(Bound))))
 	}
 	v := c.End()
 	c.Report(t, v)
@@ -81,20 +80,20 @@ func killOwner(t *testing.T, kind, step string) {
 	const (
 		margin = 500 * time.Millisecond // for the successor's own fetch, on a busy machine
 		key    = "banners"
-		record = coherence.Prefix + "lease:{" + coherence.Prefix + key + "}"
+		record = Prefix + "lease:{" + Prefix + key + "}"
 	)
 	server := redistest.Start(t)
-	redis, o := server.Client(), coherence.NewOrigin(0)
-	source := serveOrigins(t, map[string]*coherence.Origin{key: o}, nil)
+	redis, o := server.Client(), NewOrigin(0)
+	source := serveOrigins(t, map[string]*Origin{key: o})
 	processes := map[int]*process{} // by id, which stands in the token of a lease
-	for _, name := range []string{"1", "2", "3", "4"} {
-		p := startProcess(t, spec{Name: name, Redis: server.URL(), Source: source, Long: true, FetchTimeout: 10 * time.Second, Patience: coherence.Patient})
+	for range 4 {
+		p := startProcess(t, spec{Redis: server.URL(), Source: source, Long: true, FetchTimeout: 10 * time.Second, Patience: Patient})
 		_, _, err := p.Get(t.Context(), key)
 		must(t, err)
 		processes[p.cmd.Process.Pid] = p
 	}
 	want, release := o.Version.Add(1), o.Hold()
-	_, err := coherence.Operator(redis)(t.Context(), kind, key)
+	_, err := Operator(redis)(t.Context(), kind, key)
 	must(t, err)
 	// All are asked at once, and go on being asked until they have the new version.
 	answers := make(chan error, len(processes))
@@ -129,7 +128,7 @@ func killOwner(t *testing.T, kind, step string) {
 	case "filled":
 		release()
 		eventually(t, "it is filled", func() bool {
-			return redis.HGet(t.Context(), coherence.Prefix+key, "body").Val() == string(coherence.Body(want))
+			return redis.HGet(t.Context(), Prefix+key, "body").Val() == string(Body(want))
 		})
 	}
 	killed, elapsed := time.Now(), testkit.Stopwatch(t)
@@ -161,10 +160,10 @@ const childEnv = "VITRINE_COHERENCE_REPLICA"
 
 // A spec is what a replica that is a process of its own has to know.
 type spec struct {
-	Name, Redis, Source string
-	Long                bool          // documents live so long that only a purge has them fetched
-	FetchTimeout        time.Duration // 0: as in a campaign
-	Patience            time.Duration // with Redis; 0: the usual one
+	Redis, Source string
+	Long          bool          // documents live so long that only a purge has them fetched
+	FetchTimeout  time.Duration // 0: as in a campaign
+	Patience      time.Duration // with Redis; 0: the usual one
 }
 
 // reading is what a process answers.
@@ -189,10 +188,10 @@ func child(encoded string) int {
 		}
 		defer func() { _ = store.Close() }()
 		readers := map[string]*cache.Reader[int64]{}
-		for _, key := range coherence.Keys {
-			o := coherence.ReaderOptions(key, remote(s))
+		for _, key := range Keys {
+			o := ReaderOptions(key, remote(s))
 			if s.Long {
-				coherence.Long(key, &o)
+				Long(key, &o)
 			}
 			if s.FetchTimeout > 0 {
 				o.FetchTimeout = s.FetchTimeout
@@ -240,8 +239,8 @@ func child(encoded string) int {
 func remote(s spec) cache.Loader {
 	return cache.LoaderFunc(func(ctx context.Context, key string, _ *cache.Document) (cache.Loaded, error) {
 		var version int64
-		err := fetch(ctx, http.DefaultClient, s.Source+"/"+key+"?replica="+s.Name, &version)
-		return cache.Loaded{Body: coherence.Body(version), Status: 200}, err
+		err := fetch(ctx, http.DefaultClient, s.Source+"/"+key, &version)
+		return cache.Loaded{Body: Body(version), Status: 200}, err
 	})
 }
 
@@ -258,15 +257,10 @@ func fetch(ctx context.Context, client *http.Client, url string, into any) error
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// serveOrigins is where processes load from. Each load says on the channel which process makes it,
-// if there is room.
-func serveOrigins(t *testing.T, origins map[string]*coherence.Origin, loading chan string) string {
+// serveOrigins is where processes load from.
+func serveOrigins(t *testing.T, origins map[string]*Origin) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case loading <- r.URL.Query().Get("replica"):
-		default:
-		}
-		version, err := origins[strings.TrimPrefix(r.URL.Path, "/")].Fetch(r.Context(), r.URL.Query().Get("replica"))
+		version, err := origins[strings.TrimPrefix(r.URL.Path, "/")].Fetch(r.Context())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
-	"vitrine/cache/coherence"
 	"vitrine/cache/embedded"
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
@@ -21,11 +20,11 @@ import (
 // TestNoReplicaServesWhatWasPurged has four replicas of each kind before a store of each kind.
 func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 	fleet := func(t *testing.T, url, operator string, purges int64) {
-		origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
-		nodes := coherence.StartFleet(t, url, 4, origins, coherence.Setup{Timeout: coherence.Patient})
+		origins := NewOrigins(5*time.Millisecond, Keys...)
+		nodes := StartFleet(t, url, 4, origins, Setup{Timeout: Patient})
 		client := redis.NewClient(&redis.Options{Addr: operator, MaxRetries: -1})
 		t.Cleanup(func() { _ = client.Close() })
-		run(t, &coherence.Campaign{Origins: origins, Replicas: coherence.Named(nodes), Purge: coherence.Operator(client)}, purges)
+		run(t, &Campaign{Origins: origins, Replicas: Named(nodes), Purge: Operator(client)}, purges)
 	}
 	t.Run("Redis", func(t *testing.T) {
 		server := redistest.Start(t)
@@ -38,27 +37,29 @@ func TestNoReplicaServesWhatWasPurged(t *testing.T) {
 		fleet(t, store.URL(), store.Addr(), count(t, 200))
 	})
 	for name, args := range map[string][]string{
-		"without CLIENT": {"--rename-command", "CLIENT", ""},
-		"without HELLO":  {"--rename-command", "HELLO", ""},
+		"without CLIENT":                {"--rename-command", "CLIENT", ""},
+		"without HELLO":                 {"--rename-command", "HELLO", ""},
+		"without INFO":                  {"--rename-command", "INFO", ""},
+		"without HELLO, ROLE, and INFO": {"--rename-command", "HELLO", "", "--rename-command", "ROLE", "", "--rename-command", "INFO", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t, args...)
-			origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
-			c := &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Burst: 1, Purge: coherence.Operator(server.Client())}
+			origins := NewOrigins(5*time.Millisecond, Keys...)
+			c := &Campaign{Origins: origins, Replicas: map[string]Replica{}, Burst: 1, Purge: Operator(server.Client())}
 			for i := range 4 {
-				c.Replicas[fmt.Sprint("replica ", i+1)] = coherence.Start(t, server.URL(), origins, coherence.Setup{Timeout: coherence.Patient})
+				c.Replicas[fmt.Sprint("replica ", i+1)] = Start(t, server.URL(), origins, Setup{Timeout: Patient})
 			}
 			run(t, c, count(t, 200))
 		})
 	}
 	t.Run("processes", func(t *testing.T) {
 		server := redistest.Start(t)
-		origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
-		source := serveOrigins(t, origins, nil)
-		c := &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Burst: 1, Purge: coherence.Operator(server.Client())}
+		origins := NewOrigins(5*time.Millisecond, Keys...)
+		source := serveOrigins(t, origins)
+		c := &Campaign{Origins: origins, Replicas: map[string]Replica{}, Burst: 1, Purge: Operator(server.Client())}
 		for i := range 4 {
 			name := fmt.Sprint("process ", i+1)
-			c.Replicas[name] = startProcess(t, spec{Name: name[len("process "):], Redis: server.URL(), Source: source, Patience: coherence.Patient})
+			c.Replicas[name] = startProcess(t, spec{Redis: server.URL(), Source: source, Patience: Patient})
 		}
 		run(t, c, count(t, 200))
 	})
@@ -79,10 +80,10 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			way := redistest.NewRelay(t, server.Addr)
-			origins := coherence.NewOrigins(0, "banners")
-			n := coherence.StartFleet(t, way.URL(), 1, origins, coherence.Setup{Options: coherence.Long})[0]
+			origins := NewOrigins(0, "banners")
+			n := StartFleet(t, way.URL(), 1, origins, Setup{Options: Long})[0]
 			client := server.Client()
-			var trusted coherence.Delays
+			var trusted Delays
 			// How soon after the purge somebody asks is the machine's doing.
 			for round, least := int64(0), count(t, test.rounds); round < least || name != "cut" && trusted.Quantile(1) == 0 && round < 10*least; round++ {
 				eventually(t, "memory", func() bool {
@@ -91,7 +92,7 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 				})
 				test.sever(way)
 				want := origins["banners"].Version.Add(1)
-				must(t, client.Del(t.Context(), coherence.Prefix+"banners").Err())
+				must(t, client.Del(t.Context(), Prefix+"banners").Err())
 				acked := time.Now()
 				last := time.Duration(0)
 				for {
@@ -103,7 +104,7 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 					}
 					last = asked
 				}
-				if last > coherence.Bound {
+				if last > Bound {
 					t.Errorf("an answer asked for %v after the purge was acknowledged is old and does not say that redis is away", last)
 				}
 				trusted = append(trusted, last)
@@ -121,8 +122,8 @@ func TestCutOffReplicaStopsTrustingMemoryInTime(t *testing.T) {
 // TestRestoresAndPurgesAtRandomMoments restores and purges before a store of each kind.
 func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
 	random := func(t *testing.T, url string, client redis.Cmdable, deeds int, odd bool) {
-		origins := coherence.NewOrigins(5*time.Millisecond, "catalogue")
-		setup := coherence.Setup{Timeout: coherence.Patient}
+		origins := NewOrigins(5*time.Millisecond, "catalogue")
+		setup := Setup{Timeout: Patient}
 		if odd { // and every third document is held back for a moment
 			setup.Options = func(_ string, o *cache.ReaderOptions[int64]) {
 				o.TTL, o.GuardHold, o.BackoffFirst, o.BackoffMost = 50*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond
@@ -134,8 +135,8 @@ func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
 				}
 			}
 		}
-		nodes := coherence.StartFleet(t, url, 4, origins, setup)
-		c := &coherence.Restores{Key: "catalogue", Origin: origins["catalogue"], Nodes: nodes, Client: client, Seed: *seed, Odd: odd}
+		nodes := StartFleet(t, url, 4, origins, setup)
+		c := &Restores{Key: "catalogue", Origin: origins["catalogue"], Nodes: nodes, Client: client, Seed: *seed, Odd: odd}
 		c.Run(t, deeds)
 	}
 	t.Run("Redis", func(t *testing.T) {
@@ -156,17 +157,17 @@ func TestRestoresAndPurgesAtRandomMoments(t *testing.T) {
 	})
 }
 
-// TestAFarRedisCostsWhatThePurgeBoundSays has a Redis 60 ms away: with the usual coherence.Bound
-// each answer waits for it, which is said, together with the coherence.Bound that would do; with
-// that coherence.Bound answers come from memory, and purges still count in time.
+// TestAFarRedisCostsWhatThePurgeBoundSays has a Redis 60 ms away: with the usual Bound
+// each answer waits for it, which is said, together with the Bound that would do; with
+// that Bound answers come from memory, and purges still count in time.
 func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	way := redistest.NewRelay(t, server.Addr)
 	way.Slow(60 * time.Millisecond)
-	origins := coherence.NewOrigins(0, "banners")
+	origins := NewOrigins(0, "banners")
 	log := &testkit.Buffer{}
-	usual := coherence.StartFleet(t, way.URL(), 1, origins, coherence.Setup{Options: coherence.Long, Logger: slog.New(slog.NewTextHandler(log, nil))})[0]
+	usual := StartFleet(t, way.URL(), 1, origins, Setup{Options: Long, Logger: slog.New(slog.NewTextHandler(log, nil))})[0]
 	var roundTrip, enough time.Duration
 	eventually(t, "it is said", func() bool {
 		_, status, err := usual.Get(t.Context(), "banners")
@@ -184,10 +185,10 @@ func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 	began := time.Now()
 	must(t, client.Ping(t.Context()).Err())
 	if most := 6 * max(time.Since(began), roundTrip); enough > most {
-		t.Errorf("a coherence.Bound of %v is said to be enough, want at most %v", enough, most)
+		t.Errorf("a Bound of %v is said to be enough, want at most %v", enough, most)
 	}
 
-	far := coherence.StartFleet(t, way.URL(), 1, origins, coherence.Setup{Options: coherence.Long, Bound: enough})[0]
+	far := StartFleet(t, way.URL(), 1, origins, Setup{Options: Long, Bound: enough})[0]
 	for range count(t, 10) {
 		memory := 0
 		eventually(t, "it answers from memory", func() bool {
@@ -199,7 +200,7 @@ func TestAFarRedisCostsWhatThePurgeBoundSays(t *testing.T) {
 			return memory >= 100
 		})
 		want := origins["banners"].Version.Add(1)
-		must(t, server.Client().Del(t.Context(), coherence.Prefix+"banners").Err())
+		must(t, server.Client().Del(t.Context(), Prefix+"banners").Err())
 		poll.Sleep(t.Context(), enough)
 		if version, status, err := far.Get(t.Context(), "banners"); err != nil || version != want && status.Detail != cache.DetailRedisAway {
 			t.Errorf("asked %v after the Purge: version %d, want %d: %+v, %v", enough, version, want, status, err)

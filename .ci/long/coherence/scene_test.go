@@ -1,6 +1,18 @@
-// Package coherence runs the campaigns of vitrine/cache/coherence in full: random purges on fleets
-// of replicas, while Redis, the CMS and the links between break in every way there is. -seed
-// repeats a run's purges and pauses, and LONG_VOLUME=n makes n times as many.
+// Package coherence tests whether purged content is served again, and whether a copy that nobody
+// purged is lost, while Redis, the CMS and the links between break in every way there is. -seed repeats
+// a run's purges and pauses, and LONG_VOLUME=n makes n times as many.
+//
+// One run goes like this:
+//
+//  1. a fleet of replicas, each a cache.Store with its readers, starts in front of one redis-server
+//     process, over links that can be cut, hung and slowed down;
+//  2. readers ask all replicas all the time, while the loader fails and the link breaks;
+//  3. a purger raises the version of a resource at its source, purges as an operator would, and
+//     notes when Redis acknowledged it;
+//  4. a checker records when each version was last requested and answered, and at the end compares
+//     the two.
+//
+// See docs/coherence.md for the guarantees.
 package coherence
 
 import (
@@ -22,7 +34,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache"
-	"vitrine/cache/coherence"
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
 	"vitrine/ci/long/harness"
@@ -32,7 +43,7 @@ import (
 // A scene is a fleet, the server and what is around it.
 type scene struct {
 	t           *testing.T
-	c           *coherence.Campaign
+	c           *Campaign
 	first       *slot            // the replica that what reaches one reaches
 	way         *redistest.Relay // of the first replica to the server, or of all
 	replication *redistest.Relay // of the standby to the server
@@ -46,8 +57,8 @@ type scene struct {
 
 // A slot is a replica that can be replaced.
 type slot struct {
-	setup coherence.Setup
-	node  atomic.Pointer[coherence.Node]
+	setup Setup
+	node  atomic.Pointer[Node]
 }
 
 func (s *slot) Get(ctx context.Context, key string) (int64, cache.Status, error) {
@@ -77,14 +88,14 @@ func newScene(t *testing.T, what trouble) *scene {
 
 // fleet starts four replicas, whose fetches have time limits of their own, and the campaign.
 func (s *scene) fleet(what trouble, seed uint64) {
-	origins := coherence.NewOrigins(5*time.Millisecond, coherence.Keys...)
+	origins := NewOrigins(5*time.Millisecond, Keys...)
 	origins["catalogue"].Size = what.size
 	s.chance = rand.New(rand.NewPCG(seed, 0))
-	s.c = &coherence.Campaign{Origins: origins, Replicas: map[string]coherence.Replica{}, Seed: seed, Purge: s.purge(what), Kinds: coherence.All, Bound: what.bound, Pauses: what.pauses}
+	s.c = &Campaign{Origins: origins, Replicas: map[string]Replica{}, Seed: seed, Purge: s.purge(what), Kinds: All, Bound: what.bound, Pauses: what.pauses}
 	for i, limit := range []time.Duration{5 * time.Second, 2 * time.Second, 100 * time.Second, 5 * time.Second} {
 		name := []string{"replica 1", "replica 2", "replica 3", "replica 4"}[i]
-		setup, url := coherence.Setup{Name: name, Timeout: coherence.Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
-			coherence.Failing(key, o)
+		setup, url := Setup{Timeout: Patient, Options: func(key string, o *cache.ReaderOptions[int64]) {
+			Failing(key, o)
 			o.FetchTimeout = limit + 40*what.distance // purges come faster than a far Redis stores what is fetched
 		}}, s.server.URL()
 		if what.distance > 0 {
@@ -98,7 +109,7 @@ func (s *scene) fleet(what trouble, seed uint64) {
 			url = s.way.URL()
 		}
 		at := &slot{setup: setup}
-		at.node.Store(coherence.StartFleet(s.t, url, 1, origins, setup)[0])
+		at.node.Store(StartFleet(s.t, url, 1, origins, setup)[0])
 		if i == 0 {
 			s.first = at
 		}
@@ -109,7 +120,7 @@ func (s *scene) fleet(what trouble, seed uint64) {
 
 // restart replaces the first replica by another process, once that can answer.
 func (s *scene) restart() {
-	node := coherence.Start(s.t, s.way.URL(), s.c.Origins, s.first.setup)
+	node := Start(s.t, s.way.URL(), s.c.Origins, s.first.setup)
 	for key, o := range s.c.Origins {
 		for _, _, err := node.Get(s.t.Context(), key); err != nil && !o.Down.Load(); _, _, err = node.Get(s.t.Context(), key) {
 			poll.Sleep(s.t.Context(), time.Millisecond)
@@ -206,7 +217,7 @@ func (s *scene) killConnections() {
 }
 
 // purge is that of an operator at the present server.
-func (s *scene) purge(what trouble) coherence.Purger {
+func (s *scene) purge(what trouble) Purger {
 	return func(ctx context.Context, kind, key string) ([]string, error) {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
@@ -217,14 +228,14 @@ func (s *scene) purge(what trouble) coherence.Purger {
 		case what.absent || s.careful.Load():
 			return removing(client)(ctx, kind, key)
 		}
-		return coherence.Operator(client)(ctx, kind, key)
+		return Operator(client)(ctx, kind, key)
 	}
 }
 
 var errNotHeld = errors.New("there was no document")
 
 // replicated purges, and says that what no replica of the server has received was not purged.
-func replicated(client *redis.Client) coherence.Purger {
+func replicated(client *redis.Client) Purger {
 	return func(ctx context.Context, kind, key string) ([]string, error) {
 		one := client.Conn()
 		defer func() { _ = one.Close() }()
@@ -232,7 +243,7 @@ func replicated(client *redis.Client) coherence.Purger {
 		if err != nil {
 			return nil, err
 		}
-		if n, err := one.Do(ctx, "WAIT", 1, coherence.Bound.Milliseconds()).Int(); err != nil || n == 0 {
+		if n, err := one.Do(ctx, "WAIT", 1, Bound.Milliseconds()).Int(); err != nil || n == 0 {
 			return nil, errNotHeld
 		}
 		return purged, nil
@@ -241,7 +252,7 @@ func replicated(client *redis.Client) coherence.Purger {
 
 // removing purges, and says that a document that was not there was not purged, nor one that a soft
 // purge changes nothing of, and that nothing was if no key of vitrine's was there.
-func removing(client *redis.Client) coherence.Purger {
+func removing(client *redis.Client) Purger {
 	return func(ctx context.Context, kind, key string) ([]string, error) {
 		return remove(ctx, client.TxPipeline(), kind, key)
 	}
@@ -249,26 +260,26 @@ func removing(client *redis.Client) coherence.Purger {
 
 func remove(ctx context.Context, one redis.Pipeliner, kind, key string) (purged []string, err error) {
 	there, held, beside, until := map[string]*redis.BoolCmd{}, map[string]*redis.BoolCmd{}, map[string]*redis.IntCmd{}, map[string]*redis.SliceCmd{}
-	for _, k := range coherence.Keys {
-		full := coherence.Prefix + k
+	for _, k := range Keys {
+		full := Prefix + k
 		// A hash without a number is an operator's own.
-		there[k], held[k], beside[k] = one.HExists(ctx, full, "seq"), one.HExists(ctx, full, "body"), one.Exists(ctx, coherence.Prefix+"lease:{"+full+"}")
+		there[k], held[k], beside[k] = one.HExists(ctx, full, "seq"), one.HExists(ctx, full, "body"), one.Exists(ctx, Prefix+"lease:{"+full+"}")
 		until[k] = one.HMGet(ctx, full, "fresh_until")
 	}
-	all, _ := coherence.Operator(one)(ctx, kind, key)
+	all, _ := Operator(one)(ctx, kind, key)
 	if _, err := one.Exec(ctx); err != nil {
 		return nil, err
 	}
 	found := false
 	for _, k := range all {
 		found = found || there[k].Val() || len(all) > 1 && beside[k].Val() > 0
-		if held[k].Val() && !(coherence.Soft[kind] && until[k].Val()[0] == "0") {
+		if held[k].Val() && !(Soft[kind] && until[k].Val()[0] == "0") {
 			purged = append(purged, k)
 		}
 	}
 	switch {
 	case !found: // nobody can tell it from one of what is not vitrine's
-		return nil, coherence.ErrNothing
+		return nil, ErrNothing
 	case len(purged) == 0:
 		return nil, errNotHeld
 	}
@@ -296,9 +307,9 @@ func count(t *testing.T, n int) int64 {
 }
 
 // run purges until so many are acknowledged, and gives the verdict.
-func run(t *testing.T, c *coherence.Campaign, purges int64) {
+func run(t *testing.T, c *Campaign, purges int64) {
 	t.Helper()
-	c.Seed, c.Kinds = *seed, coherence.All
+	c.Seed, c.Kinds = *seed, All
 	c.Begin(t)
 	testkit.Within(t, 10*time.Minute, "the purges are made", func() bool { return c.Acked.Load() >= purges || t.Failed() })
 	v := c.End()
@@ -312,12 +323,12 @@ func run(t *testing.T, c *coherence.Campaign, purges int64) {
 // one. The register may lag by the bound, so that a read may take effect as early as that before it
 // was asked for, and a purge as late as when it was acknowledged. In a register that only grows, if
 // these moments are wrong all others are, so that each operation is given its own alone.
-func judge(t *testing.T, v coherence.Verdict) {
+func judge(t *testing.T, v Verdict) {
 	t.Helper()
 	register := porcupine.Model{
 		Init: func() any { return int64(0) },
 		Step: func(state, input, _ any) (bool, any) {
-			at, a := state.(int64), input.(coherence.Access)
+			at, a := state.(int64), input.(Access)
 			if a.Purge {
 				return true, max(at, a.Version)
 			}

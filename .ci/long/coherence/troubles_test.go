@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"vitrine/cache/coherence"
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
 )
@@ -136,10 +135,10 @@ var troubles = map[string]trouble{
 			defer trusted()
 			for _, field := range []string{"fresh_until", "fetched_at", "changed_at", "lease_until", "layout", "source", "set", "seq"} {
 				for _, value := range []string{"", "1795269336009.5", "1e13", " 1", "-1", "99999999999999", "x"} {
-					s.server.Client().HSet(context.Background(), coherence.Prefix+coherence.Keys[s.chance.IntN(len(coherence.Keys))], field, value)
+					s.server.Client().HSet(context.Background(), Prefix+Keys[s.chance.IntN(len(Keys))], field, value)
 				}
 			}
-			poll.Sleep(s.t.Context(), 2*coherence.Bound)
+			poll.Sleep(s.t.Context(), 2*Bound)
 		},
 		goes: nothing,
 	},
@@ -151,12 +150,12 @@ func (s *scene) evict() {
 	trusted := s.c.Untrusted()
 	defer trusted()
 	for range 100 {
-		key := coherence.Prefix + coherence.Keys[s.chance.IntN(len(coherence.Keys))]
-		both := []string{key, coherence.Prefix + "lease:{" + key + "}"}
+		key := Prefix + Keys[s.chance.IntN(len(Keys))]
+		both := []string{key, Prefix + "lease:{" + key + "}"}
 		s.server.Client().Unlink(context.Background(), [][]string{both[:1], both[1:], both}[s.chance.IntN(3)]...)
 		s.pause(10 * time.Millisecond)
 	}
-	poll.Sleep(s.t.Context(), 2*coherence.Bound)
+	poll.Sleep(s.t.Context(), 2*Bound)
 }
 
 func breakOften(s *scene) {
@@ -168,10 +167,10 @@ func breakOften(s *scene) {
 
 // shift moves the times in all documents and leases.
 func shift(s *redistest.Server, by time.Duration) {
-	for _, key := range coherence.Keys {
+	for _, key := range Keys {
 		for _, field := range []string{"fetched_at", "changed_at", "fresh_until", "lease_until"} {
 			_ = s.Client().Eval(context.Background(), `if (tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0) > 1e12 then redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2]) end return 0`,
-				[]string{coherence.Prefix + key}, field, by.Milliseconds()).Err()
+				[]string{Prefix + key}, field, by.Milliseconds()).Err()
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cache/poll"
+	"vitrine/cmd/testkit"
 )
 
 // A Campaign is steady reads on all replicas, and purges at random moments.
@@ -39,7 +41,6 @@ type Campaign struct {
 	Acked    atomic.Int64
 	worked   atomic.Int64     // since when the CMS does, Unix nanoseconds
 	heldUp   atomic.Int64     // for how long this machine has held the campaign up, nanoseconds
-	broke    atomic.Int64     // until when links broke, likewise
 	seats    map[string]*seat // by replica
 	checkers map[string]*checker
 	purging  sync.RWMutex // held for reading by each purge
@@ -114,8 +115,7 @@ func (c *Campaign) read(ctx context.Context, t testing.TB, r Replica, key string
 				if l.first.Before(l.last) {
 					l.first = time.Now()
 				}
-				l.broke = time.Unix(0, c.broke.Load())
-				o.c.failed(l, c.Origins[key], err)
+				o.c.failed(l, err)
 				poll.Sleep(ctx, time.Millisecond)
 				continue
 			case err != nil:
@@ -271,13 +271,6 @@ func (c *Campaign) Untrusted() (end func()) {
 	}
 }
 
-// Break has links break: what a replica was told just before, it may not be able to look at.
-func (c *Campaign) Break(links func()) {
-	c.broke.Store(math.MaxInt64)
-	links()
-	c.broke.Store(time.Now().UnixNano())
-}
-
 // Saw says that a replica has given an answer with that detail since the last Forget.
 func (c *Campaign) Saw(replica, detail string) bool {
 	_, ok := c.seats[replica].sources.Load(detail)
@@ -341,4 +334,53 @@ func (c *Campaign) MostlyHeld(t testing.TB, v Verdict) {
 	if n := c.Exempt(); n > int64(v.Answers/2) {
 		t.Errorf("%d answers said that Redis is away, which it never was, and only %d did not", n, v.Answers)
 	}
+}
+
+// Settle has every replica hold a copy of each document that nobody has purged. Nobody purges then.
+func (c *Campaign) Settle(t testing.TB) {
+	t.Helper()
+	c.Hush()
+	unsettled := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(unsettled)
+		}
+	}()
+	testkit.Eventually(t, "all hold copies that nobody has purged", func() bool {
+		for range 300 {
+			if unsettled = c.unsettled(t.Context()); unsettled == "" {
+				return true
+			}
+			poll.Sleep(t.Context(), time.Millisecond)
+		}
+		for key := range c.Origins {
+			c.purgeOnce(t.Context(), "DEL", key)
+		}
+		return false
+	})
+}
+
+// unsettled says who holds no such copy; "" if all do.
+func (c *Campaign) unsettled(ctx context.Context) string {
+	for name, r := range c.Replicas {
+		for key, checker := range c.checkers {
+			// What Redis refused is none of its: a purge of a key that is missing does not reach it.
+			if version, status, err := r.Get(ctx, key); err != nil || !checker.isClean(version) && status.Detail != cache.DetailRedisRefused {
+				return fmt.Sprintf("%s: %s: version %d, which may have been purged (%+v, %v)", name, key, version, status, err)
+			}
+		}
+	}
+	return ""
+}
+
+// HasLost says that a replica holds a copy that Redis has lost, or has an error.
+func (c *Campaign) HasLost(ctx context.Context) bool {
+	for _, r := range c.Replicas {
+		for key := range c.Origins {
+			if _, status, err := r.Get(ctx, key); err != nil || status.Detail == cache.DetailRedisLost {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -37,9 +37,8 @@ type checker struct {
 	purging   bool  // and one of those that ended may have removed something
 	clean     int64 // copies of this version and later ones have not been purged
 	lost      []string
-	hard      []span // purges that may have removed something
-	soft      []*span
-	excused   int // errors that the contract allows
+	purged    []*span // hard ones that may have removed something, and soft ones
+	excused   int     // errors that the docs allow
 }
 
 // A span is from when a purge was sent until it was carried out, or never will be.
@@ -81,7 +80,7 @@ func (c *checker) over(o *Origin, purged bool) {
 	defer c.mu.Unlock()
 	c.pending--
 	if purged {
-		c.hard, c.purging = append(c.hard, span{time.Now(), time.Now()}), true
+		c.purged, c.purging = append(c.purged, &span{time.Now(), time.Now()}), true
 	}
 	switch {
 	case c.pending > 0:
@@ -97,7 +96,7 @@ func (c *checker) softens() (over func(purged bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &span{time.Now(), c.start.Add(math.MaxInt64)}
-	c.soft = append(c.soft, p)
+	c.purged = append(c.purged, p)
 	return func(purged bool) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -120,26 +119,19 @@ type loss struct {
 	status      cache.Status // of the last answer with that version
 	last, first time.Time    // of the answers, and of the errors
 	away        time.Time    // since when the answers up to the last said that Redis is away; zero if that did not
-	broke       time.Time    // until when links broke
 }
 
-// failed notes an error. A replica drops its copy if the link is lost before it could look at a change
-// that it was told of, since that may be a purge: here another's fill, a soft purge, or the stub of
-// another's lease where Redis does not hold the copy.
-func (c *checker) failed(l loss, o *Origin, err error) {
-	from := l.last.Add(-lookTime)
-	filled, leased := o.loadedElsewhere(l.replica, from, l.first)
-	stub := leased && (l.status.Detail == cache.DetailRedisLost || l.status.Detail == cache.DetailRedisAway || l.status.Detail == cache.DetailRedisRefused)
-	within := func(p span, from time.Time) bool { return p.to.After(from) && p.from.Before(l.first) }
-	// What was loaded alone goes with a purge from before its load that nobody has looked at: it looks
-	// like a later one. Redis was asked for a look and for a lease before it was loaded.
-	alone := func(p span) bool { return !l.away.IsZero() && within(p, l.away.Add(-2*lookTime)) }
+// failed notes an error. What a replica has loaded alone goes with a purge from before its load that no
+// poll of its has shown: it looks like a later one. Redis was asked before it was loaded.
+func (c *checker) failed(l loss, err error) {
+	alone := func(p *span) bool {
+		return !l.away.IsZero() && p.to.After(l.away.Add(-pollTime)) && p.from.Before(l.first)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	soft := slices.ContainsFunc(c.soft, func(p *span) bool { return l.broke.After(from) && within(*p, from) || alone(*p) })
 	switch {
 	case l.version < c.clean:
-	case filled, soft, stub && l.broke.After(from), slices.ContainsFunc(c.hard, alone):
+	case slices.ContainsFunc(c.purged, alone):
 		c.excused++
 	default:
 		c.lost = append(c.lost, fmt.Sprintf("%s answered version %d (%+v) until %v ago, which nobody has purged, and now (%v): %v",
@@ -151,9 +143,8 @@ func (c *checker) failed(l loss, o *Origin, err error) {
 // load: what is loaded then is given to who waits for it, is not said to be stored, and is not held.
 func isKept(st cache.Status) bool { return st.Fwd == "" || st.Stored || st.Detail != "" }
 
-// lookTime is longer than a replica tries to look at a change, with two calls of 300 ms, before it
-// takes its link for lost.
-const lookTime = 700 * time.Millisecond
+// pollTime is longer than a replica polls Redis in vain before it takes it for unreachable.
+const pollTime = 1400 * time.Millisecond
 
 // answerTime is how long a reader that holds nothing waits at the most while the CMS works, on a
 // machine that does not hold it up: a replica that another one waits for, and that took Redis for
@@ -176,12 +167,12 @@ type observer struct {
 	c       *checker
 	replica string
 	count   int
-	runs    []run
+	runs    []series
 }
 
-// A run is a series of answers of one version, all of them said to be stale or none: what is kept is
+// A series is answers of one version, all of them said to be stale or none: what is kept is
 // when the last of them was asked for.
-type run struct {
+type series struct {
 	replica string
 	version int64
 	last    time.Duration
@@ -202,7 +193,7 @@ func (o *observer) now() time.Duration { return time.Since(o.c.start) }
 // saw notes an answer that was asked for at the time asked.
 func (o *observer) saw(asked time.Duration, version int64, st cache.Status) {
 	o.count++
-	r := run{o.replica, version, asked, st}
+	r := series{o.replica, version, asked, st}
 	if n := len(o.runs) - 1; n >= 0 && o.runs[n].version == version && o.runs[n].status.Stale == st.Stale {
 		o.runs[n] = r
 		return
@@ -237,15 +228,15 @@ type History []Access
 func (c *checker) check() Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var runs []run
+	var runs []series
 	v := Verdict{Purges: len(c.purges), Lost: c.lost, Excused: c.excused, Histories: c.histories()}
 	for _, o := range c.observers {
 		v.Answers += o.count
 		runs = append(runs, o.runs...)
 	}
-	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.version, b.version) })
+	slices.SortFunc(runs, func(a, b series) int { return cmp.Compare(a.version, b.version) })
 	slices.SortFunc(c.purges, func(a, b purged) int { return cmp.Compare(a.version, b.version) })
-	var stale, fresh run // of the older versions, the answers asked for last
+	var stale, fresh series // of the older versions, the answers asked for last
 	for _, p := range c.purges {
 		for ; len(runs) > 0 && runs[0].version < p.version; runs = runs[1:] {
 			last := &fresh
@@ -273,7 +264,7 @@ func (c *checker) check() Verdict {
 }
 
 // histories are all answers with the hard purges, and those not said to be stale with all purges.
-// Of each run it has the last answer: if that may be of its version, so may those before it.
+// Of each series it has the last answer: if that may be of its version, so may those before it.
 func (c *checker) histories() []History {
 	var all, fresh History
 	for i, o := range c.observers {

@@ -1,4 +1,4 @@
-package coherence
+package cache
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"vitrine/cache"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 )
@@ -33,8 +32,7 @@ var told = []string{"+info", "+set"}
 // TestSmallestACL goes through everything that vitrine does in Redis under those rights, and then
 // without each of them.
 func TestSmallestACL(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server := startRedis(t)
 	admin := server.Client()
 	for _, rights := range [][]string{append(slices.Clone(rights), told...), rights} {
 		if err := cycle(t, server, admin, rights); err != nil {
@@ -65,23 +63,23 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	must(t, admin.ScriptFlush(ctx).Err())
 
 	log := &lines{}
-	src := NewOrigin(0)
+	src := newSource()
 	var down atomic.Bool
-	o := cache.ReaderOptions[int64]{
-		TTL: time.Minute, StaleWhileRevalidate: time.Minute, StaleIfError: time.Hour, Prepare: Prepare,
+	o := ReaderOptions[int64]{
+		TTL: time.Minute, StaleWhileRevalidate: time.Minute, StaleIfError: time.Hour, Prepare: prepare,
 		BackoffFirst: time.Millisecond, BackoffMost: time.Millisecond,
-		Loader: cache.LoaderFunc(func(ctx context.Context, key string, held *cache.Document) (cache.Loaded, error) {
+		Loader: LoaderFunc(func(ctx context.Context, key string, held *Document) (Loaded, error) {
 			if down.Load() {
-				return cache.Loaded{}, errors.New("the source is down")
+				return Loaded{}, errors.New("the source is down")
 			}
-			return src.Loader("").Load(ctx, key, held)
+			return src.Load(ctx, key, held)
 		}),
 	}
 	// The second replica reads what the first has stored.
-	open := func() (*cache.Store, *cache.Reader[int64]) {
-		s, err := cache.Open(ctx, cache.Options{URL: "redis://vitrine:secret@" + server.Addr, Timeout: Patient, PurgeBound: time.Second, Logger: log.logger()})
+	open := func() (*Store, *Reader[int64]) {
+		s, err := Open(ctx, Options{URL: "redis://vitrine:secret@" + server.Addr, Timeout: patient, PurgeBound: time.Second, Logger: log.logger()})
 		must(t, err)
-		r, err := cache.NewReader(s, "banners", o)
+		r, err := NewReader(s, "banners", o)
 		must(t, err)
 		return s, r
 	}
@@ -89,10 +87,10 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	defer func() { must(t, store.Close()) }()
 	another, second := open()
 	defer func() { must(t, another.Close()) }()
-	replicas := []*cache.Reader[int64]{first, second}
+	replicas := []*Reader[int64]{first, second}
 
 	// until waits for an answer of each replica that is as it should be, or a complaint.
-	until := func(what string, ok func(a cache.Answer[int64], err error) bool) error {
+	until := func(what string, ok func(a Answer[int64], err error) bool) error {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for at := 0; at < len(replicas); {
@@ -112,13 +110,13 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 		}
 		return nil
 	}
-	version := func(want int64) func(cache.Answer[int64], error) bool {
-		return func(a cache.Answer[int64], err error) bool {
-			return err == nil && a.Value == want && a.Status.Detail == cache.DetailMemory
+	version := func(want int64) func(Answer[int64], error) bool {
+		return func(a Answer[int64], err error) bool {
+			return err == nil && a.Value == want && a.Status.Detail == DetailMemory
 		}
 	}
 	purge := func(soft bool) error {
-		src.Version.Add(1)
+		src.version.Add(1)
 		held, err := store.Purge(ctx, "banners", soft, "somebody")
 		if err == nil && !held {
 			err = errors.New("there was nothing to purge")
@@ -151,15 +149,15 @@ func cycle(t *testing.T, server *redistest.Server, admin *redis.Client, rights [
 	if err := purge(false); err != nil {
 		return fmt.Errorf("hard Purge: %w", err)
 	}
-	if err := until("the source fails", func(_ cache.Answer[int64], err error) bool { return err != nil }); err != nil {
+	if err := until("the source fails", func(_ Answer[int64], err error) bool { return err != nil }); err != nil {
 		return err
 	}
 	down.Store(false)
 	if err := until("the source works again", version(4)); err != nil {
 		return err
 	}
-	src.Version.Add(1)
-	must(t, admin.Set(ctx, Prefix+"banners", "not a hash", 0).Err())
+	src.version.Add(1)
+	must(t, admin.Set(ctx, key, "not a hash", 0).Err())
 	return until("something else was under the key", version(5))
 }
 
@@ -179,22 +177,4 @@ func (l *lines) warnings() []string {
 
 func (l *lines) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// TestPurgesAreReceivedWithoutHelloAndInfo has servers that do not say what they are.
-func TestPurgesAreReceivedWithoutHelloAndInfo(t *testing.T) {
-	t.Parallel()
-	for name, args := range map[string][]string{
-		"HELLO renamed away": {"--rename-command", "HELLO", ""}, "INFO renamed away": {"--rename-command", "INFO", ""},
-		"CLIENT renamed away":               {"--rename-command", "CLIENT", ""},
-		"HELLO, ROLE and INFO renamed away": {"--rename-command", "HELLO", "", "--rename-command", "ROLE", "", "--rename-command", "INFO", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, args...)
-			origins := NewOrigins(5*time.Millisecond, Keys...)
-			nodes := StartFleet(t, server.URL(), 2, origins, Setup{Timeout: Patient})
-			campaign(t, &Campaign{Origins: origins, Replicas: Named(nodes), Purge: Operator(server.Client()), Kinds: All})
-		})
-	}
 }

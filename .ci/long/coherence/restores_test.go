@@ -266,3 +266,35 @@ func (c *Restores) wrong(a given) string {
 	return fmt.Sprintf("it was purged up to version %d, which was acknowledged at %v, amid %+v",
 		c.done[last].version, c.done[last].acked, c.done[max(0, last-5):min(last+5, len(c.done))])
 }
+
+// TestACheckerOfRestoresFindsWhatMustNotBe gives it answers that a purge and a restore forbid.
+func TestACheckerOfRestoresFindsWhatMustNotBe(t *testing.T) {
+	t.Parallel()
+	at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+	c := &Restores{done: []deed{
+		{kind: "hard", version: 5, sent: at(100), acked: at(101)},
+		{kind: "restore", version: 2, sent: at(300), acked: at(301)},
+		{kind: "hard", version: 6, sent: at(500), acked: at(501)},
+		{kind: "restore", version: 3, sent: at(700), overtaken: true},
+		{kind: "hard", version: 7, sent: at(701), acked: at(702)},
+	}}
+	answer := func(version int64, ms int, detail string) given {
+		g := given{version: version, asked: at(ms), ended: at(ms + 1)}
+		g.status.Detail = detail
+		return g
+	}
+	for _, a := range []struct {
+		given
+		fine bool
+	}{
+		{answer(4, 140, "memory"), true}, {answer(4, 152, "memory"), false}, {answer(5, 152, "memory"), true},
+		{answer(2, 250, "restored"), false}, {answer(2, 310, "restored"), true}, {answer(5, 310, "memory"), true},
+		{answer(5, 360, "memory"), false}, {answer(2, 360, "memory"), false}, {answer(2, 360, "restored"), true},
+		{answer(2, 540, "restored"), true}, {answer(2, 560, "restored"), false}, {answer(6, 560, "memory"), true},
+		{answer(3, 740, "restored"), true}, {answer(3, 760, "restored"), false},
+	} {
+		if wrong := c.wrong(a.given); (wrong == "") != a.fine {
+			t.Errorf("%+v: %q", a.given, wrong)
+		}
+	}
+}

@@ -42,7 +42,6 @@ const Patient = 3 * time.Second
 
 // Setup is how a node differs from the usual one.
 type Setup struct {
-	Name    string
 	Logger  *slog.Logger
 	Timeout time.Duration // of Redis; 0 is the usual one
 	Bound   time.Duration // for purges; 0 is the usual one
@@ -62,7 +61,7 @@ func Start(t testing.TB, url string, origins map[string]*Origin, s Setup) *Node 
 	})
 	n := &Node{Store: store, Readers: map[string]*cache.Reader[int64]{}}
 	for key, origin := range origins {
-		o := ReaderOptions(key, origin.Loader(s.Name))
+		o := ReaderOptions(key, origin.Loader())
 		if s.Options != nil {
 			s.Options(key, &o)
 		}
@@ -154,5 +153,3 @@ func Operator(client redis.Cmdable) Purger {
 		return nil, fmt.Errorf("no such way to purge: %q", kind)
 	}
 }
-
-var must = testkit.Must

@@ -24,22 +24,12 @@ type Origin struct {
 	Version atomic.Int64
 	Down    atomic.Bool
 	Loads   atomic.Int64
-	Most    atomic.Int64  // loads under way at once, at the most
 	Latency time.Duration // a load takes up to this long, at random
 	Size    int           // of a document, at least
-	Deaf    bool          // a load that has begun cannot be ended: its answer is on the way
 	Entered chan int64    // the version that a load has read, while loads are held
 
-	underWay atomic.Int64
-	mu       sync.Mutex
-	loads    []load
-	gate     chan struct{} // nil, or what loads wait for
-}
-
-// A load is when a replica began one, and when it ended if it was successful.
-type load struct {
-	replica      string
-	began, ended time.Time
+	mu   sync.Mutex
+	gate chan struct{} // nil, or what loads wait for
 }
 
 // NewOrigin makes one with version 1.
@@ -73,47 +63,15 @@ func (o *Origin) Hold() (release func()) {
 	})
 }
 
-// Began is when the loads began.
-func (o *Origin) Began() (times []time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, l := range o.loads {
-		times = append(times, l.began)
-	}
-	return times
-}
-
-// loadedElsewhere reports whether a replica other than that one ended a load between two times, and
-// whether one began a load.
-func (o *Origin) loadedElsewhere(replica string, from, to time.Time) (ended, began bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, l := range o.loads {
-		ended = ended || l.replica != replica && l.ended.After(from) && l.ended.Before(to)
-		began = began || l.replica != replica && l.began.After(from) && l.began.Before(to)
-	}
-	return ended, began
-}
-
-// Fetch gives the version that was current when the load of that replica began.
-func (o *Origin) Fetch(ctx context.Context, replica string) (int64, error) {
+// Fetch gives the version that was current when the load began.
+func (o *Origin) Fetch(ctx context.Context) (int64, error) {
 	o.Loads.Add(1)
-	now := o.underWay.Add(1)
-	defer o.underWay.Add(-1)
-	for most := o.Most.Load(); now > most && !o.Most.CompareAndSwap(most, now); {
-		most = o.Most.Load()
-	}
 	version, down := o.Version.Load(), o.Down.Load()
 	o.mu.Lock()
-	nth, gate := len(o.loads), o.gate
-	o.loads = append(o.loads, load{replica: replica, began: time.Now()})
+	gate := o.gate
 	o.mu.Unlock()
 	if gate != nil {
 		o.Entered <- version
-		if o.Deaf {
-			<-gate
-			return version, nil
-		}
 		select {
 		case <-gate:
 		case <-ctx.Done():
@@ -126,16 +84,13 @@ func (o *Origin) Fetch(ctx context.Context, replica string) (int64, error) {
 	if down {
 		return 0, ErrDown
 	}
-	o.mu.Lock()
-	o.loads[nth].ended = time.Now()
-	o.mu.Unlock()
 	return version, ctx.Err()
 }
 
 // Loader makes the origin what a replica in this process loads from.
-func (o *Origin) Loader(replica string) cache.Loader {
+func (o *Origin) Loader() cache.Loader {
 	return cache.LoaderFunc(func(ctx context.Context, _ string, _ *cache.Document) (cache.Loaded, error) {
-		version, err := o.Fetch(ctx, replica)
+		version, err := o.Fetch(ctx)
 		if err != nil {
 			return cache.Loaded{}, err
 		}

@@ -1,0 +1,361 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"vitrine/cache/poll"
+	"vitrine/cache/redistest"
+	"vitrine/cmd/testkit"
+)
+
+// The campaigns pass with single rules of the core left out: each has its test here, or in the file that
+// its name stands in below.
+
+// bound is how soon after a purge no reader returns anything older.
+const bound = 50 * time.Millisecond
+
+// one is a replica that waits for Redis no longer than usual, and tries the CMS again soon.
+func one(t testing.TB, url string, src Loader, change func(*ReaderOptions[int64])) *Reader[int64] {
+	t.Helper()
+	o := options(src)
+	o.StaleWait, o.BackoffFirst, o.BackoffMost = 200*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond
+	if change != nil {
+		change(&o)
+	}
+	_, r := readerWith(t, prompt(url), o)
+	return r
+}
+
+// said is what an answer was: its version and detail, or "error".
+func said(t testing.TB, r *Reader[int64]) string {
+	t.Helper()
+	a, err := r.Get(t.Context())
+	if err != nil {
+		return "error"
+	}
+	return fmt.Sprint(a.Value, " ", a.Status.Detail)
+}
+
+func saying(t testing.TB, r *Reader[int64], want string) {
+	t.Helper()
+	eventually(t, want, func() bool { return said(t, r) == want })
+}
+
+// busy reads on each replica for so long, and fails the test for an error.
+func busy(t testing.TB, lasting time.Duration, readers ...*Reader[int64]) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), lasting)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, r := range readers {
+		for range 4 {
+			all.Go(func() {
+				for poll.Sleep(ctx, time.Millisecond) {
+					if _, err := r.Get(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// Rule 1: a process that has never asked counts a set with a history and without a document as a purge.
+func TestAPurgeCountsForAReplicaThatStartedCutOff(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	way := redistest.NewRelay(t, s.Addr)
+	b := one(t, s.URL(), src, nil)
+	saying(t, b, "1 memory")
+	way.Cut()
+	a := one(t, way.URL(), src, nil)
+	saying(t, a, "1 redis-away")
+	must(t, s.Client().Del(t.Context(), key).Err())
+	src.fail(errDown)
+	way.Heal()
+	saying(t, a, "error")
+	saying(t, b, "error")
+}
+
+// Rule 1: a FLUSHALL that takes long enough to cut the connections is a flush all the same.
+func TestALongFlushIsAPurge(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	a := one(t, s.URL(), src, nil)
+	saying(t, a, "1 memory")
+	src.fail(errDown)
+	_ = s.Client().Eval(t.Context(), `redis.call('flushall') for i = 1, 3e8 do end return 1`, nil).Err() // it may take longer than the client waits
+	saying(t, a, "error")
+}
+
+// Rule 3: a lock record that is gone is no purge, and a hash without body or etag is one.
+func TestRemovedFieldsArePurges(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		src := newSource()
+		readers := []*Reader[int64]{one(t, b.url, src, nil), one(t, b.url, src, nil)}
+		settled := func() {
+			for _, r := range readers {
+				saying(t, r, fmt.Sprint(src.version.Load(), " memory"))
+			}
+		}
+		for what, args := range map[string][]any{
+			"body removed": {"HDEL", key, "body"}, "etag removed": {"HDEL", key, "etag"}, "another type": {"SET", key, "x"},
+			"renamed": {"RENAME", key, "away"}, "document and lock record": {"DEL", key, books},
+		} {
+			settled()
+			want := src.version.Add(1)
+			must(t, b.client.Do(t.Context(), args...).Err())
+			poll.Sleep(t.Context(), bound)
+			for _, r := range readers {
+				if got := get(t, r); got.Value != want {
+					t.Errorf("%s: %+v, want version %d", what, got, want)
+				}
+			}
+		}
+		settled()
+		loads := src.loads.Load()
+		must(t, b.client.Set(t.Context(), books, "x", 0).Err())
+		busy(t, 2*bound, readers...)
+		must(t, b.client.Del(t.Context(), books).Err())
+		busy(t, 2*bound, readers...)
+		if n := src.loads.Load() - loads; n > 0 {
+			t.Errorf("%d loads since the lock record is gone", n)
+		}
+	})
+}
+
+// Rule 4: an expired document is no purge, what expires is a document, and what is acquired outlasts
+// its lease.
+func TestAnExpiryIsNoPurge(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	short := func(r *ReaderOptions[int64]) {
+		r.TTL, r.StaleWhileRevalidate, r.StaleIfError = 100*time.Millisecond, 0, 400*time.Millisecond
+	}
+	b := one(t, s.URL(), src, short)
+	saying(t, b, "1 memory")
+	a := one(t, s.URL(), src, func(r *ReaderOptions[int64]) { short(r); r.StaleIfError = time.Minute })
+	saying(t, a, "1 memory")
+	src.fail(errDown)
+	eventually(t, "it has expired", func() bool { return s.Client().Exists(t.Context(), key).Val() == 0 }) // nobody reads: an acquire would prolong it
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); poll.Sleep(t.Context(), 10*time.Millisecond) {
+		if got := said(t, a); got[:2] != "1 " {
+			t.Fatalf("the copy may still be served here: %s", got)
+		}
+	}
+	saying(t, b, "error")
+}
+
+// Rules 4 and 6: a document of Redis that expires takes no newer copy with it that Redis refused.
+func TestAnExpiryOfAnOlderDocumentIsNoPurge(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	a := one(t, s.URL(), src, func(r *ReaderOptions[int64]) {
+		r.TTL, r.StaleWhileRevalidate, r.StaleIfError = 200*time.Millisecond, 0, 800*time.Millisecond
+	})
+	saying(t, a, "1 memory")
+	configure(t, s, "maxmemory", "1")
+	src.version.Store(2)
+	saying(t, a, "2 redis-refused")
+	eventually(t, "version 1 has expired", func() bool {
+		if got := said(t, a); got != "2 redis-refused" {
+			t.Fatal(got)
+		}
+		return s.Client().Exists(t.Context(), key).Val() == 0
+	})
+	if got := said(t, a); got[:2] != "2 " {
+		t.Error(got)
+	}
+}
+
+// Rule 5: a lease that is extended lasts, and a dead owner costs two seconds at most.
+func TestADeadOwnerCostsTwoSeconds(t *testing.T) {
+	s, src, slow := startRedis(t), newSource(), newSource(100)
+	way := redistest.NewRelay(t, s.Addr)
+	release := slow.hold()
+	defer release()
+	owner := one(t, way.URL(), slow, nil)
+	got := make(chan string, 1)
+	go func() { got <- said(t, owner) }()
+	testkit.Receive(t, slow.entered)
+	a := one(t, s.URL(), src, nil)
+	poll.Sleep(t.Context(), 2500*time.Millisecond) // longer than a lease: it is extended
+	if till, err := s.Client().HGet(t.Context(), books, "lease_until").Int64(); till < time.Now().UnixMilli() || src.loads.Load() > 0 {
+		t.Errorf("the lease lasts until %d (%v), after %d loads of another", till, err, src.loads.Load())
+	}
+	way.Hang()
+	began := time.Now()
+	if got := get(t, a); got.Value != 1 {
+		t.Errorf("%+v", got)
+	}
+	if took := time.Since(began); took > 2500*time.Millisecond {
+		t.Errorf("it was waited for for %v", took)
+	}
+	way.Heal()
+	release()
+	testkit.Receive(t, got)
+	if v := s.Client().HGet(t.Context(), key, "body").Val(); v != string(body(1)) {
+		t.Errorf("the fill of a lapsed lease was stored: %s", v)
+	}
+}
+
+// Rule 6: whatever Redis does with a write, there is one fetch per TTL of each replica, and purges of what
+// Redis has are received.
+func TestARefusedWriteCostsOneFetchPerTTL(t *testing.T) {
+	t.Parallel()
+	const size = 300 << 10
+	for name, cuts := range map[string]bool{"Redis is full": false, "a relay cuts large values": true} {
+		t.Run(name, func(t *testing.T) {
+			s, src := startRedis(t), newSource()
+			way := redistest.NewRelay(t, s.Addr)
+			var large atomic.Bool
+			large.Store(cuts)
+			if cuts {
+				way.Narrow(size)
+			} else {
+				configure(t, s, "maxmemory", "1")
+			}
+			load := LoaderFunc(func(ctx context.Context, key string, held *Document) (Loaded, error) {
+				if large.Load() {
+					return padded(src, size).Load(ctx, key, held)
+				}
+				return src.Load(ctx, key, nil)
+			})
+			var all []*Reader[int64]
+			for range 2 {
+				all = append(all, one(t, way.URL(), load, func(r *ReaderOptions[int64]) { r.TTL = 250 * time.Millisecond }))
+			}
+			busy(t, 2*time.Second, all...)
+			if got := said(t, all[0]); got != "1 redis-refused" || all[0].store.Refusing() == "" {
+				t.Errorf("%s; refusing %q", got, all[0].store.Refusing())
+			}
+			if n := src.loads.Load(); n > 18 || n < 8 {
+				t.Errorf("%d loads of 2 replicas in 8 TTLs", n)
+			}
+			configure(t, s, "maxmemory", "0")
+			src.version.Store(2)
+			large.Store(false)
+			saying(t, all[0], "2 memory")
+		})
+	}
+}
+
+// Rule 7: a restore is a document, that DEL and HSET fresh_until 0 end, and that is due at its
+// fresh_until; it raises the number as placeholder and fill would, and is written only where it was read.
+func TestARestoreIsADocument(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	a, b := one(t, s.URL(), src, nil), one(t, s.URL(), src, nil)
+	b.store.o.StaleWindow = time.Hour
+	saying(t, a, "1 memory")
+	saying(t, b, "1 memory")
+	var first string
+	eventually(t, "it is kept", func() bool {
+		all := names(t, a.store)
+		if len(all) == 1 {
+			first = all[0]
+		}
+		return first != ""
+	})
+	src.version.Store(2)
+	must(t, s.Client().Del(t.Context(), key).Err())
+	saying(t, a, "2 memory")
+	for name, end := range map[string]func() error{
+		"DEL":                func() error { return s.Client().Del(t.Context(), key).Err() },
+		"HSET fresh_until 0": func() error { return s.Client().HSet(t.Context(), key, "fresh_until", 0).Err() },
+	} {
+		loads, seq := src.loads.Load(), where(t, s.Client()).Seq
+		_, err := b.store.Restore(t.Context(), "banners", first, time.Hour, "me", nil)
+		must(t, err)
+		saying(t, a, "1 restored")
+		saying(t, b, "1 restored")
+		if now := where(t, s.Client()).Seq; now != seq+1 || src.loads.Load() != loads {
+			t.Errorf("the number was %d, and is %d; %d loads", seq, now, src.loads.Load()-loads)
+		}
+		if ttl := s.Client().TTL(t.Context(), key).Val(); ttl < 119*time.Minute {
+			t.Errorf("it expires in %v, and may be served for two hours", ttl)
+		}
+		must(t, end())
+		saying(t, a, "2 memory")
+		saying(t, b, "2 memory")
+		if n := src.loads.Load() - loads; n != 1 {
+			t.Errorf("%d loads after %s", n, name)
+		}
+	}
+	// Where there is no document, the number rises by two: a load under way is void, and the purge stays one.
+	must(t, s.Client().Del(t.Context(), key).Err())
+	seq := where(t, s.Client()).Seq
+	_, err := b.store.Restore(t.Context(), "banners", first, 2*time.Second, "me", nil)
+	must(t, err)
+	if now := where(t, s.Client()).Seq; now != seq+2 {
+		t.Errorf("the number was %d, and is %d", seq, now)
+	}
+	saying(t, a, "1 restored")
+	saying(t, a, "2 memory") // once it is due
+	if _, err := b.store.Restore(t.Context(), "banners", first, time.Hour, "me", func(*Document) error { return context.Canceled }); err == nil {
+		t.Error("restored what cannot be served")
+	}
+}
+
+// Rule 9: the stale windows of a soft purge count from when it was seen.
+func TestASoftPurgeEndsTheStaleWindowsEarlier(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	a := one(t, s.URL(), src, func(r *ReaderOptions[int64]) {
+		r.StaleWhileRevalidate, r.StaleIfError = 0, 600*time.Millisecond
+	})
+	saying(t, a, "1 memory")
+	src.fail(errDown)
+	purged := time.Now()
+	must(t, s.Client().HSet(t.Context(), key, "fresh_until", 0).Err())
+	saying(t, a, "1 stale-if-error")
+	saying(t, a, "error")
+	if took := time.Since(purged); took < 500*time.Millisecond || took > 1500*time.Millisecond {
+		t.Errorf("served for %v after the purge", took)
+	}
+}
+
+// Rule 11: an exchanged server is noticed by a fresh connection, a demoted one by its role.
+func TestAnExchangedServerIsNoticed(t *testing.T) {
+	first, second, src := startRedis(t), redistest.Start(t), newSource()
+	way := redistest.NewRelay(t, first.Addr)
+	a := one(t, way.URL(), src, nil)
+	saying(t, a, "1 memory")
+	src.version.Store(2)
+	saying(t, one(t, second.URL(), src, nil), "2 memory")
+	way.Lead(second.Addr)
+	began := time.Now()
+	saying(t, a, "2 memory")
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("noticed after %v", took)
+	}
+}
+
+func TestADemotedServerIsNoticed(t *testing.T) {
+	s, other, src := startRedis(t), redistest.Start(t), newSource()
+	a := one(t, s.URL(), src, nil)
+	saying(t, a, "1 memory")
+	must(t, s.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", other.Port).Err())
+	saying(t, a, "1 redis-away")
+	must(t, s.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
+	saying(t, a, "1 memory")
+}
+
+// Rule 11: a reply that comes twice is no answer to the next poll.
+func TestARepeatedReplyIsNoAnswer(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	way := redistest.NewRelay(t, s.Addr)
+	a := one(t, way.URL(), src, nil)
+	saying(t, a, "1 memory")
+	way.Repeat()
+	busy(t, 300*time.Millisecond, a)
+	src.version.Store(2)
+	must(t, s.Client().Del(t.Context(), key).Err())
+	poll.Sleep(t.Context(), bound)
+	if got := said(t, a); got != "1 redis-away" {
+		t.Errorf("after a purge: %s", got)
+	}
+	way.Heal()
+	saying(t, a, "2 memory")
+}

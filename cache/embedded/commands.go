@@ -26,7 +26,6 @@ var served = strings.Fields(`
 // commands decides which commands run, and recovers from their panics.
 type commands struct {
 	redis   *miniredis.Miniredis
-	clients sync.Map   // the connections, *server.Peer, as a hook tells them from scripts
 	clock   sync.Mutex // orders the moves of miniredis's clock
 	memory  *memory
 	scripts func(text string) bool // whether a script is allowed: they have no time limit
@@ -40,19 +39,6 @@ const errFull = "OOM command not allowed when used memory > 'maxmemory'."
 // maxPattern is the length of a pattern in bytes. Miniredis makes a regular expression of it, and
 // matches that with all names under its lock.
 const maxPattern = 256
-
-// hook sees each command before miniredis does: a client's, which is passed on, and what a script
-// calls, on a peer of its own.
-func (s *commands) hook(c *server.Peer, cmd string, args ...string) (handled bool) {
-	if _, isClient := s.clients.Load(c); isClient || len(args) == 0 || !s.writes(cmd) {
-		return false
-	}
-	if !s.memory.fitsScript(c.Ctx, cmd, args) {
-		c.WriteError(errFull)
-		return true
-	}
-	return false
-}
 
 // run runs a client's command.
 func (s *commands) run(c *server.Peer, words []string) {

@@ -108,7 +108,6 @@ func start(addr string, log *slog.Logger) (*Store, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Store{redis: redis, listener: listener, cancel: cancel}
 	s.commands = &commands{redis: redis, memory: &memory{redis: redis, most: maxStored}, scripts: lease.IsScript, log: log, runID: rand.Text()}
-	redis.Server().SetPreHook(s.commands.hook)
 	redis.ClockTTL(true)
 	s.done.Go(func() { s.accept(ctx, log) })
 	return s, nil
@@ -155,8 +154,6 @@ func (s *Store) serve(ctx context.Context, c *conn) {
 	defer stop()
 	defer c.Close() //nolint:errcheck // it has ended
 	peer := server.NewPeer(bufio.NewWriter(c))
-	s.commands.clients.Store(peer, true)
-	defer s.commands.clients.Delete(peer)
 	defer c.endLarge()
 	for err := c.SetReadDeadline(time.Now().Add(commandTime)); err == nil && !peer.Closed(); err = c.wait() {
 		again := c.in.Buffered() > 0 // a pipeline goes on: it has one time

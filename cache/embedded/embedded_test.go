@@ -185,8 +185,8 @@ func TestAFullStoreIsReadAndPurged(t *testing.T) {
 	full := s.commands
 	full.scripts, full.memory.most = func(string) bool { return true }, 1<<20
 	client, document := clientOf(t, s), strings.Repeat("x", maxCommand/2)
-	script := func(text string) func() error {
-		return func() error { return client.Eval(t.Context(), text, []string{"vitrine:banners"}, document).Err() }
+	script := func(text, arg string) func() error {
+		return func() error { return client.Eval(t.Context(), text, []string{"vitrine:banners"}, arg).Err() }
 	}
 	do := func(words ...any) func() error {
 		return func() error {
@@ -196,7 +196,7 @@ func TestAFullStoreIsReadAndPurged(t *testing.T) {
 			return nil
 		}
 	}
-	store := script("return redis.call('HSET', KEYS[1], 'body', ARGV[1], 'fresh_until', '1')")
+	store := script("return redis.call('HSET', KEYS[1], 'body', ARGV[1], 'fresh_until', '1')", document)
 	testkit.Must(t, store())
 	for i := 0; do("SET", i, document)() == nil; i++ {
 		if size := full.memory.count(); size > 2<<20 {
@@ -211,16 +211,14 @@ func TestAFullStoreIsReadAndPurged(t *testing.T) {
 			}
 		}
 	}
-	release := script("redis.call('HDEL', KEYS[1], 'lease') return redis.call('HSET', KEYS[1], 'failed', ARGV[1])")
-	try(true, map[string]func() error{"a document": store, "by script": script("return redis.call('SET', 'x', ARGV[1])"), "a long name": do("HSET", document, "x", "y")})
-	try(false, map[string]func() error{
-		"a lease": script("return redis.call('HSET', KEYS[1], 'lease', 'x')"), "a release": release, "a soft purge": do("HSET", "vitrine:banners", "fresh_until", "0"),
-	})
+	release := script("redis.call('HDEL', KEYS[1], 'lease') return redis.call('HSET', KEYS[1], 'failed', ARGV[1])", "token")
+	try(true, map[string]func() error{"a document": store, "a long name": do("HSET", document, "x", "y")})
+	try(false, map[string]func() error{"a release": release, "a soft purge": do("HSET", "vitrine:banners", "fresh_until", "0")})
 	full.memory.most = -1 << 30
-	try(true, map[string]func() error{"a lease": script("return redis.call('HSET', KEYS[1], 'lease', 'x')")})
+	try(true, map[string]func() error{"a mark": do("HSET", "x", "y", "z")})
 	try(false, map[string]func() error{
-		"a look": script("return redis.call('HGETALL', KEYS[1])"), "a read": do("HGETALL", "vitrine:banners"), "a release": release,
-		"EXPIRE": do("EXPIRE", "1", "0"), "UNLINK": do("UNLINK", "2"), "by script": script("return redis.call('DEL', '3')"), "DEL": do("DEL", "vitrine:banners"),
+		"a read": do("HGETALL", "vitrine:banners"), "a release": release, "EXPIRE": do("EXPIRE", "1", "0"), "UNLINK": do("UNLINK", "2"),
+		"by script": script("return redis.call('DEL', '3')", ""), "DEL": do("DEL", "vitrine:banners"),
 	})
 	full.memory.most = 1 << 20
 	testkit.Check(t, do("FLUSHALL")())

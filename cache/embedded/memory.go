@@ -26,44 +26,34 @@ type memory struct {
 	most    int
 	used    int // at most: everything written since counted
 	counted time.Time
-	script  any // the context of the last one that has written
 }
 
 // fits reports whether there is room for a client's command. What is overwritten or removed makes
-// room at the next count.
+// room at the next count. A script writes its arguments at most: one without a document always fits,
+// since vitrine's write a few fields of few keys.
 func (m *memory) fits(cmd string, args []string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.used+sizeOf(args) > m.most && time.Since(m.counted) > countEvery {
-		m.counted = time.Now()
-		m.mu.Unlock() // counting waits for scripts, and they for this
-		used := m.count()
-		m.mu.Lock()
-		m.used = used
-	}
-	return isScript(cmd) || m.take(cmd, args) // a script is asked when it writes
-}
-
-// fitsScript does so for what a script writes. As in Redis its first write decides, so that none is
-// carried out by half.
-func (m *memory) fitsScript(script any, cmd string, args []string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.take(cmd, args) && m.script != script {
-		return false
-	}
-	m.script = script
-	return true
-}
-
-func (m *memory) take(cmd string, args []string) bool {
+	most := m.most
 	switch cmd {
 	case "DEL", "UNLINK", "FLUSHALL", "FLUSHDB", "EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PERSIST", "GETDEL", "HDEL":
 		return true // they store nothing
+	case "EVAL", "EVALSHA":
+		if args = args[min(len(args), 1):]; lengths(args) <= small {
+			return true
+		}
+	default:
+		if lengths(args) <= small {
+			most += reserve
+		}
 	}
-	size, most := sizeOf(args), m.most
-	if size-len(args)*storedCost-keyCost <= small {
-		most += reserve
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size := lengths(args) + len(args)*storedCost + keyCost // no command makes more than one key
+	if m.used+size > most && time.Since(m.counted) > countEvery {
+		m.counted = time.Now()
+		m.mu.Unlock() // counting waits for scripts
+		used := m.count()
+		m.mu.Lock()
+		m.used = used
 	}
 	if m.used+size > most {
 		return false
@@ -72,13 +62,11 @@ func (m *memory) take(cmd string, args []string) bool {
 	return true
 }
 
-// sizeOf is what a command stores at most: no command makes more than one key.
-func sizeOf(words []string) int {
-	size := keyCost
+func lengths(words []string) (bytes int) {
 	for _, w := range words {
-		size += len(w) + storedCost
+		bytes += len(w)
 	}
-	return size
+	return bytes
 }
 
 // count is the size of what is stored: texts and hashes, since no command makes anything else. A

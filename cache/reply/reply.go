@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"syscall"
@@ -168,4 +169,15 @@ func (b *bounded) end() {
 		b.left = b.left[:n-1]
 	}
 	b.elements = 0
+}
+
+// Recover calls f, and makes an error of its panic: a client's parsers index and assert what a server
+// sends.
+func Recover(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("redis: panic over a reply: %v", p)
+		}
+	}()
+	return f()
 }

@@ -37,26 +37,12 @@ const (
 	soForgotten = "what is served now cannot be had back once it is replaced"
 )
 
-// uses are the commands that vitrine needs, on KEY and the one LOCK it.
-var uses = []struct{ command, so string }{
-	{"hello", soBlind},
-	{"info", soBlind},
-	{"time", soAlone},
-	{"eval return{1} 0", soAlone},
-	{"evalsha " + redis.NewScript("return{1}").Hash() + " 0", soAlone},
-	{"hset KEY a 1 b 2", soAlone},
-	{"pexpire KEY 1000", soAlone},
-	{"pexpireat KEY 99999999999999", soAlone},
-	{"pttl KEY", soAlone},
-	{"hlen KEY", soForgotten},
-	{"type KEY", soAlone},
-	{"hget KEY a", soAlone},
-	{"hmget KEY a b", soAlone},
-	{"hkeys KEY", soForgotten},
-	{"hstrlen KEY a", soAlone},
-	{"hdel KEY a", soAlone},
-	{"set LOCK 1", soAlone},
-	{"del KEY LOCK", soAlone},
+// needs are the commands that vitrine needs, on KEY and the one LOCK it, by what follows without them.
+var needs = []struct{ so, commands string }{
+	{soAlone, "time,eval return{1} 0,evalsha " + redis.NewScript("return{1}").Hash() + " 0,hset KEY a 1 b 2,pexpire KEY 1000,pexpireat KEY 99999999999999,pttl KEY," +
+		"type KEY,hget KEY a,hmget KEY a b,hstrlen KEY a,hdel KEY a,set LOCK 1,del KEY LOCK"},
+	{soBlind, "hello,info"},
+	{soForgotten, "hlen KEY,hkeys KEY"},
 }
 
 // clockSkew is how far Redis's clock may be from this machine's.
@@ -84,47 +70,40 @@ func (s *Store) examine(ctx context.Context, client *redis.Client, name string) 
 			fmt.Sprintf("every request waits for it; redis.purge_bound %v would do", enough))
 	}
 
-	var args [][]any
-	for _, use := range uses {
-		var words []any
-		for word := range strings.FieldsSeq(use.command) {
-			words = append(words, strings.NewReplacer("KEY", s.o.Prefix+name, "LOCK", lease.Lock(s.o.Prefix, name)).Replace(word))
+	place, replied, refused := strings.NewReplacer("KEY", s.o.Prefix+name, "LOCK", lease.Lock(s.o.Prefix, name)), map[string]*redis.Cmd{}, ""
+	began, all := time.Now(), client.Pipeline()
+	for _, need := range needs {
+		for command := range strings.SplitSeq(need.commands, ",") {
+			var words []any
+			for word := range strings.FieldsSeq(place.Replace(command)) {
+				words = append(words, word)
+			}
+			replied[command] = all.Do(ctx, words...)
 		}
-		args = append(args, words)
 	}
-	began := time.Now()
-	replies, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, words := range args {
-			p.Do(ctx, words...)
-		}
-		return nil
-	})
-	took := time.Since(began)
-	if err != nil && !poll.Replied(err) {
+	if _, err := all.Exec(ctx); err != nil && !poll.Replied(err) {
 		return e, err
 	}
-	replied := map[string]*redis.Cmd{}
-	denied, unknown, refused := map[string]string{}, map[string]string{}, ""
-	for i, reply := range replies {
-		use := uses[i]
-		word, _, _ := strings.Cut(use.command, " ")
-		replied[word], _ = reply.(*redis.Cmd)
-		switch err := reply.Err(); {
-		case err == nil, errors.Is(err, redis.Nil):
-		case strings.HasPrefix(err.Error(), "NOPERM"):
-			denied[use.so] += " " + word
-		case strings.HasPrefix(err.Error(), "ERR unknown command"): // renamed, most likely
-			unknown[use.so] += " " + word
-		case !strings.HasPrefix(err.Error(), "NOSCRIPT") && refused == "": // without eval there is no script
-			refused = err.Error()
+	took := time.Since(began)
+	for _, need := range needs {
+		denied, unknown := "", ""
+		for command := range strings.SplitSeq(need.commands, ",") {
+			word, _, _ := strings.Cut(command, " ")
+			switch err := replied[command].Err(); {
+			case err == nil, errors.Is(err, redis.Nil), strings.HasPrefix(err.Error(), "NOSCRIPT"): // without eval there is no script
+			case strings.HasPrefix(err.Error(), "NOPERM"):
+				denied += " " + word
+			case strings.HasPrefix(err.Error(), "ERR unknown command"): // renamed, most likely
+				unknown += " " + word
+			case refused == "":
+				refused = err.Error()
+			}
 		}
-	}
-	for _, so := range []string{soAlone, soBlind, soForgotten} {
-		if denied[so] != "" {
-			e.lacks("rights", "not permitted:"+denied[so], so)
+		if denied != "" {
+			e.lacks("rights", "not permitted:"+denied, need.so)
 		}
-		if unknown[so] != "" {
-			e.lacks("commands", "renamed, or not there:"+unknown[so], so)
+		if unknown != "" {
+			e.lacks("commands", "renamed, or not there:"+unknown, need.so)
 		}
 	}
 	if refused != "" {

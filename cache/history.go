@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/poll"
 	"vitrine/upstream/guard"
 )
 
@@ -138,55 +137,26 @@ func (s *Store) Present(ctx context.Context, key string) (p Present, err error) 
 
 // remember keeps what this process has filled in the history, after replaced, if that is known. A
 // renewed document is there already, unless the history was removed, and what is there may have to go.
-// Where Redis does not answer, it tries again: the next document may come before the next fill of this
-// one.
 func (k *keeper[V]) remember(at lease.Generation, filled, replaced *Document) {
-	ctx := k.store.ctx
-	for tries := 1; ; tries++ {
-		err := k.rememberOnce(ctx, at, filled, replaced)
-		if err == nil || poll.Replied(err) {
-			if failing := k.unkept.Swap(err != nil); err != nil && !failing {
-				k.store.o.Logger.Warn("cannot keep the history", "resource", k.key, "error", err)
-			}
-			return
-		}
-		if tries == 3 || !poll.Sleep(ctx, time.Second) {
-			return
-		}
-	}
-}
-
-func (k *keeper[V]) rememberOnce(ctx context.Context, at lease.Generation, filled, replaced *Document) error {
 	v := Version{Name: lease.VersionOf(filled.Body), Bytes: len(filled.Body)}
-	var wanted bool
-	var all []Version
-	err := k.member.Do(ctx, 0, func(ctx context.Context, c *redis.Client) (err error) {
-		wanted, all, err = k.hash.Wants(ctx, c, at, v.Name)
-		return err
-	})
-	if err != nil || !wanted {
-		return err
-	}
-	reordered := false
-	if k.o.Describe != nil {
-		var before *Document
-		if len(all) > 1 {
-			before = k.before(ctx, all[1].Name, replaced)
+	err := k.member.Do(k.store.ctx, int64(len(filled.Body)), func(ctx context.Context, c *redis.Client) error {
+		wanted, all, err := k.hash.Wants(ctx, c, at, v.Name)
+		if err != nil || !wanted {
+			return err
 		}
-		v.Items, v.Changes, reordered = k.o.Describe(before, filled)
-	}
-	return k.member.Do(ctx, int64(len(filled.Body)), func(ctx context.Context, c *redis.Client) error {
-		_, err := k.hash.Remember(ctx, c, at, v, all, reordered, filled.Body)
+		if len(all) < 2 {
+			replaced = nil
+		} else if newest := all[1].Name; replaced == nil || lease.VersionOf(replaced.Body) != newest {
+			replaced, _ = k.store.Version(ctx, k.key, newest) // without it, nothing is said of what changed
+		}
+		reordered := false
+		if k.o.Describe != nil {
+			v.Items, v.Changes, reordered = k.o.Describe(replaced, filled)
+		}
+		_, err = k.hash.Remember(ctx, c, at, v, all, reordered, filled.Body)
 		return err
 	})
-}
-
-// before is the newest document of the history, nil if it cannot be had: nothing is said of what
-// changed, then.
-func (k *keeper[V]) before(ctx context.Context, newest string, replaced *Document) *Document {
-	if replaced != nil && lease.VersionOf(replaced.Body) == newest {
-		return replaced
+	if failing := k.unkept.Swap(err != nil); err != nil && !failing {
+		k.store.o.Logger.Warn("cannot keep the history", "resource", k.key, "error", err)
 	}
-	d, _ := k.store.Version(ctx, k.key, newest)
-	return d
 }

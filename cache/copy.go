@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/poll"
 )
 
@@ -24,7 +25,7 @@ type cached[V any] struct {
 	source  source
 	config  string        // the fingerprint of the configuration that it was fetched with
 	fetched int64         // by Redis's clock
-	mark    int64         // fresh_until as it was read: another one below 1 is a soft purge
+	mark    int64         // fresh_until as it was read, or when its load began: another one below 1 is a soft purge
 	loaded  time.Duration // when a load of this process had brought it, 0 for none,
 	status  int           // and the status of the CMS's response
 	brief   bool          // this process loaded it to be fresh for less than the TTL, and loads it again then
@@ -88,15 +89,33 @@ func (k *keeper[V]) timed(t, c *cached[V], p *poll.Result) *cached[V] {
 		}
 		n.until(&k.o, max(natural, n.fresh))
 	}
-	if r.FreshUntil < 1 && (!known || c.mark != 0) { // a soft purge: its stale windows count from when it was seen
-		n.ahead, n.fresh = min(n.ahead, p.Sent), min(n.fresh, p.Sent)
-		n.revalid, n.usable = min(n.revalid, p.Sent+k.o.StaleWhileRevalidate), min(n.usable, p.Sent+max(k.o.StaleWhileRevalidate, k.o.StaleIfError))
+	if r.FreshUntil < 1 && (!known || c.mark != 0) {
+		n.soften(&k.o, p.Sent)
 	}
 	if r.Source != k.o.Source && r.RestoredBy == "" && !r.Foreign(k.o.Source) {
 		n = *n.due(p.Sent)
 	}
 	n.stamp(time.UnixMilli(r.ChangedAt), p.Sent+min(ms(r.FetchedAt-r.Now), 0), r.RestoredBy)
 	n.doc.Suspicions, n.doc.Age = r.Suspicions, r.Age
+	return &n
+}
+
+// soften ends the freshness of a copy that was purged softly: its stale windows count from when that was
+// seen. The copy is shared with nobody yet.
+func (c *cached[V]) soften(o *ReaderOptions[V], seen time.Duration) {
+	c.ahead, c.fresh = min(c.ahead, seen), min(c.fresh, seen)
+	c.revalid, c.usable = min(c.revalid, seen+o.StaleWhileRevalidate), min(c.usable, seen+max(o.StaleWhileRevalidate, o.StaleIfError))
+}
+
+// marked is a copy that Redis does not have, after a poll: a soft purge of what Redis has reaches it, too.
+func (c *cached[V]) marked(o *ReaderOptions[V], p *poll.Result) *cached[V] {
+	if c.mark == p.FreshUntil || p.Holds == lease.Nothing {
+		return c
+	}
+	n := *c
+	if n.mark = p.FreshUntil; n.mark < 1 && c.mark != 0 {
+		n.soften(o, p.Sent)
+	}
 	return &n
 }
 

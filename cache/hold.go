@@ -119,6 +119,7 @@ func (k *keeper[V]) holds(f *flight[V]) {
 	}
 	if v.failure = (&failure{err: ErrHeld, count: v.failure.failures() + 1, until: f.ended + f.pause, own: k.ownHold}); f.outcome == lease.Soft { // the fetch is due again
 		v.failure = nil
+		k.wanted.Store(true)
 	}
 	k.member.Ask()
 	k.ended(f, outcomeHeld, &answer[V]{err: &RetryError{After: f.pause, Err: ErrHeld}})

@@ -161,14 +161,14 @@ func (k *keeper[V]) noteCopy(c *cached[V], p *poll.Result) {
 	if c == nil || c == old {
 		return
 	}
-	if k.changed = (lastChange{c.doc.ETag, c.doc.ChangedAt}); c.source != stored {
-		return
+	k.changed = lastChange{c.doc.ETag, c.doc.ChangedAt}
+	if c.source == stored {
+		k.base = c
+		if by := c.doc.RestoredBy; by != "" && (old == nil || old.doc.RestoredBy != by || old.doc.ETag != c.doc.ETag) {
+			k.store.o.Logger.Info("serving a restored document, and fetching nothing", "resource", k.key, "until", c.doc.FreshUntil, "by", by)
+		}
 	}
-	k.base = c
-	if by := c.doc.RestoredBy; by != "" && (old == nil || old.doc.RestoredBy != by || old.doc.ETag != c.doc.ETag) {
-		k.store.o.Logger.Info("serving a restored document, and fetching nothing", "resource", k.key, "until", c.doc.FreshUntil, "by", by)
-	}
-	if c.mark >= 1 {
+	if c.mark >= 1 || c.source == gone {
 		return
 	}
 	if f := k.now.failure; f != nil { // it does not count
@@ -194,6 +194,7 @@ func (k *keeper[V]) next(c *cached[V], became fate, p *poll.Result) (next *cache
 		k.read(r.Generation, r.Size)
 		switch {
 		case c == nil:
+			return nil, false
 		case became == lost:
 			return c.lost(), false
 		case !same && !follows(k.now.saw.Generation, p.Generation): // there may have been a purge in between
@@ -205,11 +206,11 @@ func (k *keeper[V]) next(c *cached[V], became fate, p *poll.Result) (next *cache
 			return c.due(p.Sent), false
 		}
 	case c == nil:
-	case isDocument && same && c.source != gone: // Redis refused it, or was unreachable: nothing has changed
-	case isDocument, became == lost, c.source == gone:
+		return nil, false
+	case became == lost, c.source == gone, isDocument && !same:
 		return c.lost(), false
 	}
-	return c, false
+	return c.marked(&k.o, p), false // Redis refused it, or was unreachable
 }
 
 // find is Redis's document, if it is known: the copy, or what a load or a reading has brought.

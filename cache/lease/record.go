@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -128,6 +129,7 @@ func (q *Question) Record(now int64) (r Record, err error) {
 		r.Set, r.Seq = "", 0
 	}
 	if seq > 0 && set == r.Set && seq == r.Seq {
+		r.FreshUntil = date(cmp.Or(d[4], "1"))
 		switch {
 		case d[2] != "" && q.size.Val() > 0:
 			r.document(d)
@@ -157,9 +159,6 @@ func (q *Question) Record(now int64) (r Record, err error) {
 // document reads the hash of a document.
 func (r *Record) document(d []string) {
 	r.Holds, r.ETag, r.FetchedAt, r.Source = Document, d[2], date(d[3]), d[5]
-	if r.FreshUntil = date(d[4]); d[4] == "" {
-		r.FreshUntil = 1
-	}
 	r.ChangedAt, r.Suspicions = min(date(d[6]), r.Now), d[8]
 	r.Age = time.Duration(max(0, date(d[9]))) * time.Millisecond
 	if d[7] != "" && r.FreshUntil > r.Now && r.FreshUntil <= r.Now+MostRestored.Milliseconds() {

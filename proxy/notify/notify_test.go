@@ -451,3 +451,15 @@ func TestPlantedValuesSilenceNoEndpoint(t *testing.T) {
 		t.Errorf("%d requests about a hold and an outage, want 2", n-before)
 	}
 }
+
+// TestAPlantedNumberOfFailuresLengthensNoPause: the first failure beside a mark that cannot be has the
+// first pause, not the longest.
+func TestAPlantedNumberOfFailuresLengthensNoPause(t *testing.T) {
+	f := newFleet(t, 1, hook)
+	f.server.reply(forbidden)
+	f.set(lockRecord("banners"), "notifying:"+notify.Key(source.Target{Name: "it", URL: source.NewEndpoint(f.server.URL)}), fmt.Sprintf("x %d 999", time.Now().Add(time.Hour).UnixMilli()))
+	f.all(filled(2, 1))
+	testkit.Eventually(t, "it fails once", func() bool { return len(f.server.received()) == 1 })
+	f.server.reply(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	testkit.Within(t, 10*time.Second, "it is notified", func() bool { return len(f.server.received()) == 2 })
+}

@@ -31,7 +31,8 @@ end
 if topic ~= 'content' then most = 2 * most + 1 end
 if was > most or num(at) > now then was, wasset, wasvalue, at = 0, nil, nil, nil end
 local left = num(till) - now
-if left < 0 or left > (token == 'failed' and 600000 or 6000) then left = 0 end
+if left > (token == 'failed' and 600000 or 6000) then left, failures = 0, 0 end
+left = math.max(left, 0)
 local state = wasvalue or topic == 'outage' and 'well' or ''
 
 local function reply(outcome)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -26,14 +27,14 @@ import (
 	"vitrine/upstream/upstreamtest"
 )
 
-// A fault is something that goes wrong with a neighbour, or with the process.
+// A fault is something that goes wrong around the process, or with it.
 type fault struct {
 	name       string
 	begin, end func()
 	says       says
 }
 
-// says is where an operator can read of a fault while it lasts. What is empty says nothing.
+// says is where an operator can read of a fault while it lasts; an empty one does not say it.
 type says struct {
 	detail string // one of these words of Cache-Status
 	log    string
@@ -43,13 +44,16 @@ type says struct {
 
 func none() {}
 
-// flap does the one thing and the other in turns.
-func flap(every time.Duration, on, off func()) (begin, end func()) {
+// The faults of those who lie, each of which is tried with every fault of the CMS.
+const lyingRedis, plantedKeys, lyingEndpoint = "Redis lies", "Redis has planted keys", "endpoint switches protocols, and is silent"
+
+// flapping is a fault that ends every third time.
+func flapping(name string, every time.Duration, on, off func()) fault {
 	var stop chan struct{}
-	var flapping sync.WaitGroup
-	begin = func() {
+	var task sync.WaitGroup
+	return fault{name, func() {
 		stop = make(chan struct{})
-		flapping.Go(func() {
+		task.Go(func() {
 			tick := time.NewTicker(every)
 			defer tick.Stop()
 			for i := 0; ; i++ {
@@ -66,8 +70,7 @@ func flap(every time.Duration, on, off func()) (begin, end func()) {
 				}
 			}
 		})
-	}
-	return begin, func() { close(stop); flapping.Wait() }
+	}, func() { close(stop); task.Wait() }, says{}}
 }
 
 func (tr *trial) faultsOfTheCMS() []fault {
@@ -86,19 +89,16 @@ func (tr *trial) faultsOfTheCMS() []fault {
 	fails := func(outcome, log string) says {
 		return says{stale, log, `vitrine_upstream_fetches_total{outcome="` + outcome + `",resource="banners"} `, `"failing": true`}
 	}
-	faults := []fault{
+	return []fault{
 		{"CMS refuses connections", tr.CMS.Down, tr.CMS.Up, fails("unreachable", "cannot fetch")},
 		{"CMS fails", func() { tr.CMS.Fail(500) }, tr.CMS.Recover, fails("answer", "cannot fetch")},
 		{"CMS hangs", func() { release = tr.CMS.Block() }, func() { release() }, fails("timeout", "cannot fetch")},
-		{"CMS is slow", none, none, says{}},
+		flapping("CMS is slow", 150*time.Millisecond, func() { release(); release = tr.CMS.Block() }, func() { release() }),
 		{"CMS sends nothing", serve(upstreamtest.JSON("")), current, fails("answer", "cannot fetch")},
 		{"CMS sends another type", serve(upstreamtest.JSON(`{"id":0}`)), current, fails("refused", "rejected the CMS's document")},
 		{"CMS answers one time in three", serve(sometimes), current, says{log: `"cannot fetch"`}},
-		{"CMS flaps", none, none, says{}},
+		flapping("CMS flaps", 40*time.Millisecond, func() { tr.CMS.Fail(503) }, tr.CMS.Recover),
 	}
-	faults[3].begin, faults[3].end = flap(150*time.Millisecond, func() { release(); release = tr.CMS.Block() }, func() { release() })
-	faults[7].begin, faults[7].end = flap(40*time.Millisecond, func() { tr.CMS.Fail(503) }, tr.CMS.Recover)
-	return faults
 }
 
 func (tr *trial) faultsOfRedis() []fault {
@@ -113,7 +113,9 @@ func (tr *trial) faultsOfRedis() []fault {
 	var kept *redis.Conn
 	away := says{"redis-away", `redis unreachable`, "vitrine_redis_up 0", `"up": false`}
 	refuses := says{"redis-refused", `redis refuses writes`, "vitrine_redis_refuses_writes 1", `"refusing": "`}
-	faults := []fault{
+	lies, told := slices.Sorted(maps.Keys(redistest.Lies)), 0
+	return []fault{
+		{lyingRedis, func() { tr.way.Lie(redistest.Lies[lies[told%len(lies)]]); told++ }, func() { tr.way.Heal(); tr.way.Drop() }, says{log: `"msg":"redis `}},
 		{"Redis is killed", tr.redis.Kill, tr.redis.Restart, away},
 		{"Redis restarts empty", tr.redis.Restart, none, says{log: `redis lost its data`}},
 		{"Redis loads", func() {
@@ -127,7 +129,7 @@ func (tr *trial) faultsOfRedis() []fault {
 			check(client.Eval(ctx, `for i = 1, 1499 do redis.call('DEL', 'filler:' .. i) end return 0`, nil).Err())
 		}, away},
 		{"Redis hangs", tr.redis.Pause, tr.redis.Resume, away},
-		{"Redis is slow", none, none, says{}},
+		flapping("Redis is slow", time.Millisecond, func() { check(client.Do(ctx, "debug", "sleep", "0.04").Err()) }, none),
 		{"Redis is read-only", set("min-replicas-to-write", "1"), set("min-replicas-to-write", "0"), refuses},
 		{"Redis is out of memory", set("maxmemory", "1"), set("maxmemory", "0"), refuses},
 		{"Redis has another password", func() {
@@ -142,7 +144,7 @@ func (tr *trial) faultsOfRedis() []fault {
 			func() { // the string, not what has taken its place: that would be a purge
 				check(client.Eval(ctx, `return redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('DEL', KEYS[1]) or 0`, []string{"vitrine:banners"}).Err())
 			}, says{log: `purge received`}},
-		{"Redis has planted keys", func() {
+		{plantedKeys, func() {
 			for _, r := range shape.Resources() {
 				lock, history := "vitrine:lease:{vitrine:"+string(r)+"}", "vitrine:history:{vitrine:"+string(r)+"}"
 				ahead, beyond := time.Now().Add(time.Hour).UnixMilli(), "999999999999999"
@@ -168,15 +170,8 @@ func (tr *trial) faultsOfRedis() []fault {
 		}, none, says{}},
 		{"Redis's clock is an hour ahead", func() { tr.setRedis(1) }, func() { tr.setRedis(0) }, says{}},
 		{"Redis's clock is an hour behind", func() { tr.setRedis(-1) }, func() { tr.setRedis(0) }, says{}},
-		{"Redis flaps", none, none, says{}},
+		flapping("Redis flaps", 40*time.Millisecond, tr.redis.Pause, tr.redis.Resume),
 	}
-	var sleeper *redis.Client
-	faults[4].begin, faults[4].end = flap(time.Millisecond, func() { check(sleeper.Do(ctx, "debug", "sleep", "0.04").Err()) }, none)
-	begin, end := faults[4].begin, faults[4].end
-	faults[4].begin = func() { sleeper = redis.NewClient(&redis.Options{Addr: tr.redis.Addr}); begin() }
-	faults[4].end = func() { end(); check(sleeper.Close()) }
-	faults[12].begin, faults[12].end = flap(40*time.Millisecond, tr.redis.Pause, tr.redis.Resume)
-	return faults
 }
 
 func (tr *trial) faultsOfTheProcess() []fault {
@@ -208,8 +203,7 @@ func (tr *trial) faultsOfTheProcess() []fault {
 	}
 }
 
-// unsaid is what the fault should have led an operator to read, and has not; log and metrics are
-// those of before.
+// unsaid lists the signs of a fault that are missing; log and metrics are those from before.
 func (tr *trial) unsaid(s says, log, metrics string) (missing []string) {
 	tr.mu.Lock()
 	if s.detail != "" && !tr.details[s.detail] {

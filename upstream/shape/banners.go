@@ -3,7 +3,6 @@ package shape
 import (
 	"bytes"
 	"cmp"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,7 +13,7 @@ import (
 type Banner struct {
 	ID   int64
 	JSON []byte // as it stands in the document
-	keys [BannerFieldCount]string
+	keys [BannerFieldCount][]byte
 }
 
 // BannerFieldCount is the number of fields of a banner.
@@ -31,30 +30,21 @@ func BannerFields() (names []string) {
 
 // Banners takes a banners document apart. They share the memory of its body.
 func (doc Document) Banners() []Banner {
-	text, all := string(doc.Body), make([]Banner, doc.Items)
-	d := jsontext.NewDecoder(bytes.NewBuffer(doc.Body), jsontext.AllowDuplicateNames(true)) // whose errors Normalize has seen
-	_, _ = d.ReadToken()
-	for i := range all {
-		b := &all[i]
-		_, _ = d.ReadToken()
-		from := d.InputOffset() - 1
-		for j := range banner.fields {
-			_, _ = d.ReadToken()
-			raw, _ := d.ReadValue()
-			end := int(d.InputOffset())
+	all, d := make([]Banner, 0, doc.Items), new(jsontext.Decoder)
+	for _, one := range elements(doc.Body) {
+		b, n := Banner{ID: one.id, JSON: one.json}, 0
+		for _, value := range members(d, one.json) {
 			switch {
-			case raw[0] != '"':
-				b.keys[j] = text[end-len(raw) : end]
-			case bytes.IndexByte(raw, '\\') < 0:
-				b.keys[j] = text[end-len(raw)+1 : end-1]
+			case value[0] != '"':
+				b.keys[n] = value
+			case bytes.IndexByte(value, '\\') < 0:
+				b.keys[n] = value[1 : len(value)-1]
 			default:
-				unquoted, _ := jsontext.AppendUnquote(nil, raw)
-				b.keys[j] = string(unquoted)
+				b.keys[n], _ = jsontext.AppendUnquote(nil, value)
 			}
+			n++
 		}
-		_, _ = d.ReadToken()
-		b.ID, _ = strconv.ParseInt(b.keys[0], 10, 64)
-		b.JSON = doc.Body[from:d.InputOffset()]
+		all = append(all, b)
 	}
 	return all
 }
@@ -65,7 +55,7 @@ func (b *Banner) Compare(other *Banner, i int) int {
 	if banner.fields[i].Type == "integer" { // the id
 		return cmp.Compare(b.ID, other.ID)
 	}
-	return strings.Compare(b.keys[i], other.keys[i])
+	return bytes.Compare(b.keys[i], other.keys[i])
 }
 
 // Indent appends compact, a document of this package, to dst as Python's json.dumps(indent=n)

@@ -43,21 +43,13 @@ type Changes []Change
 // Compare describes what changed from one document of r to another. Both are what [Normalize]
 // wrote; of anything else, as much counts as can be read.
 func Compare(r Resource, from, to []byte) (all Changes) {
-	before, after := entries(r, from), entries(r, to)
+	before, after := items(r, from), items(r, to)
 	for i, list := range r.row().parts() {
-		if c := compare(list.name, from, to, before[i], after[i]); c.Added+c.Removed+c.Changed+c.Copies > 0 || c.Moved {
+		if c := compare(list.name, before[i], after[i]); c.Added+c.Removed+c.Changed+c.Copies > 0 || c.Moved {
 			all = append(all, c)
 		}
 	}
 	return all
-}
-
-// CountItems is how many items the lists of a document have together.
-func CountItems(r Resource, doc []byte) (n int) {
-	for _, list := range entries(r, doc) {
-		n += len(list)
-	}
-	return n
 }
 
 // String says it in one line: 3 artworks added, 1 removed (Night Watch), 2 changed (title_en, tag).
@@ -110,13 +102,14 @@ func cut(names []string, n int) []string {
 
 // compare compares two lists: both are put in the order of their ids, repeated ones as they stand,
 // and read side by side. What is told comes in the order of the ids.
-func compare(list string, from, to []byte, before, after []entry) Change {
+func compare(list string, before, after []item) Change {
 	c := Change{List: list}
-	byID := func(a, b entry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.from, b.from)) }
-	slices.SortFunc(before, byID)
-	slices.SortFunc(after, byID)
-	last := int64(math.MinInt64) // id of after
-	both := before[:0]           // of the items in both, where they stood and stand
+	for _, all := range []*[]item{&before, &after} {
+		*all = slices.DeleteFunc(*all, func(i item) bool { return i.json.Kind() != '{' })
+		slices.SortFunc(*all, func(a, b item) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.at, b.at)) })
+	}
+	last := int64(math.MinInt64)                            // id of after
+	both := make([][2]int, 0, min(len(before), len(after))) // where the items in both stood, and stand
 	for len(before) > 0 || len(after) > 0 {
 		switch {
 		case len(before) == 0 || len(after) > 0 && after[0].id < before[0].id:
@@ -124,40 +117,40 @@ func compare(list string, from, to []byte, before, after []entry) Change {
 				c.Copies++
 			} else {
 				c.Added++
-				c.AddedNames = named(c.AddedNames, to, after[0])
+				c.AddedNames = named(c.AddedNames, after[0])
 			}
 			last, after = after[0].id, after[1:]
 			continue
 		case len(after) == 0 || before[0].id < after[0].id:
 			c.Removed++
-			c.RemovedNames = named(c.RemovedNames, from, before[0])
+			c.RemovedNames = named(c.RemovedNames, before[0])
 			before = before[1:]
 			continue
 		}
 		a, b := before[0], after[0]
-		if x, y := from[a.from:a.to], to[b.from:b.to]; !bytes.Equal(x, y) {
+		if !bytes.Equal(a.json, b.json) {
 			c.Changed++
-			c.ChangedNames = named(c.ChangedNames, to, b)
-			c.Fields = differing(c.Fields, x, y)
+			c.ChangedNames = named(c.ChangedNames, b)
+			c.Fields = differing(c.Fields, a.json, b.json)
 		}
 		last, before, after = a.id, before[1:], after[1:]
-		both = append(both, entry{from: a.from, to: b.from})
+		both = append(both, [2]int{a.at, b.at})
 	}
-	slices.SortFunc(both, func(a, b entry) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(both, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	if others := slices.DeleteFunc(slices.Clone(c.Fields), func(field string) bool { return strings.HasSuffix(field, "updated_at") }); len(others) > 0 {
 		c.Fields = others // with each of which it changes
 	}
-	c.Moved = !slices.IsSortedFunc(both, func(a, b entry) int { return cmp.Compare(a.to, b.to) })
+	c.Moved = !slices.IsSortedFunc(both, func(a, b [2]int) int { return cmp.Compare(a[1], b[1]) })
 	return c
 }
 
 // named adds the name of an item: its first name or title that is not empty.
-func named(names []string, doc []byte, e entry) []string {
+func named(names []string, i item) []string {
 	if len(names) == maxNames {
 		return names
 	}
-	name := fmt.Sprintf("id %d", e.id)
-	for field, value := range members(doc[e.from:e.to]) {
+	name := fmt.Sprintf("id %d", i.id)
+	for field, value := range members(new(jsontext.Decoder), i.json) {
 		if field != "name" && !strings.HasPrefix(field, "title") || len(value) <= len(`""`) || value[0] != '"' {
 			continue
 		}
@@ -175,7 +168,7 @@ func differing(fields []string, x, y []byte) []string {
 	if json.Unmarshal(x, &a) != nil || json.Unmarshal(y, &b) != nil {
 		return fields
 	}
-	for field := range members(y) { // in the documented order
+	for field := range members(new(jsontext.Decoder), y) { // in the documented order
 		before, _ := a.(map[string]any)
 		after, _ := b.(map[string]any)
 		fields = within(fields, field, before[field], after[field])
@@ -208,19 +201,4 @@ func within(fields []string, path string, a, b any) []string {
 
 func isObjects(list []any) bool {
 	return !slices.ContainsFunc(list, func(v any) bool { _, is := v.(map[string]any); return !is })
-}
-
-// members iterates over the fields of an item.
-func members(item []byte) func(yield func(string, jsontext.Value) bool) {
-	return func(yield func(string, jsontext.Value) bool) {
-		d := jsontext.NewDecoder(bytes.NewBuffer(item), jsontext.AllowDuplicateNames(true))
-		_, _ = d.ReadToken()
-		for d.PeekKind() == '"' {
-			name, _ := d.ReadToken()
-			field := name.String()
-			if value, err := d.ReadValue(); err != nil || !yield(field, value) {
-				return
-			}
-		}
-	}
 }

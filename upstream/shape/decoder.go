@@ -3,8 +3,6 @@ package shape
 import (
 	"bytes"
 	"fmt"
-	"regexp"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -69,7 +67,7 @@ func (d *decoder) room(dst []byte) ([]byte, error) {
 
 // note counts a repair at the current path.
 func (d *decoder) note(k Kind) {
-	d.repairs.of(k).add(d.here)
+	d.repairs.of(k).Add(d.here)
 }
 
 // refuse reads the next value and refuses it, saying what was wanted.
@@ -147,23 +145,15 @@ type frame struct {
 // here is the decoder's position as text.
 func (d *decoder) here() string { return d.path.render(d.root) }
 
-// render returns the path as text: catalogue.gallery[0].address[1].city.id. A name that would be
-// hard to read in it is quoted, and shortened: ["a b"].
+// render returns the path as text: catalogue.gallery[0].address[1].city.id.
 func (p path) render(root string) string {
-	b := []byte(root)
 	for _, f := range p {
 		switch {
 		case f.index >= 0:
-			b = append(strconv.AppendInt(append(b, '['), int64(f.index), 10), ']')
-		case f.field == nil:
-		case len(f.field) <= maxExcerpt && plainName.Match(f.field):
-			b = append(append(b, '.'), f.field...)
-		default:
-			quoted, _ := jsontext.AppendQuote(nil, f.field) // it came out of valid JSON
-			b = append(append(append(b, '['), excerpt(quoted)...), ']')
+			root = Index(root, f.index)
+		case f.field != nil:
+			root = Member(root, string(f.field))
 		}
 	}
-	return string(b)
+	return root
 }
-
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

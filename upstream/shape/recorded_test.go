@@ -84,11 +84,11 @@ func TestBannersAreTakenApartAsTheyStandInTheDocument(t *testing.T) {
 	var joined []byte
 	for i, b := range doc.Banners() {
 		joined = append(append(joined, b.JSON...), ',')
-		if fmt.Sprint(b.ID) != b.keys[0] {
+		if fmt.Sprint(b.ID) != string(b.keys[0]) {
 			t.Errorf("banner %d: id %d, key %s", i, b.ID, b.keys[0])
 		}
 		for j, name := range BannerFields() {
-			if got := b.keys[j]; got != fmt.Sprint(want[i][name]) {
+			if got := string(b.keys[j]); got != fmt.Sprint(want[i][name]) {
 				t.Errorf("banner %d: %s is %q, want %v", i, name, got, want[i][name])
 			}
 		}

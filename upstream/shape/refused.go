@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -45,6 +47,21 @@ func excerpt(raw []byte) string {
 	}
 	return s
 }
+
+// Index is the path of an element of a list.
+func Index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// Member is the path of a member of an object. A name that would be hard to read in it is quoted, and
+// shortened: ["a b"].
+func Member(path, name string) string {
+	if plainName.MatchString(name) {
+		return path + "." + name
+	}
+	quoted, _ := jsontext.AppendQuote(nil, name) // U+FFFD for what is not Unicode
+	return path + "[" + excerpt(quoted) + "]"
+}
+
+var plainName = regexp.MustCompile(`^[\w-]{1,40}$`)
 
 // Broken refuses input that a reader of JSON cannot continue with. path and offset are the
 // reader's.

@@ -105,8 +105,8 @@ func (t *tallies) repairs() (occurred Repairs) {
 
 func (t *tallies) of(k Kind) *Repair { return &t[slices.Index(kinds[:], k)] }
 
-// add counts one repair; path is called only while its result is kept.
-func (r *Repair) add(path func() string) {
+// Add counts one; path is called only while its result is kept.
+func (r *Repair) Add(path func() string) {
 	r.Count++
 	if len(r.Paths) < maxPaths {
 		r.Paths = append(r.Paths, path())

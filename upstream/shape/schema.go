@@ -96,7 +96,7 @@ func relation(want string, counted bool, k kind) kind {
 		case d.absent && d.expanded:
 			return dst, d.refused(want, "nothing"+unexpanded)
 		case d.absent && counted:
-			d.lacking.add(d.here)
+			d.lacking.Add(d.here)
 		}
 		return read(d, dst)
 	}
@@ -119,7 +119,7 @@ func present(read reader) reader {
 		if d.json.PeekKind() != 'n' {
 			return read(d, dst)
 		}
-		d.dangling.add(d.here)
+		d.dangling.Add(d.here)
 		return dst, d.step()
 	}
 }

@@ -50,7 +50,7 @@ func TestTimestampsBecomeUTCWithMicroseconds(t *testing.T) {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
-		if got := doc.Banners()[0].keys[13]; got != c.want {
+		if got := doc.Banners()[0].keys[13]; string(got) != c.want {
 			t.Errorf("%s: got %s, want %s", c.in, got, c.want)
 		}
 		for _, k := range []Kind{KindTimestamp, KindZone} {

@@ -84,6 +84,13 @@ func TestAMistakeFoundLaterIsPlacedInTheFile(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}
+	for key, want := range map[string]string{
+		"upstream.resources.banners.parts[0].map": file + ":7", "upstream.resources.banners.parts[1].path": file + ":9", "upstream.resources.rules.parts[0].path": "preset drf:14",
+	} {
+		if got := c.Place(key); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
 }
 
 func TestAPresetFileIsReadBelowTheOperatorsKeys(t *testing.T) {

@@ -153,7 +153,7 @@ func (c *Client) fetch(ctx context.Context, r shape.Resource, held Held, result 
 		}
 	}
 	result.NotModified, result.Validators, result.Age = got.NotModified, got.Validators, got.Age
-	result.Unsteady = len(got.Unsteady) > 0
+	result.Unsteady = got.Unsteady
 	receive(got, &result.Document)
 	result.Warnings = warnings(r, held, got, result.Document)
 	return nil

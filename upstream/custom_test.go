@@ -131,31 +131,6 @@ func TestWhatDependsOnTheTimeIsNotAskedForConditionally(t *testing.T) {
 	}
 }
 
-func TestErrorsNameThePageOfTheItem(t *testing.T) {
-	cms := upstreamtest.New(t)
-	cms.HandlePath("/rows", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pages := map[string]string{"1": `{"id":1},{"id":"gone"},{"id":3}`, "2": `{"id":4},{"id":5,"title_en":7}`, "3": `{"id":6}`, "4": ``}
-		upstreamtest.JSON("["+pages[r.URL.Query().Get("page")]+"]").ServeHTTP(w, r)
-	}))
-	paging := source.Paging{Style: source.PagingPage, Param: "page"}
-	for program, want := range map[string]string{
-		`select(.title_en) | need("name")`:                  `/rows (page 2): banners[4]: `,                   // of the program
-		`select(.id != "gone")`:                             `/rows (page 2): banners[3].title_en: want`,      // of the document, which lacks an item
-		`select(.title_en == null)`:                         `/rows: banners[1].id: want an integer`,          // of page 1
-		`if .id == 6 then error("no") else {id: 1} end`:     `/rows (page 3): banners[5]: `,                   //
-		`select(.id == 4) | ., {id: 2}, {id: "y"}, {id: 3}`: `/rows (page 2): banners[2].id: want an integer`, // four of one
-	} {
-		_, err := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging, Map: program}).Fetch(t.Context(), shape.Banners, Held{})
-		if err == nil || !strings.HasPrefix(err.Error(), "fetch banners: GET "+cms.URL+want) {
-			t.Errorf("%s: %v, want %s", program, err, want)
-		}
-	}
-	all, _ := paged(t, cms, "custom", source.Part{Path: "rows", Paging: paging}).Explain(t.Context(), shape.Banners)
-	if len(all) != 1 || all[0].Op != "GET "+cms.URL+"/rows" {
-		t.Errorf("%+v, want the page that the first item came on", all)
-	}
-}
-
 // TestALinkOfAPostedListIsPosted has the body on each page.
 func TestALinkOfAPostedListIsPosted(t *testing.T) {
 	var asked []string

@@ -44,6 +44,8 @@ type Options struct {
 	MaxBytes int64
 	// Resources say how each resource is asked for and mapped; all are required.
 	Resources map[shape.Resource]source.Resource
+	// Place says where a key of Resources and Shared is written, FILE:LINE; nil says nothing.
+	Place func(key string) string
 	// Shared is what all parts have in common.
 	Shared source.Shared
 	// Options are those of each request. Headers and Query follow from Shared.
@@ -114,7 +116,7 @@ func recipes(o Options) (map[shape.Resource]*list.Recipe, error) {
 	}
 	for _, r := range shape.Resources() {
 		var err error
-		if all[r], err = list.New(r, o.Resources[r], o.Shared, o.MaxBytes); err != nil {
+		if all[r], err = list.New(r, o.Resources[r], o.Shared, o.MaxBytes, o.Place); err != nil {
 			return nil, err
 		}
 	}

@@ -55,7 +55,7 @@ func TestListThatGoesOnIsAnErrorWhereNextOrTotalSaysSo(t *testing.T) {
 	}{
 		{source.Paging{Next: ".next"}, "banners: want one page, since no paging.style says how the list goes on, got a next one"},
 		{source.Paging{Total: ".total"}, "banners: want all of 5 items, since no paging.style says how the list goes on, got 2"},
-		{source.Paging{Total: ".none"}, "banners: want a number of items (paging.total), got null"},
+		{source.Paging{Total: ".none"}, "banners: upstream.resources.banners.parts[0].paging.total: want a number of items, got null"},
 	} {
 		wantRefusal(t, paged(t, cms, "custom", source.Part{Path: "v1/rows", Items: ".rows", Paging: c.paging}), c.says)
 	}

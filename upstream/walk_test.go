@@ -211,7 +211,7 @@ func TestATotalThatIsNoNumberOfItemsIsRefused(t *testing.T) {
 		})
 		wantRefusal(t, paged(t, cms, "custom", source.Part{
 			Path: "rows", Items: ".rows", Paging: source.Paging{Style: source.PagingPage, Param: "p", Total: ".total"},
-		}), "banners: want a number of items (paging.total), got "+total)
+		}), "banners: upstream.resources.banners.parts[0].paging.total: want a number of items, got "+total)
 	}
 }
 

@@ -17,36 +17,22 @@ func warnings(r shape.Resource, served Held, got list.Result, now shape.Document
 	if got.NotModified {
 		return served.Warnings
 	}
-	var found guard.Findings
+	found := slices.Clone(got.Warnings)
 	warn := func(f guard.Finding) {
 		f.Verdict = guard.Served
 		found = append(found, f)
 	}
 	for _, odd := range []struct {
-		kind  guard.Kind
-		count int
-		shown []string // the first few
-	}{
-		{guard.Drafts, got.Drafts, nil},
-		{guard.Dangling, got.Missing.Count + now.Dangling.Count, append(slices.Clone(got.Missing.Shown), now.Dangling.Paths...)},
-		{guard.Garbled, got.Garbled.Count, got.Garbled.Paths},
-		{guard.Unrelated, now.Unrelated.Count, now.Unrelated.Paths},
-	} {
-		if odd.count > 0 {
-			warn(guard.Finding{List: string(r), Kind: odd.kind, Before: odd.count, Shown: strings.Join(odd.shown[:min(len(odd.shown), 5)], ", ")})
+		kind guard.Kind
+		is   shape.Repair
+	}{{guard.Dangling, got.Missing.Plus(now.Dangling)}, {guard.Garbled, got.Garbled}, {guard.Unrelated, now.Unrelated}} {
+		if odd.is.Count > 0 {
+			warn(guard.Finding{List: string(r), Kind: odd.kind, Before: odd.is.Count, Shown: strings.Join(odd.is.Paths, ", ")})
 		}
 	}
 	for _, l := range now.Survey {
 		for _, f := range lacking(got, &l) {
 			warn(f)
-		}
-	}
-	for _, odd := range []struct {
-		kind  guard.Kind
-		lists []list.Note
-	}{{guard.Unpaged, got.Unpaged}, {guard.Unsteady, got.Unsteady}, {guard.Miscounted, got.Miscounted}} {
-		for _, n := range odd.lists {
-			warn(guard.Finding{List: n.Path, Kind: odd.kind, Items: n.Items, Shown: n.Shown})
 		}
 	}
 	for _, f := range served.Other.Judge(served.Survey, now.Survey).Held() {

@@ -101,7 +101,7 @@ func (got *Answer) take(resp *http.Response, want Request, held Validators, cred
 	switch {
 	case resp.StatusCode == http.StatusOK:
 		var err error
-		got.Body, got.Garbled, err = readBody(resp, want.Limit)
+		got.Body, err = readBody(resp, want.Limit)
 		return err
 	case resp.StatusCode == http.StatusNotModified && held != Validators{}:
 		got.NotModified, got.Validators = true, got.Validators.or(held)

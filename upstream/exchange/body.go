@@ -21,37 +21,31 @@ type Limit struct {
 	Most int64
 }
 
-// readBody reads a response to its end, decompressed, if it is JSON in UTF-8 and within its size
-// limit, on the wire and after decompression. Texts that are not Unicode are made readable.
-// Its errors are *FaultError and contain nothing of the body.
-func readBody(resp *http.Response, limit Limit) (body []byte, garbled Garbled, err error) {
+// readBody reads a response to its end, decompressed, if it is JSON and within its size limit, on the
+// wire and after decompression. Its errors are *FaultError and contain nothing of the body.
+func readBody(resp *http.Response, limit Limit) (body []byte, err error) {
 	if err := checkType(resp.Header); err != nil {
 		if err.Kind == FaultPage {
 			media, _ := mediaType(resp.Header)
 			err.Text = "want JSON, got " + pageKind(beginning(resp)) + " (" + media + ")"
 		}
-		return nil, garbled, err
+		return nil, err
 	}
 	left := limit.Left.Load()
 	if resp.ContentLength > left {
-		return nil, garbled, tooLarge(limit.Most)
+		return nil, tooLarge(limit.Most)
 	}
 	counted := &capped{in: unpacked(resp.Body, left, limit.Most), limit: limit}
 	if body, err = io.ReadAll(counted); err != nil {
 		err = damaged(err)
-	} else if err = checkBody(body, resp.Header); err == nil {
-		received := len(body)
-		body, garbled = readable(body)
-		counted.taken += int64(len(body) - received)
-		if limit.Left.Add(int64(received-len(body))) < 0 {
-			err = tooLarge(limit.Most)
-		}
+	} else {
+		err = checkBody(body, resp.Header)
 	}
 	if err != nil {
 		limit.Left.Add(counted.taken)
-		return nil, Garbled{}, err
+		return nil, err
 	}
-	return body, garbled, nil
+	return body, nil
 }
 
 // maxCodings is how often a body can be compressed.

@@ -22,8 +22,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"vitrine/cmd/testkit"
 	"vitrine/upstream/upstreamtest"
 )
@@ -90,7 +88,7 @@ func TestOnlyABodyThatIsReturnedTakesOfTheLimit(t *testing.T) {
 			}
 			left := new(atomic.Int64)
 			left.Store(most)
-			body, _, err := readBody(resp, Limit{Left: left, Most: most})
+			body, err := readBody(resp, Limit{Left: left, Most: most})
 			if len(body) != c.want || (err == nil) != (c.want > 0) || c.says != "" && err.Error() != c.says {
 				t.Errorf("%d bytes, %v", len(body), err)
 			}
@@ -246,27 +244,6 @@ func TestWaitsDoubleUpToTheirCapWithJitter(t *testing.T) {
 			t.Errorf("after attempt %d: %d different waits of 200", made, len(seen))
 		}
 	}
-}
-
-// FuzzReadable holds that texts become Unicode, and that nothing else changes.
-func FuzzReadable(f *testing.F) {
-	for _, s := range []string{`["\ud83d"]`, "[\"\xff\xfe\"]", `{"\udc00":"\ud83d\ude00"}`, "\xff", `["\`, `["\u`, `["\ud8`, `["\\ud83d\"\ud83d"]`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		out, garbled := readable(body)
-		if (garbled.Count == 0) != bytes.Equal(out, body) || len(garbled.Paths) > min(maxGarbled, garbled.Count) {
-			t.Fatalf("%q: %q, %+v", body, out, garbled)
-		}
-		lenient := jsontext.Value(bytes.Clone(body))
-		if lenient.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) &&
-			!jsontext.Value(out).IsValid(jsontext.AllowDuplicateNames(true)) {
-			t.Fatalf("%q is no JSON any more: %q", body, out)
-		}
-		if again, found := readable(out); found.Count != 0 || !bytes.Equal(again, out) {
-			t.Fatalf("%q: %q, then %q", body, out, again)
-		}
-	})
 }
 
 // TestNoErrorOfAConnectionQuotesIt has a server of another protocol, and one that is silent.

@@ -69,7 +69,6 @@ type Answer struct {
 	NotModified bool // the CMS confirmed the copy of Held; there is no Body
 	Body        []byte
 	Age         time.Duration // spent in caches on the way
-	Garbled     Garbled       // what had to be changed in Body
 	Header      http.Header
 	Validators  Validators
 }

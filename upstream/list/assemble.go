@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
@@ -34,21 +34,19 @@ type Result struct {
 	Body        []byte // for shape.Normalize
 	Validators  exchange.Validators
 	Attempts    int
-	Pages       int          // responses that Body was made from
-	Bytes       int          // of these, decompressed
-	Unpaged     []Note       // lists that seem to continue, where nothing says how
-	Unsteady    []Note       // lists that changed while they were read, in each walk
-	Miscounted  []Note       // lists of which more came than their total
-	Drafts      int          // items that the CMS marks as unpublished
-	Garbled     shape.Repair // texts that were not Unicode
-	Missing     mapping.Missing
+	Pages       int  // responses that Body was made from
+	Bytes       int  // of these, decompressed
+	Unsteady    bool // a list changed while it was read, in each walk
+	Warnings    guard.Findings
+	Garbled     shape.Repair   // texts that were not Unicode
+	Missing     shape.Repair   // relations that lead nowhere
 	Samples     []Sample       // the first item of each part that was mapped
 	Received    map[string]int // items as they came: of the lists that were mapped, by path
 	Age         time.Duration  // of the oldest response, spent in caches on the way
 	Mapping     time.Duration  // spent on mapping the responses
 
-	responses map[string][]mapping.Response // of each part, by its path
-	joined    bool                          // a program made the document of the parts
+	ops    map[string]string // how each part was obtained, by its path
+	joined bool              // a program made the document of the parts
 }
 
 // Sample is the first item of a part, as it came.
@@ -66,13 +64,6 @@ type Sample struct {
 // kept in any case.
 const maxReceived, maxReceivedBytes = 10, 64 << 10
 
-// Note is something odd about a list.
-type Note struct {
-	Path  string // of the list
-	Items int    // that came
-	Shown string // what shows it: next: "…"
-}
-
 // Read makes the input of the document: all parts, fetched concurrently and mapped, whole or not at
 // all. Its error is an *exchange.Error.
 //
@@ -89,30 +80,26 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, want Request) (
 	if len(m.parts) > 1 || m.timely {
 		want.Held = exchange.Validators{}
 	}
-	walked := make([]walked, len(m.parts))
+	walks := make([]*walk, len(m.parts))
 	group, working := errgroup.WithContext(ctx)
 	for i, p := range m.parts {
-		w := &walk{recipe: m, part: p, cms: cms, left: left, want: want}
+		walks[i] = &walk{recipe: m, part: p, cms: cms, left: left, want: want}
 		group.Go(func() (err error) {
 			defer exchange.Recover("read "+p.root, &err)
-			walked[i], err = w.read(working)
-			return err
+			return walks[i].read(working)
 		})
 	}
 	err := group.Wait()
-	first := walked[0].last
-	got := Result{Status: first.Status, NotModified: first.NotModified, Garbled: shape.Repair{Kind: shape.KindText}, responses: make(map[string][]mapping.Response), joined: m.program != nil, Received: make(map[string]int)}
-	for i, w := range walked {
-		if w.responses == nil {
-			w.responses = []mapping.Response{{Op: w.last.Op}}
-		}
-		got.responses[m.parts[i].root] = w.responses
-		got.Op = cmp.Or(got.Op, w.responses[0].Op)
+	first := walks[0].last
+	got := Result{Status: first.Status, NotModified: first.NotModified, Garbled: shape.Repair{Kind: shape.KindText}, ops: make(map[string]string), joined: m.program != nil, Received: make(map[string]int)}
+	for i, w := range walks {
+		op := cmp.Or(w.op, w.last.Op)
+		got.ops[m.parts[i].root], got.Op = op, cmp.Or(got.Op, op)
 		if m.parts[i].list && w.items != nil {
 			got.Received[m.parts[i].root] = len(w.items)
 		}
 		if w.items != nil {
-			sample := Sample{Path: m.parts[i].root, Op: w.responses[0].Op, part: i}
+			sample := Sample{Path: m.parts[i].root, Op: op, part: i}
 			size := 0
 			for _, item := range w.items[:min(len(w.items), maxReceived)] {
 				if size += len(item); size > maxReceivedBytes && sample.Received != nil {
@@ -125,18 +112,11 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, want Request) (
 		got.Attempts += w.attempts
 		got.Age = max(got.Age, w.age)
 		got.Pages += w.pages
-		got.Drafts += w.drafts
+		got.Unsteady = got.Unsteady || w.torn != ""
+		got.Warnings = append(got.Warnings, w.warnings()...)
 		got.Missing = got.Missing.Plus(w.missing)
 		got.Garbled = got.Garbled.Plus(w.garbled)
 		got.Bytes += w.bytes
-		for _, n := range []struct {
-			to    *[]Note
-			shown string
-		}{{&got.Unpaged, w.more}, {&got.Unsteady, w.torn}, {&got.Miscounted, w.miscounted}} {
-			if n.shown != "" {
-				*n.to = append(*n.to, Note{Path: m.parts[i].root, Items: len(w.items), Shown: n.shown})
-			}
-		}
 	}
 	if err != nil {
 		return got, err
@@ -146,52 +126,44 @@ func (m *Recipe) Read(ctx context.Context, cms *exchange.Client, want Request) (
 	}
 	if len(m.parts) == 1 && !m.timely && m.parts[0].Paging.Style != source.PagingHeader &&
 		m.parts[0].Paging.TotalHeader == "" && !m.parts[0].posts() {
-		got.Validators = walked[0].validators
+		got.Validators = walks[0].validators
 	}
 	if got.NotModified {
 		return got, nil
 	}
-	if got.Body = walked[0].untouched; got.Body != nil {
+	if got.Body = walks[0].untouched; got.Body != nil {
 		return got, nil
 	}
 	began := time.Now()
 	watched, stop := mapping.Watch(ctx, int(m.maxBytes-left.Load()))
-	var missing mapping.Missing
-	got.Body, missing, err = m.compose(watched, walked, got.Received)
-	got.Missing = got.Missing.Plus(missing)
+	err = m.compose(watched, walks, &got)
 	stop()
 	got.Mapping = time.Since(began)
 	if err != nil {
-		return got, failed(ctx, got.at(err, false), err)
+		return got, failed(ctx, got.at(err), err)
 	}
 	return got, nil
 }
 
-// At returns how the response was obtained that an error about the document is about, as far as its
-// path tells.
+// At returns how the part was obtained that an error about the document is about, as far as its path
+// tells.
 func (r *Result) At(err error) string {
 	if r.joined { // its lists need not be those of the parts
 		return r.Op
 	}
-	return r.at(err, true)
+	return r.at(err)
 }
 
-// at is At for a path in the document that is made, or in the parts as received.
-func (r *Result) at(err error, made bool) string {
+func (r *Result) at(err error) string {
 	path := ""
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		path = refused.Path
 	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
 		path = program.Input
 	}
-	for root, responses := range r.responses {
-		rest, ok := strings.CutPrefix(path, root)
-		if ok && (rest == "" || rest[0] == '[' || rest[0] == '.') {
-			digits, _, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
-			if item, err := strconv.Atoi(digits); err == nil {
-				return mapping.With(responses, item, made)
-			}
-			return responses[0].Op
+	for root, op := range r.ops {
+		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '[' || rest[0] == '.') {
+			return op
 		}
 	}
 	return r.Op
@@ -207,20 +179,21 @@ func (m *Recipe) nothing() Result {
 }
 
 // compose makes the document's bytes from the parts, ready to be normalized.
-func (m *Recipe) compose(ctx context.Context, walked []walked, received map[string]int) ([]byte, mapping.Missing, error) {
+func (m *Recipe) compose(ctx context.Context, walks []*walk, got *Result) (err error) {
 	c := &mapping.Composition{
 		Root: string(m.resource), Map: m.program, Ignore: m.ignore, Lists: m.resource.Lists(), MaxBytes: int(m.maxBytes),
 	}
 	for i, p := range m.parts {
 		items := p.mapped
-		items.Items, items.Responses, items.Lists = walked[i].items, walked[i].responses, make(map[string]int)
+		items.Items, items.Lists = walks[i].items, make(map[string]int)
 		c.Parts = append(c.Parts, items)
 	}
-	body, err := c.Compose(ctx)
+	got.Body, err = c.Compose(ctx)
+	got.Missing = got.Missing.Plus(c.Missing)
 	for _, p := range c.Parts {
 		for name, n := range p.Lists {
-			received[string(m.resource)+"."+name] = n
+			got.Received[string(m.resource)+"."+name] = n
 		}
 	}
-	return body, c.Missing, err
+	return err
 }

@@ -50,6 +50,7 @@ type Recipe struct {
 	maxBytes int64
 	defs     string // that programs begin with
 	timely   bool   // a program depends on the time
+	place    func(key string) string
 }
 
 // part is one part of a recipe.
@@ -63,11 +64,12 @@ type part struct {
 	mapped  mapping.Items    // without the items themselves
 }
 
-// New makes a recipe. Its error is an *[Error] or a *[mapping.ProgramError].
-func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int64) (*Recipe, error) {
+// New makes a recipe. Place says where a key is written, for the errors of its program; nil says
+// nothing. Its error is an *[Error] or a *[mapping.ProgramError].
+func New(r shape.Resource, o source.Resource, shared source.Shared, maxBytes int64, place func(key string) string) (*Recipe, error) {
 	m := &Recipe{
 		resource: r, from: o, shared: shared, ignore: mapping.NewIgnored(shared.Ignore), maxBytes: maxBytes,
-		defs: defs(shared),
+		defs: defs(shared), place: place,
 	}
 	err := errors.Join(check(shared), m.compile(&m.draft, "upstream.shared.draft", shared.Draft), m.compile(&m.shaping, "upstream.shared.map", shared.Map))
 	if err != nil || o.Empty {
@@ -130,13 +132,19 @@ func (m *Recipe) part(o source.Part, key string, several, hasMap bool) (*part, e
 	p.Items, p.ID = cmp.Or(o.Items, m.shared.Items), cmp.Or(o.ID, m.shared.ID)
 	p.opening = mapping.Opening{Root: p.root, List: p.list, Paged: p.Paging.Style != source.PagingNone, MaxItems: p.Paging.MaxItems, MaxBytes: int(m.maxBytes)}
 	p.mapped = mapping.Items{Name: p.Name, Root: p.root, List: p.list, Draft: m.draft, MaxItems: p.Paging.MaxItems}
+	at := func(own, name string) string {
+		if own == "" {
+			return "upstream.shared." + name
+		}
+		return key + name
+	}
 	var own *mapping.Program
 	err := errors.Join(
 		m.compile(&own, key+"map", o.Map),
-		m.compile(&p.opening.Items, key+"items", p.Items),
-		m.compile(&p.id, key+"id", p.ID),
-		m.compile(&p.opening.Total, key+"paging.total", strings.TrimPrefix(p.Paging.Total, "-")),
-		m.compile(&p.opening.Next, key+"paging.next", p.Paging.Next),
+		m.compile(&p.opening.Items, at(o.Items, "items"), p.Items),
+		m.compile(&p.id, at(o.ID, "id"), p.ID),
+		m.compile(&p.opening.Total, at(o.Paging.Total, "paging.total"), strings.TrimPrefix(p.Paging.Total, "-")),
+		m.compile(&p.opening.Next, at(o.Paging.Next, "paging.next"), p.Paging.Next),
 	)
 	for _, program := range []*mapping.Program{m.shaping, own} {
 		if program != nil {
@@ -279,19 +287,23 @@ func check(s source.Shared) error {
 	if s.Def == "" {
 		return nil
 	}
-	_, err := mapping.Compile("", "upstream.shared.def", defs(s)+".")
-	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok && failed.Line > 0 { // whose line is not that of def alone
-		lines := strings.Split(strings.TrimRight(s.Def, "\n"), "\n")
-		failed.Line = min(max(failed.Line-strings.Count(defs(s), "\n")+strings.Count(s.Def, "\n")+1, 1), len(lines))
-		failed.Text = strings.TrimSpace(lines[failed.Line-1])
+	own := s.Def
+	s.Def = ""
+	_, err := mapping.Compile(defs(s), "upstream.shared.def", own+"\n.")
+	lines := strings.Split(strings.TrimRight(own, "\n"), "\n")
+	if failed, ok := errors.AsType[*mapping.ProgramError](err); ok && failed.Line > len(lines) { // nobody wrote that
+		failed.Line, failed.Text = len(lines), strings.TrimSpace(lines[len(lines)-1])
 	}
 	return err
 }
 
 // compile compiles the program of a key, if there is one.
 func (m *Recipe) compile(to **mapping.Program, key, source string) (err error) {
-	if source != "" {
-		*to, err = mapping.Compile(m.defs, key, source)
+	if source == "" {
+		return nil
+	}
+	if *to, err = mapping.Compile(m.defs, key, source); err == nil && m.place != nil {
+		(*to).In(m.place(key))
 	}
 	return err
 }

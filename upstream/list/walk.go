@@ -16,6 +16,7 @@ import (
 
 	"vitrine/config/source"
 	"vitrine/upstream/exchange"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/mapping"
 	"vitrine/upstream/shape"
 )
@@ -39,9 +40,9 @@ type walk struct {
 // walked is the result of a walk.
 type walked struct {
 	items      [][]byte
-	received   int                // items, those left out included
-	responses  []mapping.Response // that they came in
-	untouched  []byte             // the document itself, if it needs no mapping
+	received   int    // items, those left out included
+	op         string // how the first page was obtained
+	untouched  []byte // the document itself, if it needs no mapping
 	last       exchange.Answer
 	validators exchange.Validators // of the one answer that is the whole list
 	pages      int
@@ -49,7 +50,7 @@ type walked struct {
 	bytes      int
 	drafts     int // items that the CMS marks as unpublished
 	garbled    shape.Repair
-	missing    mapping.Missing
+	missing    shape.Repair  // relations that lead nowhere
 	age        time.Duration // of the oldest response
 	more       string        // what shows that the list goes on, where nothing says how
 	torn       string        // how the list changed while it was read
@@ -75,7 +76,7 @@ func (w *walk) changed(format string, args ...any) error {
 
 // read walks until the list did not change while it was read. Without a cached copy the last walk
 // takes what comes, each item once.
-func (w *walk) read(ctx context.Context) (walked, error) {
+func (w *walk) read(ctx context.Context) error {
 	attempts, held := 0, w.want.Held
 	for n := 1; ; n++ {
 		w.lenient = !w.want.Cached && n >= w.part.Paging.Walks
@@ -85,19 +86,35 @@ func (w *walk) read(ctx context.Context) (walked, error) {
 		torn, ok := errors.AsType[*tornError](err)
 		switch {
 		case !ok:
-			return w.walked, err
+			return err
 		case n >= w.part.Paging.Walks:
 			err = fmt.Errorf("%s: the list was not the same on all of its pages, in %d walks: %w", w.part.root, n, torn)
-			return w.walked, failed(ctx, w.last.Op, err)
+			return failed(ctx, w.last.Op, err)
 		}
 		held = exchange.Validators{}
 		w.left.Add(int64(w.bytes))
 		select {
 		case <-time.After(50 * time.Millisecond): // in which the list settles
 		case <-ctx.Done():
-			return w.walked, exchange.Late(w.last.Op, torn)
+			return exchange.Late(w.last.Op, torn)
 		}
 	}
+}
+
+// warnings are what is odd about a list that was read.
+func (w *walk) warnings() (all guard.Findings) {
+	for _, odd := range []guard.Finding{
+		{Kind: guard.Drafts, Before: w.drafts},
+		{Kind: guard.Unpaged, Items: len(w.items), Shown: w.more},
+		{Kind: guard.Unsteady, Items: len(w.items), Shown: w.torn},
+		{Kind: guard.Miscounted, Items: len(w.items), Shown: w.miscounted},
+	} {
+		if odd.Before > 0 || odd.Shown != "" {
+			odd.List, odd.Verdict = w.part.root, guard.Served
+			all = append(all, odd)
+		}
+	}
+	return all
 }
 
 func (w *walk) refuse(want, got string) error {
@@ -126,13 +143,15 @@ func (w *walk) once(ctx context.Context, held exchange.Validators) error {
 			}
 			return err
 		}
-		w.last, w.pages, w.age = one, at.page, max(w.age, one.Age)
+		w.last, w.op, w.pages, w.age = one, cmp.Or(w.op, one.Op), at.page, max(w.age, one.Age)
 		if one.NotModified {
 			w.validators = one.Validators
 			return nil
 		}
 		w.bytes += len(one.Body)
-		w.garbled = w.garbled.Plus(mapping.Garbled(w.part.root, one.Garbled.Count, one.Garbled.Paths))
+		var garbled shape.Repair
+		one.Body, garbled = mapping.Readable(w.part.root, one.Body)
+		w.garbled = w.garbled.Plus(garbled)
 		if w.recipe.draft == nil { // otherwise they are refused
 			w.drafts += mapping.Drafts(one.Body)
 		}
@@ -177,7 +196,6 @@ func (w *walk) take(ctx context.Context, at cursor, want exchange.Request, one e
 		return at, false, failed(ctx, one.Op, err)
 	}
 	w.items, w.received = append(w.items, items...), w.received+len(page.Items)
-	w.responses = append(w.responses, mapping.Response{Op: one.Op, Received: len(items)})
 	if err := w.count(page.Total); err != nil {
 		return at, false, err
 	}

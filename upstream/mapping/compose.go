@@ -18,7 +18,7 @@ type Composition struct {
 	Lists    []string // of the document, if it is an object of them; otherwise it is a list
 	MaxBytes int      // of the result
 
-	Missing Missing // relations of the result that lead nowhere
+	Missing shape.Repair // relations of the result that lead nowhere
 
 	budget int // the memory of the values that are decoded at a time
 }
@@ -32,32 +32,8 @@ type Items struct {
 	Maps     []*Program // run on each item, one after the other
 	MaxItems int
 	Items    [][]byte
-	// Responses are those that the items came in. Compose counts what it made of each.
-	Responses []Response
 	// Lists counts the items of the lists that one object is made of, by their names, as it comes.
 	Lists map[string]int
-}
-
-// Response is one that items came in.
-type Response struct {
-	Op       string // how it was obtained
-	Received int    // items
-	Made     int    // of these, for the document
-}
-
-// With returns the response with an item: that of this number as received, or as made.
-func With(all []Response, item int, made bool) (op string) {
-	for _, r := range all {
-		op = r.Op
-		n := r.Received
-		if made {
-			n = r.Made
-		}
-		if item -= n; item < 0 {
-			break
-		}
-	}
-	return op
 }
 
 // Compose makes the document's bytes, ready to be normalized.
@@ -151,9 +127,6 @@ func (c *Composition) part(ctx context.Context, out []byte, p Items) ([]byte, er
 			separate()
 			out = append(out, item...)
 		}
-		for i := range p.Responses {
-			p.Responses[i].Made = p.Responses[i].Received
-		}
 	} else {
 		whole := c.budget
 		err := c.items(ctx, p, func(path string, v any) (err error) {
@@ -209,17 +182,13 @@ func (c *Composition) decode(ctx context.Context) (any, error) {
 // items decodes and maps the items of a part, and passes each result, with its path, to emit.
 func (c *Composition) items(ctx context.Context, p Items, emit func(path string, v any) error) error {
 	left := p.MaxItems
-	response, end := -1, 0 // of its items
 	for i, item := range p.Items {
-		for ; i >= end && response+1 < len(p.Responses); end += p.Responses[response].Received {
-			response++
-		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		path := p.Root
 		if p.List {
-			path = index(path, i)
+			path = shape.Index(path, i)
 		}
 		v, err := decode(path, item, &c.budget)
 		if err != nil {
@@ -242,9 +211,6 @@ func (c *Composition) items(ctx context.Context, p Items, emit func(path string,
 			}
 			if left--; left < 0 {
 				return refuse(p.Root, fmt.Sprintf("at most %d items", p.MaxItems), "more")
-			}
-			if response >= 0 {
-				p.Responses[response].Made++
 			}
 			return emit(path, v)
 		})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"sync"
 
@@ -213,15 +212,6 @@ func (d *reader) broken(err error) error {
 	return shape.Broken(path, d.in, d.json.InputOffset(), err)
 }
 
-// Garbled is a repair of texts that were not Unicode, in a response for the list at root.
-func Garbled(root string, count int, places []jsontext.Pointer) shape.Repair {
-	made := shape.Repair{Kind: shape.KindText, Count: count}
-	for _, pointer := range places {
-		made.Paths = append(made.Paths, place(root, pointer))
-	}
-	return made
-}
-
 func (d *reader) place(pointer jsontext.Pointer) string { return place(d.root, pointer) }
 
 // place is the path of a JSON pointer.
@@ -235,7 +225,7 @@ func place(root string, pointer jsontext.Pointer) string {
 		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
 			path += "[" + token + "]"
 		} else {
-			path = join(path, token)
+			path = shape.Member(path, token)
 		}
 	}
 	return path
@@ -244,18 +234,6 @@ func place(root string, pointer jsontext.Pointer) string {
 func refuse(path, want, got string) error {
 	return &shape.RefusedError{Path: path, Want: want, Got: got}
 }
-
-func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
-// join appends a member's name, which is foreign text, to a path.
-func join(path, name string) string {
-	if simpleName.MatchString(name) {
-		return path + "." + name
-	}
-	return path + "[" + Clip(strconv.Quote(name)) + "]"
-}
-
-var simpleName = regexp.MustCompile(`^[\w-]{1,40}$`)
 
 // Clip shortens text of the CMS for a log line.
 func Clip(s string) string { return sanitize.Clip(s, 40) }

@@ -18,15 +18,9 @@ type Limits struct {
 	Bytes  int      // of all of dst; 0 for any number
 	Ignore *Ignored // members that are left out; nil for none
 	Items  int      // the depth of objects at which the items are: 1 in {"artist":[…]}, otherwise 0
-	// Missing counts the values of the function missing: null is written for them, and in a list
-	// nothing. Nil does not count.
-	Missing *Missing
-}
-
-// Missing are relations to items that the CMS did not send.
-type Missing struct {
-	Count int
-	Shown []string // the first few: gallery 12
+	// Missing counts the values of the function missing, relations to items that the CMS did not send:
+	// null is written for them, and in a list nothing. Nil does not count.
+	Missing *shape.Repair
 }
 
 // missingMark is the only member of what the function missing returns.
@@ -37,10 +31,7 @@ func (l *Limits) missing(v any) bool {
 	object, _ := v.(map[string]any)
 	what, is := object[missingMark]
 	if is && l.Missing != nil {
-		const most = 5
-		if l.Missing.Count++; len(l.Missing.Shown) < most {
-			l.Missing.Shown = append(l.Missing.Shown, Clip(fmt.Sprint(what)))
-		}
+		l.Missing.Add(func() string { return Clip(fmt.Sprint(what)) })
 	}
 	return is
 }
@@ -80,11 +71,6 @@ func below(step string, err error) error {
 	return err
 }
 
-// Plus returns m and what other has.
-func (m Missing) Plus(other Missing) Missing {
-	return Missing{m.Count + other.Count, append(slices.Clone(m.Shown), other.Shown...)}
-}
-
 func (l *Limits) full(dst []byte) error {
 	if l.Bytes > 0 && len(dst) > l.Bytes {
 		return refuse("", fmt.Sprintf("at most %d bytes", l.Bytes), "more")
@@ -117,7 +103,7 @@ func (l *Limits) value(dst []byte, v any, depth, objects int) ([]byte, error) {
 				dst = append(dst, ',')
 			}
 			if dst, err = l.value(dst, item, depth+1, objects); err != nil {
-				return dst, below(index("", i), err)
+				return dst, below(shape.Index("", i), err)
 			}
 		}
 		dst = append(dst, ']')
@@ -156,7 +142,7 @@ func (l *Limits) object(dst []byte, object map[string]any, depth, objects int) (
 		}
 		dst = append(dst, ':')
 		if dst, err = l.value(dst, object[name], depth+1, objects+1); err != nil {
-			return dst, below(join("", name), err)
+			return dst, below(shape.Member("", name), err)
 		}
 	}
 	return append(dst, '}'), nil

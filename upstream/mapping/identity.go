@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"vitrine/upstream/shape"
 )
 
 // ownID is the identity of an item where no program says it.
@@ -14,7 +16,7 @@ var ownID, _ = Compile("", "id", "(.id // ._id)?") // a constant
 // program, or without one by its id or _id. An item without is its own identity. The digits of a
 // text are a number.
 func Identity(ctx context.Context, program *Program, root string, i int, item []byte) ([]byte, error) {
-	path, budget := index(root, i), 8<<20+2*len(item)
+	path, budget := shape.Index(root, i), 8<<20+2*len(item)
 	v, err := decode(path, item, &budget)
 	if err != nil {
 		return nil, err

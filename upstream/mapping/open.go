@@ -11,16 +11,18 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"vitrine/upstream/shape"
 )
 
 // Page is one response without its envelope.
 type Page struct {
-	Items   [][]byte // each the JSON of one item, unchanged
-	Total   int      // total items; -1 if unknown
-	Next    string   // the link or cursor of the next page
-	Whole   bool     // a plain list where an envelope could be: nothing follows
-	Missing Missing  // relations that the program for the items found to lead nowhere
-	More    string   // what shows that something follows, if paging is not configured
+	Items   [][]byte     // each the JSON of one item, unchanged
+	Total   int          // total items; -1 if unknown
+	Next    string       // the link or cursor of the next page
+	Whole   bool         // a plain list where an envelope could be: nothing follows
+	Missing shape.Repair // relations that the program for the items found to lead nowhere
+	More    string       // what shows that something follows, if paging is not configured
 }
 
 // Opening is a response whose items are to be found.
@@ -52,13 +54,13 @@ func (o *Opening) Open(ctx context.Context) (page Page, err error) {
 	}
 	found, ok, err := o.Total.find(ctx, o.Root, around)
 	if err == nil && ok {
-		page.Total, err = countOf(o.Root, found)
+		page.Total, err = o.Total.count(o.Root, found)
 	}
 	if err != nil {
 		return page, err
 	}
 	if found, ok, err = o.Next.find(ctx, o.Root, around); err == nil && ok {
-		page.Next, err = text(o.Root, found)
+		page.Next, err = o.Next.text(o.Root, found)
 	}
 	return page, err
 }
@@ -218,7 +220,7 @@ func (o *Opening) decode(ctx context.Context, page *Page) (v any, err error) {
 	page.Items = make([][]byte, len(values))
 	left := o.MaxBytes
 	for i, value := range values {
-		if page.Items[i], err = Append(nil, index(o.Root, i), value, Limits{Bytes: o.MaxBytes, Missing: &page.Missing}); err != nil {
+		if page.Items[i], err = Append(nil, shape.Index(o.Root, i), value, Limits{Bytes: o.MaxBytes, Missing: &page.Missing}); err != nil {
 			return nil, err
 		}
 		if left -= len(page.Items[i]); left < 0 {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"vitrine/upstream/shape"
 )
 
 // How answers say that a list goes on, by names without blanks, case and underscores.
@@ -47,7 +49,7 @@ func more(v any, path string, items, depth int) string {
 		return ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		at := join(path, name)
+		at := shape.Member(path, name)
 		value := object[name]
 		switch n := number(value); {
 		case n != "":
@@ -142,8 +144,8 @@ func number(v any) string {
 	return ""
 }
 
-// countOf reads a number of items, which some databases have as a text.
-func countOf(path string, v any) (int, error) {
+// count reads a number of items, which some databases have as a text.
+func (p *Program) count(path string, v any) (int, error) {
 	digits, isText := v.(string)
 	if !isText {
 		digits = number(v)
@@ -151,11 +153,11 @@ func countOf(path string, v any) (int, error) {
 	if n, err := strconv.Atoi(digits); err == nil && n >= 0 {
 		return n, nil
 	}
-	return -1, refuse(path, "a number of items (paging.total)", Clip(gojq.Preview(v)))
+	return -1, p.wrong(path, "want a number of items, got %s", Clip(gojq.Preview(v)))
 }
 
 // text reads a link or a cursor; null and false are "".
-func text(path string, v any) (string, error) {
+func (p *Program) text(path string, v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
 		return "", nil
@@ -170,5 +172,5 @@ func text(path string, v any) (string, error) {
 			return n, nil
 		}
 	}
-	return "", refuse(path, "a link, a cursor or null (paging.next)", Clip(gojq.Preview(v)))
+	return "", p.wrong(path, "want a link, a cursor or null, got %s", Clip(gojq.Preview(v)))
 }

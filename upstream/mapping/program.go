@@ -107,6 +107,9 @@ func compile(source string) (*gojq.Code, error) {
 	return gojq.Compile(query, functions()...)
 }
 
+// In says where the program is written, for the errors of its runs: vitrine.yaml:12.
+func (p *Program) In(place string) { p.name += " (" + place + ")" }
+
 // Timely reports whether a program, or a definition, may call now: what it yields then changes
 // though its input does not.
 func Timely(source string) bool { return timely.MatchString(source) }

@@ -18,8 +18,8 @@ func NewUpstream(cfg config.Config, log *slog.Logger) (*upstream.Client, error) 
 	o := upstream.Options{
 		URL:      cfg.Upstream.URL.Reveal(),
 		Timeout:  cfg.Upstream.Timeout,
-		MaxBytes: int64(cfg.Upstream.MaxBytes),
-		Options:  exchange.Options{Authorization: cfg.Upstream.Authorization.Reveal(), Retries: cfg.Upstream.Retries, Logger: log},
+		MaxBytes: int64(cfg.Upstream.MaxBytes), Place: cfg.Place,
+		Options: exchange.Options{Authorization: cfg.Upstream.Authorization.Reveal(), Retries: cfg.Upstream.Retries, Logger: log},
 	}
 	o.Shared = cfg.Upstream.Shared
 	o.Resources = make(map[shape.Resource]source.Resource)

@@ -5,26 +5,7 @@ import (
 	"time"
 
 	"vitrine/cache/redistest"
-	"vitrine/cmd/testkit"
 )
-
-// TestConnectionsThatLeadNowhereAreReplaced lets every connection that there is go silent, as a
-// middlebox does that forgets flows, while new ones work.
-func TestConnectionsThatLeadNowhereAreReplaced(t *testing.T) {
-	server := startRedis(t)
-	way := redistest.NewRelay(t, server.Addr)
-	src := newSource()
-	_, r := replicaWith(t, prompt(way.URL()), options(src))
-	warm(t, r)
-	way.Hole()
-	src.version.Store(2)
-	must(t, server.Client().Del(t.Context(), key).Err())
-	elapsed := testkit.Stopwatch(t)
-	eventually(t, "the new version", func() bool { return get(t, r).Value == 2 })
-	if took := elapsed(); took > 2*time.Second || !r.store.Up() {
-		t.Errorf("after %v, up: %t", took, r.store.Up())
-	}
-}
 
 // TestADocumentOnItsWayIsNoSilence has a link on which a document takes several times as long as
 // Redis may be silent.

@@ -81,18 +81,6 @@ func TestWithoutRedisFromTheStartTheSourceIsAsked(t *testing.T) {
 	}
 }
 
-func TestWhatWasLoadedAloneIsStoredOnceRedisIsBack(t *testing.T) {
-	url := embeddedURL(t)
-	way := redistest.NewRelay(t, strings.TrimPrefix(url, "redis://"))
-	way.Cut()
-	r := alone(t, way.URL(), options(newSource()))
-	if a := get(t, r); a.Status.Detail != DetailRedisAway {
-		t.Errorf("%+v", a.Status)
-	}
-	way.Heal()
-	warm(t, r) // long before it is due
-}
-
 func TestNothingHeldAndSourceDownIsTheSourcesError(t *testing.T) {
 	src := newSource()
 	src.fail(errDown)

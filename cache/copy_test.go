@@ -12,11 +12,11 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestAnOlderSnapshotIsALoss has Redis come back from a snapshot that was made between a purge and
-// the fill that followed, or before the document was stored at all.
+// TestAnOlderSnapshotIsALoss has Redis come back empty, from a snapshot that was made between a purge and
+// the fill that followed, or from before the document was stored at all.
 func TestAnOlderSnapshotIsALoss(t *testing.T) {
 	t.Parallel()
-	for name, purged := range map[string]bool{"from before the first document": false, "from between a purge and its fill": true} {
+	for name, purged := range map[string]bool{"empty": false, "from before the first document": false, "from between a purge and its fill": true} {
 		t.Run(name, func(t *testing.T) {
 			server, src := startRedis(t), newSource()
 			client := server.Client()
@@ -26,7 +26,9 @@ func TestAnOlderSnapshotIsALoss(t *testing.T) {
 				must(t, client.Del(t.Context(), key).Err())
 				l = acquire(t, client, time.Minute)
 			}
-			must(t, client.Save(t.Context()).Err())
+			if name != "empty" {
+				must(t, client.Save(t.Context()).Err())
+			}
 			fill(t, client, l, 2)
 			_, r := replica(t, server.URL(), options(src))
 			warm(t, r)
@@ -36,8 +38,16 @@ func TestAnOlderSnapshotIsALoss(t *testing.T) {
 				a := get(t, r) // never an error
 				return a.Value == 2 && a.Status.Detail == DetailRedisLost
 			})
-			must(t, client.Del(t.Context(), key).Err())
-			eventually(t, "a purge afterwards counts", func() bool { _, err := r.Get(t.Context()); return err != nil })
+			if name != "empty" {
+				must(t, client.Del(t.Context(), key).Err())
+				eventually(t, "a purge afterwards counts", func() bool { _, err := r.Get(t.Context()); return err != nil })
+			}
+			src.fail(nil)
+			src.version.Store(3)
+			eventually(t, "the first fetch that succeeds ends it", func() bool {
+				a, err := r.Get(t.Context())
+				return err == nil && a.Value == 3 && a.Status.Detail == DetailMemory
+			})
 		})
 	}
 }

@@ -7,32 +7,6 @@ import (
 	"vitrine/cmd/testkit"
 )
 
-// TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem has the CMS away: the last good copy is
-// served, and says why.
-func TestARedisThatComesBackEmptyHasLostDocumentsNotPurgedThem(t *testing.T) {
-	server := startRedis(t)
-	src, r := serving(t, server.URL())
-	_, other := replica(t, server.URL(), options(src))
-	warm(t, r)
-	warm(t, other)
-	src.fail(errDown)
-	server.Kill()
-	eventually(t, "it is noticed", func() bool { return get(t, r).Status.Detail == DetailRedisAway })
-	server.Restart()
-	for _, r := range []*Reader[int64]{r, other} {
-		eventually(t, "the loss is said", func() bool {
-			a := get(t, r) // never an error
-			return a.Value == 1 && a.Status.Detail == DetailRedisLost
-		})
-	}
-	// The first fetch that succeeds ends it.
-	src.fail(nil)
-	src.version.Store(2)
-	for _, r := range []*Reader[int64]{r, other} {
-		eventually(t, "the new version", func() bool { a := get(t, r); return a.Value == 2 && a.Status.Detail == DetailMemory })
-	}
-}
-
 func TestALossIsNotNoticedWhileTheCMSIsWell(t *testing.T) {
 	server := startRedis(t)
 	src, r := serving(t, server.URL())

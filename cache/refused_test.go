@@ -13,7 +13,6 @@ import (
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
-	"vitrine/upstream/guard"
 )
 
 func configure(t *testing.T, s *redistest.Server, name, value string) {
@@ -67,45 +66,6 @@ func TestADocumentFromTheFutureInAReadOnlyRedisIsFetchedOnce(t *testing.T) {
 	src.version.Store(3)
 	must(t, server.Client().Del(t.Context(), key).Err())
 	eventually(t, "a purge still counts", func() bool { return get(t, r).Value == 3 })
-}
-
-// TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory has the CMS change while Redis holds an
-// older version, and then fail: nobody is given the older version again, and nobody an error.
-func TestARedisThatRefusesWritesKeepsTheNewerCopyInMemory(t *testing.T) {
-	t.Parallel()
-	for name, refuse := range refusals {
-		t.Run(name, func(t *testing.T) {
-			server := startRedis(t)
-			src := newSource()
-			o := options(src)
-			o.TTL, o.StaleWhileRevalidate = 500*time.Millisecond, 0
-			store, r := replica(t, server.URL(), o)
-			warm(t, r)
-			end := refuse(t, server)
-			src.version.Store(2)
-			var a Answer[int64]
-			eventually(t, "the newer version", func() bool { a = get(t, r); return a.Value == 2 })
-			if a.Status.Detail != DetailRedisRefused || a.Status.Stored {
-				t.Errorf("an answer that is not stored says %+v", a.Status)
-			}
-			if !store.Up() || !strings.Contains(store.Refusing(), name) {
-				t.Errorf("up: %t, refusing: %q", store.Up(), store.Refusing())
-			}
-			src.fail(errDown)
-			for began := time.Now(); time.Since(began) < 2*o.TTL; poll.Sleep(t.Context(), time.Millisecond) {
-				if a := get(t, r); a.Value != 2 {
-					t.Fatalf("version %d again: %+v", a.Value, a.Status)
-				}
-			}
-			end()
-			src.fail(nil)
-			src.version.Store(3)
-			eventually(t, "it is stored again", func() bool {
-				a := get(t, r)
-				return a.Value == 3 && a.Status.Detail == DetailMemory && store.Refusing() == ""
-			})
-		})
-	}
 }
 
 // TestAFillWhoseReplyIsLostIsStored has Redis store a document, and not say so.
@@ -197,24 +157,6 @@ func TestASuccessThatRedisCannotRecordEndsAFailure(t *testing.T) {
 			t.Fatal("the failure is back")
 		}
 	}
-}
-
-// TestAHoldThatRedisCannotForgetEnds has the CMS give a good document once Redis refuses to store it.
-func TestAHoldThatRedisCannotForgetEnds(t *testing.T) {
-	server := startRedis(t)
-	src := newSource(2)
-	events, told := holdEvents()
-	_, r := replicaWith(t, Options{URL: server.URL(), Events: events}, guarded(src, time.Hour))
-	get(t, r)
-	src.version.Store(101)
-	until(t, r, "it is held back", isHeld)
-	refusals["NOREPLICAS"](t, server)
-	src.version.Store(4)
-	until(t, r, "the next is taken", func(a Answer[int64]) bool { return a.Value == 4 })
-	for range 3 {
-		received(t, r)
-	}
-	toldOnce(t, told, guard.Recovered)
 }
 
 // TestAHoldThatRedisRefusedEndsWithAPurge has the copy purged that a document is held back for, and

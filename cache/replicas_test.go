@@ -10,7 +10,6 @@ import (
 
 	"vitrine/cache/lease"
 	"vitrine/cache/poll"
-	"vitrine/cmd/testkit"
 )
 
 // TestAProcessThatCannotLoadLeavesItToOthers has the breaker of one replica open while the CMS is
@@ -36,28 +35,9 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 			if left := b.client.HGet(t.Context(), lease.Lock("vitrine:", "banners"), "lease").Val(); left != "" {
 				t.Errorf("the others are told %q", left)
 			}
-			release := src.hold()
 			_, two := replica(t, b.url, options(src))
-			loading := getLater(t, two)
-			testkit.Receive(t, src.entered)
-			waiting := make(chan Answer[int64], 1)
-			go func() {
-				for t.Context().Err() == nil { // until it asks again
-					if a, err := one.Get(t.Context()); err == nil {
-						waiting <- a
-						return
-					}
-					poll.Sleep(t.Context(), time.Millisecond)
-				}
-			}()
-			if asked {
-				eventually(t, "it waits for the other", func() bool { s := one.Snapshot(); return s.Fetching })
-			}
-			release()
-			for _, answer := range []<-chan Answer[int64]{loading, waiting} {
-				if a := testkit.Receive(t, answer); a.Value != 2 {
-					t.Errorf("%+v", a)
-				}
+			if a := get(t, two); a.Value != 2 {
+				t.Errorf("%+v", a)
 			}
 		})
 	}

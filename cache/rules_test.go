@@ -3,11 +3,13 @@ package cache
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"vitrine/cache/lease"
 	"vitrine/cache/poll"
 	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
@@ -91,6 +93,67 @@ func TestALongFlushIsAPurge(t *testing.T) {
 	src.fail(errDown)
 	_ = s.Client().Eval(t.Context(), `redis.call('flushall') for i = 1, 3e8 do end return 1`, nil).Err() // it may take longer than the client waits
 	saying(t, a, "error")
+}
+
+// Rule 2: a change that a poll has shown counts, also while the body of what is there cannot be read.
+func TestACopyStaysWhileTheNextIsReadUnlessAPurgeCameBetween(t *testing.T) {
+	at := func(seq int64, holds lease.Content) lease.Generation {
+		g := lease.Generation{Set: "a", Seq: seq, Holds: holds}
+		if holds == lease.Document {
+			g.ETag, g.FetchedAt = fmt.Sprint(seq), seq
+		}
+		return g
+	}
+	const waits, stale, stays, goes, isLost = "waits", "stale", "stays", "goes", "lost"
+	for name, c := range map[string]struct {
+		was, now lease.Generation
+		source   source
+		reading  time.Duration // for so long
+		want     string
+	}{
+		"the next document":                {at(2, lease.Document), at(3, lease.Document), stored, 0, waits},
+		"it cannot be read":                {at(2, lease.Document), at(3, lease.Document), stored, time.Second, stale},
+		"a purge can have come between":    {at(2, lease.Document), at(4, lease.Document), stored, 0, goes},
+		"also of what Redis refused":       {at(2, lease.Document), at(4, lease.Document), refused, 0, goes},
+		"from a placeholder":               {at(1, lease.Placeholder), at(2, lease.Document), refused, time.Second, stays},
+		"from nothing, after a purge":      {at(1, lease.Nothing), at(2, lease.Document), refused, 0, goes},
+		"an older snapshot":                {at(3, lease.Document), at(2, lease.Document), stored, 0, isLost},
+		"an earlier fetch than the copy's": {at(2, lease.Document), lease.Generation{Set: "a", Seq: 3, Holds: lease.Document, ETag: "3", FetchedAt: 1}, refused, 0, isLost},
+	} {
+		now := poll.Now()
+		before := &cached[int64]{doc: &Document{ETag: "copy"}, source: c.source, fetched: 2, mark: 1, ahead: now + time.Hour, fresh: now + time.Hour, usable: now + time.Hour}
+		k := &keeper[int64]{Reader: &Reader[int64]{store: &Store{trust: 45 * time.Millisecond}}, reading: &reread[int64]{since: now - c.reading}}
+		k.now = view[int64]{asked: true, saw: &poll.Result{Record: lease.Record{Generation: c.was}}, state: state[int64]{copy: before}}
+		p := &poll.Result{Sent: now, Record: lease.Record{Generation: c.now, FreshUntil: 1}}
+		after, withheld := k.next(before, became(&c.was, c.now, true, 0), p)
+		got := stays
+		switch {
+		case after == nil:
+			got = goes
+		case withheld:
+			got = waits
+		case after.source == gone:
+			got = isLost
+		case after.fresh <= now:
+			got = stale
+		}
+		if got != c.want {
+			t.Errorf("%s: the copy %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Rule 2: a body that could be read at no time is fetched anew, and so is one that cannot be used; not one
+// of which another has taken the place.
+func TestABodyThatCannotBeReadIsFetchedAnew(t *testing.T) {
+	_, r := replica(t, embeddedURL(t), options(newSource()))
+	of := lease.Generation{Set: "a", Seq: 2, Holds: lease.Document, ETag: "x"}
+	for etag, anew := range map[string]bool{"": true, "x": true, "y": false} {
+		k := &keeper[int64]{Reader: r, reading: &reread[int64]{of: of, etag: etag}}
+		if k.took(k.reading); (k.damaged == of) != anew {
+			t.Errorf("the etag of what was read is %q, and it is fetched anew: %t", etag, !anew)
+		}
+	}
 }
 
 // Rule 3: a lock record that is gone is no purge, and a hash without body or etag is one.
@@ -207,16 +270,16 @@ func TestADeadOwnerCostsTwoSeconds(t *testing.T) {
 func TestARefusedWriteCostsOneFetchPerTTL(t *testing.T) {
 	t.Parallel()
 	const size = 300 << 10
-	for name, cuts := range map[string]bool{"Redis is full": false, "a relay cuts large values": true} {
+	for name, why := range map[string]string{"OOM": "OOM", "NOREPLICAS": "NOREPLICAS", "a relay cuts large values": "fill"} {
 		t.Run(name, func(t *testing.T) {
 			s, src := startRedis(t), newSource()
-			way := redistest.NewRelay(t, s.Addr)
+			way, end := redistest.NewRelay(t, s.Addr), func() {}
 			var large atomic.Bool
-			large.Store(cuts)
-			if cuts {
-				way.Narrow(size)
+			if refuse := refusals[name]; refuse != nil {
+				end = refuse(t, s)
 			} else {
-				configure(t, s, "maxmemory", "1")
+				large.Store(true)
+				way.Narrow(size)
 			}
 			load := LoaderFunc(func(ctx context.Context, key string, held *Document) (Loaded, error) {
 				if large.Load() {
@@ -229,16 +292,19 @@ func TestARefusedWriteCostsOneFetchPerTTL(t *testing.T) {
 				all = append(all, one(t, way.URL(), load, func(r *ReaderOptions[int64]) { r.TTL = 250 * time.Millisecond }))
 			}
 			busy(t, 2*time.Second, all...)
-			if got := said(t, all[0]); got != "1 redis-refused" || all[0].store.Refusing() == "" {
-				t.Errorf("%s; refusing %q", got, all[0].store.Refusing())
+			if got, s := said(t, all[0]), all[0].store; got != "1 redis-refused" || !strings.Contains(s.Refusing(), why) || !s.Up() {
+				t.Errorf("%s; refusing %q; up: %t", got, s.Refusing(), s.Up())
 			}
 			if n := src.loads.Load(); n > 18 || n < 8 {
 				t.Errorf("%d loads of 2 replicas in 8 TTLs", n)
 			}
-			configure(t, s, "maxmemory", "0")
+			end()
 			src.version.Store(2)
 			large.Store(false)
 			saying(t, all[0], "2 memory")
+			if why := all[0].store.Refusing(); why != "" {
+				t.Errorf("still refusing: %q", why)
+			}
 		})
 	}
 }
@@ -313,6 +379,26 @@ func TestASoftPurgeEndsTheStaleWindowsEarlier(t *testing.T) {
 	saying(t, a, "error")
 	if took := time.Since(purged); took < 500*time.Millisecond || took > 1500*time.Millisecond {
 		t.Errorf("served for %v after the purge", took)
+	}
+}
+
+// Rule 10: the answer to who waited stays in the view until the next load ends, though a purge takes the
+// copy.
+func TestTheAnswerToWhoWaitedStays(t *testing.T) {
+	_, r := replica(t, embeddedURL(t), options(newSource()))
+	asked := poll.Now()
+	brought := &cached[int64]{doc: &Document{}, value: 7, fresh: time.Hour, usable: time.Hour}
+	k := &keeper[int64]{Reader: r, now: view[int64]{asked: true, saw: &poll.Result{Record: lease.Record{Generation: lease.Generation{Set: "a", Seq: 2, Holds: lease.Document}}}}}
+	k.now.copy = brought
+	k.ended(&flight[int64]{began: asked}, "stored", &answer[int64]{copy: brought})
+	k.apply(&poll.Result{Sent: poll.Now(), Record: lease.Record{Generation: lease.Generation{Set: "a", Seq: 2}}})
+	w := waiting[int64]{r: r, asked: asked}
+	if a, _, _, err := w.decide(t.Context(), &k.now, poll.Now()); err != nil || a.Value != 7 || k.now.copy != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+	w.asked = poll.Now() + 1
+	if a, _, _, _ := w.decide(t.Context(), &k.now, w.asked); a.Document != nil {
+		t.Error("who asks after that load began gets its answer, too")
 	}
 }
 

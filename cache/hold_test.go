@@ -186,6 +186,7 @@ func TestAcceptingWhileItIsFetchedCounts(t *testing.T) {
 	must(t, b.client.HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
 	testkit.Receive(t, src.entered)
 	accepting(t, s)
+	eventually(t, "it is shown", func() bool { return r.Snapshot().HeldBack.Accepted })
 	release()
 	until(t, r, "it is taken", func(a Answer[int64]) bool { return a.Value == 101 })
 	if n := src.loads.Load(); n != 3 {
@@ -398,6 +399,15 @@ func TestDuringAHoldTheCMSIsAskedOncePerTTL(t *testing.T) {
 	if n, took := src.loads.Load()-loads, time.Since(began); n > 4 || took > 3500*time.Millisecond {
 		t.Errorf("%d loads in %v", n, took)
 	}
+	o = guarded(src, time.Second/2)
+	o.TTL = time.Minute
+	b := anyStore(t)
+	_, two := replica(t, b.url, o)
+	get(t, two)
+	src.version.Store(1)
+	must(t, b.client.HSet(t.Context(), key, "fresh_until", 0).Err())
+	until(t, two, "it is held back", isHeld)
+	until(t, two, "it is taken long before the TTL is over", func(a Answer[int64]) bool { return a.Value == 1 })
 }
 
 // TestALossInStepsIsOne has a list shrink by less than half at a time, and by more together.

@@ -134,73 +134,60 @@ func TestEverySchemaHasATypeAndEveryExampleValidates(t *testing.T) {
 	var doc any
 	testkit.Must(t, json.Unmarshal(openapi.Document, &doc))
 	schemas, examples := 0, 0
-	var walk func(pointer string, v any)
-	inSchema := func(pointer string, v any) { // v is a schema
-		schemas++
-		s := v.(map[string]any)
-		doc, _ := s["description"].(string)
-		undocumented := strings.HasPrefix(doc, "No documented type") || strings.HasSuffix(pointer, "/exlude_pages/items")
-		if s["type"] == nil && s["$ref"] == nil && !undocumented {
-			t.Errorf("%s has no type", pointer)
+	check := func(at, of string, example any) {
+		examples++
+		if err := schema(t, of).Validate(example); err != nil {
+			t.Errorf("%s: %v", at, err)
 		}
-		for i, example := range list(s["examples"]) {
-			examples++
-			if err := schema(t, pointer).Validate(example); err != nil {
-				t.Errorf("%s/examples/%d: %v", pointer, i, err)
+	}
+	var walk func(at string, v any, isSchema bool)
+	walk = func(at string, v any, isSchema bool) {
+		if all, ok := v.([]any); ok {
+			for i, item := range all {
+				walk(at+"/"+strconv.Itoa(i), item, isSchema)
+			}
+		}
+		m, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		if isSchema {
+			schemas++
+			description, _ := m["description"].(string)
+			undocumented := strings.HasPrefix(description, "No documented type") || strings.HasSuffix(at, "/exlude_pages/items")
+			if m["type"] == nil && m["$ref"] == nil && !undocumented {
+				t.Errorf("%s has no type", at)
+			}
+			all, _ := m["examples"].([]any)
+			for _, example := range all {
+				check(at, at, example)
+			}
+		} else if m["schema"] != nil {
+			several, _ := m["examples"].(map[string]any)
+			for name, example := range several {
+				check(at+"/"+name, at+"/schema", example.(map[string]any)["value"])
+			}
+			if example := m["example"]; example != nil {
+				check(at, at+"/schema", example)
+			}
+		}
+		for name, child := range m {
+			below := at + "/" + escaped(name)
+			switch children, _ := child.(map[string]any); name {
+			case "properties", "schemas":
+				for property, s := range children {
+					walk(below+"/"+escaped(property), s, true)
+				}
+			case "example", "examples":
+			default:
+				walk(below, child, name == "schema" || name == "items" || name == "anyOf")
 			}
 		}
 	}
-	walk = func(pointer string, v any) {
-		switch v := v.(type) {
-		case []any:
-			for i, item := range v {
-				walk(pointer+"/"+strconv.Itoa(i), item)
-			}
-		case map[string]any:
-			if v["schema"] != nil {
-				if example := v["example"]; example != nil {
-					examples++
-					if err := schema(t, pointer+"/schema").Validate(example); err != nil {
-						t.Errorf("%s/example: %v", pointer, err)
-					}
-				}
-				several, _ := v["examples"].(map[string]any)
-				for name, example := range several {
-					examples++
-					if err := schema(t, pointer+"/schema").Validate(example.(map[string]any)["value"]); err != nil {
-						t.Errorf("%s/examples/%s: %v", pointer, name, err)
-					}
-				}
-			}
-			for name, child := range v {
-				at := pointer + "/" + escaped(name)
-				switch name {
-				case "schema", "items":
-					inSchema(at, child)
-				case "anyOf":
-					for i, s := range child.([]any) { //nolint:errcheck // a schema that is not a list panics
-						inSchema(at+"/"+strconv.Itoa(i), s)
-					}
-				case "properties", "schemas":
-					for property, s := range child.(map[string]any) {
-						inSchema(at+"/"+escaped(property), s)
-					}
-				case "example", "examples":
-					continue
-				}
-				walk(at, child)
-			}
-		}
-	}
-	walk("", doc)
+	walk("", doc, false)
 	if schemas < 150 || examples < 20 {
 		t.Errorf("only %d schemas and %d examples were found", schemas, examples)
 	}
-}
-
-func list(v any) []any {
-	all, _ := v.([]any)
-	return all
 }
 
 // TestRealAnswersAreDescribed asks for every status of every operation that a request, or a CMS,

@@ -25,7 +25,7 @@ import (
 	"vitrine/upstream/shape"
 )
 
-// A siege is a vitrine and those who attack it.
+// A siege is a vitrine and its attackers.
 type siege struct {
 	public, operator, store string
 	secure                  bool // the public address has TLS
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 // besiegers is set for a process of attackers.
 const besiegers = "LONG_BESIEGERS"
 
-// besieger is a process of attackers: an attack, and the addresses. It ends with its input, and
-// then prints how many connections it had at most.
+// besieger runs an attack on addresses. It ends with its input, and then prints the most connections
+// that it had.
 func besieger() {
 	s := &siege{public: os.Args[2], operator: os.Args[3], store: os.Args[4], secure: os.Args[5] == "true", done: make(chan struct{})}
 	for _, a := range attacks {
@@ -202,7 +202,7 @@ func repeat(c net.Conn, slowly bool, method string, request func() string) {
 	}
 }
 
-// neverSeen is a request for an ordering and an indentation that nobody asked for before.
+// neverSeen is a request for a new ordering and indentation.
 func neverSeen(method string, random *rand.Rand) string {
 	fields := shape.BannerFields()
 	random.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
@@ -213,11 +213,9 @@ func neverSeen(method string, random *rand.Rand) string {
 		method, strings.Join(fields, ","), random.IntN(9), []string{"br", "gzip", "zstd", "identity"}[random.IntN(4)])
 }
 
-const idleOnly = "nobody but those who are idle"
+const idleOnly = "idle connections alone"
 
-const operatorsAddress = "the operator's address"
-
-// An attack is something that strangers try.
+// An attack is what unauthenticated clients try.
 type attack struct {
 	name string
 	run  func(s *siege)
@@ -282,7 +280,7 @@ var attacks = []attack{
 			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n"+sent)
 		})
 	}, 0, false},
-	{operatorsAddress, func(s *siege) {
+	{"the admin address", func(s *siege) {
 		s.by(100, s.operator, func(c *net.TCPConn, random *rand.Rand) {
 			request := "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 			if random.IntN(2) == 0 {

@@ -2,7 +2,6 @@ package siege
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,12 +56,23 @@ func TestAFetchTakesAtMostSixTimesWhatItReceivesOrWrites(t *testing.T) {
 				if style.program != "" {
 					resources = "{catalogue: {empty: true}, rules: {empty: true}, banners: " + style.program + "}"
 				}
-				cms := &heavyCMS{}
-				server := httptest.NewServer(cms)
+				var items, count atomic.Value
+				set := func(text string, n int) { count.Store(strconv.Itoa(n)); items.Store(text) }
+				set(`{"id":1,"documentId":"a"}`, 1)
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					total := count.Load().(string)
+					w.Header().Set("Content-Type", "application/json")
+					w.Header().Set("X-WP-Total", total)
+					w.Header().Set("X-WP-TotalPages", "1")
+					if !strings.Contains(r.URL.Path, "banner") {
+						w.WriteHeader(http.StatusNotFound)
+						return
+					}
+					_, _ = strings.NewReplacer("%d", total, "%s", items.Load().(string)).WriteString(w, style.envelope)
+				}))
 				defer server.Close()
-				cms.set(style.envelope, `{"id":1,"documentId":"a"}`, 1)
 				took, written, status := peak(t, fmt.Sprintf("upstream: {url: %q, preset: %s, timeout: 1m, retries: 0, resources: %s}\n", server.URL, style.preset, resources),
-					func() { cms.set(style.envelope, document.text, document.items) })
+					func() { set(document.text, document.items) })
 				t.Logf("%d MB received, %d MB written, status %d, %d MB more at most", len(document.text)/1e6, written/1e6, status, took/1e6)
 				bound := 8<<20 + 6*max(len(document.text), written)
 				if style.program != "" {
@@ -77,30 +87,6 @@ func TestAFetchTakesAtMostSixTimesWhatItReceivesOrWrites(t *testing.T) {
 			})
 		}
 	}
-}
-
-// heavyCMS has one list.
-type heavyCMS struct{ content atomic.Pointer[heavyContent] }
-
-type heavyContent struct {
-	body, total string
-}
-
-func (c *heavyCMS) set(envelope, items string, n int) {
-	total := strconv.Itoa(n)
-	c.content.Store(&heavyContent{body: strings.Replace(strings.Replace(envelope, "%d", total, 1), "%s", items, 1), total: total})
-}
-
-func (c *heavyCMS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	content := c.content.Load()
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-WP-Total", content.total)
-	w.Header().Set("X-WP-TotalPages", "1")
-	if !strings.Contains(r.URL.Path, "banner") {
-		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	_, _ = io.WriteString(w, content.body)
 }
 
 // peak runs the command with a configuration, has it fetch banners again after change, and returns
@@ -127,13 +113,9 @@ func peak(t *testing.T, config string, change func()) (bytes, written, status in
 			redis.Client().HExists(t.Context(), "vitrine:banners", "body").Val()
 	}
 	testkit.Within(t, 2*time.Minute, "it is fetched", func() bool {
-		response, err := http.Get(url)
-		if err == nil {
-			_, err = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close()
-		}
+		var err error
+		status, _, _, err = harness.Get(http.DefaultClient, url)
 		testkit.Must(t, err)
-		status = response.StatusCode
 		return fetched()
 	})
 	bytes = most() - before

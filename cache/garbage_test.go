@@ -201,3 +201,19 @@ func TestAnAcquireThatIsNotGrantedIsNoStorm(t *testing.T) {
 		t.Errorf("asked for the lease %d times in half a second", n)
 	}
 }
+
+// TestAChangeAtAnImpossibleTimeHasADate has a new process read times that no header or JSON can have.
+func TestAChangeAtAnImpossibleTimeHasADate(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		_, r := serving(t, b.url)
+		warm(t, r)
+		for _, at := range []int64{-1, -99999999999999, -999999999999999, 253402300800000, 999999999999999} {
+			must(t, b.client.HSet(t.Context(), key, "changed_at", at).Err())
+			_, other := serving(t, b.url)
+			eventually(t, "it reads the document", func() bool { return get(t, other).Status.Detail == DetailMemory })
+			if got := get(t, other).Document.ChangedAt; got.Before(time.Unix(0, 0)) || got.After(time.Now().Add(time.Minute)) {
+				t.Errorf("%d: %v", at, got)
+			}
+		}
+	})
+}

@@ -159,7 +159,7 @@ func (q *Question) Record(now int64) (r Record, err error) {
 // document reads the hash of a document.
 func (r *Record) document(d []string) {
 	r.Holds, r.ETag, r.FetchedAt, r.Source = Document, d[2], date(d[3]), d[5]
-	r.ChangedAt, r.Suspicions = min(date(d[6]), r.Now), d[8]
+	r.ChangedAt, r.Suspicions = max(min(date(d[6]), r.Now), 0), d[8]
 	r.Age = time.Duration(max(0, date(d[9]))) * time.Millisecond
 	if d[7] != "" && r.FreshUntil > r.Now && r.FreshUntil <= r.Now+MostRestored.Milliseconds() {
 		r.RestoredBy = clip(d[7])

@@ -161,20 +161,20 @@ func (c *connector) connect(of *redis.Options, addr string, bulk int) *client {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	network, config := o.Network, o.TLSConfig.Clone()
 	o.TLSConfig = nil // the dialer below does it
-	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 3}}
-	dial := dialer.DialContext
+	dialer := net.Dialer{Timeout: o.DialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 3}}
 	if config != nil {
 		config.ServerName = "" // the one that is dialled, not that of the URL
-		dial = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext
 	}
 	open, cancel := context.WithCancel(context.Background())
-	o.Dialer = func(ctx context.Context, _, addr string) (net.Conn, error) {
-		// go-redis dials on after its call has ended, and lookups of the same name share that query,
-		// which may be lost. It ends with the client.
-		ctx, end := context.WithCancel(ctx)
-		defer end()
-		defer context.AfterFunc(open, end)()
-		cn, err := dial(ctx, network, addr)
+	o.Dialer = func(ctx context.Context, _, addr string) (cn net.Conn, err error) {
+		// Lookups of one name by one resolver share a query, which may be lost: each dial has its own.
+		d := dialer
+		d.Resolver = &net.Resolver{PreferGo: net.DefaultResolver.PreferGo, Dial: net.DefaultResolver.Dial}
+		if config == nil {
+			cn, err = d.DialContext(ctx, network, addr)
+		} else {
+			cn, err = (&tls.Dialer{NetDialer: &d, Config: config}).DialContext(ctx, network, addr)
+		}
 		if err != nil {
 			return nil, err
 		}

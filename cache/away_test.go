@@ -81,6 +81,28 @@ func TestWithoutRedisFromTheStartTheSourceIsAsked(t *testing.T) {
 	}
 }
 
+// TestWhatWasLoadedAloneGivesWayToALaterDocument of another replica, whose body is read first.
+func TestWhatWasLoadedAloneGivesWayToALaterDocument(t *testing.T) {
+	server := startRedis(t)
+	src, way := newSource(), redistest.NewRelay(t, server.Addr)
+	_, apart := replicaWith(t, prompt(way.URL()), options(src))
+	warm(t, apart)
+	_, other := replicaWith(t, prompt(server.URL()), options(src))
+	warm(t, other)
+	src.fail(errDown)
+	must(t, server.Client().HSet(t.Context(), "vitrine:banners", "fresh_until", 0).Err())
+	until(t, apart, "it is stale", func(a Answer[int64]) bool { return a.Status.Stale })
+	way.Cut()
+	until(t, apart, "redis is unreachable", func(a Answer[int64]) bool { return a.Status.Detail == DetailRedisAway })
+	src.version.Store(2)
+	src.fail(nil)
+	until(t, apart, "it loads alone", func(a Answer[int64]) bool { return a.Value == 2 })
+	src.version.Store(3)
+	until(t, other, "the other one stores a later version", func(a Answer[int64]) bool { return a.Value == 3 })
+	way.Heal()
+	until(t, apart, "that is served by both", func(a Answer[int64]) bool { return a.Value == 3 && a.Status.Detail == DetailMemory })
+}
+
 func TestNothingHeldAndSourceDownIsTheSourcesError(t *testing.T) {
 	src := newSource()
 	src.fail(errDown)

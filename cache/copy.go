@@ -23,13 +23,14 @@ type cached[V any] struct {
 	doc     *Document
 	value   V
 	source  source
-	config  string        // the fingerprint of the configuration that it was fetched with
-	fetched int64         // by Redis's clock
-	mark    int64         // fresh_until as it was read, or when its load began: another one below 1 is a soft purge
-	loaded  time.Duration // when a load of this process had brought it, 0 for none,
-	status  int           // and the status of the CMS's response
-	brief   bool          // this process loaded it to be fresh for less than the TTL, and loads it again then
-	loose   bool          // it was compared with nothing, and yields to any document of Redis
+	config  string           // the fingerprint of the configuration that it was fetched with
+	fetched int64            // by Redis's clock
+	mark    int64            // fresh_until as it was read, or when its load began: another one below 1 is a soft purge
+	loaded  time.Duration    // when a load of this process had brought it, 0 for none,
+	status  int              // and the status of the CMS's response
+	brief   bool             // this process loaded it to be fresh for less than the TTL, and loads it again then
+	over    lease.Generation // as of when its load began: it is the later one
+	loose   bool             // it was compared with nothing, and yields to any document of Redis
 
 	// From ahead on a read has it fetched anew; it is fresh until fresh, served at once until revalid,
 	// and if the CMS fails until usable.
@@ -134,7 +135,7 @@ func (c *cached[V]) until(o *ReaderOptions[V], end time.Duration) {
 
 // lost is c once Redis has lost it: it is served only if the CMS fails.
 func (c cached[V]) lost() *cached[V] {
-	c.source, c.ahead, c.fresh, c.revalid = gone, 0, 0, 0
+	c.source, c.over, c.ahead, c.fresh, c.revalid = gone, lease.Generation{}, 0, 0, 0
 	return &c
 }
 

@@ -115,7 +115,7 @@ func (k *keeper[V]) load(ctx context.Context, f *flight[V]) {
 		return
 	}
 	f.renewed = l.NotModified
-	c, doc := &cached[V]{source: f.source, config: k.o.Source, fetched: f.server, mark: f.from.saw.FreshUntil, loaded: poll.Now(), status: l.Status, brief: l.Fresh > 0}, Document{Body: l.Body}
+	c, doc := &cached[V]{source: f.source, config: k.o.Source, fetched: f.server, mark: f.from.saw.FreshUntil, over: f.from.saw.Generation, loaded: poll.Now(), status: l.Status, brief: l.Fresh > 0}, Document{Body: l.Body}
 	switch {
 	case !l.NotModified && len(l.Body) == 0: // which a fill would take for a renewal
 		f.err = fmt.Errorf("loading %s: an empty body", k.key)

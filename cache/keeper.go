@@ -186,7 +186,7 @@ func (k *keeper[V]) next(c *cached[V], became fate, p *poll.Result) (next *cache
 	r, same := &p.Record, k.now.asked && p.Generation == k.now.saw.Generation
 	isDocument := r.Holds == lease.Document
 	switch {
-	case isDocument && r.Generation != k.damaged && (c == nil || c.source == stored && became != lost || c.loose || !same && r.FetchedAt >= c.fetched || c.source == gone && r.FetchedAt >= c.fetched):
+	case isDocument && r.Generation != k.damaged && (c == nil || c.source == stored && became != lost || c.loose || r.FetchedAt >= c.fetched && r.Generation != c.over):
 		if t := k.find(c, r); t != nil {
 			k.brought = nil
 			return k.timed(t, c, p), false

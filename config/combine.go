@@ -15,15 +15,11 @@ import (
 // combine finds values that are right alone and not together. One that is wrong alone is reported
 // already.
 func (l *loader) combine() {
-	for _, need := range []struct{ key, other, absent, what string }{
-		{"tls.cert_file", "tls.key_file", "", "the key as well, in VITRINE_TLS_KEY_FILE"},
-		{"tls.key_file", "tls.cert_file", "", "the certificate as well, in VITRINE_TLS_CERT_FILE"},
-		{"hook.secret", "admin.listen", "", "the admin address as well, at which the webhook is, in VITRINE_ADMIN_LISTEN"},
-	} {
-		s, _ := Lookup(need.key)
-		other, _ := Lookup(need.other)
-		if s.text(l.Config) != "" && other.text(l.Config) == need.absent && !l.wrong(need.other) && !l.wrong(need.key) {
-			l.add(mistake(need.key, l.places[need.key], "want %s", need.what))
+	for key, other := range map[string]string{"tls.cert_file": "tls.key_file", "tls.key_file": "tls.cert_file", "hook.secret": "admin.listen"} {
+		s, _ := Lookup(key)
+		needed, _ := Lookup(other)
+		if s.text(l.Config) != "" && needed.text(l.Config) == "" && !l.wrong(other) && !l.wrong(key) {
+			l.add(mistake(key, l.places[key], "want %s (%s) as well, got none", other, needed.Env))
 		}
 	}
 	if !l.wrong("listen") && !l.wrong("admin.listen") && !l.wrong("redis.url") {
@@ -92,9 +88,13 @@ func (l *loader) lists() {
 		switch {
 		case of.Empty:
 		case len(of.Parts) == 0:
-			l.add(l.RefuseBelow(key, 0, errors.New("want at least one, since the preset has none for it")))
+			l.add(l.RefuseBelow(key, 0, errors.New("want at least one, or empty: true beside it, since the preset has none")))
 		case of.Map == "" && len(missing) > 0:
-			l.add(mistake(key, l.places[key], "want a part for each of %s, or a map that makes them; got none for %s", r.Lists(), missing))
+			var names []string
+			for _, p := range of.Parts {
+				names = append(names, p.Name)
+			}
+			l.add(mistake(key, l.places[key], "want a part for each of %s, or a map that makes them; got %s, and none for %s", r.Lists(), names, missing))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -95,12 +96,25 @@ func cause(err error) error {
 }
 
 // unknown is the mistake of a setting that does not exist: name is the last part of its whole name.
-// It suggests the known ones that were probably meant, or lists all after hint.
+// It suggests the known ones that were probably meant, or lists those that share a word, or all, after
+// hint.
 func unknown(at place, name string, known []string, hint string) *Error {
+	for _, s := range settings {
+		if at.layer == fromFile && (name == s.Key || name == s.Env) {
+			return mistake("", at, "no such setting; write %s: …%s", strings.ReplaceAll(s.Key, ".", ": {"), strings.Repeat("}", strings.Count(s.Key, ".")))
+		}
+	}
 	if strings.Contains(strings.ToLower(name), "embedded") {
 		return mistake("", at, "no such setting; the store inside the process is VITRINE_REDIS_URL=embedded:PORT")
 	} else if meant := DidYouMean(strings.TrimSuffix(at.name, name), name, known); meant != "" {
 		return mistake("", at, "no such setting; %s", meant)
+	}
+	words := strings.Split(strings.TrimPrefix(name, envPrefix), "_")
+	similar := slices.DeleteFunc(slices.Clone(known), func(candidate string) bool {
+		return !slices.ContainsFunc(strings.Split(candidate, "_"), func(word string) bool { return slices.Contains(words, word) })
+	})
+	if len(similar) > 0 {
+		known = similar
 	}
 	return mistake("", at, "no such setting; %s%s", hint, known)
 }
@@ -108,10 +122,11 @@ func unknown(at place, name string, known []string, hint string) *Error {
 // DidYouMean asks for the known name that was probably meant, or for those as near, with a prefix: one
 // edit is allowed for every three characters. It is empty if there is none.
 func DidYouMean(prefix, name string, known []string) string {
+	name = strings.TrimPrefix(name, envPrefix)
 	var nearest []string
 	least := max(1, len(name)/3)
 	for _, candidate := range known {
-		d := distance(name, candidate)
+		d := distance(name, strings.TrimPrefix(candidate, envPrefix))
 		if d < least {
 			nearest, least = nil, d
 		}

@@ -25,6 +25,7 @@ var (
 func document(content []byte) (*yaml.Node, error) {
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
+	var line int
 	switch err := d.Decode(&document); {
 	case errors.Is(err, io.EOF):
 		return nil, nil //nolint:nilnil // see above
@@ -34,6 +35,9 @@ func document(content []byte) (*yaml.Node, error) {
 		text := strings.TrimPrefix(err.Error(), "yaml: ")
 		if name := strings.Trim(foreign.FindString(text), "'`"); strings.Contains(text, "anchor") {
 			text = fmt.Sprintf("line %d: %s; a text that begins with * or & wants quotes", lineOf(content, bytes.Index(content, []byte(name))), text)
+		}
+		if at, _ := fmt.Sscanf(text, "line %d: did not find", &line); at > 0 && strings.Contains(text, "did not find") { // it is the line before
+			text = fmt.Sprintf("line %d, or one below it, is not indented as those beside it, or a bracket is open", line+1)
 		}
 		return nil, errors.New(foreign.ReplaceAllString(text, "…"))
 	case !errors.Is(d.Decode(new(yaml.Node)), io.EOF):

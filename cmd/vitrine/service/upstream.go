@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"vitrine/config"
@@ -35,7 +36,7 @@ func refuseUpstream(cfg config.Config, err error) error {
 	if wrong, ok := errors.AsType[*list.Error](err); ok {
 		return cfg.RefuseBelow(wrong.Key, 0, wrong.Err)
 	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
-		return cfg.RefuseBelow(program.Program, program.Line, program.Where())
+		return cfg.RefuseBelow(program.Program, program.Line, fmt.Errorf("want a jq program: %w", program.Where()))
 	}
 	if err != nil {
 		return cfg.Refuse("upstream.url", errors.Unwrap(err)) // which names the setting itself

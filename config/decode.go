@@ -47,44 +47,35 @@ func (d *decoder) value(n *yaml.Node, key string, line int, to reflect.Value, ta
 		at.text = 1 // a block begins on the next line
 	}
 	d.places[key] = at
-	if !d.isPlain(n, key, line) {
-		return
-	}
-	switch field := to.Addr().Interface().(type) {
-	case *source.Body:
-		if *field = (source.Body{}); n.Kind == yaml.ScalarNode {
-			field.Text, _ = d.text(n, key, tag)
+	_, isText := to.Addr().Interface().(interface{ Reveal() string })
+	_, isTexts := to.Addr().Interface().(*[]string)
+	switch kind := t.Kind(); {
+	case !d.isPlain(n, key, line):
+	case t == reflect.TypeFor[source.Body]():
+		body := source.Body{}
+		if n.Kind == yaml.ScalarNode {
+			body.Text, _ = d.text(n, key, tag)
 		} else {
-			field.Value = d.json(n, key)
+			body.Value = d.json(n, key)
 		}
-		return
-	case *[]string:
-		if n.Kind != yaml.MappingNode {
-			d.texts(n, key, to, tag)
-			return
-		}
-	case interface{ Reveal() string }: // a struct that is a text
-	default:
-		switch kind := t.Kind(); {
-		case kind == reflect.Struct:
-			d.group(n, key, to)
-			return
-		case kind == reflect.Pointer:
-			to.Set(reflect.New(t.Elem()))
-			d.value(n, key, line, to.Elem(), tag)
-			return
-		case kind == reflect.Slice && n.Kind == yaml.SequenceNode:
-			d.list(n, key, to)
-			return
-		case kind == reflect.Map && n.Kind == yaml.MappingNode:
-			d.named(n, key, to)
-			return
-		}
-	}
-	if n.Kind != yaml.ScalarNode || t.Kind() == reflect.Map || t.Kind() == reflect.Slice {
+		to.Set(reflect.ValueOf(body))
+	case isTexts && n.Kind != yaml.MappingNode:
+		d.texts(n, key, to, tag)
+	case kind == reflect.Struct && !isText:
+		d.group(n, key, to)
+	case kind == reflect.Pointer:
+		to.Set(reflect.New(t.Elem()))
+		d.value(n, key, line, to.Elem(), tag)
+	case kind == reflect.Slice && n.Kind == yaml.SequenceNode:
+		d.list(n, key, to)
+	case kind == reflect.Map && n.Kind == yaml.MappingNode:
+		d.named(n, key, to)
+	case n.Kind != yaml.ScalarNode, kind == reflect.Map, kind == reflect.Slice:
 		d.refuse(key, line, "want %s, got %s", allowed(t, tag), describe(n))
-	} else if text, ok := d.text(n, key, tag); ok {
-		d.parse(n.Value, key, to, tag, text)
+	default:
+		if text, ok := d.text(n, key, tag); ok {
+			d.parse(n.Value, key, to, tag, text)
+		}
 	}
 }
 
@@ -169,7 +160,7 @@ func (d *decoder) texts(n *yaml.Node, key string, to reflect.Value, tag reflect.
 		d.value(item, below, item.Line, reflect.ValueOf(made).Index(i), anyText)
 	}
 	to.Set(reflect.ValueOf(made))
-	if all := strings.Join(made, ","); tag.Get("is") != "" && len(d.errs) == before {
+	if all := strings.Join(made, ","); tag.Get("is")+tag.Get("oneof") != "" && len(d.errs) == before {
 		d.parse(all, key, to, tag, all)
 	}
 }
@@ -204,11 +195,9 @@ func (d *decoder) json(n *yaml.Node, key string) (v any) {
 			list = append(list, d.json(item, fmt.Sprintf("%s[%d]", key, i)))
 		}
 		return list
-	case tag == "!!null":
-		return nil
 	case (tag == "!!int" || tag == "!!float") && json.Valid([]byte(n.Value)):
 		return json.Number(n.Value)
-	case tag == "!!int" || tag == "!!float" || tag == "!!bool":
+	case slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, tag):
 		err := n.Decode(&v)
 		if _, no := json.Marshal(v); cmp.Or(err, no) != nil {
 			d.refuse(key, n.Line, "want what can be written as JSON")

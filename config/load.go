@@ -54,18 +54,19 @@ func Load(sources Sources) (c Config, err error) {
 }
 
 // load goes through the layers, the weakest first, twice: once for the name of the preset, over which
-// the file is decoded. The file is read once: it may be replaced meanwhile. What is wrong in one is reported although a stronger one replaces it.
+// the file is decoded. The file is read once: it may be replaced between the two. What is wrong in one
+// layer is reported although a stronger one replaces it.
 func load(sources Sources) (Config, []*Error) {
 	c := Config{places: make(map[string]place), written: make(map[string]string)}
-	l := loader{Config: &c, Sources: sources, variables: make(map[string]string)}
+	l := loader{Config: &c, Sources: sources, variables: make(map[string]string), named: place{name: "--config", layer: fromFlag}}
 	for _, assignment := range sources.Environ { // the last one of a name counts
 		name, text, _ := strings.Cut(assignment, "=")
 		l.variables[name] = text
 	}
 	var content []byte
 	var err error
-	if l.fromVariable = l.File == ""; l.fromVariable {
-		l.File = l.variables[envConfig]
+	if l.File == "" {
+		l.File, l.named = l.variables[envConfig], place{name: envConfig, layer: fromEnvironment}
 	}
 	if l.File != "" {
 		content, err = readFile(l.File)
@@ -95,10 +96,10 @@ func load(sources Sources) (Config, []*Error) {
 type loader struct {
 	*Config
 	Sources
-	variables    map[string]string // of the environment
-	fromVariable bool              // one of them names the file
-	errs         []*Error
-	secrets      []string // in mappings
+	variables map[string]string // of the environment
+	named     place             // of the name of the file
+	errs      []*Error
+	secrets   []string // in mappings
 }
 
 func (l *loader) add(err *Error) { l.errs = append(l.errs, err) }
@@ -110,7 +111,6 @@ func (l *loader) wrong(key string) bool {
 
 func (l *loader) set(s Setting, text string, at place) {
 	l.places[s.Key] = at
-	delete(l.written, s.Key)
 	if err := parse(s.field(l.Config), s.tag, text); err != nil {
 		l.add(refuse(s.Key, at, s.typ, s.tag, text, err))
 	}
@@ -127,11 +127,7 @@ func (l *loader) layers(content []byte, err error) {
 		err = (&decoder{loader: l, file: l.File}).decode(content, "", l.Config)
 	}
 	if err != nil {
-		named := place{name: "--config", layer: fromFlag}
-		if l.fromVariable {
-			named = place{name: envConfig, layer: fromEnvironment}
-		}
-		l.add(mistake("", named, "want a YAML file that can be read, got %q: %s", l.File, cause(err)))
+		l.add(mistake("", l.named, "want a YAML file that can be read, got %q: %s", l.File, cause(err)))
 	}
 	l.environment()
 	for _, s := range settings {
@@ -184,19 +180,16 @@ func (l *loader) secretFile(key string, value reflect.Value, file *string, tag r
 		*file = ""
 		return
 	}
-	allows := rules["file"].allowed
 	text, err := readSecret(path)
-	if key == "admin.token" && errors.Is(err, os.ErrNotExist) {
+	switch {
+	case key == "admin.token" && errors.Is(err, os.ErrNotExist):
 		return // the token is made there
-	} else if err == nil { // what is allowed is that of its content
-		allows = "a file with " + allowed(value.Type(), tag)
-		err = parse(value, tag, text)
+	case err != nil:
+		l.add(refuse(key+"_file", at, reflect.TypeFor[string](), `is:"file"`, path, cause(err)))
+	case parse(value, tag, text) != nil: // what is allowed is that of its content
+		l.add(mistake(key+"_file", at, "want a file with %s, got %q", allowed(value.Type(), tag), path))
 	}
-	if l.places[key] = at; errors.Is(err, errUnsaid) {
-		l.add(mistake(key+"_file", at, "want %s, got %q", allows, path))
-	} else if err != nil {
-		l.add(mistake(key+"_file", at, "want %s, got %q: %s", allows, path, cause(err)))
-	}
+	l.places[key] = at
 }
 
 // fileLimit is the most bytes of a file.

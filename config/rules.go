@@ -21,7 +21,6 @@ type rule struct {
 // rules are by the names that the tags of [Config] have for them.
 var rules = map[string]rule{
 	"address":         {"an address as HOST:PORT or :PORT, with a number as port", isAddress},
-	"event":           {strings.Join(targetEvents, ", "), among(targetEvents)},
 	"file":            {"a file that can be read and is not empty", nil},
 	"folder":          {"a folder that can be read", isFolder},
 	"header":          {"a header's value in printable ASCII, in one line", isHeader},
@@ -38,14 +37,10 @@ var rules = map[string]rule{
 	"public address":  {"an address as HOST:PORT or :PORT, with a number as port, or unix:PATH of at most 107 bytes", isPublicAddress},
 	"redis":           {"embedded:, embedded:PORT or embedded:127.0.0.1:PORT (loopback alone), redis://HOST[:PORT][/DB], rediss:// or unix://PATH", isRedis},
 	"target's name":   {"1 to 40 of a-z, 0-9, - and _", regexp.MustCompile(`^[a-z0-9_-]{1,40}$`).MatchString},
-	"target's preset": {strings.Join(targetPresets, ", "), among(targetPresets)},
+	"target's preset": {strings.Join(targetPresets, ", "), func(name string) bool { return slices.Contains(targetPresets, name) }},
 	"target's URL":    {"http(s)://HOST[:PORT][/PATH] without a user", isTargetURL},
 	"token":           {"8 to 512 printable ASCII characters without spaces", regexp.MustCompile(`^[!-~]{8,512}$`).MatchString},
 	"upstream":        {"sample:, file:DIR, or http(s)://HOST[:PORT][/BASE]", regexp.MustCompile(`^(sample:$|file:|https?://)`).MatchString},
-}
-
-func among(words []string) func(string) bool {
-	return func(text string) bool { return slices.Contains(words, text) }
 }
 
 // isAddress allows the addresses of net.Listen with a numeric port.

@@ -169,7 +169,7 @@ func parse(to reflect.Value, tag reflect.StructTag, text string) (err error) {
 		return errors.New("*** stands for a secret; fill it in")
 	case err != nil || text == "" && (tag.Get("unset") != "" || tag.Get("default")+tag.Get("inherits") == "" && tag.Get("doc") != ""):
 		return err
-	case strings.TrimSpace(text) == "", len(words) > 0 && !slices.Contains(words, text):
+	case strings.TrimSpace(text) == "":
 		return errUnsaid
 	}
 	check, items := rules[tag.Get("is")].check, []string{text}
@@ -178,7 +178,7 @@ func parse(to reflect.Value, tag reflect.StructTag, text string) (err error) {
 	}
 	for _, item := range items {
 		switch {
-		case (check == nil || check(item)) && (item != "*" || len(items) == 1):
+		case (check == nil || check(item)) && (len(words) == 0 || slices.Contains(words, item)) && (item != "*" || len(items) == 1):
 		case len(items) > 1:
 			return fmt.Errorf("%q is not one", item)
 		default:

@@ -65,21 +65,6 @@ func resourceNamed(what, name string) (shape.Resource, error) {
 	return shape.Resource(name), nil
 }
 
-// resourcesNamed are the resources of these names; all of them if there are none.
-func resourcesNamed(names []string) (some []shape.Resource, err error) {
-	if len(names) == 0 {
-		return shape.Resources(), nil
-	}
-	for _, name := range names {
-		r, err := resourceNamed("resource (argument)", name)
-		if err != nil {
-			return nil, err
-		}
-		some = append(some, r)
-	}
-	return some, nil
-}
-
 // author is who runs this command: USER@HOST.
 func author() string {
 	name, host := "unknown", "unknown"

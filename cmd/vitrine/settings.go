@@ -48,9 +48,16 @@ func (c *call) find(keys ...string) (cfg config.Config, warned bool, err error) 
 // many of them; none are all. It needs no setting but that of the store.
 func (c *call) onStore(most int, do func(ctx context.Context, store *cache.Store, r shape.Resource) (any, error)) action {
 	return func(ctx context.Context) (any, error) {
-		some, err := resourcesNamed(c.args[:min(most, len(c.args))])
-		if err != nil {
-			return nil, err
+		some := shape.Resources()
+		if len(c.args) > 0 {
+			some = nil
+		}
+		for _, name := range c.args[:min(most, len(c.args))] {
+			r, err := resourceNamed("resource (argument)", name)
+			if err != nil {
+				return nil, err
+			}
+			some = append(some, r)
 		}
 		cfg, warned, err := c.find("redis.")
 		if err == nil && warned && cfg.IsDefault("redis.url") {

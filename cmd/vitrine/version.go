@@ -22,9 +22,8 @@ type build struct {
 
 func showVersion(*call, *flag.FlagSet) action {
 	return func(context.Context) (any, error) {
-		info, _ := debug.ReadBuildInfo()
-		b := build{Version: versionOf(version, info), Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-		if info != nil {
+		b := build{Version: release(), Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		if info, ok := debug.ReadBuildInfo(); ok {
 			for _, s := range info.Settings { // which the go command left in the binary
 				switch s.Key {
 				case "vcs.revision":
@@ -38,17 +37,12 @@ func showVersion(*call, *flag.FlagSet) action {
 	}
 }
 
-// release is the version of this binary.
+// release is the version of this binary: the one set by the linker, otherwise that of the module, which
+// the go command derives from the commit, otherwise "dev".
 func release() string {
-	info, _ := debug.ReadBuildInfo()
-	return versionOf(version, info)
-}
-
-// versionOf returns the version set by the linker, otherwise that of the module, which the go
-// command derives from the commit, otherwise "dev".
-func versionOf(linked string, info *debug.BuildInfo) string {
-	if info == nil || info.Main.Version == "(devel)" {
-		return cmp.Or(linked, "dev")
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" {
+		return cmp.Or(version, "dev")
 	}
-	return cmp.Or(linked, info.Main.Version, "dev")
+	return cmp.Or(version, info.Main.Version, "dev")
 }

@@ -11,8 +11,8 @@ type Target struct {
 	Name       string   `yaml:"name" is:"target's name"`     // in the status, in metrics and in Redis; required, and unique
 	Preset     string   `yaml:"preset" is:"target's preset"` // one of the program's own, or everything is said here
 	URL        URL      `yaml:"url" is:"target's URL"`
-	Events     []string `yaml:"events" is:"event" unset:"ok"` // none: those of a cache, or all
-	Zone       string   `yaml:"zone"`                         // for placeholders, as the next five
+	Events     []string `yaml:"events" oneof:"changed purged held released failing recovered" unset:"ok"` // none: those of a cache, or all
+	Zone       string   `yaml:"zone"`                                                                     // for placeholders, as the next five
 	Service    string   `yaml:"service"`
 	Token      Secret   `yaml:"token" is:"header"`
 	TokenFile  string   `yaml:"token_file"` // holds Token, as SecretFile holds Secret

@@ -37,8 +37,7 @@ func refuseUpstream(cfg config.Config, err error) error {
 		return cfg.RefuseBelow(wrong.Key, 0, wrong.Err)
 	} else if program, ok := errors.AsType[*mapping.ProgramError](err); ok {
 		return cfg.RefuseBelow(program.Program, program.Line, fmt.Errorf("want a jq program: %w", program.Where()))
-	}
-	if err != nil {
+	} else if err != nil {
 		return cfg.Refuse("upstream.url", errors.Unwrap(err)) // which names the setting itself
 	}
 	return nil

@@ -187,12 +187,17 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 	}
 }
 
-func TestACertificateThatIsWrongIsRefused(t *testing.T) {
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
+// TestAnEndpointThatCannotBeReachedIsNamedWithItsReason: one has a certificate that nobody signed, and
+// nothing listens at the other.
+func TestAnEndpointThatCannotBeReachedIsNamedWithItsReason(t *testing.T) {
+	secure, closed := httptest.NewTLSServer(http.NotFoundHandler()), httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(secure.Close)
-	sender := newSender(t, "  - {name: own, preset: webhook, url: '"+secure.URL+"'}\n")
-	if err := sender.Send(t.Context(), event); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Error(err)
+	closed.Close()
+	for url, want := range map[string]string{secure.URL: "certificate", closed.URL: "connection refused"} {
+		sender := newSender(t, "  - {name: own, preset: webhook, url: '"+url+"'}\n")
+		if err := sender.Send(t.Context(), event); err == nil || !strings.HasPrefix(err.Error(), "POST "+url+": ") || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
 	}
 }
 

@@ -62,6 +62,36 @@ func TestAnEndpointThatIsSlowGetsARequestOnce(t *testing.T) {
 	f.want("banners changed 2 " + tag(1))
 }
 
+// TestAnEndpointThatIsFrozenIsNotifiedOfTheLatestWhenItGoesOn: it accepts connections and never
+// answers, so that each attempt takes all its time.
+func TestAnEndpointThatIsFrozenIsNotifiedOfTheLatestWhenItGoesOn(t *testing.T) {
+	f := newFleet(t, 2, hook)
+	frozen := make(chan struct{})
+	f.server.reply(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-frozen:
+		case <-r.Context().Done():
+		}
+	})
+	f.all(filled(2, 1))
+	f.all(filled(3, 2))
+	testkit.Eventually(t, "an attempt ends", func() bool {
+		return slices.ContainsFunc(f.notifiers, func(n *notify.Notifier) bool {
+			s := n.Status()[0]
+			return s.Error != "" && s.Pending == 1 && s.Last == nil
+		})
+	})
+	if n := len(f.server.received()); n > 2 {
+		t.Errorf("%d requests within the time of one", n)
+	}
+	f.server.reply(func(http.ResponseWriter, *http.Request) {})
+	close(frozen)
+	f.settled()
+	if told := f.told(); told[len(told)-1] != "banners changed 3 "+tag(2) {
+		t.Errorf("told %q", told)
+	}
+}
+
 func TestAPurgeIsToldOnceAndSoIsTheDocumentAfterIt(t *testing.T) {
 	f := newFleet(t, 3, hook)
 	f.each(filled(2, 1), purged(3), filled(4, 1), filled(5, 1))

@@ -130,6 +130,31 @@ func TestAFormAndAVariantAreMadeOnceHoweverManyAsk(t *testing.T) {
 	}
 }
 
+// A panic of a builder, which the server makes an error of, reaches all who wait for the variant; and
+// the builder goes on.
+func TestAPanickingBuilderHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := prepared(t, 20)
+		release := make(chan struct{})
+		p.codings[negotiate.Gzip] = func() *Representation { <-release; panic("no gzip") }
+		caught := make(chan any, 3)
+		for range cap(caught) {
+			go func() {
+				defer func() { caught <- recover() }()
+				p.Get(ordered("id"), negotiate.Gzip)
+			}()
+		}
+		synctest.Wait()
+		close(release)
+		for range cap(caught) {
+			if err := fmt.Sprint(testkit.Receive(t, caught)); !strings.Contains(err, "no gzip") {
+				t.Errorf("a visitor gets %s", err)
+			}
+		}
+		occupy(t, p.builders)
+	})
+}
+
 // occupy keeps all builders busy until the test calls what it returns.
 func occupy(t *testing.T, builders processors.Half) (leave func()) {
 	t.Helper()

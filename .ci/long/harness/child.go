@@ -154,8 +154,8 @@ func Get(client *http.Client, url string) (status int, header http.Header, body 
 }
 
 // Run runs another program until the test ends, and waits until it accepts connections at the
-// address.
-func Run(t testing.TB, address, program string, args ...string) {
+// address. It returns the process.
+func Run(t testing.TB, address, program string, args ...string) *os.Process {
 	t.Helper()
 	command := exec.Command(program, args...)
 	command.Stdout, command.Stderr = t.Output(), t.Output()
@@ -187,6 +187,7 @@ func Run(t testing.TB, address, program string, args ...string) {
 		conn.Close()
 		return true
 	})
+	return command.Process
 }
 
 // File writes a file into a folder of the test, and returns its path.

@@ -288,11 +288,12 @@ func TestNginxNamesTheClientItself(t *testing.T) {
 
 func startVarnish(t *testing.T, v *vitrine) string {
 	t.Helper()
-	return startVarnishAt(t, v, harness.FreeAddress(t))
+	url, _ := startVarnishAt(t, v, harness.FreeAddress(t))
+	return url
 }
 
 // startVarnishAt has Varnish withdraw copies at tellers, and returns the visitors' URL.
-func startVarnishAt(t *testing.T, v *vitrine, tellers string) string {
+func startVarnishAt(t *testing.T, v *vitrine, tellers string) (string, *os.Process) {
 	t.Helper()
 	program, addr := varnishTool.path(t), harness.FreeAddress(t)
 	dir := t.TempDir()
@@ -305,6 +306,5 @@ func startVarnishAt(t *testing.T, v *vitrine, tellers string) string {
 	_, shown, _ := strings.Cut(text, "\n# varnishd ")
 	shown, _, _ = strings.Cut(shown, "\n")
 	options := strings.Fields(shown)
-	harness.Run(t, addr, program, append([]string{"-F", "-j", "none", "-T", "none", "-n", dir}, options...)...)
-	return "http://" + addr
+	return "http://" + addr, harness.Run(t, addr, program, append([]string{"-F", "-j", "none", "-T", "none", "-n", dir}, options...)...)
 }

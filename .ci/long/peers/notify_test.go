@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,38 +43,55 @@ func send(t *testing.T, method, url, body, name, value string) int {
 	return response.StatusCode
 }
 
-// TestAPurgeReachesTheVisitorBehindVarnish: Varnish keeps responses for an hour, and vitrine tells
-// it what to forget. The times are logged; the median has to be within the budget.
+// An edge is vitrine with a Varnish in front, which keeps responses for an hour and is notified.
+type edge struct {
+	*vitrine
+	t       *testing.T
+	url     string // of the banners
+	varnish *os.Process
+}
+
+func startEdge(t *testing.T, environ ...string) *edge {
+	t.Helper()
+	addr := harness.FreeAddress(t)
+	e := &edge{t: t, vitrine: startVitrine(t, append(environ,
+		"VITRINE_CONFIG="+harness.File(t, "vitrine.yaml", "notify: [{name: edge, preset: varnish, url: 'http://"+addr+"'}]\n"),
+		"VITRINE_HTTP_CDN_MAX_AGE=1h", "VITRINE_STALE_IF_ERROR=1h",
+	), varnishTool, gccTool)}
+	url, varnish := startVarnishAt(t, e.vitrine, addr)
+	e.url, e.varnish = url+routes[shape.Banners], varnish
+	text := e.publish(1)
+	e.Purge(string(shape.Banners)) // nothing is held then that this would have to be like
+	testkit.Eventually(t, "the visitor sees the first", func() bool { return e.shows(text) })
+	return e
+}
+
+// publish has the CMS give one banner, slowly, and returns by what it is known.
+func (e *edge) publish(id int) (text string) {
+	e.cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-time.After(cmsTime)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `[{"id":%d}]`, id)
+	}))
+	return fmt.Sprintf(`"id":%d,`, id)
+}
+
+// shows reports whether a visitor of the banners sees a text.
+func (e *edge) shows(text string) bool {
+	r := get(e.t, e.url)
+	return r.StatusCode == http.StatusOK && strings.Contains(string(r.body), text)
+}
+
+// TestAPurgeReachesTheVisitorBehindVarnish: the times are logged; the median has to be within the
+// budget.
 func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
-	addr, secret := harness.FreeAddress(t), "hunter2hunter2"
-	v := startVitrine(t, []string{
-		"VITRINE_CONFIG=" + harness.File(t, "vitrine.yaml", "notify: [{name: edge, preset: varnish, url: 'http://"+addr+"'}]\n"),
-		"VITRINE_HTTP_CDN_MAX_AGE=1h", "VITRINE_STALE_IF_ERROR=1h", "VITRINE_HOOK_SECRET=" + secret,
-	}, varnishTool, gccTool)
-	url := startVarnishAt(t, v, addr) + routes[shape.Banners]
-	publish := func(id int) (seen string) {
-		text := fmt.Sprintf(`[{"id":%d}]`, id)
-		v.cms.Handle(shape.Banners, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			<-time.After(cmsTime)
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprint(w, text)
-		}))
-		return fmt.Sprintf(`"id":%d,`, id)
-	}
-	seen := func(text string) func() bool {
-		return func() bool {
-			r := get(t, url)
-			return r.StatusCode == http.StatusOK && strings.Contains(string(r.body), text)
-		}
-	}
+	const secret = "hunter2hunter2"
+	v := startEdge(t, "VITRINE_HOOK_SECRET="+secret)
 	hook := func() {
 		if status := send(t, http.MethodPost, "http://"+v.Operator+"/hooks/content", "{}", "Authorization", "Bearer "+secret); status != http.StatusAccepted {
 			t.Fatalf("the webhook answers %d", status)
 		}
 	}
-	publish(1)
-	v.Purge(string(shape.Banners)) // nothing is held then that this would have to be like
-	testkit.Eventually(t, "the visitor sees the first", seen(`"id":1,`))
 	id := 2
 	for name, purge := range map[string]func(){
 		"redis-cli DEL": func() { v.Purge(string(shape.Banners)) },
@@ -81,12 +100,12 @@ func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 		var took []time.Duration
 		for range 5 * harness.Volume(t) {
 			<-time.After(1500 * time.Millisecond) // the pauses of the webhook and of the target
-			get(t, url)                           // which Varnish keeps for an hour
-			text := publish(id)
+			get(t, v.url)                         // which Varnish keeps for an hour
+			text := v.publish(id)
 			id++
 			began := time.Now()
 			purge()
-			for !seen(text)() { // without the growing pauses of Eventually
+			for !v.shows(text) { // without the growing pauses of Eventually
 				if <-time.After(time.Millisecond); time.Since(began) > testkit.Patience {
 					t.Fatalf("the visitor never sees %s", text)
 				}
@@ -94,7 +113,7 @@ func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 			took = append(took, time.Since(began))
 			v.log.take()
 			for range 20 {
-				if !seen(text)() {
+				if !v.shows(text) {
 					t.Fatalf("after %s, %s is gone again", name, text)
 				}
 			}
@@ -112,15 +131,45 @@ func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 	<-time.After(1500 * time.Millisecond)
 	var before reply
 	testkit.Eventually(t, "Varnish keeps the rules", func() bool { // whose freshness a webhook without a change cuts short
-		before = get(t, strings.Replace(url, routes[shape.Banners], routes[shape.Rules], 1))
+		before = get(t, strings.Replace(v.url, routes[shape.Banners], routes[shape.Rules], 1))
 		return len(strings.Fields(before.Header.Get("X-Varnish"))) == 2
 	})
 	v.log.take()
 	v.Purge(string(shape.Banners))
 	<-time.After(2 * time.Second)
-	if again := get(t, strings.Replace(url, routes[shape.Banners], routes[shape.Rules], 1)); again.Header.Get("ETag") != before.Header.Get("ETag") || len(v.log.take()) != 0 {
+	if again := get(t, strings.Replace(v.url, routes[shape.Banners], routes[shape.Rules], 1)); again.Header.Get("ETag") != before.Header.Get("ETag") || len(v.log.take()) != 0 {
 		t.Error("the rules were banned as well")
 	}
+}
+
+// TestAFrozenVarnishForgetsWhatWasPurgedMeanwhile: it accepts connections and answers nothing, until
+// it goes on.
+func TestAFrozenVarnishForgetsWhatWasPurgedMeanwhile(t *testing.T) {
+	v := startEdge(t)
+	pid := v.varnish.Pid
+	workers, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Skipf("the worker of varnishd is looked up in /proc: %v", err)
+	}
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		for pid := range strings.FieldsSeq(string(workers)) {
+			worker, err := strconv.Atoi(pid)
+			testkit.Must(t, err)
+			testkit.Must(t, syscall.Kill(worker, s))
+		}
+	}
+	finds := func(kind string) bool {
+		return strings.Contains(string(get(t, "http://"+v.Operator+"/api/status").body), `"kind": "`+kind+`"`)
+	}
+	signal(syscall.SIGSTOP)
+	t.Cleanup(func() { signal(syscall.SIGCONT) })
+	text := v.publish(2)
+	v.Purge(string(shape.Banners))
+	testkit.Eventually(t, "the status says that it cannot be notified", func() bool { return finds("not-notified") })
+	signal(syscall.SIGCONT)
+	testkit.Eventually(t, "the visitor sees the second", func() bool { return v.shows(text) })
+	testkit.Eventually(t, "it is notified again", func() bool { return !finds("not-notified") })
 }
 
 // TestVarnishRefusesBansOfAnything: a ban names a group, and comes to the address of tellers. A
@@ -128,7 +177,7 @@ func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 func TestVarnishRefusesBansOfAnything(t *testing.T) {
 	v := startVitrine(t, nil, varnishTool, gccTool)
 	tellers := harness.FreeAddress(t)
-	url := startVarnishAt(t, v, tellers)
+	url, _ := startVarnishAt(t, v, tellers)
 	if status := send(t, "BAN", url+"/", "", "Cache-Groups", `"banners"`); status != http.StatusForbidden {
 		t.Errorf("a visitor's ban is answered %d", status)
 	}

@@ -21,8 +21,8 @@ type clients struct {
 type client struct {
 	net.Conn
 	of      *clients
-	framing *framing // nil between two requests
-	placed  bool     // has a place among large requests
+	framing framing
+	placed  bool // has a place among large requests
 }
 
 // A secureClient is a client over TLS, which fasthttp recognizes by these methods.
@@ -37,7 +37,7 @@ type handshaker interface {
 }
 
 func (cs *clients) newClient(c net.Conn) net.Conn {
-	made := &client{Conn: c, of: cs}
+	made := &client{Conn: c, of: cs, framing: framing{limit: cs.limits.MaxBodyBytes}}
 	if h, ok := c.(handshaker); ok {
 		return &secureClient{client: made, handshaker: h}
 	}
@@ -58,14 +58,6 @@ func clientIn(c net.Conn) *client {
 	return nil
 }
 
-// framingOf returns the framing of a request: an empty one if nothing was read on its connection.
-func framingOf(ctx *fasthttp.RequestCtx) *framing {
-	if f := clientOf(ctx).framing; f != nil {
-		return f
-	}
-	return new(framing)
-}
-
 // largeRequest is how much may come of a request before it needs a place. To read and negotiate a
 // header of 12 KiB takes up to 0.3 ms, fifty times an ordinary hit.
 const largeRequest = 2 << 10
@@ -81,7 +73,8 @@ func (c *client) leave() {
 // Read reads, follows the framing, and waits for a place if the request is large.
 func (c *client) Read(p []byte) (int, error) {
 	c.leave()
-	if f := c.framing; f != nil && f.refused != nil {
+	f := &c.framing
+	if f.refused != nil {
 		f.told = true
 		return 0, f.refused
 	}
@@ -89,10 +82,6 @@ func (c *client) Read(p []byte) (int, error) {
 	if n == 0 {
 		return 0, err
 	}
-	if c.framing == nil {
-		c.framing = newFraming(c.of.limits.MaxBodyBytes)
-	}
-	f := c.framing
 	if f.unanswered += n; f.unanswered > largeRequest {
 		c.of.large.Take()
 		c.placed = true
@@ -103,14 +92,6 @@ func (c *client) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// answered ends a request, and gives the framing back unless more has come.
-func (c *client) answered() {
-	if f := c.framing; f != nil && f.answer() {
-		c.framing = nil
-		framings.Put(f)
-	}
 }
 
 // continues is fasthttp's interim answer to a request that waits with its content.

@@ -32,8 +32,9 @@ type Connections struct {
 	notice    rate.Sometimes // logs that there are too many
 }
 
-// NewConnections are connections whose requests s answers at first. They keep the limits of s.
-func NewConnections(s *Server) *Connections {
+// NewConnections are connections whose requests s answers at first. They keep the limits of s. An
+// answer is written from a buffer of so many bytes; what is beyond it is written beside it.
+func NewConnections(s *Server, buffer int) *Connections {
 	cs := &Connections{clients: clients{limits: s.options.Limits, large: processors.New()}, notice: rate.Sometimes{Interval: time.Minute}}
 	cs.present.Store(s)
 	cs.accepting, cs.close = context.WithCancel(context.Background())
@@ -47,7 +48,7 @@ func NewConnections(s *Server) *Connections {
 		ReadTimeout:                  cs.limits.ReadTimeout,
 		IdleTimeout:                  cs.limits.IdleTimeout,
 		ReadBufferSize:               cs.limits.MaxTargetBytes + cs.limits.MaxHeaderBytes,
-		WriteBufferSize:              4 << 10, // the rest of an answer is written beside it (listen)
+		WriteBufferSize:              buffer,
 		MaxRequestBodySize:           cs.limits.MaxBodyBytes,
 		Concurrency:                  math.MaxInt32, // Serve has the limit, and answers in JSON
 		ReduceMemoryUsage:            true,          // an idle connection has no buffers, and is read by a byte

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"sync"
 )
 
 // framing follows the requests on a connection as their bytes arrive (RFC 9112): where each begins
@@ -32,22 +31,6 @@ type framing struct {
 	unanswered int   // bytes read since the last answer
 	refused    error // nothing more is read, since the framing is at fault
 	told       bool  // a read returned it
-}
-
-// framings are for connections in a request: an idle one has none.
-var framings = sync.Pool{New: func() any { return new(framing) }}
-
-func newFraming(limit int) *framing {
-	f, _ := framings.Get().(*framing)
-	*f = framing{limit: limit, heads: f.heads[:0]}
-	return f
-}
-
-// answer counts an answer, and reports whether nothing has come after its request.
-func (f *framing) answer() bool {
-	f.answered++
-	f.unanswered = 0
-	return f.answered == f.begun && f.part == between && f.refused == nil
 }
 
 // A part of a request.

@@ -17,19 +17,12 @@ import (
 // ask gives a server the pieces that a client sends, one for each read and then nothing more until
 // its time is over, and returns all that the server wrote.
 func ask(cs *Connections, pieces ...string) string {
-	_, answers := askOn(cs, pieces...)
-	return answers
-}
-
-// askOn is ask, and returns the connection too.
-func askOn(cs *Connections, pieces ...string) (c *client, answers string) {
 	w := &wire{end: os.ErrDeadlineExceeded}
 	for _, p := range pieces {
 		w.sent = append(w.sent, []byte(p))
 	}
-	c = clientIn(cs.newClient(w))
-	_ = cs.http.ServeConn(c) // its error is about what was sent
-	return c, w.answered.String()
+	_ = cs.http.ServeConn(cs.newClient(w)) // its error is about what was sent
+	return w.answered.String()
 }
 
 // statuses are those of the answers to requests of these methods, and whatever is left after them.
@@ -57,19 +50,6 @@ const (
 	head = "POST /gvapp/ HTTP/1.1\r\nHost: x\r\n"
 	get  = "GET /gvapp/ HTTP/1.1\r\nHost: x\r\n\r\n"
 )
-
-func TestAnIdleConnectionKeepsNoFraming(t *testing.T) {
-	s := newRig(t, Options{}).connections
-	for _, pieces := range [][]string{
-		{get}, {get, get}, {get + get + get}, {get[:9], get[9:] + get[:9], get[9:]}, {"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n"},
-		{head + "Content-Length: 4\r\n\r\n", "body"}, {head + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"},
-	} {
-		c, answers := askOn(s, pieces...)
-		if strings.Count(answers, "HTTP/1.1 ") != strings.Count(strings.Join(pieces, ""), " HTTP/1.1\r\n") || c.framing != nil {
-			t.Errorf("%q: %q, framing %+v", pieces, answers, c.framing)
-		}
-	}
-}
 
 func TestAllThatIsReadOfABodyCounts(t *testing.T) {
 	s := newRig(t, Options{Limits: Limits{MaxBodyBytes: 1000}}).connections

@@ -71,7 +71,8 @@ func (s *Server) newRequest(ctx *fasthttp.RequestCtx) *request {
 
 // release ends the request. Nothing may refer to it any more.
 func (r *request) release() {
-	clientOf(r.ctx).answered()
+	f := &clientOf(r.ctx).framing
+	f.answered, f.unanswered = f.answered+1, 0
 	*r = request{}
 	requests.Put(r)
 }

@@ -15,6 +15,7 @@ import (
 
 	"vitrine/cache"
 	"vitrine/cmd/testkit"
+	"vitrine/proxy/listen"
 	"vitrine/proxy/processors"
 	"vitrine/proxy/represent"
 	"vitrine/upstream/shape"
@@ -107,7 +108,7 @@ func newRig(t testing.TB, o Options) *rig {
 	var err error
 	r.server, err = New(complete(o))
 	testkit.Must(t, err)
-	r.connections = NewConnections(r.server)
+	r.connections = NewConnections(r.server, listen.Buffer)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	r.addr = ln.Addr().String()

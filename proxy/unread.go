@@ -14,7 +14,7 @@ import (
 func (s *Server) failUnread(ctx *fasthttp.RequestCtx, err error) {
 	r := s.newRequest(ctx)
 	r.read = len(ctx.Request.Header.RawHeaders()) > 0
-	f := framingOf(ctx)
+	f := &clientOf(ctx).framing
 	s.fail(r, unreadError(f, err))
 	ctx.Response.SkipBody = ctx.IsHead() || f.isHead() // fasthttp has forgotten most headers it refused
 	if ctx.Response.SkipBody {

@@ -73,7 +73,7 @@ const (
 
 // Write writes all of p, a large one in turns. After each whatever else is ready runs first: a socket
 // can take megabytes at a time, and when dozens of large answers are written on one processor, the
-// heartbeat by which memory is trusted would wait for a round of all of them.
+// poll by which memory is trusted would wait for a round of all of them.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if len(p) < largeWrite {
 		return c.Conn.Write(p)

@@ -47,11 +47,12 @@ type readBuffer struct {
 // A writeBuffer has room for a full buffer of the service, also as a record of TLS, and the rest of
 // that, which is not empty.
 type writeBuffer struct {
-	room [fullBuffer + 32]byte
+	room [Buffer + 32]byte
 	rest []byte
 }
 
-const fullBuffer = 4 << 10 // of the service
+// Buffer is how much of an answer a service is to write at once.
+const Buffer = 4 << 10
 
 var (
 	readBuffers  = sync.Pool{New: func() any { return new(readBuffer) }}
@@ -125,7 +126,7 @@ func call(number, fd uintptr, p unsafe.Pointer, n int) (done int, failed syscall
 
 // Write writes all of p, or keeps it if it is a full buffer.
 func (l *lean) Write(p []byte) (int, error) {
-	if l.head == nil && fullBuffer <= len(p) && len(p) <= len(l.head.room) {
+	if l.head == nil && Buffer <= len(p) && len(p) <= len(l.head.room) {
 		l.head, _ = writeBuffers.Get().(*writeBuffer)
 		l.head.rest = append(l.head.room[:0], p...)
 		return len(p), nil

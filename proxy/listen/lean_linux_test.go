@@ -92,7 +92,7 @@ func TestAWriteAllocatesNothing(t *testing.T) {
 // What was kept for more to follow is sent before the service waits, and before it closes.
 func TestAWriteOfAFullBufferIsNotHeldBack(t *testing.T) {
 	served, client := pair(t)
-	full := bytes.Repeat([]byte("x"), fullBuffer)
+	full := bytes.Repeat([]byte("x"), Buffer)
 	write := func() {
 		t.Helper()
 		n, err := served.Write(full)
@@ -102,7 +102,7 @@ func TestAWriteOfAFullBufferIsNotHeldBack(t *testing.T) {
 	}
 	write()
 	go func() {
-		_, err := io.ReadFull(client, make([]byte, fullBuffer))
+		_, err := io.ReadFull(client, make([]byte, Buffer))
 		_, err2 := client.Write([]byte{1})
 		testkit.Check(t, errors.Join(err, err2))
 	}()
@@ -118,14 +118,14 @@ func TestAWriteOfAFullBufferIsNotHeldBack(t *testing.T) {
 // While a client reads nothing, the service keeps nothing but the rest of a large answer.
 func TestASlowReaderHoldsUpNoBuffer(t *testing.T) {
 	served, client := pair(t)
-	_, err := served.Write(make([]byte, fullBuffer))
+	_, err := served.Write(make([]byte, Buffer))
 	testkit.Must(t, err)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := served.Write(make([]byte, 32<<20)) // more than sockets hold
 		ended <- err
 	}()
-	_, err = io.ReadFull(client, make([]byte, fullBuffer+1))
+	_, err = io.ReadFull(client, make([]byte, Buffer+1))
 	testkit.Must(t, err)
 	if served.Conn.(*lean).head != nil {
 		t.Error("a buffer is held up")

@@ -6,7 +6,7 @@
 // connection once it is idle.
 //
 // The package knows nothing about HTTP, except that TLS announces HTTP/1.1 and that a service waits
-// for a request by a read of a single byte, and writes from buffers of 4 KB.
+// for a request by a read of a single byte, and writes from a buffer of [Buffer].
 package listen
 
 import (

@@ -17,6 +17,7 @@ import (
 	"vitrine/cmd/vitrine/logs"
 	"vitrine/config"
 	"vitrine/proxy"
+	"vitrine/proxy/listen"
 	"vitrine/proxy/operator"
 	"vitrine/proxy/operator/metrics"
 	"vitrine/proxy/verdict"
@@ -65,7 +66,7 @@ func (p *process) begin(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return errors.Join(err, p.closeAddresses())
 	}
-	p.connections = proxy.NewConnections(s.proxy)
+	p.connections = proxy.NewConnections(s.proxy, listen.Buffer)
 	s.start(ctx)
 	p.present.Store(s)
 	p.servers, p.failed = errgroup.WithContext(context.WithoutCancel(ctx))

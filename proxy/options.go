@@ -96,15 +96,8 @@ func (o *Options) validate() error {
 			return fmt.Errorf("no documents for %s", r)
 		}
 	}
-	if len(o.Documents) != len(shape.Resources()) {
-		return fmt.Errorf("want documents for each of %v, got %d", shape.Resources(), len(o.Documents))
-	}
-	for _, d := range []time.Duration{
-		o.HSTS, o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.CDNMaxAge, o.CDNStaleWhileRevalidate,
-	} {
-		if d < 0 {
-			return fmt.Errorf("a duration is negative: %v", d)
-		}
+	if d := min(o.HSTS, o.MaxAge, o.StaleWhileRevalidate, o.StaleIfError, o.CDNMaxAge, o.CDNStaleWhileRevalidate); d < 0 {
+		return fmt.Errorf("a duration is negative: %v", d)
 	}
 	if o.Meter == nil || o.Logger == nil {
 		return errors.New("no meter or logger")

@@ -32,7 +32,7 @@ const socketMode = 0o666
 // SocketPath returns the path of a unix socket's address, and whether address is one.
 func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixScheme) }
 
-// A Socket listens. It implements [net.Listener].
+// A Socket listens. It implements [net.Listener]; accepted connections outlive it.
 type Socket struct {
 	net.Listener
 	log *slog.Logger
@@ -52,15 +52,6 @@ func Open(ctx context.Context, address string, log *slog.Logger) (*Socket, error
 // Take is [Open] for a socket that somebody else has opened.
 func Take(l net.Listener, log *slog.Logger) *Socket {
 	return &Socket{l, log}
-}
-
-// Close stops accepting, if nothing has before, and removes a unix socket's file. Accepted
-// connections stay open.
-func (s *Socket) Close() error {
-	if err := s.Listener.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
 }
 
 // Pauses after a failed accept, as in net/http.

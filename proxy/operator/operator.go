@@ -80,7 +80,7 @@ func (s *Server) SetDraining() { s.draining.Store(true) }
 
 // status is the whole status.
 func (s *Server) status() Status {
-	st := s.options.Status()
+	st := s.options.Status
 	st.Draining = s.draining.Load()
 	st.complete(s.options.Meter.Overview())
 	return st
@@ -94,35 +94,42 @@ type readiness struct {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() { // at once, since the checks cannot change the answer
-		writeValue(w, http.StatusServiceUnavailable, readiness{Draining: true, Checks: map[shape.Resource]string{}})
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.options.ReadyTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	var mu sync.Mutex // guards failed
-	failed := map[shape.Resource]string{}
-	for resource, check := range s.options.Checks {
-		wg.Go(func() {
-			if err := check(ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[resource] = err.Error()
-			}
-		})
-	}
-	wg.Wait()
 	snapshot := s.options.Meter.Snapshot()
-	state := readiness{Checks: map[shape.Resource]string{}}
-	for resource := range s.options.Checks {
+	snapshot.Draining = s.draining.Load()
+	state := readiness{Draining: snapshot.Draining, Checks: map[shape.Resource]string{}}
+	if !state.Draining { // else the checks cannot change the answer
+		state.Checks = s.check(r.Context())
+	}
+	for resource, said := range state.Checks {
 		d := snapshot.Documents[resource]
-		d.Unanswered = failed[resource] != ""
-		snapshot.Documents[resource], state.Checks[resource] = d, cmp.Or(failed[resource], "ok")
+		d.Unanswered = said != "ok"
+		snapshot.Documents[resource] = d
 	}
 	status := http.StatusOK
 	if state.Ready = verdict.Of(snapshot).Ready; !state.Ready {
 		status = http.StatusServiceUnavailable
 	}
 	writeValue(w, status, state)
+}
+
+// check requests each document, and says "ok", or why it was not answered.
+func (s *Server) check(ctx context.Context) map[shape.Resource]string {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ReadyTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards all
+	all := map[shape.Resource]string{}
+	for resource, check := range s.options.Checks {
+		wg.Go(func() {
+			said := "ok"
+			if err := check(ctx); err != nil {
+				said = err.Error()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[resource] = said
+		})
+	}
+	wg.Wait()
+	return all
 }

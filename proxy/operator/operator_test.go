@@ -26,9 +26,6 @@ func newServer(t *testing.T, o Options) *Server {
 	if o.Meter == nil {
 		o.Meter = metrics.New("1.2.3", func() verdict.Snapshot { return verdict.Snapshot{} })
 	}
-	if o.Status == nil {
-		o.Status = func() Status { return Status{} }
-	}
 	if o.Document == nil {
 		o.Document = func(shape.Resource) []byte { return nil }
 	}

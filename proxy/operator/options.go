@@ -16,8 +16,8 @@ type Options struct {
 	// under a context that ends with ReadyTimeout, and must end with it. Empty means that the
 	// process is ready while it is not draining.
 	Checks map[shape.Resource]func(context.Context) error
-	// Status returns the part of the status that Meter does not have. Required.
-	Status func() Status
+	// Status has the part of the status that never changes.
+	Status Status
 	// Document returns the body of the cached copy of a resource, nil when there is none. Required.
 	Document func(shape.Resource) []byte
 	// Meter has the numbers. Required.

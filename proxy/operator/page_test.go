@@ -55,19 +55,17 @@ func stocked(t *testing.T, change func(*verdict.Snapshot)) Options {
 		return s
 	})
 	meter.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: hostile})
-	meter.Purged("banners", "hard", "")
-	meter.Purged("rules", "hard", hostile)
-	meter.Changed("banners", "1 banner removed ("+hostile+")")
+	meter.Note(metrics.KindPurge, "banners", "")
+	meter.Note(metrics.KindPurge, "rules", hostile)
+	meter.Note(metrics.KindChange, "banners", "1 banner removed ("+hostile+")")
 	meter.Of("").Observe(metrics.Answer{Cache: metrics.Hit, Code: 200, Took: 4 * time.Microsecond})
 	return Options{
 		Meter:    meter,
 		Document: func(r shape.Resource) []byte { return documents[r] },
 		Runbook:  "# When\n\n## The CMS's token <b>\n\nType:\n",
-		Status: func() Status {
-			return Status{
-				Name: hostile, Version: hostile, Started: now.Add(-time.Hour), Public: "javascript:alert(1)",
-				Commands: []Command{{Does: "Purge the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
-			}
+		Status: Status{
+			Name: hostile, Version: hostile, Started: now.Add(-time.Hour), Public: "javascript:alert(1)",
+			Commands: []Command{{Does: "Purge the banners", Command: "redis-cli DEL 'vitrine:" + hostile + "'"}},
 		},
 	}
 }
@@ -120,7 +118,7 @@ func TestThePageShowsTheVerdictAndWhatItIsAbout(t *testing.T) {
 		"Visitors are not affected: no error in 1 response. Copies last until ", "rules[0].id: want an integer", "Banners purged.", "Banners changed:",
 		"Banners: the CMS&#39;s document is held back (no banners, 9 before", "Editors: visitors get the copy from before, until ", `href="/runbook#a-document-is-held-back"`,
 		"<code tabindex=\"0\">vitrine accept banners</code>", "Content warning for the rules: rules: 8 items taken for all", "restored an earlier version, until ",
-		"<code tabindex=\"0\">vitrine restore banners latest</code>", "<code tabindex=\"0\">vitrine purge --soft rules</code>", "Rules purged <code>by ",
+		"<code tabindex=\"0\">vitrine restore banners latest</code>", "<code tabindex=\"0\">vitrine purge --soft rules</code>", "Rules purged by <code>",
 		"34 items", "20 seconds old", "1 day ago", "3 attempts",
 	} {
 		if !strings.Contains(body, want) {
@@ -128,7 +126,7 @@ func TestThePageShowsTheVerdictAndWhatItIsAbout(t *testing.T) {
 		}
 	}
 	body = fetch(s, "/api/status").Body.String()
-	for _, want := range []string{`"sentence": "Visitors are not affected`, `"items": 34`, `"kind": "change"`, `"by": "`, `"kind": "refusal"`, `"reason": "rules[0].id: want`, `"level": "good"`, `"at": []`} {
+	for _, want := range []string{`"sentence": "Visitors are not affected`, `"items": 34`, `"kind": "change"`, `"by": "`, `"kind": "refusal"`, `"reason": "rules[0].id: want`, `"level": "good"`, `"history": []`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the status does not say %s", want)
 		}
@@ -227,7 +225,7 @@ func TestNumbersAreRoundedHonestly(t *testing.T) {
 		}
 	}
 	for most, want := range map[float64]float64{0: 1, 0.31: 0.4, 3.5: 4, 41: 50, 1000: 1000} {
-		if got := ceiling([]*float64{&most}); got < want*0.999 || got > want*1.001 {
+		if got := ceiling(most); got < want*0.999 || got > want*1.001 {
 			t.Errorf("ceiling(%v) = %v, want %v", most, got, want)
 		}
 	}

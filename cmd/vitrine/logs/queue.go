@@ -22,19 +22,21 @@ type Queue struct {
 	to     io.Writer
 	notice atomic.Pointer[func(lost uint64) []byte] // makes that line; nil: none
 
-	mu     sync.Mutex // guards the fields below
-	lines  []byte     // that wait
-	lost   uint64     // since the last notice
-	total  uint64     // lost in all
-	closed bool
+	mu      sync.Mutex // guards the fields below
+	lines   []byte     // that wait
+	torn    bool       // the last write ended within a line
+	lost    uint64     // since the last notice
+	total   uint64     // lost in all
+	closed  bool
+	changed sync.Cond
 
-	changed chan struct{} // has room for one
-	ended   chan struct{}
+	ended chan struct{}
 }
 
 // NewQueue makes a queue. Close it.
 func NewQueue(to io.Writer) *Queue {
-	q := &Queue{to: to, changed: make(chan struct{}, 1), ended: make(chan struct{})}
+	q := &Queue{to: to, ended: make(chan struct{})}
+	q.changed.L = &q.mu
 	go q.run()
 	return q
 }
@@ -48,7 +50,7 @@ func (q *Queue) Write(p []byte) (int, error) {
 	} else {
 		q.lines = append(q.lines, p...)
 	}
-	q.wake()
+	q.changed.Signal()
 	return len(p), nil
 }
 
@@ -63,18 +65,11 @@ func (q *Queue) Lost() uint64 {
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed = true
-	q.wake()
+	q.changed.Signal()
 	q.mu.Unlock()
 	select {
 	case <-q.ended:
 	case <-time.After(flushTime): // the write under way ends with the process
-	}
-}
-
-func (q *Queue) wake() {
-	select {
-	case q.changed <- struct{}{}:
-	default:
 	}
 }
 
@@ -86,40 +81,40 @@ func (q *Queue) lose(lines []byte) {
 // run writes until the queue is closed and empty.
 func (q *Queue) run() {
 	defer close(q.ended)
-	torn := false // the last write ended within a line
-	for range q.changed {
-		for {
-			q.mu.Lock()
-			batch, last := q.lines, q.closed
-			q.lines = nil
-			q.mu.Unlock()
-			if len(batch) == 0 && last {
-				return
-			} else if len(batch) == 0 {
-				break
-			}
-			torn = q.write(batch, torn)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		for len(q.lines) == 0 && !q.closed {
+			q.changed.Wait()
+		}
+		if len(q.lines) == 0 {
+			return
+		}
+		batch := q.lines
+		q.lines = nil
+		written := q.write(batch)
+		if notice := q.notice.Load(); written && notice != nil && q.lost > 0 && len(q.lines) == 0 {
+			q.lines, q.lost = (*notice)(q.lost), 0
 		}
 	}
 }
 
-// write writes lines, after the end of a line that was torn, and reports whether it tore one.
-func (q *Queue) write(lines []byte, torn bool) bool {
-	if torn {
-		if _, err := q.to.Write([]byte("\n")); err != nil {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.lose(lines)
-			return true
-		}
+// write writes lines, after the end of a line that was torn, and reports whether it could. The caller
+// holds mu, which it gives up meanwhile.
+func (q *Queue) write(lines []byte) bool {
+	before := 0
+	if q.torn {
+		before = 1
+		lines = append([]byte("\n"), lines...)
 	}
+	q.mu.Unlock()
 	n, err := q.to.Write(lines)
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err != nil {
-		q.lose(lines[n:])
-	} else if notice := q.notice.Load(); notice != nil && q.lost > 0 && len(q.lines) == 0 {
-		q.lines, q.lost = append(q.lines, (*notice)(q.lost)...), 0
+	if n > 0 {
+		q.torn = lines[n-1] != '\n'
 	}
-	return n > 0 && lines[n-1] != '\n'
+	if err != nil {
+		q.lose(lines[max(n, before):])
+	}
+	return err == nil
 }

@@ -66,7 +66,9 @@ func (p *process) openOperator(ctx context.Context, cfg config.Config, log *slog
 func (p *process) closeAddresses() error {
 	var errs []error
 	for _, s := range p.sockets {
-		errs = append(errs, s.Close())
+		if err := s.Close(); !errors.Is(err, net.ErrClosed) { // draining has closed the public one
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -22,6 +22,7 @@ import (
 	"vitrine/proxy/processors"
 	"vitrine/proxy/represent"
 	"vitrine/upstream"
+	"vitrine/upstream/guard"
 	"vitrine/upstream/shape"
 )
 
@@ -130,13 +131,15 @@ func (s *service) openReaders() error {
 			Loader:               s.loaders[r],
 			Unable:               s.client.Unable,
 			Prepare:              represent.Prepare(r, builders),
-			Guard:                judge(Policy(s.cfg)),
-			GuardHold:            s.cfg.Guard.Hold,
-			ErrorCode:            upstream.Code,
-			CodeError:            upstream.FromCode,
-			Always:               s.cfg.Refresh == "always",
-			LastGood:             s.cfg.LastGood,
-			Describe:             describe(r),
+			Guard: func(held, loaded *represent.Document) guard.Findings {
+				return Policy(s.cfg).Judge(held.Survey, loaded.Survey).Held()
+			},
+			GuardHold: s.cfg.Guard.Hold,
+			ErrorCode: upstream.Code,
+			CodeError: upstream.FromCode,
+			Always:    s.cfg.Refresh == "always",
+			LastGood:  s.cfg.LastGood,
+			Describe:  describe(r),
 		})
 		if err != nil {
 			return fmt.Errorf("read %s: %w", r, err)
@@ -154,9 +157,13 @@ func (s *service) openReaders() error {
 }
 
 func (s *service) openServers() (err error) {
-	documents := make(map[shape.Resource]proxy.Documents)
+	documents, checks := make(map[shape.Resource]proxy.Documents), make(map[shape.Resource]func(context.Context) error)
 	for r, reader := range s.readers {
 		documents[r] = reader
+		checks[r] = func(ctx context.Context) error {
+			_, err := reader.Get(ctx)
+			return err
+		}
 	}
 	if s.proxy, err = proxy.New(proxy.Options{
 		Documents:               documents,
@@ -189,14 +196,10 @@ func (s *service) openServers() (err error) {
 	if s.operator == nil {
 		return nil
 	}
-	options := operator.Options{
-		Checks: s.checks(), Status: s.status, Document: s.document, Meter: s.meter,
+	s.admin = operator.New(operator.Options{
+		Checks: checks, Status: s.status(), Document: s.document, Meter: s.meter, Hook: newHook(s.cfg.Hook, s.store, s.meter, s.log),
 		Token: s.cfg.Admin.Token.Reveal(), Listen: s.cfg.Admin.Listen, Hosts: s.cfg.Admin.Hosts, Logger: s.log, OpenAPI: openapi.Document, Runbook: docs.Operations, Profiles: s.cfg.Admin.Pprof == "on",
-	}
-	if hook := newHook(s.cfg.Hook, s.store, s.meter, s.log); hook != nil {
-		options.Hook = hook
-	}
-	s.admin = operator.New(options)
+	})
 	return nil
 }
 

@@ -5,10 +5,14 @@ import (
 	"time"
 
 	"vitrine/cache"
+	"vitrine/proxy/operator/metrics"
 	"vitrine/upstream/guard"
 	"vitrine/upstream/sanitize"
 	"vitrine/upstream/shape"
 )
+
+// purges are the events of the store's kinds of purge.
+var purges = map[string]string{"hard": metrics.KindPurge, "soft": metrics.KindSoftPurge}
 
 // events count what the store reports. While two services run, both receive each purge: the present
 // one counts it.
@@ -16,7 +20,7 @@ func (s *service) events() cache.Events {
 	return cache.Events{
 		Purged: func(key, kind, by string) {
 			if s.isPresent() {
-				s.meter.Purged(key, kind, sanitize.Clip(by, 100))
+				s.meter.Note(purges[kind], key, sanitize.Clip(by, 100))
 			}
 			if l := s.loaders[shape.Resource(key)]; l != nil && kind == "soft" {
 				l.Purged()
@@ -52,7 +56,7 @@ func (s *service) describeChanges(ctx context.Context) {
 				continue
 			}
 			if what := shape.Compare(r, before.Body, sight.Document.Body).String(); what != "" {
-				s.meter.Changed(r, what)
+				s.meter.Note(metrics.KindChange, sight.Key, what)
 				s.log.InfoContext(ctx, "document changed", "resource", r, "changes", what)
 			}
 		}
@@ -67,8 +71,12 @@ func (s *service) logHeld(key string, h *guard.Hold, end guard.End) {
 	if !s.isPresent() { // it tells targets what the one before may not have told, and logs nothing
 		return
 	}
-	s.meter.Held(shape.Resource(key), h, end)
 	log := s.log.With("resource", key, "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339))
+	if end == "" {
+		s.meter.Note(metrics.KindHeld, key, h.Reason)
+	} else {
+		s.meter.Note(metrics.KindReleased, key, string(end)+": "+h.Reason)
+	}
 	switch end {
 	case "":
 		log.Warn("holding back the CMS's document", "until", h.Until.UTC().Format(time.RFC3339), "serving", "the cached copy", "accept", h.Command)

@@ -14,13 +14,6 @@ func Policy(cfg config.Config) guard.Policy {
 	return guard.Policy{Shrink: float64(cfg.Guard.Shrink), Hold: cfg.Guard.Hold}
 }
 
-// judge returns the guard of a cache.
-func judge(p guard.Policy) func(held, loaded *represent.Document) guard.Findings {
-	return func(held, loaded *represent.Document) guard.Findings {
-		return p.Judge(held.Survey, loaded.Survey).Held()
-	}
-}
-
 // HeldBack is what is held back of r with the command that accepts it; nil for nothing.
 func HeldBack(r shape.Resource, h *guard.Hold) *guard.Hold {
 	if h == nil {

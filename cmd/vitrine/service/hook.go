@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 
 	"vitrine/cache"
 	"vitrine/config"
@@ -14,7 +15,7 @@ import (
 )
 
 // newHook makes the configured webhook, or nil.
-func newHook(c config.Hook, store *cache.Store, meter *metrics.Meter, log *slog.Logger) *webhook.Hook {
+func newHook(c config.Hook, store *cache.Store, meter *metrics.Meter, log *slog.Logger) http.Handler {
 	if c.Secret.Reveal() == "" {
 		return nil
 	}

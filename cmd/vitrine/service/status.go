@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"os"
 	"time"
 
@@ -107,16 +106,4 @@ func (s *service) document(r shape.Resource) []byte {
 		return d.Body
 	}
 	return nil
-}
-
-// checks report for /readyz whether each resource can be answered with 200.
-func (s *service) checks() map[shape.Resource]func(context.Context) error {
-	checks := make(map[shape.Resource]func(context.Context) error)
-	for r, reader := range s.readers {
-		checks[r] = func(ctx context.Context) error {
-			_, err := reader.Get(ctx)
-			return err
-		}
-	}
-	return checks
 }

@@ -50,46 +50,28 @@ type Event struct {
 // A Past is the last hour, as far as it is not a part of a snapshot.
 type Past struct {
 	Traffic Traffic `json:"traffic"`
-	Events  []Event `json:"events"` // newest first
-	History History `json:"history"`
+	Events  []Event `json:"events"`  // newest first
+	History []Point `json:"history"` // oldest first
 }
 
-// Traffic is the load of the last minute or so, and since the start.
+// A Point is a step of the last hour.
+type Point struct {
+	At time.Time `json:"at"` // its end
+	Traffic
+	CMS   verdict.Level `json:"cms"` // the worst of the step, as is the next
+	Redis verdict.Level `json:"redis"`
+}
+
+// Traffic is the load of a time.
 type Traffic struct {
-	// Seconds is the time that the rates and percentiles are over.
-	Seconds float64 `json:"seconds"`
-	// RequestsPerSecond counts all requests.
-	RequestsPerSecond float64 `json:"requests_per_second"`
-	// HitRatio is the share of documents served without waiting for a fetch, null when none was
-	// asked for.
-	HitRatio *float64 `json:"hit_ratio"`
-	// P50, P95 and P99 are milliseconds, null when there were no requests.
-	P50 *float64 `json:"p50_ms"`
-	P95 *float64 `json:"p95_ms"`
-	P99 *float64 `json:"p99_ms"`
-	// Requests and Failures, answers with a 5xx, are since the start.
-	Requests uint64 `json:"requests"`
-	Failures uint64 `json:"failures"`
-}
-
-// History is the last hour: each list has a value for the step before each time in At, null where
-// nothing was measured.
-type History struct {
-	At                []time.Time     `json:"at"`
-	RequestsPerSecond []*float64      `json:"requests_per_second"`
-	HitRatio          []*float64      `json:"hit_ratio"`
-	P50               []*float64      `json:"p50_ms"`
-	P95               []*float64      `json:"p95_ms"`
-	P99               []*float64      `json:"p99_ms"`
-	Failures          []uint64        `json:"failures"`
-	CMS               []verdict.Level `json:"cms"`   // the worst of the step
-	Redis             []verdict.Level `json:"redis"` // the worst of the step
-}
-
-func (h *History) add(at time.Time, t Traffic, cms, redis verdict.Level) {
-	h.At, h.RequestsPerSecond, h.HitRatio = append(h.At, at), append(h.RequestsPerSecond, &t.RequestsPerSecond), append(h.HitRatio, t.HitRatio)
-	h.P50, h.P95, h.P99 = append(h.P50, t.P50), append(h.P95, t.P95), append(h.P99, t.P99)
-	h.Failures, h.CMS, h.Redis = append(h.Failures, t.Failures), append(h.CMS, cms), append(h.Redis, redis)
+	Seconds           float64  `json:"seconds"` // that the rates and percentiles are over
+	RequestsPerSecond float64  `json:"requests_per_second"`
+	HitRatio          *float64 `json:"hit_ratio"` // the share of documents served without waiting for a fetch; null for no document
+	P50               *float64 `json:"p50_ms"`    // null when there were no requests, as are the next two
+	P95               *float64 `json:"p95_ms"`
+	P99               *float64 `json:"p99_ms"`
+	Requests          uint64   `json:"requests"` // of the present: since the start, as are the next
+	Failures          uint64   `json:"failures"` // answers with a 5xx
 }
 
 // traffic makes rates of the counts over a time.
@@ -174,19 +156,15 @@ func (h *history) remember(now time.Time, state verdict.Snapshot, sums func() to
 	return v
 }
 
-// note keeps an event. A refusal that repeats the last one of its resource within the hour is
-// counted with it. The caller holds mu.
+// note keeps an event. A refusal that repeats another of its resource within the hour is counted with
+// it. The caller holds mu.
 func (h *history) note(e Event) {
 	e.Count = 1
-	for i, last := range slices.Backward(h.events) {
-		if last.Kind != e.Kind || last.Resource != e.Resource {
-			continue
-		}
-		if e.Kind == KindRefusal && last.Detail == e.Detail && e.At.Sub(last.At) < Window {
-			e.Count += last.Count
-			h.events = slices.Delete(h.events, i, i+1)
-		}
-		break
+	if i := slices.IndexFunc(h.events, func(last Event) bool {
+		return e.Kind == KindRefusal && last.Kind == e.Kind && last.Resource == e.Resource && last.Detail == e.Detail && e.At.Sub(last.At) < Window
+	}); i >= 0 {
+		e.Count += h.events[i].Count
+		h.events = slices.Delete(h.events, i, i+1)
 	}
 	h.events = append(h.events, e)
 	h.events = h.events[max(0, len(h.events)-maxEvents):]
@@ -194,10 +172,7 @@ func (h *history) note(e Event) {
 
 // past is the last hour. The caller holds mu.
 func (h *history) past(now time.Time, sums totals) Past {
-	p := Past{Events: []Event{}, History: History{ // a list in JSON is never null
-		At: []time.Time{}, RequestsPerSecond: []*float64{}, HitRatio: []*float64{}, P50: []*float64{}, P95: []*float64{}, P99: []*float64{},
-		Failures: []uint64{}, CMS: []verdict.Level{}, Redis: []verdict.Level{},
-	}}
+	p := Past{Events: []Event{}, History: []Point{}} // a list in JSON is never null
 	for _, e := range slices.Backward(h.events) {
 		if now.Sub(e.At) < Window {
 			p.Events = append(p.Events, e)
@@ -205,7 +180,7 @@ func (h *history) past(now time.Time, sums totals) Past {
 	}
 	for i := 1; i < len(h.points); i++ {
 		a, b := &h.points[i-1], &h.points[i]
-		p.History.add(b.at, traffic(b.sums.since(a.sums), b.at.Sub(a.at)), b.cms, b.redis)
+		p.History = append(p.History, Point{b.at, traffic(b.sums.since(a.sums), b.at.Sub(a.at)), b.cms, b.redis})
 	}
 	if from := h.minute(); from != nil {
 		p.Traffic = traffic(sums.since(from.sums), now.Sub(from.at))

@@ -31,10 +31,10 @@ type Meter struct {
 	look    func() verdict.Snapshot
 	history history
 
-	fetches, purges, refused, damaged, suspicions, deliveries, notifications *prometheus.CounterVec
-	fetchTimes                                                               *prometheus.HistogramVec
-	reloadFailed                                                             atomic.Bool
-	reloaded, reloadedAt                                                     prometheus.Gauge
+	counters             map[string]*prometheus.CounterVec
+	fetchTimes           *prometheus.HistogramVec
+	reloadFailed         atomic.Bool
+	reloaded, reloadedAt prometheus.Gauge
 }
 
 // The values of the label outcome of a fetch; docs/status.md has their meaning. The CMS succeeded
@@ -44,56 +44,60 @@ var (
 	fetchFailures  = []string{"unreachable", "timeout", "answer", "open", "refused", "failed"}
 )
 
-// The values of the label outcome of a delivery, and of the label kind of a purge.
-var (
-	deliveryOutcomes = []string{"accepted", "unmatched", "refused", "unreadable", "failed"}
-	purgeKinds       = []string{"hard", "soft"}
-)
+// counters count events; docs/status.md has the meaning of their labels. Every series of a resource,
+// and of the values, is there from the start.
+var counters = []struct {
+	name, help string
+	labels     []string
+	values     []string // of the last label
+}{
+	{"upstream_fetches_total", "Fetches from the CMS by outcome.", []string{"resource", "outcome"}, slices.Concat(fetchSuccesses, fetchFailures)},
+	{"purges_total", "Purges received.", []string{"resource", "kind"}, []string{"hard", "soft"}},
+	{"refused_documents_total", "Documents of the CMS refused for their shape.", []string{"resource"}, nil},
+	{"damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", []string{"resource"}, nil},
+	{"suspicions_total", "Suspicious documents fetched from the CMS.", []string{"resource", "kind"}, warnings()},
+	{"hook_deliveries_total", "Calls of the webhook by outcome.", []string{"outcome"}, []string{"accepted", "unmatched", "refused", "unreadable", "failed"}},
+	{"notifications_total", "Targets told of changes and purges by this process, by outcome.", []string{"target", "outcome"}, nil},
+}
+
+func warnings() (all []string) {
+	for _, kind := range guard.Warnings() {
+		all = append(all, string(kind))
+	}
+	return all
+}
 
 // New makes the meter of a program of this version. Look returns the present state; it is called
 // once a second and for every scrape, and must not block.
 func New(version string, look func() verdict.Snapshot) *Meter {
-	m := &Meter{look: look, Registry: prometheus.NewRegistry(), requests: newRequests()}
+	m := &Meter{look: look, Registry: prometheus.NewRegistry(), requests: newRequests(), counters: map[string]*prometheus.CounterVec{}}
 	factory := promauto.With(m.Registry)
-	counterVec := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	for _, c := range counters {
+		vec := factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: c.name, Help: c.help}, c.labels)
+		m.counters[c.name] = vec
+		for _, r := range shape.Resources() {
+			if len(c.labels) == 1 && c.labels[0] == "resource" {
+				vec.WithLabelValues(string(r))
+			}
+			for _, v := range c.values {
+				vec.WithLabelValues([]string{string(r), v}[2-len(c.labels):]...)
+			}
+		}
 	}
-	m.fetches = counterVec("upstream_fetches_total", "Fetches from the CMS by outcome.", "resource", "outcome")
 	m.fetchTimes = factory.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "upstream_fetch_duration_seconds", Help: "Duration of fetches from the CMS, retries included.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"resource"})
-	m.purges = counterVec("purges_total", "Purges received.", "resource", "kind")
-	m.refused = counterVec("refused_documents_total", "Documents of the CMS refused for their shape.", "resource")
-	m.damaged = counterVec("damaged_documents_total", "Documents in Redis that could not be used and were fetched again.", "resource")
-	m.suspicions = counterVec("suspicions_total", "Suspicious documents fetched from the CMS.", "resource", "kind")
 	gauge := func(name, help string, labels prometheus.Labels) prometheus.Gauge {
 		return factory.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels})
 	}
 	gauge("build_info", "1, with the version of this program.", prometheus.Labels{"version": version}).Set(1)
 	m.reloaded = gauge("reload_success", "1 if the last reload of the configuration succeeded, or there was none.", nil)
 	m.reloadedAt = gauge("reload_timestamp_seconds", "When the configuration was last reloaded, successfully or not, or the start.", nil)
-	m.notifications = counterVec("notifications_total", "Targets told of changes and purges by this process, by outcome.", "target", "outcome")
-	m.deliveries = counterVec("hook_deliveries_total", "Calls of the webhook by outcome.", "outcome")
-	for _, outcome := range deliveryOutcomes {
-		m.deliveries.WithLabelValues(outcome)
-	}
 	m.history.numbers = map[shape.Resource]*verdict.Numbers{}
-	for _, r := range shape.Resources() { // every series is there from the start
+	for _, r := range shape.Resources() {
 		m.history.numbers[r] = &verdict.Numbers{}
-		name := string(r)
-		for _, outcome := range slices.Concat(fetchSuccesses, fetchFailures) {
-			m.fetches.WithLabelValues(name, outcome)
-		}
-		for _, kind := range purgeKinds {
-			m.purges.WithLabelValues(name, kind)
-		}
-		for _, kind := range guard.Warnings() {
-			m.suspicions.WithLabelValues(name, string(kind))
-		}
-		m.fetchTimes.WithLabelValues(name)
-		m.refused.WithLabelValues(name)
-		m.damaged.WithLabelValues(name)
+		m.fetchTimes.WithLabelValues(string(r))
 	}
 	state := prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) { collect(m.Snapshot(), ch) })
 	// Package collectors, where these moved, links database/sql.
@@ -101,6 +105,11 @@ func New(version string, look func() verdict.Snapshot) *Meter {
 		prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{})) //nolint:staticcheck // see above
 	m.Reloaded(true)
 	return m
+}
+
+// count counts an event.
+func (m *Meter) count(name string, labels ...string) {
+	m.counters[name].WithLabelValues(labels...).Inc()
 }
 
 // Fetched counts a fetch. Its arguments are those of the cache's event of that name; other keys are
@@ -118,7 +127,7 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	case err != nil || !slices.Contains(fetchSuccesses, outcome):
 		outcome = "failed"
 	}
-	m.fetches.WithLabelValues(key, outcome).Inc()
+	m.count("upstream_fetches_total", key, outcome)
 	m.fetchTimes.WithLabelValues(key).Observe(took.Seconds())
 	m.history.mu.Lock()
 	defer m.history.mu.Unlock()
@@ -129,7 +138,7 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	if outcome != "refused" {
 		return
 	}
-	m.refused.WithLabelValues(key).Inc()
+	m.count("refused_documents_total", key)
 	refusal := &verdict.Refusal{At: time.Now(), Reason: err.Error(), Count: 1}
 	if refused, ok := errors.AsType[*shape.RefusedError](err); ok {
 		refusal.Reason = refused.Error()
@@ -141,56 +150,27 @@ func (m *Meter) Fetched(key, outcome string, took time.Duration, err error) {
 	m.history.note(Event{At: refusal.At, Kind: KindRefusal, Resource: key, Detail: refusal.Reason})
 }
 
-// Purged counts a purge that was received. Its arguments are those of the cache's event of that
-// name.
-func (m *Meter) Purged(key, kind, by string) {
-	event := Event{At: time.Now(), Kind: KindPurge, Resource: key}
-	if by != "" {
-		event.Detail = "by " + by
-	}
-	if kind == "soft" {
-		event.Kind = KindSoftPurge
-	} else {
-		kind = "hard"
-	}
-	m.note(event, func(n *verdict.Numbers) {
-		m.purges.WithLabelValues(key, kind).Inc()
-		n.Purges++
-	})
-}
-
-// Changed notes that another document is served, and what changed.
-func (m *Meter) Changed(r shape.Resource, what string) {
-	m.note(Event{At: time.Now(), Kind: KindChange, Resource: string(r), Detail: what}, func(*verdict.Numbers) {})
-}
-
-// Held notes that a document is held back, or, with an end, that it no longer is.
-func (m *Meter) Held(r shape.Resource, h *guard.Hold, end guard.End) {
-	e := Event{At: time.Now(), Kind: KindHeld, Resource: string(r), Detail: h.Reason}
-	if end != "" {
-		e.Kind, e.Detail = KindReleased, string(end)+": "+h.Reason
-	}
-	m.note(e, func(*verdict.Numbers) {})
-}
-
-// note notes an event of a resource, and counts it; other keys are not counted.
-func (m *Meter) note(e Event, count func(*verdict.Numbers)) {
-	n := m.history.numbers[shape.Resource(e.Resource)]
+// Note notes an event of a resource, and counts a purge; other keys are not noted.
+func (m *Meter) Note(kind, key, detail string) {
+	n := m.history.numbers[shape.Resource(key)]
 	if n == nil {
 		return
 	}
 	m.history.mu.Lock()
 	defer m.history.mu.Unlock()
-	count(n)
-	m.history.note(e)
+	if label := map[string]string{KindPurge: "hard", KindSoftPurge: "soft"}[kind]; label != "" {
+		m.count("purges_total", key, label)
+		n.Purges++
+	}
+	m.history.note(Event{At: time.Now(), Kind: kind, Resource: key, Detail: detail})
 }
 
 // Damaged counts a document in Redis that could not be used.
-func (m *Meter) Damaged(key string) { m.damaged.WithLabelValues(key).Inc() }
+func (m *Meter) Damaged(key string) { m.count("damaged_documents_total", key) }
 
 // Suspected counts a suspicious document of the CMS that is served.
 func (m *Meter) Suspected(r shape.Resource, kind guard.Kind) {
-	m.suspicions.WithLabelValues(string(r), string(kind)).Inc()
+	m.count("suspicions_total", string(r), string(kind))
 }
 
 // Reloaded notes an attempt to reload the configuration.
@@ -202,12 +182,10 @@ func (m *Meter) Reloaded(ok bool) {
 
 // Delivered counts a delivery of the webhook, by outcome: accepted, unmatched, refused,
 // unreadable or failed.
-func (m *Meter) Delivered(outcome string) { m.deliveries.WithLabelValues(outcome).Inc() }
+func (m *Meter) Delivered(outcome string) { m.count("hook_deliveries_total", outcome) }
 
 // Notified counts that a target was told, or could not be: told or failed.
-func (m *Meter) Notified(target, outcome string) {
-	m.notifications.WithLabelValues(target, outcome).Inc()
-}
+func (m *Meter) Notified(target, outcome string) { m.count("notifications_total", target, outcome) }
 
 // Run keeps the last hour until ctx ends. Once a second, judged receives the state, and the verdict on it.
 func (m *Meter) Run(ctx context.Context, judged func(verdict.Snapshot, verdict.Verdict)) {

@@ -56,9 +56,9 @@ func TestMetricsHaveTheNamesAndLabelsThatAreDocumented(t *testing.T) {
 	m.Fetched("banners", "failed", time.Millisecond, &shape.RefusedError{Path: "banners[3].id", Want: "an integer", Got: `"x"`})
 	m.Fetched("banners", "failed", time.Millisecond, errors.New("who knows"))
 	m.Fetched("nonsense", "stored", time.Millisecond, nil)
-	m.Purged("banners", "hard", "")
-	m.Purged("banners", "soft", "")
-	m.Purged("nonsense", "soft", "")
+	m.Note(KindPurge, "banners", "")
+	m.Note(KindSoftPurge, "banners", "")
+	m.Note(KindSoftPurge, "nonsense", "")
 	m.Suspected(shape.Banners, guard.Emptied)
 	m.Reloaded(false)
 
@@ -149,13 +149,13 @@ func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
 	}
 	_, o := m.Overview()
 	h := o.History
-	if n := len(h.At); n < 355 || n > 363 {
+	if n := len(h); n < 355 || n > 363 {
 		t.Errorf("%d points", n)
 	}
 	worst := map[string]int{}
-	for i := range h.At {
-		worst["redis "+string(h.Redis[i])]++
-		worst["cms "+string(h.CMS[i])]++
+	for _, p := range h {
+		worst["redis "+string(p.Redis)]++
+		worst["cms "+string(p.CMS)]++
 	}
 	if worst["redis down"] < 6 || worst["redis down"] > 7 || worst["cms degraded"] < 6 || worst["cms degraded"] > 7 {
 		t.Errorf("%v", worst)
@@ -167,8 +167,8 @@ func TestThePastIsKeptForAnHourAndNoLonger(t *testing.T) {
 	if got := strings.Join(kinds, ", "); got != "cms good, cms degraded, redis good, redis down" {
 		t.Errorf("events: %s", got)
 	}
-	if rate := *h.RequestsPerSecond[10]; rate < 0.9 || rate > 1.1 || *h.HitRatio[10] != 1 || *h.P99[10] > 0.05 || *h.P50[10] < 0.025 {
-		t.Errorf("%v requests a second, hit ratio %v, p50 %v ms, p99 %v ms", rate, *h.HitRatio[10], *h.P50[10], *h.P99[10])
+	if p := h[10]; p.RequestsPerSecond < 0.9 || p.RequestsPerSecond > 1.1 || *p.HitRatio != 1 || *p.P99 > 0.05 || *p.P50 < 0.025 {
+		t.Errorf("%v requests a second, hit ratio %v, p50 %v ms, p99 %v ms", p.RequestsPerSecond, *p.HitRatio, *p.P50, *p.P99)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestARefusalThatRepeatsIsCountedAndNotRepeated(t *testing.T) {
 	for range 5 {
 		m.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: "null"})
 	}
-	m.Purged("rules", "hard", "")
+	m.Note(KindPurge, "rules", "")
 	m.Fetched("rules", "failed", time.Millisecond, &shape.RefusedError{Path: "rules[0].id", Want: "an integer", Got: "null"})
 	s, o := m.Overview()
 	if len(o.Events) != 2 || o.Events[0].Count != 6 || o.Events[0].Detail != "rules[0].id: want an integer, got null" {
@@ -192,10 +192,10 @@ func TestWhatIsHeldBackOrSuspiciousIsAnEventOnce(t *testing.T) {
 	m, w := newMeter(t)
 	drafts := guard.Finding{Kind: guard.Drafts, List: "banners", Before: 2}
 	hold := &guard.Hold{Reason: "no banners, 9 before"}
-	m.Held(shape.Banners, hold, "")
+	m.Note(KindHeld, "banners", hold.Reason)
 	for i, d := range []verdict.Document{{HeldBack: hold, Suspicions: guard.Findings{drafts}}, {HeldBack: hold, Suspicions: guard.Findings{drafts}}, {}, {Suspicions: guard.Findings{drafts}}} {
 		if i == 2 {
-			m.Held(shape.Banners, hold, guard.Expired)
+			m.Note(KindReleased, "banners", "expired: "+hold.Reason)
 		}
 		w.set(func(s *verdict.Snapshot) { s.Documents = map[shape.Resource]verdict.Document{shape.Banners: d} })
 		m.remember(time.Now())

@@ -78,7 +78,10 @@ func TestWhatExceedsTheBoundsEndsTheConnection(t *testing.T) {
 		"arrays without end":      endless("*1\r\n"),
 		"a push":                  strings.NewReader(">2\r\n+x\r\n+y\r\n"),
 		"arrays with more in all": io.MultiReader(strings.NewReader("*1000000\r\n*50000\r\n"), endless(":1\r\n")),
-		"a reply without end":     io.MultiReader(strings.NewReader("*3\r\n$500000000\r\n"), endless("x\r\n$500000000\r\n")),
+		"a line of 70 KB":         strings.NewReader("+" + strings.Repeat("x", 70_000) + "\r\n"),
+		"arrays nine deep":        strings.NewReader(strings.Repeat("*1\r\n", 9) + ":1\r\n"),
+		"two bulks of 512 MB": io.MultiReader(strings.NewReader("*2\r\n$512000000\r\n"), io.LimitReader(endless(strings.Repeat("x", 64<<10)), 512_000_002),
+			strings.NewReader("$512000000\r\n"), io.LimitReader(endless(strings.Repeat("x", 64<<10)), 512_000_002)),
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,7 @@ phase() {
 	COUNTS=$(mktemp)
 	export COUNTS
 	local TIMEFORMAT="--- $name: %0R s, %0U + %0S s of the processors"
-	# In a process of its own, so that errexit holds inside: a function called
+	# In a process of its own, where errexit holds: a function called
 	# where its status is looked at would run on past its failures.
 	set +e
 	{ time (set -e; "$@" 2>&1); } 2>&1

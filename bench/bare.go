@@ -11,9 +11,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// serveBare is a Fiber application as anybody would write it, with one route and a handler that
-// sets the header fields and the body of an answer it read from a file. Its arguments are the
-// address, the path and the file.
+// serveBare is an ordinary Fiber application, with one route and a handler that sets the header fields
+// and the body of an answer from a file. Its arguments are the address, the path and the file.
 func serveBare(args []string) error {
 	if len(args) != 3 {
 		return errors.New("usage: bare ADDRESS PATH FILE")

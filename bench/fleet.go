@@ -55,7 +55,7 @@ func (l *lab) purgeDelays(all []*process, redis string, times int, pause time.Du
 	for i := range times {
 		time.Sleep(pause)
 		old := tagOf(all[0].addr)
-		l.origin.set(rules, rulesSize*(2-i%2)) // so that each differs from the one before
+		l.origin.set(rules, rulesSize*(2-i%2)) // each differs from the one before
 		command(c, "DEL", "vitrine:rules")
 		purged := time.Now()
 		results := make(chan time.Duration, len(all))

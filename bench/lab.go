@@ -73,7 +73,7 @@ func start(addr, program string, env []string, args ...string) *process {
 	p.began = time.Now()
 	check(p.cmd.Start())
 	go func() {
-		_ = p.cmd.Wait() // it is told to end
+		_ = p.cmd.Wait() // its status after a signal
 		close(p.ended)
 	}()
 	return p

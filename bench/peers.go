@@ -17,8 +17,8 @@ type contender struct {
 	url  string // without the path
 }
 
-// nginxConf is a caching proxy as anybody would write one for speed: it keeps what the origin
-// allows, sends files from the system's cache, compresses for whoever asks, and logs nothing.
+// nginxConf is a caching proxy configured for speed: it keeps what the origin allows, sends files from
+// the system's cache, compresses on request, and logs nothing.
 const nginxConf = `daemon off;
 pid DIR/nginx.pid;
 error_log stderr warn;

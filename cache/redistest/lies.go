@@ -32,7 +32,7 @@ var Lies = map[string]Lie{
 	"nothing":                {},
 }
 
-// tell tells it until the client or ctx ends.
+// tell sends it until the client or ctx ends.
 func (l *Lie) tell(ctx context.Context, client net.Conn) {
 	pause := max(time.Duration(len(l.More))*time.Second/lieRate, 5*time.Millisecond)
 	_, err := io.WriteString(client, l.First)

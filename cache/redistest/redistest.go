@@ -85,11 +85,10 @@ func Major(t testing.TB) (n int) {
 
 const firstPort, ports = 10_000, 10_000
 
-// FreePort returns a loopback port that was free a moment ago, and that no other test is given until
-// this one ends, in this process or another: it holds the UDP port of that number, which nobody else
-// wants. A port of a server that was killed, or is to be away, is free meanwhile, and so they are below
-// those that the system gives to connections. Those of the Clusters' buses, 10,000 above, are given to
-// nobody.
+// FreePort returns a free loopback port, which no other test gets until this one ends, in this process
+// or another: it claims the unused UDP port of that number. A killed server leaves its port free for a
+// time; these ports are therefore below those that the system gives to connections. The ports of the
+// Clusters' buses, 10,000 above, are never returned.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range ports {
@@ -187,8 +186,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// Spoil makes a folder of the name in the server's folder, so that no file of that name can be
-// written there.
+// Spoil makes a folder of the name in the server's folder, where a file of that name would be written.
 func (s *Server) Spoil(name string) {
 	s.t.Helper()
 	if err := os.MkdirAll(filepath.Join(s.dir, name, "in the way"), 0o700); err != nil {

@@ -24,7 +24,7 @@ type Relay struct {
 	target  string
 	changed chan struct{} // closed when what follows changes
 	severed bool          // connections are closed, and new ones at once
-	hung    bool          // nothing passes, and nobody is told
+	hung    bool          // nothing passes, and connections stay open
 	delay   time.Duration // what the server sends arrives so much later
 	twice   bool          // what the server sends arrives again
 	widest  int           // the length of a value that closes the connection; 0: none does
@@ -33,7 +33,7 @@ type Relay struct {
 	losses  int           // so many times,
 	lost    map[int]bool  // nor to what follows it on its connection
 	made    int           // connections, by number
-	gone    int           // of the first so many nothing arrives any more, and nobody is told
+	gone    int           // of the first so many nothing arrives any more, and they stay open
 	lie     *Lie          // what answers instead of the server
 	conns   map[net.Conn]bool
 }
@@ -90,7 +90,7 @@ func (r *Relay) Conns() int {
 // Cut closes connections, and new ones at once.
 func (r *Relay) Cut() { r.set(func() { r.severed = true }) }
 
-// Hang lets nothing pass, and tells nobody.
+// Hang lets nothing pass; connections stay open.
 func (r *Relay) Hang() { r.set(func() { r.hung = true }) }
 
 // Throttle lets so many bytes pass in a second.

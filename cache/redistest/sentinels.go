@@ -34,7 +34,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 			testkit.Must(t, os.WriteFile(conf, []byte(text), 0o600))
 			return []string{conf, "--sentinel"}
 		}))
-		// They look for each other every two seconds, unless they are of Redis 7 and are told otherwise.
+		// They look for each other every two seconds, unless Redis 7 has another setting.
 		_ = g.Sentinels[len(g.Sentinels)-1].Client().Do(t.Context(), "sentinel", "debug", "info-period", 100, "publish-period", 100).Err()
 	}
 	testkit.Eventually(t, "the Sentinels to know each other and the replica", func() bool {

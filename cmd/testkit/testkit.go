@@ -179,7 +179,7 @@ func AcceptFrom(t testing.TB, l net.Listener, handle func(net.Conn)) {
 				return
 			}
 			all.Go(func() {
-				stop := context.AfterFunc(t.Context(), func() { _ = c.Close() }) // for whoever waits for it
+				stop := context.AfterFunc(t.Context(), func() { _ = c.Close() }) // ends the function's reads
 				defer stop()
 				handle(c)
 				_ = c.Close() // it may be closed already

@@ -4,7 +4,7 @@
 // Next or FailNext, otherwise the failure set with Fail, otherwise the path's content (Set, Record,
 // Handle, HandlePath), otherwise Django's 404 page. The answer is chosen on arrival, since a slow
 // CMS reads its database early and sends late: a request that waits at a Block gets what was
-// current when it arrived, whatever is Set meanwhile.
+// current when it arrived, even if other content is Set before it goes on.
 //
 // New serves the three documents recorded from a Django REST Framework CMS.
 package upstreamtest

@@ -1,6 +1,6 @@
 // Command bom writes what released binaries are made of: for each a CycloneDX document
 // BINARY.cdx.json of what go version -m says, and one file with the licence texts of all modules. A
-// module whose licence is not recognized is an error: somebody has to read it before it is handed
+// module whose licence is not recognized is an error: it has to be read before it is handed
 // on.
 //
 //	bom -version 1.2.3 -date 2026-11-21T00:00:00Z -licences FILE BINARY...

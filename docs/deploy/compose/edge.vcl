@@ -8,7 +8,7 @@ backend vitrine {
 }
 
 sub vcl_recv {
-    # What changed, told by vitrine at an address that is not published.
+    # vitrine notifies at an address that is not published.
     if (req.method == "BAN") {
         if (local.socket != "tellers") {
             return (synth(403));

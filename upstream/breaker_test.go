@@ -182,22 +182,6 @@ func TestRetryAfterIsKeptBetweenFetches(t *testing.T) {
 	})
 }
 
-// TestRetryAfterOfARefusalPausesNothing has an answer about one resource, which the others need not
-// wait for.
-func TestRetryAfterOfARefusalPausesNothing(t *testing.T) {
-	for _, status := range []int{403, 404, 301, 501} {
-		synctest.Test(t, func(t *testing.T) {
-			c, s := newScripted(t)
-			s.answer(status, "")
-			s.after = "3600"
-			_, err := c.Fetch(t.Context(), shape.Banners, Held{})
-			wantError(t, err, ErrAnswer, "status "+strconv.Itoa(status))
-			s.answer(200, "[]")
-			mustFetch(t, c, shape.Rules)
-		})
-	}
-}
-
 // faulty is a transport with a fault that nobody has thought of.
 type faulty struct{}
 

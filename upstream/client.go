@@ -34,29 +34,20 @@ var (
 	ErrOpen        = exchange.ErrOpen
 )
 
-// Code names an error's sentinel, or "".
-func Code(err error) string { return exchange.Code(err) }
+// StatusError and what follows are those of package exchange.
+type (
+	StatusError = exchange.StatusError
+	Trace       = exchange.Trace
+	Validators  = exchange.Validators
+)
 
-// FromCode returns the sentinel of a code.
-func FromCode(code string) error { return exchange.FromCode(code) }
-
-// StatusError is a response with a status that has no document.
-type StatusError = exchange.StatusError
-
-// Trace is the trace that a fetch is part of: that of its context, otherwise a new one.
-type Trace = exchange.Trace
-
-// ParseTrace reads a request's header fields; see package exchange.
-func ParseTrace(parent, state string) Trace { return exchange.ParseTrace(parent, state) }
-
-// NewTrace begins a trace.
-func NewTrace() Trace { return exchange.NewTrace() }
-
-// WithTrace returns a context for fetches that are part of a trace.
-func WithTrace(ctx context.Context, t Trace) context.Context { return exchange.WithTrace(ctx, t) }
-
-// Validators make a request conditional.
-type Validators = exchange.Validators
+var (
+	Code       = exchange.Code
+	FromCode   = exchange.FromCode
+	ParseTrace = exchange.ParseTrace
+	NewTrace   = exchange.NewTrace
+	WithTrace  = exchange.WithTrace
+)
 
 // Held is the copy that a fetch may confirm, and that a new document is compared with. The zero
 // value is none.

@@ -28,19 +28,6 @@ func write(t *testing.T, dir, name, body string) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600))
 }
 
-func TestUnchangedFileIsNotModified(t *testing.T) {
-	dir := newFiles(t)
-	client := newClient(t, "file:"+dir, nil)
-	first := mustFetch(t, client, shape.Rules)
-	if first.Validators.ETag == "" {
-		t.Fatalf("validators %+v", first.Validators)
-	}
-	got, err := client.Fetch(t.Context(), shape.Rules, Held{Validators: first.Validators})
-	if err != nil || !got.NotModified || got.Status != 304 || got.Validators != first.Validators || got.Document.Body != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
 func TestEditIsSeenWithinTheSameSecond(t *testing.T) {
 	dir := newFiles(t)
 	client := newClient(t, "file:"+dir, nil)

@@ -90,7 +90,7 @@ func (m *members) Read(p []byte) (n int, err error) {
 		switch {
 		case n > 0 && errors.Is(err, io.EOF):
 			return n, nil // the next call ends the member
-		case !errors.Is(err, io.EOF) || !isGzip(m.packed):
+		case !errors.Is(err, io.EOF):
 			return n, err
 		}
 		if err := m.member.Reset(m.packed); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -1,8 +1,10 @@
 package exchange
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -19,6 +21,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -266,4 +269,37 @@ func TestNoErrorOfAConnectionQuotesIt(t *testing.T) {
 		}
 		c.Close()
 	}
+}
+
+// TestAConnectionIsUsedForAMinute has a CMS whose connections would stay open for ever.
+func TestAConnectionIsUsedForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			ours, theirs := net.Pipe()
+			go func() {
+				for in := bufio.NewReader(theirs); ; {
+					if _, err := http.ReadRequest(in); err != nil {
+						return
+					}
+					_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]")
+				}
+			}()
+			return ours, nil
+		}
+		base, err := ParseBase("http://cms")
+		testkit.Must(t, err)
+		c := New(base, Options{Transport: &http.Transport{DialContext: dial}, Logger: slog.New(slog.DiscardHandler)})
+		defer c.Close()
+		left := new(atomic.Int64)
+		left.Store(1000)
+		for _, want := range []int{1, 1, 2} {
+			_, err := c.Do(t.Context(), Request{Path: "x", Limit: Limit{left, 1000}})
+			if testkit.Must(t, err); dials != want {
+				t.Errorf("%d connections, want %d", dials, want)
+			}
+			<-time.After(31 * time.Second)
+		}
+	})
 }

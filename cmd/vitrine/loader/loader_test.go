@@ -168,6 +168,10 @@ func TestADocumentThatASoftPurgeDidNotChangeIsFetchedAgainTwice(t *testing.T) {
 	if got := load(held(time.Minute)); got.Fresh != 0 {
 		t.Errorf("a new document is fresh for %v", got.Fresh)
 	}
+	cms.Set(shape.Banners, `{"count":3,"next":null,"results":[{"id":1},{"id":2}]}`)
+	if got := load(nil); got.Fresh != unsettled {
+		t.Errorf("a list that changed while it was read is fresh for %v", got.Fresh)
+	}
 	cms.Fail(500)
 	l.Purged()
 	if _, err := l.Load(t.Context(), "banners", held(time.Minute)); err == nil || l.purged.Load() == 0 {

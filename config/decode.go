@@ -42,11 +42,11 @@ const anyText reflect.StructTag = `unset:"ok"`
 
 // value decodes n, which is on line.
 func (d *decoder) value(n *yaml.Node, key string, line int, to reflect.Value, tag reflect.StructTag) {
-	at, t := place{name: key, file: d.file, line: line, layer: fromFile}, to.Type()
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		at.text = 1 // a block begins on the next line
+		line++ // a block begins on the next line
 	}
-	d.places[key] = at
+	d.places[key] = place{name: key, file: d.file, line: line, layer: fromFile}
+	t := to.Type()
 	_, isText := to.Addr().Interface().(interface{ Reveal() string })
 	_, isTexts := to.Addr().Interface().(*[]string)
 	switch kind := t.Kind(); {

@@ -45,7 +45,6 @@ type place struct {
 	name  string // of the setting there: VITRINE_TTL, --listen, ttl
 	file  string // if it is in one
 	line  int
-	text  int // lines between it and the first one of its text: 1 for a block
 	layer layer
 }
 

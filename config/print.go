@@ -25,30 +25,23 @@ func (c Config) Refuse(key string, why error) *Error {
 // upstream.resources.banners.parts[0].map, and the line of its text; 0 is that of the value. A
 // value that was not given is placed where the next one above it is.
 func (c Config) RefuseBelow(key string, line int, why error) *Error {
-	at, given := c.below(key)
-	if given && line > 0 {
-		at.line += line - 1 + at.text
-	}
-	return mistake(key, at, "%s", why)
-}
-
-// below is the place of a value, or of the next one above it that was given.
-func (c Config) below(key string) (at place, given bool) {
-	if at, given = c.places[key]; given {
-		return at, true
-	}
-	for above, found := key, false; !found && above != ""; at, found = c.places[above] {
-		above = above[:max(0, strings.LastIndexAny(above, ".["))]
-	}
-	at.name, at.text = key, 0
-	return at, false
+	return mistake(key, c.below(key, line), "%s", why)
 }
 
 // Place is where the value below a tree is written that RefuseBelow would refuse: FILE:LINE.
-func (c Config) Place(key string) string {
-	at, _ := c.below(key)
-	at.line += at.text
-	return at.String()
+func (c Config) Place(key string) string { return c.below(key, 0).String() }
+
+func (c Config) below(key string, line int) place {
+	at, above := place{}, key
+	for given := false; !given && above != ""; {
+		if at, given = c.places[above]; !given {
+			above = above[:max(0, strings.LastIndexAny(above, ".["))]
+		}
+	}
+	if at.name = key; above == key && line > 0 {
+		at.line += line - 1
+	}
+	return at
 }
 
 // IsDefault reports whether nothing sets the setting called key.

@@ -74,7 +74,10 @@ func TestReportsReadAsTheyAreWrittenDown(t *testing.T) {
 			code:    exitFailed,
 		},
 	} {
-		for _, format := range []string{"txt", "json"} {
+		for _, format := range []string{"txt", "json"} { // as JSON, what two of them hold
+			if format == "json" && c.name != "repaired" && c.name != "refused" {
+				continue
+			}
 			t.Run(c.name+"."+format, func(t *testing.T) {
 				cms := upstreamtest.New(t)
 				c.prepare(cms)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -117,14 +116,29 @@ func (cmd command) share(c *call, f *flag.FlagSet) {
 
 // parse reads flags and arguments, which may be mixed.
 func (c *call) parse(f *flag.FlagSet, args []string, cmd command) error {
-	f.SetOutput(io.Discard)
-	f.Usage = func() {}
 	for len(args) > 0 {
-		if err := f.Parse(args); err != nil {
-			return explainFlag(f, args[:len(args)-f.NArg()], err)
+		word := args[0]
+		if args = args[1:]; !strings.HasPrefix(word, "-") {
+			c.args = append(c.args, word)
+			continue
 		}
-		if args = f.Args(); len(args) > 0 {
-			c.args, args = append(c.args, args[0]), args[1:]
+		name, value, inline := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		one := f.Lookup(name)
+		switch {
+		case name == "help" || name == "h":
+			return flag.ErrHelp
+		case one == nil:
+			return wrongUse("there is no flag --%s; %s", name, cmp.Or(config.DidYouMean("--", name, flagsOf(f)), "see vitrine "+cmd.name+" --help"))
+		case inline:
+		case one.DefValue == "false":
+			value = "true"
+		case len(args) == 0:
+			return wrongUse("--%s (flag): want a value, got nothing", name)
+		default:
+			value, args = args[0], args[1:]
+		}
+		if f.Set(name, value) != nil {
+			return wrongUse("--%s (flag): want a duration such as 30m, or true or false, got %q", name, value)
 		}
 	}
 	switch n := len(c.args); {
@@ -134,25 +148,6 @@ func (c *call) parse(f *flag.FlagSet, args []string, cmd command) error {
 		return wrongUse("want vitrine %s %s, got %d arguments", cmd.name, cmd.args, n)
 	}
 	return nil
-}
-
-// explainFlag says what is wrong with the last of these.
-func explainFlag(f *flag.FlagSet, read []string, err error) error {
-	if errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	last, value := read[len(read)-1], ""
-	if !strings.HasPrefix(last, "-") { // it is a value
-		last, value = read[len(read)-2], last
-	}
-	name, inline, hasValue := strings.Cut(strings.TrimLeft(last, "-"), "=")
-	switch {
-	case f.Lookup(name) == nil:
-		return wrongUse("there is no flag --%s; %s", name, cmp.Or(config.DidYouMean("--", name, flagsOf(f)), "see vitrine "+f.Name()+" --help"))
-	case !hasValue && value == "":
-		return wrongUse("--%s (flag): want a value, got nothing", name)
-	}
-	return wrongUse("--%s (flag): want a duration such as 30m, or true or false, got %q", name, cmp.Or(value, inline))
 }
 
 func flagsOf(f *flag.FlagSet) (all []string) {

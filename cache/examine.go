@@ -45,9 +45,6 @@ var needs = []struct{ so, commands string }{
 	{soForgotten, "hlen KEY,hkeys KEY"},
 }
 
-// clockSkew is how far Redis's clock may be from this machine's.
-const clockSkew = time.Second
-
 // Examine tries everything that vitrine does in Redis once, with a key that no replica uses, and
 // removes it again. It fails if Redis cannot be reached.
 func (s *Store) Examine(ctx context.Context) (Examination, error) {
@@ -152,7 +149,7 @@ func (e *Examination) examineClock(reply *redis.Cmd, took time.Duration) {
 	if err != nil {
 		return
 	}
-	if ahead := time.Until(time.Unix(seconds, 0)); ahead.Abs() > clockSkew+took+time.Second {
+	if ahead := time.Until(time.Unix(seconds, 0)); ahead.Abs() > 2*time.Second+took { // of which one is not said
 		e.lacks("clock", fmt.Sprintf("%v ahead of this machine's", ahead.Round(time.Second)),
 			"Last-Modified, and the age of the last good files, are off by as much")
 	}

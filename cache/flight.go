@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -166,25 +165,4 @@ func (k *keeper[V]) fill(f *flight[V]) {
 	k.write(f, func(ctx context.Context, r *redis.Client) (lease.Outcome, error) {
 		return k.hash.Fill(ctx, r, f.token, d)
 	})
-}
-
-// write has Redis store what was loaded, or what is held back: again and over a new connection,
-// which a poll opens, if the one that there was broke. If the lease is gone then, the first may have been executed.
-func (k *keeper[V]) write(f *flight[V], script func(ctx context.Context, r *redis.Client) (lease.Outcome, error)) {
-	ctx, size := context.WithoutCancel(k.store.ctx), int64(len(f.loaded.Load().doc.Body))
-	if f.base != nil {
-		size = max(size, int64(len(f.base.doc.Body)))
-	}
-	call := func(ctx context.Context, r *redis.Client) (err error) {
-		f.outcome, err = script(ctx, r)
-		return err
-	}
-	f.failed = k.member.Do(ctx, size, call)
-	if timeout, ok := errors.AsType[net.Error](f.failed); f.failed == nil || poll.Replied(f.failed) || ok && timeout.Timeout() || !poll.Sleep(ctx, k.store.o.PurgeBound) {
-		return
-	}
-	broken := f.failed
-	if f.failed = k.member.Do(ctx, size, call); f.failed == nil && f.outcome == lease.Lost {
-		f.failed, f.outcome = broken, ""
-	}
 }

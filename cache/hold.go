@@ -2,6 +2,8 @@ package cache
 
 import (
 	"context"
+	"errors"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -107,20 +109,23 @@ func (k *keeper[V]) holdBack(f *flight[V], c *cached[V]) bool {
 	return true
 }
 
-// holds notes that a document is held back: what Redis has not recorded holds for this process alone.
-func (k *keeper[V]) holds(f *flight[V]) {
-	v := &k.now
-	v.hold, k.ownHold, k.heldAt = f.hold, f.outcome == "", f.ended
-	if k.ownHold {
-		if poll.Replied(f.failed) {
-			k.store.refused(k.key, "hold", f.failed, 0)
-		}
-		k.release(f, lease.Failure{}, 0)
+// write has Redis store what was loaded, or what is held back: again and over a new connection,
+// which a poll opens, if the one that there was broke. If the lease is gone then, the first may have been executed.
+func (k *keeper[V]) write(f *flight[V], script func(ctx context.Context, r *redis.Client) (lease.Outcome, error)) {
+	ctx, size := context.WithoutCancel(k.store.ctx), int64(len(f.loaded.Load().doc.Body))
+	if f.base != nil {
+		size = max(size, int64(len(f.base.doc.Body)))
 	}
-	if v.failure = (&failure{err: ErrHeld, count: v.failure.failures() + 1, until: f.ended + f.pause, own: k.ownHold}); f.outcome == lease.Soft { // the fetch is due again
-		v.failure = nil
-		k.wanted.Store(true)
+	call := func(ctx context.Context, r *redis.Client) (err error) {
+		f.outcome, err = script(ctx, r)
+		return err
 	}
-	k.member.Ask()
-	k.ended(f, outcomeHeld, &answer[V]{err: &RetryError{After: f.pause, Err: ErrHeld}})
+	f.failed = k.member.Do(ctx, size, call)
+	if timeout, ok := errors.AsType[net.Error](f.failed); f.failed == nil || poll.Replied(f.failed) || ok && timeout.Timeout() || !poll.Sleep(ctx, k.store.o.PurgeBound) {
+		return
+	}
+	broken := f.failed
+	if f.failed = k.member.Do(ctx, size, call); f.failed == nil && f.outcome == lease.Lost {
+		f.failed, f.outcome = broken, ""
+	}
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"vitrine/cache/lastgood"
 	"vitrine/cache/lease"
 	"vitrine/cache/poll"
 )
@@ -31,6 +32,34 @@ type keeper[V any] struct {
 	wrote   lease.Generation // of the last document that this process has stored: set and number
 	told    reported
 	file    *saver[V] // nil: no last good file
+}
+
+// NewReader makes a reader of the resource key. One store has one reader for each.
+func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := s.claim(key); err != nil {
+		return nil, err
+	}
+	r := &Reader[V]{store: s, key: key, o: o, hash: s.hash(key), woken: make(chan struct{}, 1)}
+	k := &keeper[V]{Reader: r, now: view[V]{saw: &poll.Result{}, sent: -time.Hour}, bodies: make(chan *reread[V], 1)}
+	k.now.polled, k.now.changed = make(chan struct{}), make(chan struct{})
+	if o.LastGood != "" {
+		k.file = &saver[V]{file: lastgood.At(o.LastGood, key), log: s.o.Logger, key: key, windows: max(o.StaleWhileRevalidate, o.StaleIfError), woken: make(chan struct{}, 1)}
+		k.recall()
+	}
+	first := k.now
+	r.view.Store(&first)
+	r.member = s.redis.Follow(r.hash)
+	if k.file != nil {
+		s.tasks.Go(func() { k.file.run(s.ctx, r.view.Load) })
+	}
+	go func() {
+		defer s.tasks.Done()
+		k.keep()
+	}()
+	return r, nil
 }
 
 // keep is the keeper: all changes to the copy are made here, in a row.

@@ -97,6 +97,24 @@ func (k *keeper[V]) filled(f *flight[V], c *cached[V]) {
 	k.member.Ask()
 }
 
+// holds notes that a document is held back: what Redis has not recorded holds for this process alone.
+func (k *keeper[V]) holds(f *flight[V]) {
+	v := &k.now
+	v.hold, k.ownHold, k.heldAt = f.hold, f.outcome == "", f.ended
+	if k.ownHold {
+		if poll.Replied(f.failed) {
+			k.store.refused(k.key, "hold", f.failed, 0)
+		}
+		k.release(f, lease.Failure{}, 0)
+	}
+	if v.failure = (&failure{err: ErrHeld, count: v.failure.failures() + 1, until: f.ended + f.pause, own: k.ownHold}); f.outcome == lease.Soft { // the fetch is due again
+		v.failure = nil
+		k.wanted.Store(true)
+	}
+	k.member.Ask()
+	k.ended(f, outcomeHeld, &answer[V]{err: &RetryError{After: f.pause, Err: ErrHeld}})
+}
+
 // refuses keeps what Redis refused to store.
 func (k *keeper[V]) refuses(f *flight[V]) {
 	k.store.refused(k.key, "fill", f.failed, len(f.loaded.Load().doc.Body))

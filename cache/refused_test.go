@@ -219,5 +219,15 @@ func TestAnOlderVersionThatIsPurgedTakesTheNewerOneThatWasNotStoredWithIt(t *tes
 	configure(t, server, "maxmemory", "1")
 	src.version.Store(2)
 	eventually(t, "the newer version", func() bool { return get(t, r).Value == 2 })
-	purgeReaches(t, src, []*Reader[int64]{r}, 50*time.Millisecond, func() error { return server.Client().Del(t.Context(), key).Err() })
+	src.version.Store(3)
+	must(t, server.Client().Del(t.Context(), key).Err())
+	purged := time.Now()
+	eventually(t, "the new version", func() bool {
+		asked := time.Since(purged)
+		a, err := r.Get(t.Context())
+		if err == nil && a.Value < 3 && asked > bound {
+			t.Fatalf("%v after the purge: %+v", asked, a)
+		}
+		return err == nil && a.Value == 3
+	})
 }

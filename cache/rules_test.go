@@ -223,6 +223,7 @@ func TestAnExpiryOfAnOlderDocumentIsNoPurge(t *testing.T) {
 	configure(t, s, "maxmemory", "1")
 	src.version.Store(2)
 	saying(t, a, "2 redis-refused")
+	loads, began := src.loads.Load(), time.Now()
 	eventually(t, "version 1 has expired", func() bool {
 		if got := said(t, a); got != "2 redis-refused" {
 			t.Fatal(got)
@@ -231,6 +232,9 @@ func TestAnExpiryOfAnOlderDocumentIsNoPurge(t *testing.T) {
 	})
 	if got := said(t, a); got[:2] != "2 " {
 		t.Error(got)
+	}
+	if n, most := src.loads.Load()-loads, int64(time.Since(began)/(200*time.Millisecond))+3; n > most {
+		t.Errorf("%d loads, want %d at most", n, most)
 	}
 }
 
@@ -263,6 +267,49 @@ func TestADeadOwnerCostsTwoSeconds(t *testing.T) {
 	if v := s.Client().HGet(t.Context(), key, "body").Val(); v != string(body(1)) {
 		t.Errorf("the fill of a lapsed lease was stored: %s", v)
 	}
+}
+
+// Rule 5: an older acquire of the same owner that arrives late is refused.
+func TestALateAcquireIsRefused(t *testing.T) {
+	backends(t, func(t *testing.T, b backend) {
+		ask := func(token string) any {
+			return ride(t, b.client, lease.Acquire(lease.Request{Token: token, Length: time.Minute, TTL: time.Minute, Source: "test"}))
+		}
+		for _, c := range []struct{ token, want string }{
+			{"one/2", "granted"}, {"one/1", "late"}, {"one/3", "granted"}, {"another/9", "held"}, {"one/2", "late"},
+		} {
+			if got := ask(c.token); got != c.want {
+				t.Errorf("%s: %v, want %s", c.token, got, c.want)
+			}
+		}
+		if now := b.client.HGet(t.Context(), books, "lease").Val(); now != "one/3" {
+			t.Errorf("%s has the lease", now)
+		}
+	})
+}
+
+// Rule 6: what was loaded before a purge is not kept because Redis refuses it.
+func TestAPurgeDuringALoadThatRedisRefusesCounts(t *testing.T) {
+	s, src := startRedis(t), newSource()
+	r := one(t, s.URL(), src, func(o *ReaderOptions[int64]) { o.TTL = 100 * time.Millisecond })
+	saying(t, r, "1 memory")
+	configure(t, s, "maxmemory", "1") // which permits DEL
+	src.version.Store(2)
+	release := src.hold()
+	for len(src.entered) == 0 {
+		get(t, r)
+		poll.Sleep(t.Context(), time.Millisecond)
+	}
+	src.version.Store(3)
+	must(t, s.Client().Del(t.Context(), key).Err())
+	received(t, r)
+	release()
+	until(t, r, "the new version", func(a Answer[int64]) bool {
+		if a.Value < 3 {
+			t.Fatalf("what was fetched before the purge is served: %+v", a)
+		}
+		return true
+	})
 }
 
 // Rule 6: whatever Redis does with a write, there is one fetch per TTL of each replica, and purges of what
@@ -299,6 +346,9 @@ func TestARefusedWriteCostsOneFetchPerTTL(t *testing.T) {
 			}
 			if loads > 18 || loads < 8 {
 				t.Errorf("%d loads of 2 replicas in 8 TTLs", loads)
+			}
+			if large.Load() && all[0].view.Load().saw.Conn == 1 {
+				t.Error("its connections were not replaced: the two may reach two servers")
 			}
 			end()
 			src.version.Store(2)
@@ -337,6 +387,9 @@ func TestARestoreIsADocument(t *testing.T) {
 		must(t, err)
 		saying(t, a, "1 restored")
 		saying(t, b, "1 restored")
+		if c := a.view.Load().copy; c.standing(poll.Now()+50*time.Minute) != copyFresh {
+			t.Error("it is due before its fresh_until")
+		}
 		if now := where(t, s.Client()).Seq; now != seq+1 || src.loads.Load() != loads {
 			t.Errorf("the number was %d, and is %d; %d loads", seq, now, src.loads.Load()-loads)
 		}

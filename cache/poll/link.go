@@ -9,8 +9,7 @@ import (
 	"vitrine/cache/reply"
 )
 
-// A link is the poll's client, of one connection, and the one for bodies that goes with it. Run and what
-// follows are the loop's own.
+// A link is the poll's client and the one for bodies. Run and what follows are the loop's own.
 type link struct {
 	n             int64
 	polls, bodies *client

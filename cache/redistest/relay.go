@@ -27,14 +27,16 @@ type Relay struct {
 	hung    bool          // nothing passes, and connections stay open
 	delay   time.Duration // what the server sends arrives so much later
 	twice   bool          // what the server sends arrives again
-	widest  int           // the length of a value that closes the connection; 0: none does
-	rate    int           // bytes a second, on each connection and in each direction; 0: as many as there are
-	losing  string        // no reply comes to a command with this,
-	losses  int           // so many times,
-	lost    map[int]bool  // nor to what follows it on its connection
-	made    int           // connections, by number
-	gone    int           // of the first so many nothing arrives any more, and they stay open
-	lie     *Lie          // what answers instead of the server
+	stuck   bool          // what it sent last is the answer to all
+	last    map[int][]byte
+	widest  int          // the length of a value that closes the connection; 0: none does
+	rate    int          // bytes a second, on each connection and in each direction; 0: as many as there are
+	losing  string       // no reply comes to a command with this,
+	losses  int          // so many times,
+	lost    map[int]bool // nor to what follows it on its connection
+	made    int          // connections, by number
+	gone    int          // of the first so many nothing arrives any more, and they stay open
+	lie     *Lie         // what answers instead of the server
 	conns   map[net.Conn]bool
 }
 
@@ -59,7 +61,7 @@ func NewSecureRelay(t testing.TB, target string) *Relay {
 }
 
 func relayOn(t testing.TB, listener net.Listener, target string) *Relay {
-	r := &Relay{listener: listener, target: target, changed: make(chan struct{}), lost: map[int]bool{}, conns: map[net.Conn]bool{}}
+	r := &Relay{listener: listener, target: target, changed: make(chan struct{}), lost: map[int]bool{}, last: map[int][]byte{}, conns: map[net.Conn]bool{}}
 	r.tasks.Go(r.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -105,6 +107,9 @@ func (r *Relay) Slow(by time.Duration) { r.set(func() { r.delay = by }) }
 // Repeat has what the server sends arrive again.
 func (r *Relay) Repeat() { r.set(func() { r.twice = true }) }
 
+// Stick answers whatever a client sends by what the server has sent last on that connection.
+func (r *Relay) Stick() { r.set(func() { r.stuck = true }) }
+
 // Hole lets nothing pass any more on the connections that there are.
 func (r *Relay) Hole() { r.set(func() { r.gone = r.made }) }
 
@@ -113,7 +118,9 @@ func (r *Relay) Lie(l Lie) { r.set(func() { r.lie = &l }) }
 
 // Heal ends all but Hole and Lose.
 func (r *Relay) Heal() {
-	r.set(func() { r.severed, r.hung, r.twice, r.delay, r.rate, r.lie = false, false, false, 0, 0, nil })
+	r.set(func() {
+		r.severed, r.hung, r.twice, r.stuck, r.delay, r.rate, r.lie = false, false, false, false, 0, 0, nil
+	})
 }
 
 // Lead takes new connections to another server. Those that there are stay.
@@ -238,8 +245,19 @@ func (r *Relay) pass(ctx context.Context, nth int, to, from net.Conn, down bool)
 			return
 		}
 		r.mu.Lock()
-		again := down && r.twice
+		again, stuck := down && r.twice, r.last[nth]
+		if down {
+			r.last[nth] = p.data
+		} else if !r.stuck {
+			stuck = nil
+		}
 		r.mu.Unlock()
+		if !down && stuck != nil {
+			if _, err := from.Write(stuck); err != nil {
+				return
+			}
+			continue
+		}
 		if again {
 			p.data = append(p.data, p.data...)
 		}

@@ -93,3 +93,15 @@ func TestWhatExceedsTheBoundsEndsTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// TestAPanicOfAClientIsAFailedCall: it indexes and asserts what a server sends.
+func TestAPanicOfAClientIsAFailedCall(t *testing.T) {
+	var empty []any
+	if err := reply.Recover(func() error { return empty[0].(error) }); err == nil || !strings.Contains(err.Error(), "panic over a reply") {
+		t.Error(err)
+	}
+	want := errors.New("no")
+	if err := reply.Recover(func() error { return want }); !errors.Is(err, want) {
+		t.Error(err)
+	}
+}

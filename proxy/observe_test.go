@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,17 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"vitrine/cache"
 	"vitrine/cmd/testkit"
 	"vitrine/proxy/operator/metrics"
-	"vitrine/proxy/represent"
 	"vitrine/proxy/verdict"
 	"vitrine/upstream"
-	"vitrine/upstream/exchange"
 	"vitrine/upstream/shape"
 )
 
@@ -176,58 +172,6 @@ func TestOnlyATrustedProxyNamesTheClientInTheAccessLog(t *testing.T) {
 		r.get(t, "/gvapp/", "X-Forwarded-For: 198.51.100.1")
 		if lines := logged(t, log); len(lines) != 1 || lines[0]["client"] != client {
 			t.Errorf("trusting %s: logged %v, want the client %s", trusted, lines, client)
-		}
-	}
-}
-
-const (
-	visitorTrace = "0af7651916cd43dd8448eb211c80319c"
-	visitorSpan  = "b7ad6b7169203331"
-	traceParent  = "Traceparent: 00-" + visitorTrace + "-" + visitorSpan + "-"
-)
-
-// lent takes note of the trace that a fetch would belong to.
-type lent struct {
-	Documents
-	trace atomic.Pointer[upstream.Trace]
-}
-
-func (l *lent) Get(ctx context.Context) (cache.Answer[*represent.Document], error) {
-	lender, _ := ctx.(cache.Lender)
-	found := exchange.TraceOf(lender.Lend())
-	l.trace.Store(&found)
-	return l.Documents.Get(ctx)
-}
-
-func TestATraceGoesOnToTheFetchFromATrustedProxyOnly(t *testing.T) {
-	for _, trusted := range []bool{true, false} {
-		log := new(testkit.Buffer)
-		o := Options{AccessLog: slog.New(slog.NewJSONHandler(log, nil))}
-		if trusted {
-			o.TrustedProxies = []string{"127.0.0.0/8"}
-		}
-		r := newRig(t, o)
-		l := &lent{Documents: r.sources[shape.Rules]}
-		r.server.routes[shape.Rules].documents = l
-		const parent = "00-" + visitorTrace + "-" + visitorSpan + "-01"
-		for fields, want := range map[string]upstream.Trace{
-			traceParent + "01": {Parent: parent},
-			traceParent + "01\nTracestate: a=1\nTracestate: b=2": {Parent: parent, State: "a=1, b=2"},
-			traceParent + "01\nTracestate: nothing":              {Parent: parent},
-			traceParent + "0x":                                   {},
-			"Traceparent: none":                                  {},
-		} {
-			r.get(t, "/cms/rules/", fields)
-			got := *l.trace.Load()
-			if (!trusted || want.Parent == "") && strings.Contains(got.Parent, visitorTrace) || got.ID() == "" {
-				t.Errorf("trusted %t: %q leads to %q, want a new trace", trusted, fields, got)
-			} else if trusted && want.Parent != "" && got != want {
-				t.Errorf("%q leads to %q, want %q", fields, got, want)
-			}
-			lines := logged(t, log)
-			if id := lines[len(lines)-1]["trace_id"]; id != got.ID() {
-				t.Errorf("logged the trace %v, want that of the fetch, %s", id, got.ID())
-			}
 		}
 	}
 }

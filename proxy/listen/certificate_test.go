@@ -102,28 +102,42 @@ func echo(conn net.Conn) error {
 	return err
 }
 
+// Tools replace the files; Kubernetes, a link to their folder.
 func TestACertificateIsReplacedAndNoHandshakeFails(t *testing.T) {
-	f := folder(t.TempDir())
 	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
-	f.put(t, first)
-	addr, _ := watched(t, f)
-	long, name, err := dial(addr, first)
-	if err != nil || name != "first" {
-		t.Fatalf("got %q, %v", name, err)
+	files, root := folder(t.TempDir()), t.TempDir()
+	for _, m := range []made{first, second} {
+		testkit.Must(t, os.Mkdir(filepath.Join(root, m.name), 0o700))
+		folder(filepath.Join(root, m.name)).put(t, m)
 	}
-	defer long.Close()
-	for _, m := range []made{second, first, second} {
-		f.put(t, m)
-		testkit.Eventually(t, "a new connection gets the "+m.name+" certificate", func() bool {
-			conn, name, err := dial(addr, first, second)
-			testkit.Must(t, err)
-			testkit.Must(t, echo(conn))
-			conn.Close()
-			return name == m.name
-		})
+	link := func(m made) {
+		testkit.Must(t, os.Symlink(m.name, filepath.Join(root, "new")))
+		testkit.Must(t, os.Rename(filepath.Join(root, "new"), filepath.Join(root, "data")))
 	}
-	if err := echo(long); err != nil {
-		t.Errorf("the connection from before is gone: %v", err)
+	for how, c := range map[string]struct {
+		folder
+		put func(made)
+	}{"files": {files, func(m made) { files.put(t, m) }}, "a link": {folder(filepath.Join(root, "data")), link}} {
+		c.put(first)
+		addr, _ := watched(t, c.folder)
+		long, name, err := dial(addr, first)
+		if err != nil || name != "first" {
+			t.Fatalf("%s: got %q, %v", how, name, err)
+		}
+		defer long.Close()
+		for _, m := range []made{second, first, second} {
+			c.put(m)
+			testkit.Eventually(t, how+": a new connection gets the "+m.name+" certificate", func() bool {
+				conn, name, err := dial(addr, first, second)
+				testkit.Must(t, err)
+				testkit.Must(t, echo(conn))
+				conn.Close()
+				return name == m.name
+			})
+		}
+		if err := echo(long); err != nil {
+			t.Errorf("%s: the connection from before is gone: %v", how, err)
+		}
 	}
 }
 
@@ -156,29 +170,6 @@ func TestFilesThatAreNoGoodLeaveTheCertificateAndAreToldOnce(t *testing.T) {
 	f.put(t, second)
 	testkit.Eventually(t, "the new certificate is logged", func() bool {
 		return strings.Contains(log.String(), "new TLS certificate") && strings.Contains(log.String(), "CN=second")
-	})
-}
-
-func TestKubernetesExchangesALinkedFolder(t *testing.T) {
-	root := t.TempDir()
-	first, second := makeCertificate(t, "first"), makeCertificate(t, "second")
-	for version, m := range map[string]made{"..v1": first, "..v2": second} {
-		testkit.Must(t, os.Mkdir(filepath.Join(root, version), 0o700))
-		folder(filepath.Join(root, version)).put(t, m)
-	}
-	link := func(version string) {
-		t.Helper()
-		testkit.Must(t, os.Symlink(version, filepath.Join(root, "..data.new")))
-		testkit.Must(t, os.Rename(filepath.Join(root, "..data.new"), filepath.Join(root, "..data")))
-	}
-	link("..v1")
-	addr, _ := watched(t, folder(filepath.Join(root, "..data")))
-	link("..v2")
-	testkit.Eventually(t, "the second certificate is served", func() bool {
-		conn, name, err := dial(addr, first, second)
-		testkit.Must(t, err)
-		conn.Close()
-		return name == "second"
 	})
 }
 

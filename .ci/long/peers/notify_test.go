@@ -2,6 +2,7 @@ package peers
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -146,22 +147,21 @@ func TestAPurgeReachesTheVisitorBehindVarnish(t *testing.T) {
 // it goes on.
 func TestAFrozenVarnishForgetsWhatWasPurgedMeanwhile(t *testing.T) {
 	v := startEdge(t)
-	pid := v.varnish.Pid
-	workers, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		t.Skipf("the worker of varnishd is looked up in /proc: %v", err)
-	}
 	signal := func(s syscall.Signal) {
 		t.Helper()
+		workers, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", v.varnish.Pid))
+		if err != nil {
+			t.Skipf("the worker of varnishd is looked up in /proc: %v", err)
+		}
 		for pid := range strings.FieldsSeq(string(workers)) {
 			worker, err := strconv.Atoi(pid)
-			testkit.Must(t, err)
-			testkit.Must(t, syscall.Kill(worker, s))
+			testkit.Must(t, errors.Join(err, syscall.Kill(worker, s)))
 		}
 	}
 	finds := func(kind string) bool {
 		return strings.Contains(string(get(t, "http://"+v.Operator+"/api/status").body), `"kind": "`+kind+`"`)
 	}
+	testkit.Eventually(t, "it is notified", func() bool { return !finds("not-notified") }) // which began before it listened
 	signal(syscall.SIGSTOP)
 	t.Cleanup(func() { signal(syscall.SIGCONT) })
 	text := v.publish(2)

@@ -34,25 +34,20 @@ type notice struct {
 // A queue has the notices of a resource and topic: the one to send, and the latest behind it, which
 // takes its place once that is due.
 type queue struct {
-	first, next *notice
-	free        time.Duration     // when the next may be sent
-	state       cache.NotifyState // the last notice, as far as this process knows
+	pending []notice          // two at most
+	free    time.Duration     // when the next may be sent
+	state   cache.NotifyState // the last notice, as far as this process knows
 }
 
 // due is when to send the first notice.
 func (q *queue) due(now time.Duration) time.Duration {
-	if q.next != nil && (q.first == nil || q.next.due <= now) {
-		if q.first != nil { // and was not sent
-			q.next.Purge = max(q.next.Purge, q.first.Purge)
-		}
-		q.first, q.next = q.next, nil
+	if len(q.pending) == 2 && q.pending[1].due <= now {
+		q.pending[1].Purge = max(q.pending[1].Purge, q.pending[0].Purge)
+		q.pending = q.pending[1:]
 	}
-	if q.first == nil {
-		return math.MaxInt64
-	}
-	at := q.first.due
-	if q.next != nil {
-		at = min(at, q.next.due)
+	at := time.Duration(math.MaxInt64)
+	for _, n := range q.pending {
+		at = min(at, n.due)
 	}
 	return max(at, q.free)
 }
@@ -102,13 +97,13 @@ func (e *endpoint) note(n notice, wait time.Duration) {
 		e.queues[key] = &queue{}
 	}
 	q := e.queues[key]
-	if q.first == nil || q.first.due > clock() {
+	if len(q.pending) == 0 || q.pending[0].due > clock() {
 		n.due += wait
 	}
-	if q.next != nil {
-		n.Purge = max(n.Purge, q.next.Purge)
+	if len(q.pending) == 2 {
+		n.Purge = max(n.Purge, q.pending[1].Purge)
 	}
-	q.next = &n
+	q.pending = append(q.pending[:min(1, len(q.pending))], n)
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -119,11 +114,12 @@ func (e *endpoint) note(n notice, wait time.Duration) {
 func (e *endpoint) run(ctx context.Context, record Record) {
 	for ctx.Err() == nil {
 		var first *queue
+		var next notice
 		now, at := clock(), time.Duration(math.MaxInt64)
 		e.mu.Lock()
 		for _, q := range e.queues {
 			if due := q.due(now); due < at {
-				first, at = q, due
+				first, next, at = q, q.pending[0], due
 			}
 		}
 		e.mu.Unlock()
@@ -135,10 +131,10 @@ func (e *endpoint) run(ctx context.Context, record Record) {
 			}
 			continue
 		}
-		notified, pause := e.notify(ctx, record, first, *first.first)
+		notified, pause := e.notify(ctx, record, first, next)
 		e.mu.Lock()
 		if first.free = clock() + pause; notified {
-			first.first = nil
+			first.pending = first.pending[1:]
 		}
 		e.mu.Unlock()
 	}
@@ -248,7 +244,7 @@ func (e *endpoint) state() verdict.Endpoint {
 	defer e.mu.Unlock()
 	s := e.status
 	for _, q := range e.queues {
-		if q.first != nil || q.next != nil {
+		if len(q.pending) > 0 {
 			s.Pending++
 		}
 	}

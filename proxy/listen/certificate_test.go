@@ -124,7 +124,7 @@ func TestACertificateIsReplacedAndNoHandshakeFails(t *testing.T) {
 		if err != nil || name != "first" {
 			t.Fatalf("%s: got %q, %v", how, name, err)
 		}
-		defer long.Close()
+		t.Cleanup(func() { _ = long.Close() })
 		for _, m := range []made{second, first, second} {
 			c.put(m)
 			testkit.Eventually(t, how+": a new connection gets the "+m.name+" certificate", func() bool {

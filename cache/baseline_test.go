@@ -40,6 +40,7 @@ func TestAnOlderVersionCountsForADayAndSinceALossWasTaken(t *testing.T) {
 				_, rest, _ := strings.Cut(b.client.HGet(t.Context(), past, name).Val(), ",")
 				must(t, b.client.HSet(t.Context(), past, name, fmt.Sprintf(`{"at":%d,%s`, at, rest)).Err())
 			}
+			must(t, b.client.HSet(t.Context(), books, "baseline_since", 1).Err())
 		}, 45, false},
 		"before a hold that expired": {time.Second / 2, []int64{100, 80, 60, 29}, func(*testing.T, backend, *Store) {}, 20, false},
 		"before a restore": {time.Hour, []int64{100, 80, 60}, func(t *testing.T, _ backend, s *Store) {

@@ -273,7 +273,7 @@ func remove(ctx context.Context, one redis.Pipeliner, kind, key string) (purged 
 	found := false
 	for _, k := range all {
 		found = found || there[k].Val() || len(all) > 1 && beside[k].Val() > 0
-		if held[k].Val() && !(Soft[kind] && until[k].Val()[0] == "0") {
+		if held[k].Val() && (!Soft[kind] || until[k].Val()[0] != "0") {
 			purged = append(purged, k)
 		}
 	}

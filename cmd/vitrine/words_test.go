@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -170,6 +171,13 @@ func TestForeignWordsAreEscapedWhereverTheyComeOut(t *testing.T) {
 		_, _ = io.WriteString(w, foreign)
 	}))
 	t.Cleanup(liar.Close)
+	plausible := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		short := strings.TrimRight(foreign, "y") // a status is printed as it is, but for its characters
+		testkit.Check(t, json.NewEncoder(w).Encode(map[string]any{"name": short, "version": short, "verdict": map[string]any{"sentence": short}}))
+	}))
+	t.Cleanup(plausible.Close)
+	try(nil, "status", "--url", plausible.URL)
+	try(nil, "status", "--json", "--url", plausible.URL)
 	try(nil, "status", "--url", liar.URL)
 	try(nil, "healthcheck", "--url", liar.URL)
 	try(nil, "purge", foreign)

@@ -43,7 +43,7 @@ func NewReader[V any](s *Store, key string, o ReaderOptions[V]) (*Reader[V], err
 		return nil, err
 	}
 	r := &Reader[V]{store: s, key: key, o: o, hash: s.hash(key), woken: make(chan struct{}, 1)}
-	k := &keeper[V]{Reader: r, now: view[V]{saw: &poll.Result{}, sent: -time.Hour}, bodies: make(chan *reread[V], 1)}
+	k := &keeper[V]{Reader: r, now: view[V]{saw: &poll.Result{}, sent: -time.Hour}, bodies: make(chan *reread[V], 1), left: -wantLasts}
 	k.now.polled, k.now.changed = make(chan struct{}), make(chan struct{})
 	if o.LastGood != "" {
 		k.file = &saver[V]{file: lastgood.At(o.LastGood, key), log: s.o.Logger, key: key, windows: max(o.StaleWhileRevalidate, o.StaleIfError), woken: make(chan struct{}, 1)}
@@ -147,7 +147,7 @@ func (k *keeper[V]) apply(p *poll.Result) bool {
 		}
 	case kept:
 	}
-	if k.reading != nil && (p.Holds != lease.Document || p.ETag != k.reading.of.ETag) { // nobody waits for that body any more
+	if k.reading != nil && (k.reading.done || p.Holds != lease.Document || p.ETag != k.reading.of.ETag) { // nobody waits for that body any more
 		k.reading = nil
 	}
 	c, withheld := k.next(c, became, p)

@@ -10,6 +10,7 @@ import (
 
 	"vitrine/cache/lease"
 	"vitrine/cache/poll"
+	"vitrine/cmd/testkit"
 )
 
 // TestAProcessThatCannotLoadLeavesItToOthers has the breaker of one replica open while the CMS is
@@ -40,6 +41,26 @@ func TestAProcessThatCannotLoadLeavesItToOthers(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		})
+	}
+}
+
+// TestAProcessThatCannotLoadIsNotFailingWithAnothersDocument: it may say that it cannot load after a poll
+// has shown the document, and before it has read the body.
+func TestAProcessThatCannotLoadIsNotFailingWithAnothersDocument(t *testing.T) {
+	b := anyStore(t)
+	src, o := newSource(), options(newSource())
+	o.Unable = func() error { return untried(time.Hour) }
+	_, one := replica(t, b.url, o)
+	_, two := replica(t, b.url, options(src))
+	release := src.hold()
+	got := make(chan int64, 1)
+	go func() { a, _ := one.Get(t.Context()); got <- a.Value }() // which asks others to
+	go func() { _, _ = two.Get(t.Context()) }()
+	testkit.Receive(t, src.entered)
+	poll.Sleep(t.Context(), 3*one.store.o.PurgeBound)
+	release()
+	if v := testkit.Receive(t, got); v != 1 || one.Snapshot().Failures > 0 {
+		t.Errorf("version %d, %d failures", v, one.Snapshot().Failures)
 	}
 }
 

@@ -16,6 +16,7 @@ type reread[V any] struct {
 	since time.Duration
 	etag  string     // that was found
 	copy  *cached[V] // nil: it cannot be used, or not be read
+	done  bool       // the next poll takes it: until then, no load begins instead
 }
 
 const (
@@ -69,7 +70,7 @@ func (k *keeper[V]) took(b *reread[V]) {
 	if b != k.reading { // nobody waits for it any more
 		return
 	}
-	k.reading = nil
+	b.done = true
 	switch {
 	case b.copy != nil:
 		k.brought = b.copy

@@ -76,7 +76,7 @@ func newScene(t *testing.T, what trouble) *scene {
 	}
 	for _, server := range []*redistest.Server{s.server, s.standby} {
 		if server != nil {
-			s.clients[server] = redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: time.Minute, PoolSize: 20})
+			s.clients[server] = redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: 5 * time.Second, PoolSize: 20})
 			t.Cleanup(func() { _ = s.clients[server].Close() })
 		}
 	}

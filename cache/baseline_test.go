@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,5 +153,24 @@ func TestAVersionThatCannotBeServedIsNotRestored(t *testing.T) {
 	})
 	if after := b.client.HGetAll(t.Context(), key).Val(); !errors.Is(err, other) || after["seq"] != before["seq"] || after["body"] != before["body"] {
 		t.Errorf("%v: %v", err, after)
+	}
+}
+
+// TestWhatWasNeverStoredIsNoBaseline has Redis refuse what the guard lets pass, before more is lost.
+func TestWhatWasNeverStoredIsNoBaseline(t *testing.T) {
+	s := startRedis(t)
+	src := newSource(2)
+	var before sync.Map
+	o := guarded(src, time.Hour)
+	o.Guard = func(b, now int64) guard.Findings { before.Store(b, now); return nil }
+	_, r := replica(t, s.URL(), o)
+	warm(t, r)
+	refusals["OOM"](t, s)
+	for _, version := range []int64{4, 6} {
+		src.version.Store(version)
+		until(t, r, "it is refused", func(a Answer[int64]) bool { return a.Value == version && a.Status.Detail == DetailRedisRefused })
+	}
+	if now, wrong := before.Load(int64(4)); wrong {
+		t.Errorf("version %d was compared with 4", now)
 	}
 }

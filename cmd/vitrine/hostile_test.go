@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
+	"vitrine/cache/lease"
+	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 )
 
@@ -53,5 +58,22 @@ func TestNoPasswordOfAURLIsPrinted(t *testing.T) {
 				t.Errorf("%s --url %s: %s", name, url, &out)
 			}
 		}
+	}
+}
+
+// TestAVersionThatThisProgramCannotServeIsNotRestored, such as one of another release.
+func TestAVersionThatThisProgramCannotServeIsNotRestored(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	body, client := []byte(`[{"id":1,"colour":"red"}]`), server.Client()
+	name := lease.VersionOf(body)
+	encoder, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true))
+	testkit.Must(t, err)
+	defer func() { _ = encoder.Close() }()
+	about := fmt.Sprintf(`{"at":1,"items":1,"bytes":%d}`, len(body))
+	testkit.Must(t, client.HSet(t.Context(), "vitrine:history:{vitrine:banners}", name, about, name+":body", encoder.EncodeAll(body, nil)).Err())
+	_, errs := runCommand(t, exitFailed, []string{"VITRINE_REDIS_URL=" + server.URL()}, "restore", "banners", name)
+	if n := client.Exists(t.Context(), "vitrine:banners").Val(); n > 0 || !strings.Contains(errs, "not in the documented form") {
+		t.Errorf("restored: %d; %s", n, errs)
 	}
 }

@@ -10,7 +10,7 @@
 //  3. the keeper begins the load: it acquires the lease, in front of a poll (begin.go);
 //  4. a flight loads the document, has it held back if the guard objects (hold.go), and fills Redis
 //     (flight.go). Its reply is an outcome (outcome.go); the next poll shows what Redis has;
-//  5. what was stored enters the history (history.go), and events tell of it (report.go).
+//  5. what was stored enters the history (history.go), and is an event (report.go).
 //
 // One purge goes like this:
 //

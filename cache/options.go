@@ -35,7 +35,7 @@ type ReaderOptions[V any] struct {
 	// Loader fetches. Required.
 	Loader Loader
 	// Unable is why a load would not be tried now, such as an open circuit breaker, or nil. This
-	// process then takes no lease, and tells nobody of a failure, but asks the others to load. A
+	// process then takes no lease, and records no failure, but asks the others to load. A
 	// nil function is never unable.
 	Unable func() error
 	// Prepare makes the value of an answer from a document, once per document. The value is shared.

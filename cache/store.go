@@ -207,7 +207,7 @@ func (s *Store) Forget(ctx context.Context, key, by string) (cached bool, err er
 }
 
 // Accept accepts what is held back of key, and acknowledges the content warnings of its document, as
-// [Store.Present] has told them: the warnings are those that are to stand with it, "" for as they are.
+// [Store.Present] has named them: the warnings are those that are to stand with it, "" for as they are.
 // It does neither, and reports false, if that is not so any more.
 func (s *Store) Accept(ctx context.Context, key string, p Present, warnings string) (done bool, err error) {
 	etag := ""

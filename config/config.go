@@ -152,7 +152,7 @@ type Guard struct {
 	Hold   time.Duration `yaml:"hold" default:"15m" range:"0s..8760h" doc:"how long it is held back, unless an operator accepts it; an emptied catalogue or rules list waits for the operator"`
 }
 
-// Targets are those who are told of changes and purges.
+// Targets are the endpoints that are notified of changes and purges.
 type Targets []source.Target
 
 // HTTP is the caching policy announced to browsers and CDNs.

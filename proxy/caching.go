@@ -9,7 +9,7 @@ import (
 // A policy is how long one kind of cache can keep an answer; zero means not at all.
 type policy struct {
 	maxAge, staleWhileRevalidate, staleIfError time.Duration
-	// told says that the cache is told of changes, and keeps a fresh answer for all of maxAge.
+	// told says that the cache is notified of changes, and keeps a fresh answer for all of maxAge.
 	told bool
 }
 
@@ -31,7 +31,7 @@ func policies(o *Options) (browsers, cdns policy) {
 // seconds.
 //
 // The answer can be kept for maxAge without revalidating, and then served while it is revalidated
-// (RFC 5861, section 3), both within its freshness, unless the cache is told of changes. Since a
+// (RFC 5861, section 3), both within its freshness, unless the cache is notified of changes. Since a
 // cache counts max-age from the Date less the Age, the age is added; with no freshness left it is
 // 0. Serving it because vitrine itself fails (RFC 5861, section 4) ends when vitrine would not
 // serve it either.

@@ -38,7 +38,7 @@ type Options struct {
 	// CDNMaxAge and CDNStaleWhileRevalidate are the same for CDNs that support CDN-Cache-Control,
 	// without the condition, since such a CDN can be purged. Zero means zero, not the value above.
 	CDNMaxAge, CDNStaleWhileRevalidate time.Duration
-	// CDNTold says that a cache in front is told of changes and purges: CDNMaxAge may then exceed an
+	// CDNTold says that a cache in front is notified of changes and purges: CDNMaxAge may then exceed an
 	// answer's freshness here.
 	CDNTold bool
 	// TagHeaders are further fields, Cache-Tag or Surrogate-Key, for what Cache-Groups says. Empty

@@ -14,7 +14,7 @@ type link struct {
 	n             int64
 	polls, bodies *client
 
-	run   string    // the server process, if INFO tells
+	run   string    // the server process, if INFO names it
 	asked bool      // for that
 	id    int64     // the server's name for the connection: a proxy can exchange the server
 	clock time.Time // the server's at the last poll, to the microsecond

@@ -22,7 +22,7 @@ type loop struct {
 	key   string // of a document there
 	woken chan struct{}
 
-	reads    atomic.Bool  // somebody has read since the last poll
+	reads    atomic.Bool  // a reader came since the last poll
 	waiting  atomic.Int64 // readers that wait, and loads under way
 	drop     atomic.Int64 // the number of a link that is to be replaced
 	answered atomic.Int64 // when the last answered poll was sent
@@ -101,7 +101,7 @@ func (l *loop) pollOn(ctx context.Context) (results map[*Member]*Result, err err
 // doubted reports whether a poll has timed out lately: visitors have waited for that.
 func (l *loop) doubted() bool { return l.failed > 0 && Now()-l.failed < doubtLasts }
 
-// pace is the time from one poll to the next while somebody reads: a loaded Redis is asked less, and a
+// pace is the time from one poll to the next while there are readers: a loaded Redis is asked less, and a
 // far one often enough.
 func (l *loop) pace() time.Duration {
 	bound, trip := l.r.o.Bound, time.Duration(l.roundTrip.Load())

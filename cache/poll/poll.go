@@ -1,4 +1,4 @@
-// Package poll asks Redis, every few milliseconds while somebody reads, what it has.
+// Package poll asks Redis, every few milliseconds while there are readers, what it has.
 //
 // A [Redis] is one server, the master that Sentinels name, or a Cluster. One loop polls all documents
 // over one connection (in a Cluster, one a document): it sends one pipeline, with the scripts in front
@@ -79,7 +79,7 @@ type Result struct {
 	Unreachable bool // polls in a row were not answered, all but the first on connections of their own
 	Doubted     bool // a poll timed out lately: nobody waits for the next; nothing is new if no poll was sent
 	lease.Record
-	Run     string // the server process, where INFO tells,
+	Run     string // the server process, where INFO names it,
 	Conn    int64  // and the connection
 	Rode    string // the token of the last acquire that was answered,
 	Refusal error  // and its error

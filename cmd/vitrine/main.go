@@ -28,7 +28,7 @@ func execute(installed string) int {
 	go func() { // until the process ends
 		<-signals
 		// The first signal stops gracefully. Without a handler the second one ends the process at once:
-		// it has none before anybody can see that the process is stopping.
+		// it has none before the process can be seen to stop.
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		stop()
 	}()

@@ -27,7 +27,7 @@ type Target struct {
 	Secrets    Secrets  `yaml:"-"`                                    // of the file, to be masked
 }
 
-// The events of which a [Target] is told.
+// The events of which a [Target] is notified.
 const (
 	EventChanged   = "changed"   // a document with another etag is served from now on
 	EventPurged    = "purged"    // a document was purged (hard)

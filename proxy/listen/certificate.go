@@ -24,7 +24,7 @@ type Certificate struct {
 }
 
 // NewCertificate reads the files, which have a certificate with its chain, and its key, both in
-// PEM, and fails if they do not. New certificates and invalid files are told to log.
+// PEM, and fails if they do not. New certificates and invalid files are logged.
 func NewCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log, interval: time.Second}
 	current, err := c.read()

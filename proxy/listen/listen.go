@@ -49,7 +49,7 @@ func Open(ctx context.Context, address string, log *slog.Logger) (*Socket, error
 	return Take(l, log), nil
 }
 
-// Take is [Open] for a socket that somebody else has opened.
+// Take is [Open] for a socket that another process has opened.
 func Take(l net.Listener, log *slog.Logger) *Socket {
 	return &Socket{l, log}
 }

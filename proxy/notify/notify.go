@@ -40,7 +40,7 @@ type Options struct {
 	// Pause is the least time between two requests about a resource to one endpoint, and half of the
 	// time after which a replica sends what another should have sent; 0 is a second, which is the most.
 	Pause  time.Duration
-	Count  func(endpoint, outcome string) // receives each outcome, told or failed
+	Count  func(endpoint, outcome string) // receives each outcome
 	Logger *slog.Logger
 }
 

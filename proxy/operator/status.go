@@ -35,7 +35,7 @@ type Resource struct {
 	verdict.Document
 }
 
-// Milliseconds is a duration as the status tells it.
+// Milliseconds is a duration as the status has it.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Command is a shell command, and its effect.

@@ -320,7 +320,7 @@ func defs(s source.Shared) string {
 	return text
 }
 
-// Error is a mistake in the configuration, but for those that a *[mapping.ProgramError] tells.
+// Error is a mistake in the configuration, but for those that are a *[mapping.ProgramError].
 type Error struct {
 	Key string // upstream.resources.banners.parts[0].paging.size
 	Err error

@@ -10,7 +10,7 @@ import (
 
 // htmlText is the text of a piece of HTML as a browser's innerText has it: without tags, comments,
 // scripts and styles, its entities read, white space collapsed except in pre, and but for a lone
-// tab, which somebody typed. A block and <br> end a line, a blank line is between paragraphs, and a
+// tab, which an editor typed. A block and <br> end a line, a blank line is between paragraphs, and a
 // tab between cells. A text without tags keeps its lines.
 func htmlText(in string) string {
 	if !strings.Contains(in, "<") {

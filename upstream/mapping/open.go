@@ -182,7 +182,7 @@ func (o *Opening) wants(name string) bool {
 	return name == "errors"
 }
 
-// keys lists the members of an object, for somebody who looks for one.
+// keys lists the members of an object, for an error about a missing one.
 func keys(v any) string {
 	object, _ := v.(map[string]any)
 	names := slices.Sorted(maps.Keys(object))

@@ -89,7 +89,7 @@ func Compile(defs, name, source string) (*Program, error) {
 	if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
 		at := max(0, min(syntax.Offset-len(prelude+defs), len(source))-len(syntax.Token))
 		failed.Line, failed.Text = lineAt(source, at)
-	} else if _, name, ok := strings.Cut(err.Error(), " not defined: "); ok { // of which gojq tells no place
+	} else if _, name, ok := strings.Cut(err.Error(), " not defined: "); ok { // for which gojq has no place
 		name, _, _ = strings.Cut(name, "/")
 		if at := strings.Index(source, name); at >= 0 {
 			failed.Line, failed.Text = lineAt(source, at)

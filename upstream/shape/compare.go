@@ -101,7 +101,7 @@ func cut(names []string, n int) []string {
 }
 
 // compare compares two lists: both are put in the order of their ids, repeated ones as they stand,
-// and read side by side. What is told comes in the order of the ids.
+// and read side by side. The words are in the order of the ids.
 func compare(list string, before, after []item) Change {
 	c := Change{List: list}
 	for _, all := range []*[]item{&before, &after} {

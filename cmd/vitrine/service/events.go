@@ -68,7 +68,7 @@ func (s *service) describeChanges(ctx context.Context) {
 func (s *service) logHeld(key string, h *guard.Hold, end guard.End) {
 	h = HeldBack(shape.Resource(key), h)
 	s.notifier.Held(key, h, end)
-	if !s.isPresent() { // it tells targets what the one before may not have told, and logs nothing
+	if !s.isPresent() { // it notifies targets of what the one before may not have, and logs nothing
 		return
 	}
 	log := s.log.With("resource", key, "reason", h.Reason, "since", h.Since.UTC().Format(time.RFC3339))

@@ -184,7 +184,7 @@ func (m *Meter) Reloaded(ok bool) {
 // unreadable or failed.
 func (m *Meter) Delivered(outcome string) { m.count("hook_deliveries_total", outcome) }
 
-// Notified counts that a target was told, or could not be: told or failed.
+// Notified counts that an endpoint was notified, or could not be.
 func (m *Meter) Notified(target, outcome string) { m.count("notifications_total", target, outcome) }
 
 // Run keeps the last hour until ctx ends. Once a second, judged receives the state, and the verdict on it.

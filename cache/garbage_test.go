@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -216,4 +217,18 @@ func TestAChangeAtAnImpossibleTimeHasADate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestABodyThatIsTooLongIsNotRead nor is memory taken for it, however right its etag is.
+func TestABodyThatIsTooLongIsNotRead(t *testing.T) {
+	s := startRedis(t)
+	src := newSource()
+	_, first := replica(t, s.URL(), options(src))
+	warm(t, first)
+	long := append(body(7), bytes.Repeat([]byte(" "), leastBody)...)
+	must(t, s.Client().HSet(t.Context(), key, "body", long, "etag", ETag(long)).Err())
+	_, r := replica(t, s.URL(), options(src))
+	if a := get(t, r); a.Value != 1 {
+		t.Errorf("version %d is served", a.Value)
+	}
 }

@@ -31,7 +31,8 @@ type Options struct {
 	URL string
 	// Prefix is the prefix of every key; "" is "vitrine:".
 	Prefix string
-	// MostBody is how long a body of the history may be, in bytes; 0 is 64 MiB. Longer ones are not read.
+	// MostBody is how long a body of the history may be, in bytes; 0 is 64 MiB. Longer ones are not read, nor
+	// documents that are longer than both.
 	MostBody int
 	// PurgeBound is how soon after a purge no reader returns anything older; 0 is 50 ms.
 	PurgeBound time.Duration
@@ -67,7 +68,7 @@ type Events struct {
 	Seen func(Sight)
 }
 
-const leastTimeout, mostTimeout = 300 * time.Millisecond, 5 * time.Second
+const leastTimeout, mostTimeout, leastBody = 300 * time.Millisecond, 5 * time.Second, 64 << 20
 
 // A Store is the Redis that all replicas share, as one process sees it. A process can have several,
 // on one Redis or on different ones.
@@ -90,7 +91,7 @@ type Store struct {
 // Open makes a store. It does not wait for Redis, and does not fail because Redis is unreachable;
 // it fails on a URL that cannot be used.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	o.Prefix, o.PurgeBound, o.MostBody = cmp.Or(o.Prefix, "vitrine:"), cmp.Or(o.PurgeBound, 50*time.Millisecond), cmp.Or(o.MostBody, 64<<20)
+	o.Prefix, o.PurgeBound, o.MostBody = cmp.Or(o.Prefix, "vitrine:"), cmp.Or(o.PurgeBound, 50*time.Millisecond), cmp.Or(o.MostBody, leastBody)
 	o.Timeout = cmp.Or(o.Timeout, min(max(leastTimeout, 6*o.PurgeBound), mostTimeout))
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -100,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Attentive {
 		idle = time.Second / 10 // which costs less than 1 % of a core
 	}
-	r, err := poll.Open(ctx, poll.Options{URL: o.URL, Bound: o.PurgeBound, Patience: o.Timeout, Idle: idle, Log: o.Logger})
+	r, err := poll.Open(ctx, poll.Options{URL: o.URL, Bound: o.PurgeBound, Patience: o.Timeout, Idle: idle, MostBody: max(o.MostBody, leastBody), Log: o.Logger})
 	if err != nil {
 		return nil, err
 	}

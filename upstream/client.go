@@ -34,13 +34,16 @@ var (
 	ErrOpen        = exchange.ErrOpen
 )
 
-// StatusError and what follows are those of package exchange.
 type (
+	// StatusError is that of package exchange, as all that follows.
 	StatusError = exchange.StatusError
-	Trace       = exchange.Trace
-	Validators  = exchange.Validators
+	// Trace is a request's place in a trace.
+	Trace = exchange.Trace
+	// Validators are those of a response.
+	Validators = exchange.Validators
 )
 
+// Code and what follows are functions of package exchange.
 var (
 	Code       = exchange.Code
 	FromCode   = exchange.FromCode

@@ -65,7 +65,7 @@ func follow(t *testing.T, silent time.Duration) (<-chan *poll.Result, *testkit.B
 	t.Cleanup(store.Close)
 	_, port, _ := strings.Cut(store.Addr(), ":")
 	log := new(testkit.Buffer)
-	r, err := poll.Open(t.Context(), poll.Options{URL: "redis://redis.test:" + port, Bound: 50 * time.Millisecond, Patience: silent, Log: slog.New(slog.NewTextHandler(log, nil))})
+	r, err := poll.Open(t.Context(), poll.Options{URL: "redis://redis.test:" + port, Bound: 50 * time.Millisecond, Patience: silent, MostBody: 1 << 20, Log: slog.New(slog.NewTextHandler(log, nil))})
 	testkit.Must(t, err)
 	t.Cleanup(r.Close)
 	return r.Follow(lease.New("vitrine:", "banners")).Results, log

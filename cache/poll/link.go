@@ -47,7 +47,7 @@ func (l *loop) current(ctx context.Context, own bool) (*link, error) {
 	defer l.mu.Unlock()
 	if l.link == nil { // else it is another caller's
 		l.dials++
-		l.link = &link{n: l.dials, polls: d.connect(d.server, addr, pollBulk), bodies: d.connect(d.server, addr, reply.MostBulk)}
+		l.link = &link{n: l.dials, polls: d.connect(d.server, addr, pollBulk), bodies: d.connect(d.server, addr, l.r.o.MostBody)}
 	}
 	return l.link, nil
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"vitrine/cache/lease"
-	"vitrine/cache/reply"
 )
 
 // Options are the settings of a [Redis].
@@ -33,6 +32,8 @@ type Options struct {
 	Patience time.Duration
 	// Idle is the time between two polls while nobody reads.
 	Idle time.Duration
+	// MostBody is the longest body that is read, in bytes: a longer one ends its connection. Required.
+	MostBody int
 	// Log receives changes of state. Required.
 	Log *slog.Logger
 }
@@ -261,7 +262,7 @@ func (m *Member) Drop(conn int64) { m.loop.drop.Store(conn) }
 func (m *Member) Do(ctx context.Context, size int64, f func(ctx context.Context, c *redis.Client) error) error {
 	stop := context.AfterFunc(ctx, func() { m.loop.replace(nil) })
 	defer stop()
-	limited, cancel := context.WithTimeout(ctx, max(2*m.loop.r.o.Patience, time.Second)+2*time.Duration(max(0, min(size, reply.MostBulk)))*time.Second/Slowest)
+	limited, cancel := context.WithTimeout(ctx, max(2*m.loop.r.o.Patience, time.Second)+2*time.Duration(max(0, min(size, int64(m.loop.r.o.MostBody))))*time.Second/Slowest)
 	defer cancel()
 	return m.loop.do(limited, f)
 }

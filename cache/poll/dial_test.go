@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"vitrine/cache/embedded"
 	"vitrine/cache/lease"
 	"vitrine/cache/poll"
+	"vitrine/cache/redistest"
 	"vitrine/cmd/testkit"
 )
 
@@ -101,5 +103,31 @@ func TestConnectingIsNoDistance(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "too far away") {
 		t.Error(log)
+	}
+}
+
+// TestWithoutAnAnswerNoProcessIsTakenForAnother: of a data set that is another one, INFO tells whether it
+// was flushed or lost, and its reply may not come.
+func TestWithoutAnAnswerNoProcessIsTakenForAnother(t *testing.T) {
+	store, err := embedded.Start("127.0.0.1:0", slog.New(slog.DiscardHandler))
+	testkit.Must(t, err)
+	t.Cleanup(store.Close)
+	way := redistest.NewRelay(t, store.Addr())
+	client := redis.NewClient(&redis.Options{Addr: store.Addr()})
+	t.Cleanup(func() { testkit.Check(t, client.Close()) })
+	r, err := poll.Open(t.Context(), poll.Options{URL: way.URL(), Bound: 50 * time.Millisecond, Patience: 300 * time.Millisecond, MostBody: 1 << 20, Log: slog.New(slog.DiscardHandler)})
+	testkit.Must(t, err)
+	t.Cleanup(r.Close)
+	results := r.Follow(lease.New("vitrine:", "banners")).Results
+	for _, set := range []string{"one", "another"} {
+		testkit.Must(t, client.HSet(t.Context(), "vitrine:banners", "set", set, "seq", 1, "etag", "x", "body", "[]").Err())
+		for at := ""; at != set; {
+			if p := testkit.Receive(t, results); !p.Unreachable && p.Run == "" {
+				t.Fatalf("no process, of set %q", p.Set)
+			} else if !p.Unreachable {
+				at = p.Set
+			}
+		}
+		way.Lose("info", 1)
 	}
 }

@@ -234,7 +234,11 @@ func (l *loop) ask(ctx context.Context, k *link) (map[*Member]*Result, error) {
 		m.set = r.Set
 	}
 	if exchanged { // which process was it? If it does not say, the connection decides
-		k.run = runID(k.polls.Info(ctx, "server").Val())
+		now := k.polls.Info(ctx, "server")
+		if !isReply(now.Err()) {
+			return nil, now.Err()
+		}
+		k.run = runID(now.Val())
 		for _, r := range results {
 			r.Run = k.run
 		}

@@ -13,16 +13,13 @@ import (
 	"time"
 )
 
-// MostBulk is Redis's own bound of a bulk.
-const MostBulk = 512 << 20
-
 // What a reply may have, of RESP2 and RESP3, beside the length of a bulk.
 const (
 	mostLine     = 64 << 10
 	mostElements = 1 << 20
 	mostDepth    = 8
-	mostReply    = MostBulk + 64<<20 // bytes between two deadlines
-	headLength   = 24                // of a line, what a length can take
+	mostBeside   = 16 << 20 // bytes between two deadlines, beside one bulk
+	headLength   = 24       // of a line, what a length can take
 )
 
 // ErrBounds means that the server has sent what no command of vitrine's is answered with.
@@ -80,7 +77,7 @@ func (b *bounded) SetReadDeadline(t time.Time) error {
 
 // follow reports whether p keeps within the bounds.
 func (b *bounded) follow(p []byte) bool {
-	if b.read += len(p); b.read > mostReply {
+	if b.read += len(p); b.read > b.most+mostBeside {
 		return false
 	}
 	for len(p) > 0 {

@@ -88,7 +88,9 @@ func TestTheLaterCopyIsTheBaseline(t *testing.T) {
 		before = append(before, redis.Dump(t.Context(), k).Val())
 	}
 	src.version.Store(2)
-	until(t, r, "the next is stored", func(a Answer[int64]) bool { return redis.HGet(t.Context(), key, "body").Val() == string(body(2)) })
+	until(t, r, "the next is stored", func(a Answer[int64]) bool {
+		return a.Value == 2 && redis.HGet(t.Context(), key, "body").Val() == string(body(2))
+	})
 	way.Cut()
 	eventually(t, "Redis is unreachable", func() bool { return !r.store.Up() })
 	for i, k := range keys {

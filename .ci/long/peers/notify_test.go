@@ -151,7 +151,7 @@ func TestAFrozenVarnishForgetsWhatWasPurgedMeanwhile(t *testing.T) {
 		t.Helper()
 		workers, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", v.varnish.Pid))
 		if err != nil {
-			t.Skipf("the worker of varnishd is looked up in /proc: %v", err)
+			t.Skipf("the worker of varnishd is looked up in /proc: run it on Linux: %v", err)
 		}
 		for pid := range strings.FieldsSeq(string(workers)) {
 			worker, err := strconv.Atoi(pid)
